@@ -1,4 +1,5 @@
-//! The labelled set of `data/retrieval`: what agents did and said, what is asked, and which of the former answers it.
+//! The labelled set of `data/retrieval`: what agents did and said, what is asked, and which of the
+//! former answers it.
 
 use std::fmt;
 use std::path::Path;
@@ -17,7 +18,7 @@ pub struct LabelledSet {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Labelled {
     pub id: u64,
-    pub lang: Language,
+    pub lang: QueryLanguage,
     #[serde(rename = "type")]
     pub kind: String,
     pub success: bool,
@@ -26,7 +27,7 @@ pub struct Labelled {
 
 #[derive(Debug, Clone, Deserialize)]
 pub struct LabelledQuery {
-    pub lang: Language,
+    pub lang: QueryLanguage,
     pub kind: QueryKind,
     pub text: String,
     /// The interactions that answer it: one or more.
@@ -35,7 +36,7 @@ pub struct LabelledQuery {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Language {
+pub enum QueryLanguage {
     En,
     Ru,
     Uk,
@@ -65,7 +66,7 @@ impl LabelledSet {
     }
 }
 
-impl fmt::Display for Language {
+impl fmt::Display for QueryLanguage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::En => "English",
@@ -88,6 +89,8 @@ impl fmt::Display for QueryKind {
 
 fn lines<T: DeserializeOwned>(file: &Path) -> anyhow::Result<Vec<T>> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let read = |(at, line)| serde_json::from_str(line).with_context(|| format!("{}:{}", file.display(), at + 1));
+    let read = |(at, line)| {
+        serde_json::from_str(line).with_context(|| format!("{}:{}", file.display(), at + 1))
+    };
     text.lines().enumerate().map(read).collect()
 }

@@ -1,4 +1,5 @@
-//! The load harness works: every workload runs once, small, on the database at hand. What it measures then means nothing.
+//! The load harness works: every workload runs once, small, on the database at hand. What it
+//! measures then means nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,16 +31,33 @@ const ROWS: [&str; 19] = [
 fn the_quick_form_fills_its_whole_table_on_both_databases() {
     let load = Path::new(env!("CARGO_BIN_EXE_load"));
     let program = load.with_file_name("codelab");
-    assert!(program.is_file(), "{} is not built: cargo build --workspace", program.display());
+    assert!(
+        program.is_file(),
+        "{} is not built: cargo build --workspace",
+        program.display()
+    );
     let folder = tempfile::tempdir().unwrap();
-    let run = Command::new(load).arg("--quick").arg("--dir").arg(folder.path()).output().unwrap();
-    let (said, complaints) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    let run = Command::new(load)
+        .arg("--quick")
+        .arg("--dir")
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    let (said, complaints) = (
+        String::from_utf8_lossy(&run.stdout),
+        String::from_utf8_lossy(&run.stderr),
+    );
     assert!(run.status.success(), "{said}\n{complaints}");
     for database in ["SQLite", "PostgreSQL"] {
-        let table = said.split("\n\n").find(|table| table.trim_start().starts_with(&format!("| {database} |")));
+        let table = said
+            .split("\n\n")
+            .find(|table| table.trim_start().starts_with(&format!("| {database} |")));
         let table = table.unwrap_or_else(|| panic!("no table for {database}: {said}"));
         for row in ROWS {
-            assert!(table.contains(&format!("| {row}")), "{database} has no row {row:?}: {table}");
+            assert!(
+                table.contains(&format!("| {row}")),
+                "{database} has no row {row:?}: {table}"
+            );
         }
     }
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();

@@ -1,8 +1,11 @@
 //! Puts the built web page (`web/dist`) into the program.
 //!
-//! The files are copied, so that what was compiled does not point back into a clone that may be gone. Without a built page
-//! the list is empty and the server says how to build it.
-#![allow(clippy::print_stdout, reason = "this is how a build script speaks to cargo")]
+//! The files are copied, so that what was compiled does not point back into a clone that may be
+//! gone. Without a built page the list is empty and the server says how to build it.
+#![allow(
+    clippy::print_stdout,
+    reason = "this is how a build script speaks to cargo"
+)]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,10 +31,18 @@ fn main() {
     for (number, file) in files.iter().enumerate() {
         let copy = copies.join(number.to_string());
         fs::copy(file, &copy).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let path = file.strip_prefix(&page).unwrap_or(file).to_string_lossy().replace('\\', "/");
+        let path = file
+            .strip_prefix(&page)
+            .unwrap_or(file)
+            .to_string_lossy()
+            .replace('\\', "/");
         let bytes = format!("include_bytes!(concat!(env!(\"OUT_DIR\"), \"/page/{number}\"))");
         // Writing to a string cannot fail.
-        let _ = writeln!(table, "    PageFile {{ path: {:?}, bytes: {bytes} }},", format!("/{path}"));
+        let _ = writeln!(
+            table,
+            "    PageFile {{ path: {:?}, bytes: {bytes} }},",
+            format!("/{path}")
+        );
     }
     table.push_str("]\n");
     let list = out.join("page.rs");
@@ -39,13 +50,19 @@ fn main() {
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
     for path in entries.flatten().map(|entry| entry.path()) {
         match path.is_dir() {
             true => collect(&path, files),
             false => files.push(path),
         }
-        assert!(files.len() <= MAX_FILES, "{} has more than {MAX_FILES} files", folder.display());
+        assert!(
+            files.len() <= MAX_FILES,
+            "{} has more than {MAX_FILES} files",
+            folder.display()
+        );
     }
 }
 

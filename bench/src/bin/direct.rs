@@ -1,5 +1,5 @@
-//! `direct`: how long direct calls take with many sessions at once, from the request to the start of the work and to the
-//! answer. The model answers at once, so what is measured is CodeLab.
+//! `direct`: how long direct calls take with many sessions at once, from the request to the start
+//! of the work and to the answer. The model answers at once, so what is measured is CodeLab.
 
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measured")]
 
@@ -45,10 +45,17 @@ struct Call {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let options = Options::parse();
-    ensure!(options.sessions > 0 && options.messages > 0, "--sessions and --messages must be positive");
+    ensure!(
+        options.sessions > 0 && options.messages > 0,
+        "--sessions and --messages must be positive"
+    );
     let server = TestServer::with(&UNBOUNDED).await;
     answer_at_once(&server.model);
-    let user = User { http: reqwest::Client::new(), url: server.url.clone(), token: server.token(1) };
+    let user = User {
+        http: reqwest::Client::new(),
+        url: server.url.clone(),
+        token: server.token(1),
+    };
     user.wide_agent().await?;
     let mut sessions = Vec::new();
     for _ in 0..options.sessions {
@@ -59,12 +66,24 @@ async fn main() -> anyhow::Result<()> {
     let began = Instant::now();
     let calls = measure(&user, &sessions, options.messages).await?;
     let rate = calls.len() as f64 / began.elapsed().as_secs_f64();
-    println!("{} sessions at once, {} direct calls, {rate:.0} calls/s", options.sessions, calls.len());
+    println!(
+        "{} sessions at once, {} direct calls, {rate:.0} calls/s",
+        options.sessions,
+        calls.len()
+    );
     println!("one user, whose shares are not bounded (limits.user_* = 0)");
     println!("| from a request to | P50 | P95 | goal at P95 |");
     println!("|---|---|---|---|");
-    row("the start of the work (`agent_status_changed`)", calls.iter().map(|call| call.started), START_GOAL_MS);
-    row("the answer (`task_completed`)", calls.iter().map(|call| call.answered), ANSWER_GOAL_MS);
+    row(
+        "the start of the work (`agent_status_changed`)",
+        calls.iter().map(|call| call.started),
+        START_GOAL_MS,
+    );
+    row(
+        "the answer (`task_completed`)",
+        calls.iter().map(|call| call.answered),
+        ANSWER_GOAL_MS,
+    );
     Ok(())
 }
 
@@ -101,11 +120,19 @@ struct User {
 impl User {
     /// An agent that takes them all at once; the starter pack's work on four each.
     async fn wide_agent(&self) -> anyhow::Result<()> {
-        let list = self.http.get(format!("{}/my/projects/", self.url)).bearer_auth(&self.token).send().await?;
+        let list = self
+            .http
+            .get(format!("{}/my/projects/", self.url))
+            .bearer_auth(&self.token)
+            .send()
+            .await?;
         let list: Value = serde_json::from_slice(&list.bytes().await?)?;
-        let project = list["projects"][0]["project_id"].as_i64().context("a default project")?;
+        let project = list["projects"][0]["project_id"]
+            .as_i64()
+            .context("a default project")?;
         let agent = json!({ "name": "wide", "concurrency_limit": 64 });
-        self.post(&format!("/my/projects/{project}/agents/"), agent).await?;
+        self.post(&format!("/my/projects/{project}/agents/"), agent)
+            .await?;
         Ok(())
     }
 
@@ -118,13 +145,22 @@ impl User {
         let answer = self.request(path, body).send().await?;
         let status = answer.status();
         let body = answer.bytes().await?;
-        ensure!(status.is_success(), "{path}: {status} {}", String::from_utf8_lossy(&body));
+        ensure!(
+            status.is_success(),
+            "{path}: {status} {}",
+            String::from_utf8_lossy(&body)
+        );
         Ok(serde_json::from_slice(&body)?)
     }
 
     fn request(&self, path: &str, body: Value) -> reqwest::RequestBuilder {
-        let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.token);
-        request.header("content-type", "application/json").body(body.to_string())
+        let request = self
+            .http
+            .post(format!("{}{path}", self.url))
+            .bearer_auth(&self.token);
+        request
+            .header("content-type", "application/json")
+            .body(body.to_string())
     }
 
     async fn call(&self, session: &str) -> anyhow::Result<Call> {
@@ -132,9 +168,15 @@ impl User {
         let asked = Instant::now();
         let request = self.request(&format!("/my/chat/{session}/message/"), body);
         let mut answer = request.header("accept", "text/event-stream").send().await?;
-        ensure!(answer.status().is_success(), "a call got {}", answer.status());
-        let (mut decoder, mut ready) =
-            (SseDecoder::new(MAX_EVENT_BYTES), std::collections::VecDeque::<SseEvent>::new());
+        ensure!(
+            answer.status().is_success(),
+            "a call got {}",
+            answer.status()
+        );
+        let (mut decoder, mut ready) = (
+            SseDecoder::new(MAX_EVENT_BYTES),
+            std::collections::VecDeque::<SseEvent>::new(),
+        );
         let (mut started, mut answered) = (None, None);
         while let Some(bytes) = answer.chunk().await? {
             decoder.push(&bytes, &mut ready)?;
@@ -147,7 +189,10 @@ impl User {
             }
         }
         let started = started.context("no call begins without its agent")?;
-        Ok(Call { started, answered: answered.context("a call ended without an answer")? })
+        Ok(Call {
+            started,
+            answered: answered.context("a call ended without an answer")?,
+        })
     }
 }
 
@@ -156,5 +201,9 @@ fn row(what: &str, times: impl Iterator<Item = Duration>, goal_ms: f64) {
     times.sort();
     let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1000.0;
     let verdict = if at(95) < goal_ms { "" } else { ": **missed**" };
-    println!("| {what} | {:.1} ms | {:.1} ms | < {goal_ms:.0} ms{verdict} |", at(50), at(95));
+    println!(
+        "| {what} | {:.1} ms | {:.1} ms | < {goal_ms:.0} ms{verdict} |",
+        at(50),
+        at(95)
+    );
 }

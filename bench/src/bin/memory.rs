@@ -10,19 +10,25 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 use codelab_bench::LabelledSet;
 use codelab_memory::{
-    CollectionName, EmbeddedOptions, Embedder, EmbedderOptions, Filter, Interaction, InteractionId, Memory,
-    MemoryHealth, Query,
+    CollectionName, EmbeddedOptions, Embedder, EmbedderOptions, Filter, Memory, MemoryEntry,
+    MemoryEntryId, MemoryHealth, Query,
 };
 use codelab_protocol::{AgentName, ProjectId, Timestamp, UserId};
 
-const STARTERS: [&str; 4] = ["agent_coder", "agent_analyzer", "agent_writer", "agent_researcher"];
+const STARTERS: [&str; 4] = [
+    "agent_coder",
+    "agent_analyzer",
+    "agent_writer",
+    "agent_researcher",
+];
 const BATCH: u64 = 250;
 const SAMPLES: i64 = 200;
 /// Labelled interactions that make up one text: about 60 words, as a turn leaves them behind.
 const PARTS: u64 = 3;
 const TOP_K: usize = 10;
 
-/// Creating a project's four memories, adding to one, searching it, opening it again, and what an open one occupies.
+/// Creating a project's four memories, adding to one, searching it, opening it again, and what an
+/// open one occupies.
 #[derive(Parser)]
 struct Options {
     /// Folder on the disk to measure; a temporary one is made in it
@@ -31,7 +37,8 @@ struct Options {
     /// Interactions in the memories that are searched, one after the other
     #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000")]
     interactions: Vec<u64>,
-    /// Server with an OpenAI-compatible /v1/embeddings: searches are by meaning as well, and wait for its answers
+    /// Server with an OpenAI-compatible /v1/embeddings: searches are by meaning as well, and wait
+    /// for its answers
     #[arg(long, requires = "model")]
     embeddings: Option<String>,
     /// Embedding model
@@ -51,7 +58,10 @@ async fn main() -> anyhow::Result<()> {
     let texts = Texts::new(LabelledSet::read()?);
     measure_small(&options.dir, &texts).await?;
     for &interactions in &options.interactions {
-        ensure!(interactions.is_multiple_of(BATCH), "--interactions must be multiples of {BATCH}");
+        ensure!(
+            interactions.is_multiple_of(BATCH),
+            "--interactions must be multiples of {BATCH}"
+        );
         measure_filled(&options, &texts, interactions).await?;
     }
     Ok(())
@@ -73,7 +83,9 @@ async fn measure_small(dir: &Path, texts: &Texts) -> anyhow::Result<()> {
     let mut first = Vec::new();
     for project in 1..=SAMPLES {
         let started = Instant::now();
-        memory.add(&name(project, STARTERS[0])?, vec![texts.interaction(0)]).await?;
+        memory
+            .add(&name(project, STARTERS[0])?, vec![texts.interaction(0)])
+            .await?;
         first.push(started.elapsed());
     }
     print("first addition", first);
@@ -85,24 +97,49 @@ async fn measure_filled(options: &Options, texts: &Texts, interactions: u64) -> 
     println!("{interactions} interactions");
     let folder = tempfile::tempdir_in(&options.dir)?;
     let model = options.embeddings.as_ref().zip(options.model.as_ref());
-    let embedder = model.map(|(url, model)| Embedder::new(EmbedderOptions::new(url, model))).transpose()?;
+    let embedder = model
+        .map(|(url, model)| Embedder::new(EmbedderOptions::new(url, model)))
+        .transpose()?;
     let memory = Memory::embedded(EmbeddedOptions::new(folder.path()), embedder);
     let collection = name(1, STARTERS[0])?;
     memory.create(&collection).await?;
     let filled = Instant::now();
     for start in (0..interactions).step_by(BATCH as usize) {
-        memory.add(&collection, (start..start + BATCH).map(|id| texts.interaction(id)).collect()).await?;
+        memory
+            .add(
+                &collection,
+                (start..start + BATCH)
+                    .map(|id| texts.interaction(id))
+                    .collect(),
+            )
+            .await?;
     }
-    println!("  {:<24} {:>8.2} s in batches of {BATCH}", "fill", filled.elapsed().as_secs_f64());
+    println!(
+        "  {:<24} {:>8.2} s in batches of {BATCH}",
+        "fill",
+        filled.elapsed().as_secs_f64()
+    );
 
-    print("search", searches(&memory, &collection, texts, &Filter::default()).await?);
-    let filter = Filter { kind: Some("task".into()), success: Some(true), ..Filter::default() };
-    print("search with a filter", searches(&memory, &collection, texts, &filter).await?);
+    print(
+        "search",
+        searches(&memory, &collection, texts, &Filter::default()).await?,
+    );
+    let filter = Filter {
+        kind: Some("task".into()),
+        success: Some(true),
+        ..Filter::default()
+    };
+    print(
+        "search with a filter",
+        searches(&memory, &collection, texts, &filter).await?,
+    );
 
     let mut additions = Vec::new();
     for id in 0..SAMPLES as u64 {
         let started = Instant::now();
-        memory.add(&collection, vec![texts.interaction(interactions + id)]).await?;
+        memory
+            .add(&collection, vec![texts.interaction(interactions + id)])
+            .await?;
         additions.push(started.elapsed());
     }
     print("add one", additions);
@@ -115,9 +152,15 @@ async fn measure_filled(options: &Options, texts: &Texts, interactions: u64) -> 
         openings.push(started.elapsed());
     }
     print("open", openings);
-    print("search once opened", searches(&memory, &collection, texts, &Filter::default()).await?);
+    print(
+        "search once opened",
+        searches(&memory, &collection, texts, &Filter::default()).await?,
+    );
     // A model that fails costs no search, so a figure could be that of words alone.
-    ensure!(memory.health().await == MemoryHealth::Healthy, "the embedding model failed");
+    ensure!(
+        memory.health().await == MemoryHealth::Healthy,
+        "the embedding model failed"
+    );
     memory.close().await;
     occupied(folder.path(), 1)
 }
@@ -131,7 +174,11 @@ async fn searches(
     let mut times = Vec::new();
     let mut found = 0;
     for query in &texts.set.queries {
-        let query = Query { text: query.text.clone(), top_k: TOP_K, filter: filter.clone() };
+        let query = Query {
+            text: query.text.clone(),
+            top_k: TOP_K,
+            filter: filter.clone(),
+        };
         let started = Instant::now();
         let hits = memory.search(collection, &query).await?;
         times.push(started.elapsed());
@@ -144,21 +191,38 @@ async fn searches(
 /// Another process opens them, so that nothing else is counted.
 fn occupied(root: &Path, collections: usize) -> anyhow::Result<()> {
     let mut process = Command::new(std::env::current_exe()?);
-    let status = process.arg("--dir").arg(root).arg("--opened").arg(collections.to_string()).status()?;
+    let status = process
+        .arg("--dir")
+        .arg(root)
+        .arg("--opened")
+        .arg(collections.to_string())
+        .status()?;
     ensure!(status.success(), "the process that opens memories failed");
     Ok(())
 }
 
 async fn print_occupied(root: &Path, collections: usize) -> anyhow::Result<()> {
     let texts = Texts::new(LabelledSet::read()?);
-    let memory = Memory::embedded(EmbeddedOptions { max_open: collections, ..EmbeddedOptions::new(root) }, None);
+    let memory = Memory::embedded(
+        EmbeddedOptions {
+            max_open: collections,
+            ..EmbeddedOptions::new(root)
+        },
+        None,
+    );
     let before = Resident::now()?;
     for project in 1..=collections as i64 {
         memory.count(&name(project, STARTERS[0])?).await?;
     }
     Resident::now()?.print_since(&before, "memory, opened", collections);
     for project in 1..=collections as i64 {
-        searches(&memory, &name(project, STARTERS[0])?, &texts, &Filter::default()).await?;
+        searches(
+            &memory,
+            &name(project, STARTERS[0])?,
+            &texts,
+            &Filter::default(),
+        )
+        .await?;
     }
     Resident::now()?.print_since(&before, "memory, searched", collections);
     Ok(())
@@ -174,26 +238,40 @@ impl Resident {
     fn now() -> anyhow::Result<Self> {
         let status = std::fs::read_to_string("/proc/self/status")?;
         let value = |field: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-            line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).with_context(|| field.to_owned())
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+            line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok())
+                .with_context(|| field.to_owned())
         };
-        Ok(Self { own: value("RssAnon")?, files: value("RssFile")? + value("RssShmem")? })
+        Ok(Self {
+            own: value("RssAnon")?,
+            files: value("RssFile")? + value("RssShmem")?,
+        })
     }
 
     fn print_since(&self, before: &Self, what: &str, collections: usize) {
-        let each = |now: u64, before: u64| now.saturating_sub(before) as f64 / collections as f64 / 1024.0;
+        let each =
+            |now: u64, before: u64| now.saturating_sub(before) as f64 / collections as f64 / 1024.0;
         let (own, files) = (each(self.own, before.own), each(self.files, before.files));
-        println!("  {what:<24} {own:>8.2} MiB and {files:.2} MiB of files in each of {collections}");
+        println!(
+            "  {what:<24} {own:>8.2} MiB and {files:.2} MiB of files in each of {collections}"
+        );
     }
 }
 
 fn name(project: i64, agent: &str) -> anyhow::Result<CollectionName> {
     let user = UserId::new(1).context("a positive id")?;
     let project = ProjectId::new(project).context("a positive id")?;
-    Ok(CollectionName::new(user, project, &AgentName::parse(agent)?)?)
+    Ok(CollectionName::new(
+        user,
+        project,
+        &AgentName::parse(agent)?,
+    )?)
 }
 
-/// Interactions in any number, made of the labelled ones, so that words are as frequent as people make them.
+/// Interactions in any number, made of the labelled ones, so that words are as frequent as people
+/// make them.
 struct Texts {
     set: LabelledSet,
 }
@@ -203,12 +281,15 @@ impl Texts {
         Self { set }
     }
 
-    fn interaction(&self, id: u64) -> Interaction {
-        let text =
-            |part| self.set.interactions[scattered(id * PARTS + part) % self.set.interactions.len()].text.as_str();
+    fn interaction(&self, id: u64) -> MemoryEntry {
+        let text = |part| {
+            self.set.interactions[scattered(id * PARTS + part) % self.set.interactions.len()]
+                .text
+                .as_str()
+        };
         let parts: Vec<&str> = (0..PARTS).map(text).collect();
-        Interaction {
-            id: InteractionId(id),
+        MemoryEntry {
+            id: MemoryEntryId(id),
             text: format!("{} (change {})", parts.join(" "), id * 7919 % 1_000_003),
             kind: if id.is_multiple_of(2) { "task" } else { "chat" }.into(),
             success: !id.is_multiple_of(5),
@@ -222,14 +303,21 @@ impl Texts {
 
 /// The same number for the same `n`, without a pattern in a row of them.
 fn scattered(n: u64) -> usize {
-    let mixed = (n ^ (n >> 31)).wrapping_add(0x9e37_79b9).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (n ^ (n >> 31))
+        .wrapping_add(0x9e37_79b9)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33) as usize
 }
 
 fn print(what: &str, mut times: Vec<Duration>) {
     times.sort();
     let at = |share: usize| millis(times[(times.len() - 1) * share / 100]);
-    println!("  {what:<24} {:>8.2} ms P50, {:>8.2} ms P95, {:>8.2} ms worst", at(50), at(95), at(100));
+    println!(
+        "  {what:<24} {:>8.2} ms P50, {:>8.2} ms P95, {:>8.2} ms worst",
+        at(50),
+        at(95),
+        at(100)
+    );
 }
 
 fn millis(time: Duration) -> f64 {

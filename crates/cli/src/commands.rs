@@ -9,12 +9,12 @@ pub mod config;
 pub mod connection;
 pub mod doctor;
 pub mod exec;
-pub mod hands;
 pub mod health;
 pub mod login_link;
 pub mod memory;
 pub mod serve;
 pub mod token;
+pub mod tool_runner;
 pub mod work;
 
 use std::io::Write as _;
@@ -23,22 +23,25 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use codelab_protocol::{ProjectId, Timestamp, UserId};
-use codelab_server::{Explained, Flags, Identity, JwtAlgorithm, ModelHint, Secrets, Settings, sign_token};
+use codelab_server::{
+    Explained, Flags, Identity, JwtAlgorithm, ModelHint, Secrets, Settings, sign_token,
+};
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Where the server's settings and data are; the same for every command.
 #[derive(Args, Clone)]
-pub struct Place {
+pub struct ServerPaths {
     /// Settings file; by default codelab.toml in the data folder
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder for the database and the secrets [env: CODELAB_DATA_DIR] [default: ~/.local/share/codelab]
+    /// Folder for the database and the secrets [env: CODELAB_DATA_DIR] [default:
+    /// ~/.local/share/codelab]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
 
-impl Place {
+impl ServerPaths {
     pub fn settings(&self, addr: Option<String>) -> anyhow::Result<Settings> {
         Ok(self.explain_with(addr).settings?)
     }
@@ -49,15 +52,24 @@ impl Place {
     }
 
     fn explain_with(&self, addr: Option<String>) -> Explained {
-        let flags = Flags { config: self.config.clone(), addr, data_dir: self.data_dir.clone() };
+        let flags = Flags {
+            config: self.config.clone(),
+            addr,
+            data_dir: self.data_dir.clone(),
+        };
         // Variables that are not text cannot be settings.
-        let environment = std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        let environment = std::env::vars_os()
+            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
         Settings::explain(flags, environment)
     }
 }
 
 /// A token for a server of this machine, signed with its secret.
-pub fn local_token(settings: &Settings, identity: &Identity, seconds: u64) -> anyhow::Result<String> {
+pub fn local_token(
+    settings: &Settings,
+    identity: &Identity,
+    seconds: u64,
+) -> anyhow::Result<String> {
     if settings.jwt.algorithm != JwtAlgorithm::Hs256 {
         let algorithm = settings.jwt.algorithm.as_str();
         bail!("auth.jwt_algorithm is {algorithm}: tokens come from whoever has the private key");
@@ -82,7 +94,10 @@ pub struct StopSignals {
 
 impl StopSignals {
     pub fn new() -> anyhow::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     pub async fn next(&mut self) {
@@ -103,15 +118,19 @@ impl StopSignals {
 
 /// A name that nobody else has.
 pub fn random_name(prefix: &str) -> anyhow::Result<String> {
-    Ok(format!("{prefix}-{:016x}{:016x}", getrandom::u64()?, getrandom::u64()?))
+    Ok(format!(
+        "{prefix}-{:016x}{:016x}",
+        getrandom::u64()?,
+        getrandom::u64()?
+    ))
 }
 
 pub fn now() -> Timestamp {
     std::time::SystemTime::now().into()
 }
 
-/// From now on files that this process makes are its owner's alone, also those that libraries make. Not for a process that
-/// runs tools: their files are a person's, with the person's own umask.
+/// From now on files that this process makes are its owner's alone, also those that libraries make.
+/// Not for a process that runs tools: their files are a person's, with the person's own umask.
 pub fn make_private_files() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
@@ -119,12 +138,18 @@ pub fn make_private_files() {
 /// Why the demonstration answers a person who wanted a model, and what to type before the command.
 pub fn hint_lines(hint: &ModelHint, command: &str) -> [String; 2] {
     let why = format!("{} The demonstration answers until then.", hint.why);
-    [why, format!("To use the model, type: {} {command}", hint.variables)]
+    [
+        why,
+        format!("To use the model, type: {} {command}", hint.variables),
+    ]
 }
 
 /// One line for a person; causes are in the same line.
 pub fn complain(error: &anyhow::Error) {
-    note(&format!("codelab: {}", format!("{error:#}").replace('\n', " ")));
+    note(&format!(
+        "codelab: {}",
+        format!("{error:#}").replace('\n', " ")
+    ));
 }
 
 /// Something on the way, for a person; what was asked for goes to standard output.

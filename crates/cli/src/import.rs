@@ -1,6 +1,7 @@
 //! Agent definitions of other programs, and our own, read into what the API takes.
 //!
-//! What has no counterpart here is left out and said in one line; a definition that cannot be read is an error.
+//! What has no counterpart here is left out and said in one line; a definition that cannot be read
+//! is an error.
 
 mod markdown;
 mod roomodes;
@@ -18,13 +19,19 @@ pub struct Definition {
 
 /// The definitions in a file: one in a Markdown file, any number in a `.roomodes` file.
 pub fn read(path: &Path, text: &str) -> anyhow::Result<Vec<Definition>> {
-    let is_markdown = path.extension().is_some_and(|ending| ending == "md" || ending == "markdown");
-    if is_markdown { Ok(vec![markdown::read(text)?]) } else { roomodes::read(text) }
+    let is_markdown = path
+        .extension()
+        .is_some_and(|ending| ending == "md" || ending == "markdown");
+    if is_markdown {
+        Ok(vec![markdown::read(text)?])
+    } else {
+        roomodes::read(text)
+    }
 }
 
 impl Definition {
-    /// The same definition for an agent that exists. What an agent can do without is cleared where the definition does
-    /// not have it; the rest stays where it says nothing.
+    /// The same definition for an agent that exists. What an agent can do without is cleared where
+    /// the definition does not have it; the rest stays where it says nothing.
     pub fn as_change(&self) -> ChangeAgent {
         let agent = self.agent.clone();
         ChangeAgent {
@@ -55,7 +62,11 @@ fn agent_name(text: &str) -> String {
     let lower = text.trim().to_lowercase();
     let mut name = String::new();
     for c in lower.chars() {
-        let kept = if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '_' };
+        let kept = if c.is_ascii_lowercase() || c.is_ascii_digit() {
+            c
+        } else {
+            '_'
+        };
         if kept != '_' || !name.ends_with('_') {
             name.push(kept);
         }

@@ -1,4 +1,5 @@
-//! The `codelab` binary: parses the command line, runs one command, says in one line why it could not.
+//! The `codelab` binary: parses the command line, runs one command, says in one line why it could
+//! not.
 
 mod commands;
 mod import;
@@ -9,7 +10,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    agents, audit, backup, chat, completions, config, doctor, exec, health, login_link, memory, serve, token, work,
+    agents, audit, backup, chat, completions, config, doctor, exec, health, login_link, memory,
+    serve, token, work,
 };
 
 /// A self-hosted runtime where a team of AI agents works on your code.
@@ -23,43 +25,43 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Start the server
-    Serve(serve::Serve),
+    Serve(serve::ServeCommand),
     /// Talk to your agents in this terminal
-    Chat(chat::Chat),
+    Chat(chat::ChatCommand),
     /// Run the tool calls of a project in a folder of this machine
-    Work(work::Work),
+    Work(work::WorkCommand),
     /// Do one task and end, for scripts
-    Exec(exec::Exec),
+    Exec(exec::ExecCommand),
     /// Check that everything CodeLab needs works, and say what to do where it does not
     #[command(after_help = doctor::EXIT_CODES)]
-    Doctor(doctor::Doctor),
+    Doctor(doctor::DoctorCommand),
     /// Look at the settings
     #[command(subcommand)]
-    Config(config::Config),
+    Config(config::ConfigCommand),
     /// Print a token for a user of this server
-    Token(token::Token),
+    Token(token::TokenCommand),
     /// Print a link that logs a user in on the web page, once, within ten minutes
-    LoginLink(login_link::LoginLink),
+    LoginLink(login_link::LoginLinkCommand),
     /// Work with the agents of a project
     #[command(subcommand)]
-    Agents(agents::Agents),
+    Agents(agents::AgentsCommand),
     /// Work with what agents remember
     #[command(subcommand)]
-    Memory(memory::Memory),
+    Memory(memory::MemoryCommand),
     /// Look into the audit log
     #[command(subcommand)]
-    Audit(audit::Audit),
+    Audit(audit::AuditCommand),
     /// Say whether the server of the data folder is ready; the exit code is 0 if it is
-    Health(health::Health),
+    Health(health::HealthCommand),
     /// Copy the embedded database into one file, also while the server runs
-    Backup(backup::Backup),
+    Backup(backup::BackupCommand),
     /// Put a backup in the place of the embedded database, while the server is stopped
-    Restore(backup::Restore),
+    Restore(backup::RestoreCommand),
     /// Print completions for a shell, to be kept where it looks for them
-    Completions(completions::Completions),
+    Completions(completions::CompletionsCommand),
     /// Print the manual page, of one command if it is named
     #[command(hide = true)]
-    Man(completions::Man),
+    Man(completions::ManCommand),
     /// Run one command behind the sandbox; started by this program itself
     #[command(hide = true)]
     SandboxExec,

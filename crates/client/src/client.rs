@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use codelab_protocol::{
-    AgentHistory, AgentList, AgentStreamRequest, AuditList, CreateSession, CurrentAgent, Health, PendingApprovals,
-    SessionAck, SessionCreated, SessionHistory, SessionId, SessionList,
+    AgentHistory, AgentList, AgentStreamRequest, AuditList, CreateSession, CurrentAgent, Health,
+    PendingApprovals, SessionAck, SessionCreated, SessionHistory, SessionId, SessionList,
 };
 use http::header::ACCEPT;
 use http::{HeaderName, HeaderValue, Method, Request};
@@ -15,9 +15,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::http::{Transport, accepted, invalid, parse, with_query};
-use crate::logged::Logged;
-use crate::stream::Closing;
-use crate::{Access, ClientError, ClientLimits, EventStream, RawResponse};
+use crate::logged::LoggedEvent;
+use crate::stream::StreamEnd;
+use crate::{ClientError, ClientLimits, Credentials, EventStream, RawResponse};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -35,22 +35,30 @@ impl fmt::Debug for Client {
 
 impl Client {
     /// `base_url` is `http://host:port`, with a path prefix if the server has one.
-    pub fn new(base_url: &str, access: Access) -> Result<Self, ClientError> {
+    pub fn new(base_url: &str, access: Credentials) -> Result<Self, ClientError> {
         Self::with_limits(base_url, access, ClientLimits::default())
     }
 
-    pub fn with_limits(base_url: &str, access: Access, limits: ClientLimits) -> Result<Self, ClientError> {
-        Ok(Self { transport: Arc::new(Transport::new(base_url, &access, limits)?) })
+    pub fn with_limits(
+        base_url: &str,
+        access: Credentials,
+        limits: ClientLimits,
+    ) -> Result<Self, ClientError> {
+        Ok(Self {
+            transport: Arc::new(Transport::new(base_url, &access, limits)?),
+        })
     }
 
     /// `POST /agent/message/stream`: the events of this message's turn, until it ends or suspends.
     pub async fn send(&self, request: &AgentStreamRequest) -> Result<EventStream, ClientError> {
-        let request = self.transport.json_request(Method::POST, "/agent/message/stream", request)?;
-        self.stream(request, Closing::FirstDone).await
+        let request =
+            self.transport
+                .json_request(Method::POST, "/agent/message/stream", request)?;
+        self.stream(request, StreamEnd::FirstDone).await
     }
 
-    /// `GET /sessions/{id}/events`: what comes after event number `after` (`None` is from the start); with `follow`
-    /// also what is still to happen.
+    /// `GET /sessions/{id}/events`: what comes after event number `after` (`None` is from the
+    /// start); with `follow` also what is still to happen.
     pub async fn events(
         &self,
         session: &SessionId,
@@ -62,7 +70,13 @@ impl Client {
 
     /// Also the report of an unhealthy server, which may come with status 503.
     pub async fn health(&self) -> Result<Health, ClientError> {
-        let response = self.transport.exchange(self.transport.request(Method::GET, "/health", Bytes::new())?).await?;
+        let response = self
+            .transport
+            .exchange(
+                self.transport
+                    .request(Method::GET, "/health", Bytes::new())?,
+            )
+            .await?;
         if response.status == 503
             && let Ok(report) = parse(&response.body)
         {
@@ -80,18 +94,43 @@ impl Client {
     }
 
     /// The server's own defaults apply where `limit` or `offset` is not given.
-    pub async fn sessions(&self, limit: Option<u64>, offset: Option<u64>) -> Result<SessionList, ClientError> {
-        self.get(&with_query("/sessions", &[("limit", limit), ("offset", offset)])).await
+    pub async fn sessions(
+        &self,
+        limit: Option<u64>,
+        offset: Option<u64>,
+    ) -> Result<SessionList, ClientError> {
+        self.get(&with_query(
+            "/sessions",
+            &[("limit", limit), ("offset", offset)],
+        ))
+        .await
     }
 
-    pub async fn create_session(&self, body: &CreateSession) -> Result<SessionCreated, ClientError> {
-        self.json(self.transport.json_request(Method::POST, "/sessions", body)?).await
+    pub async fn create_session(
+        &self,
+        body: &CreateSession,
+    ) -> Result<SessionCreated, ClientError> {
+        self.json(
+            self.transport
+                .json_request(Method::POST, "/sessions", body)?,
+        )
+        .await
     }
 
     /// Soft unless `hard`, which purges.
     pub async fn delete_session(&self, session: &SessionId, hard: bool) -> Result<(), ClientError> {
-        let path = format!("/sessions/{session}{}", if hard { "?hard=true" } else { "" });
-        accepted(self.transport.exchange(self.transport.request(Method::DELETE, &path, Bytes::new())?).await?)?;
+        let path = format!(
+            "/sessions/{session}{}",
+            if hard { "?hard=true" } else { "" }
+        );
+        accepted(
+            self.transport
+                .exchange(
+                    self.transport
+                        .request(Method::DELETE, &path, Bytes::new())?,
+                )
+                .await?,
+        )?;
         Ok(())
     }
 
@@ -104,20 +143,33 @@ impl Client {
     }
 
     /// Ends the turn; waiting messages stay queued unless `drop_queue`.
-    pub async fn cancel(&self, session: &SessionId, drop_queue: bool) -> Result<SessionAck, ClientError> {
-        self.act(&format!("/sessions/{session}/cancel{}", if drop_queue { "?queue=drop" } else { "" })).await
+    pub async fn cancel(
+        &self,
+        session: &SessionId,
+        drop_queue: bool,
+    ) -> Result<SessionAck, ClientError> {
+        self.act(&format!(
+            "/sessions/{session}/cancel{}",
+            if drop_queue { "?queue=drop" } else { "" }
+        ))
+        .await
     }
 
     pub async fn history(&self, session: &SessionId) -> Result<SessionHistory, ClientError> {
         self.get(&format!("/sessions/{session}/history")).await
     }
 
-    pub async fn pending_approvals(&self, session: &SessionId) -> Result<PendingApprovals, ClientError> {
-        self.get(&format!("/sessions/{session}/pending-approvals")).await
+    pub async fn pending_approvals(
+        &self,
+        session: &SessionId,
+    ) -> Result<PendingApprovals, ClientError> {
+        self.get(&format!("/sessions/{session}/pending-approvals"))
+            .await
     }
 
     pub async fn agent_history(&self, session: &SessionId) -> Result<AgentHistory, ClientError> {
-        self.get(&format!("/sessions/{session}/agent-history")).await
+        self.get(&format!("/sessions/{session}/agent-history"))
+            .await
     }
 
     pub async fn audit(&self, session: &SessionId) -> Result<AuditList, ClientError> {
@@ -126,7 +178,9 @@ impl Client {
 
     /// The Prometheus text.
     pub async fn metrics(&self) -> Result<String, ClientError> {
-        let request = self.transport.request(Method::GET, "/metrics", Bytes::new())?;
+        let request = self
+            .transport
+            .request(Method::GET, "/metrics", Bytes::new())?;
         let body = accepted(self.transport.exchange(request).await?)?.body;
         String::from_utf8(body.into()).map_err(|_| invalid("the metrics are not UTF-8".into()))
     }
@@ -135,8 +189,9 @@ impl Client {
         self.get("/openapi.json").await
     }
 
-    /// Any request, and the answer whatever its status. `path` may carry a query. The client's own access header is
-    /// sent unless `headers` names the same one; nothing else is added but `Host` and the length.
+    /// Any request, and the answer whatever its status. `path` may carry a query. The client's own
+    /// access header is sent unless `headers` names the same one; nothing else is added but `Host`
+    /// and the length.
     pub async fn raw(
         &self,
         method: Method,
@@ -150,28 +205,36 @@ impl Client {
             map.remove(*name);
         }
         for (name, value) in headers {
-            let parsed =
-                HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_bytes(value.as_bytes()).ok());
-            let (key, value) = parsed.ok_or_else(|| invalid(format!("{name:?} is not a header that can be sent")))?;
-            map.try_append(key, value).map_err(|_| invalid("there are too many headers".into()))?;
+            let parsed = HeaderName::from_bytes(name.as_bytes())
+                .ok()
+                .zip(HeaderValue::from_bytes(value.as_bytes()).ok());
+            let (key, value) = parsed
+                .ok_or_else(|| invalid(format!("{name:?} is not a header that can be sent")))?;
+            map.try_append(key, value)
+                .map_err(|_| invalid("there are too many headers".into()))?;
         }
         self.transport.exchange(request).await
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.json(self.transport.request(Method::GET, path, Bytes::new())?).await
+        self.json(self.transport.request(Method::GET, path, Bytes::new())?)
+            .await
     }
 
     pub(crate) async fn act<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.json(self.transport.request(Method::POST, path, Bytes::new())?).await
+        self.json(self.transport.request(Method::POST, path, Bytes::new())?)
+            .await
     }
 
-    pub(crate) async fn json<T: DeserializeOwned>(&self, request: Request<Full<Bytes>>) -> Result<T, ClientError> {
+    pub(crate) async fn json<T: DeserializeOwned>(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<T, ClientError> {
         parse(&accepted(self.transport.exchange(request).await?)?.body)
     }
 
     /// The log of a session, of whichever realm `E` is.
-    pub(crate) async fn log<E: Logged>(
+    pub(crate) async fn log<E: LoggedEvent>(
         &self,
         session: &SessionId,
         after: Option<u64>,
@@ -181,17 +244,33 @@ impl Client {
         let path = format!("{}{query}", E::log_path(session));
         let mut request = self.transport.request(Method::GET, &path, Bytes::new())?;
         if let Some(after) = after {
-            request.headers_mut().insert(LAST_EVENT_ID, HeaderValue::from(after));
+            request
+                .headers_mut()
+                .insert(LAST_EVENT_ID, HeaderValue::from(after));
         }
-        self.stream(request, if follow { Closing::AfterDone } else { Closing::Anywhere }).await
+        self.stream(
+            request,
+            if follow {
+                StreamEnd::AfterDone
+            } else {
+                StreamEnd::Anywhere
+            },
+        )
+        .await
     }
 
-    pub(crate) async fn stream<E: Logged>(
+    pub(crate) async fn stream<E: LoggedEvent>(
         &self,
         mut request: Request<Full<Bytes>>,
-        closing: Closing,
+        closing: StreamEnd,
     ) -> Result<EventStream<E>, ClientError> {
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        EventStream::new(self.transport.open(request).await?, closing, &self.transport.limits)
+        request
+            .headers_mut()
+            .insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        EventStream::new(
+            self.transport.open(request).await?,
+            closing,
+            &self.transport.limits,
+        )
     }
 }

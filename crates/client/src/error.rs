@@ -6,12 +6,17 @@ use codelab_protocol::{ErrorBody, ErrorCode};
 pub enum ClientError {
     /// The server refused. `body` is there when the answer was the API's own error body.
     #[error("the server answered {status}: {}", .body.as_ref().map_or(.text.as_str(), |body| body.detail.as_str()))]
-    Status { status: u16, body: Option<Box<ErrorBody>>, text: String, retry_after_seconds: Option<u64> },
+    Status {
+        status: u16,
+        body: Option<Box<ErrorBody>>,
+        text: String,
+        retry_after_seconds: Option<u64>,
+    },
     /// The server was not reached; the request had no effect.
     #[error("cannot connect: {0}")]
     Connect(String),
-    /// The connection broke after the request was sent, or a stream ended without `done`. What was asked for may have
-    /// happened.
+    /// The connection broke after the request was sent, or a stream ended without `done`. What was
+    /// asked for may have happened.
     #[error("the answer was cut off: {0}")]
     Cut(String),
     /// No answer, or a silent stream. What was asked for may have happened.
@@ -32,15 +37,20 @@ impl ClientError {
 
     pub fn error_code(&self) -> Option<ErrorCode> {
         match self {
-            Self::Status { body: Some(body), .. } => body.error_code,
+            Self::Status {
+                body: Some(body), ..
+            } => body.error_code,
             _ => None,
         }
     }
 
-    /// Whether reading again later may succeed. Says nothing about repeating a request with effects.
+    /// Whether reading again later may succeed. Says nothing about repeating a request with
+    /// effects.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504 | 507),
+            Self::Status { status, .. } => {
+                matches!(status, 408 | 429 | 500 | 502 | 503 | 504 | 507)
+            }
             Self::Connect(_) | Self::Cut(_) | Self::Timeout { .. } => true,
             Self::Invalid(_) => false,
         }

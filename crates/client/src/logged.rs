@@ -1,15 +1,17 @@
-//! What the events of both realms have in common for a reader: where their log is, and which of them are pieces of an
-//! answer that is still being written.
+//! What the events of both realms have in common for a reader: where their log is, and which of
+//! them are pieces of an answer that is still being written.
 
-use codelab_protocol::{ChatEvent, ChatEventBody, Chunk, ChunkBody, Gap, MessageId, SessionId};
+use codelab_protocol::{
+    Chunk, ChunkBody, Gap, MessageId, SessionEvent, SessionEventBody, SessionId,
+};
 use serde::de::DeserializeOwned;
 
 /// An event of a session's log.
-pub trait Logged: DeserializeOwned + Send + 'static {
+pub trait LoggedEvent: DeserializeOwned + Send + 'static {
     fn log_path(session: &SessionId) -> String;
 
     /// The piece of an unfinished answer that this event is.
-    fn piece(&mut self) -> Option<Piece<'_>>;
+    fn piece(&mut self) -> Option<DeltaPiece<'_>>;
 
     /// The answer that this event gives whole.
     fn finished(&self) -> Option<&MessageId>;
@@ -20,21 +22,23 @@ pub trait Logged: DeserializeOwned + Send + 'static {
 
 /// A part of an answer, to be cut where it was shown before.
 #[derive(Debug)]
-pub struct Piece<'a> {
+pub struct DeltaPiece<'a> {
     pub message_id: &'a MessageId,
     pub attempt: u32,
     pub offset: &'a mut u64,
     pub content: &'a mut String,
 }
 
-impl Logged for Chunk {
+impl LoggedEvent for Chunk {
     fn log_path(session: &SessionId) -> String {
         format!("/sessions/{session}/events")
     }
 
-    fn piece(&mut self) -> Option<Piece<'_>> {
-        let ChunkBody::AssistantDelta(delta) = &mut self.body else { return None };
-        Some(Piece {
+    fn piece(&mut self) -> Option<DeltaPiece<'_>> {
+        let ChunkBody::AssistantDelta(delta) = &mut self.body else {
+            return None;
+        };
+        Some(DeltaPiece {
             message_id: &delta.message_id,
             attempt: delta.attempt,
             offset: &mut delta.offset,
@@ -57,14 +61,16 @@ impl Logged for Chunk {
     }
 }
 
-impl Logged for ChatEvent {
+impl LoggedEvent for SessionEvent {
     fn log_path(session: &SessionId) -> String {
         format!("/my/chat/{session}/events")
     }
 
-    fn piece(&mut self) -> Option<Piece<'_>> {
-        let ChatEventBody::MessageDelta(delta) = &mut self.body else { return None };
-        Some(Piece {
+    fn piece(&mut self) -> Option<DeltaPiece<'_>> {
+        let SessionEventBody::MessageDelta(delta) = &mut self.body else {
+            return None;
+        };
+        Some(DeltaPiece {
             message_id: &delta.message_id,
             attempt: delta.attempt,
             offset: &mut delta.offset,
@@ -74,14 +80,14 @@ impl Logged for ChatEvent {
 
     fn finished(&self) -> Option<&MessageId> {
         match &self.body {
-            ChatEventBody::MessageCreated(created) => Some(&created.message.message_id),
+            SessionEventBody::MessageCreated(created) => Some(&created.message.message_id),
             _ => None,
         }
     }
 
     fn gap(&self) -> Option<Gap> {
         match &self.body {
-            ChatEventBody::Gap(gap) => Some(*gap),
+            SessionEventBody::Gap(gap) => Some(*gap),
             _ => None,
         }
     }

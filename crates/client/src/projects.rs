@@ -1,8 +1,8 @@
 //! A user's projects, their agents and what those remember.
 
 use codelab_protocol::{
-    AddContext, AgentId, ChangeAgent, ContextAdded, ContextResults, CreateAgent, CreateProject, Project, ProjectAgent,
-    ProjectAgentList, ProjectId, ProjectList, SavedAgent, SearchContext,
+    AddContext, AgentId, ChangeAgent, ContextAdded, ContextResults, CreateAgent, CreateProject,
+    Project, ProjectAgent, ProjectAgentList, ProjectId, ProjectList, SavedAgent, SearchContext,
 };
 use http::Method;
 
@@ -23,11 +23,20 @@ impl Client {
     }
 
     pub async fn create_project(&self, body: &CreateProject) -> Result<Project, ClientError> {
-        self.json(self.transport.json_request(Method::POST, "/my/projects", body)?).await
+        self.json(
+            self.transport
+                .json_request(Method::POST, "/my/projects", body)?,
+        )
+        .await
     }
 
-    pub async fn project_agents(&self, project: ProjectId) -> Result<Vec<ProjectAgent>, ClientError> {
-        let list: ProjectAgentList = self.get(&format!("/my/projects/{project}/agents?limit={PAGE}")).await?;
+    pub async fn project_agents(
+        &self,
+        project: ProjectId,
+    ) -> Result<Vec<ProjectAgent>, ClientError> {
+        let list: ProjectAgentList = self
+            .get(&format!("/my/projects/{project}/agents?limit={PAGE}"))
+            .await?;
         Ok(list.agents)
     }
 
@@ -37,7 +46,8 @@ impl Client {
         body: &CreateAgent,
     ) -> Result<SavedAgent, ClientError> {
         let path = format!("/my/projects/{project}/agents");
-        self.json(self.transport.json_request(Method::POST, &path, body)?).await
+        self.json(self.transport.json_request(Method::POST, &path, body)?)
+            .await
     }
 
     pub async fn change_project_agent(
@@ -47,7 +57,8 @@ impl Client {
         body: &ChangeAgent,
     ) -> Result<SavedAgent, ClientError> {
         let path = format!("/my/projects/{project}/agents/{agent}");
-        self.json(self.transport.json_request(Method::PATCH, &path, body)?).await
+        self.json(self.transport.json_request(Method::PATCH, &path, body)?)
+            .await
     }
 
     /// What an agent remembers about something, best first.
@@ -58,7 +69,8 @@ impl Client {
         body: &SearchContext,
     ) -> Result<ContextResults, ClientError> {
         let path = format!("/my/projects/{project}/agents/{agent}/context/search");
-        self.json(self.transport.json_request(Method::POST, &path, body)?).await
+        self.json(self.transport.json_request(Method::POST, &path, body)?)
+            .await
     }
 
     pub async fn add_context(
@@ -68,6 +80,7 @@ impl Client {
         body: &AddContext,
     ) -> Result<ContextAdded, ClientError> {
         let path = format!("/my/projects/{project}/agents/{agent}/context");
-        self.json(self.transport.json_request(Method::POST, &path, body)?).await
+        self.json(self.transport.json_request(Method::POST, &path, body)?)
+            .await
     }
 }

@@ -9,31 +9,32 @@ use codelab_protocol::{Chunk, SessionId, TurnStatus};
 use tokio::time::{Instant, sleep_until};
 
 use self::deltas::ShownDeltas;
-use crate::logged::Logged;
+use crate::logged::LoggedEvent;
 use crate::{Backoff, Client, ClientError, EventData, EventStream, StreamEvent};
 
 /// When a [`ResumingEvents`] is over by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
+pub enum FollowUntil {
     /// After the first `done`.
     Done,
     /// Never: `done` is passed on, and an ended stream is opened again.
     Dropped,
 }
 
-/// Yields each stored event once, in order, however often the stream is lost; a delta is shown once too, cut to what is
-/// new in it. Events of other kinds, a `gap` among them, are passed on as they are. After a gap that starts over the log
-/// comes from its start, with its own numbers.
+/// Yields each stored event once, in order, however often the stream is lost; a delta is shown once
+/// too, cut to what is new in it. Events of other kinds, a `gap` among them, are passed on as they
+/// are. After a gap that starts over the log comes from its start, with its own numbers.
 pub struct ResumingEvents<E = Chunk> {
     client: Client,
     session: SessionId,
-    until: Until,
+    until: FollowUntil,
     backoff: Backoff,
     link: Link<E>,
     /// The number of the last stored event that was yielded or skipped over at the start.
     last_id: Option<u64>,
     deltas: ShownDeltas,
-    /// The status of a `done` with no stored event after it: the server says it again to a reader that comes back.
+    /// The status of a `done` with no stored event after it: the server says it again to a reader
+    /// that comes back.
     last_done: Option<TurnStatus>,
     /// Streams in a row that brought nothing new; they set the wait.
     barren: u32,
@@ -42,15 +43,20 @@ pub struct ResumingEvents<E = Chunk> {
 }
 
 enum Link<E> {
-    Closed { reopen_at: Option<Instant> },
-    Open { stream: Box<EventStream<E>>, fruitful: bool },
+    Closed {
+        reopen_at: Option<Instant>,
+    },
+    Open {
+        stream: Box<EventStream<E>>,
+        fruitful: bool,
+    },
     Over,
 }
 
-impl<E: Logged> ResumingEvents<E> {
+impl<E: LoggedEvent> ResumingEvents<E> {
     /// Nothing is sent before the first `next`. `after` as in [`Client::events`] and
     /// [`Client::chat_events`].
-    pub fn new(client: Client, session: SessionId, after: Option<u64>, until: Until) -> Self {
+    pub fn new(client: Client, session: SessionId, after: Option<u64>, until: FollowUntil) -> Self {
         Self {
             client,
             session,
@@ -74,8 +80,8 @@ impl<E: Logged> ResumingEvents<E> {
         self.last_id
     }
 
-    /// The next event. An error is the end: the server refuses for good, or stayed away too long. Dropping the future
-    /// loses nothing, so it may stand in a `select!`.
+    /// The next event. An error is the end: the server refuses for good, or stayed away too long.
+    /// Dropping the future loses nothing, so it may stand in a `select!`.
     pub async fn next(&mut self) -> Option<Result<StreamEvent<E>, ClientError>> {
         loop {
             let failure = match &mut self.link {
@@ -86,7 +92,10 @@ impl<E: Logged> ResumingEvents<E> {
                     }
                     match self.client.log(&self.session, self.last_id, true).await {
                         Ok(stream) => {
-                            self.link = Link::Open { stream: Box::new(stream), fruitful: false };
+                            self.link = Link::Open {
+                                stream: Box::new(stream),
+                                fruitful: false,
+                            };
                             continue;
                         }
                         Err(error) => Some(error),
@@ -114,7 +123,7 @@ impl<E: Logged> ResumingEvents<E> {
             if self.last_done.replace(done.status) == Some(done.status) {
                 return None;
             }
-            if self.until == Until::Done {
+            if self.until == FollowUntil::Done {
                 self.link = Link::Over;
             }
         } else if self.starts_over(&event.data) {
@@ -141,8 +150,13 @@ impl<E: Logged> ResumingEvents<E> {
 
     /// Whether the server has another log than the one that was read so far.
     fn starts_over(&self, data: &EventData<E>) -> bool {
-        let EventData::Chunk(chunk) = data else { return false };
-        chunk.gap().zip(self.last_id).is_some_and(|(gap, last)| gap.starts_over(last))
+        let EventData::Chunk(chunk) = data else {
+            return false;
+        };
+        chunk
+            .gap()
+            .zip(self.last_id)
+            .is_some_and(|(gap, last)| gap.starts_over(last))
     }
 
     /// Plans the next try, or gives the error that ends the reader.
@@ -152,19 +166,31 @@ impl<E: Logged> ResumingEvents<E> {
             Link::Closed { .. } | Link::Over => (false, false),
         };
         self.failures = if heard { 0 } else { self.failures + 1 };
-        self.barren = if fruitful { 0 } else { self.barren.saturating_add(1) };
+        self.barren = if fruitful {
+            0
+        } else {
+            self.barren.saturating_add(1)
+        };
         let mut delay = self.backoff.delay(self.barren);
         if let Some(error) = failure {
             if !error.is_passing() || self.failures >= self.backoff.attempts {
                 self.link = Link::Over;
                 return Some(error);
             }
-            if let ClientError::Status { retry_after_seconds: Some(seconds), .. } = error {
-                let asked_ms = seconds.saturating_mul(1_000).min(self.backoff.max_retry_after_ms);
+            if let ClientError::Status {
+                retry_after_seconds: Some(seconds),
+                ..
+            } = error
+            {
+                let asked_ms = seconds
+                    .saturating_mul(1_000)
+                    .min(self.backoff.max_retry_after_ms);
                 delay = delay.max(Duration::from_millis(asked_ms));
             }
         }
-        self.link = Link::Closed { reopen_at: Some(Instant::now() + delay) };
+        self.link = Link::Closed {
+            reopen_at: Some(Instant::now() + delay),
+        };
         None
     }
 }

@@ -1,9 +1,10 @@
-//! An incremental decoder of server-sent events: bytes in, whole events out. No I/O, and no meaning beyond the format.
+//! An incremental decoder of server-sent events: bytes in, whole events out. No I/O, and no meaning
+//! beyond the format.
 
 use std::collections::VecDeque;
 
-/// One dispatched event. `id` is only what this event itself carried; it is not inherited from earlier ones, because an
-/// event without an id is an ephemeral one.
+/// One dispatched event. `id` is only what this event itself carried; it is not inherited from
+/// earlier ones, because an event without an id is an ephemeral one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
     pub id: Option<String>,
@@ -28,7 +29,8 @@ const KEPT_LINE_BYTES: usize = 1024;
 #[derive(Debug)]
 pub struct SseDecoder {
     max_bytes: usize,
-    /// The unfinished line. Invariant: it holds no line end, and with the fields below never exceeds `max_bytes`.
+    /// The unfinished line. Invariant: it holds no line end, and with the fields below never
+    /// exceeds `max_bytes`.
     line: Vec<u8>,
     /// The last byte was CR: an LF that follows belongs to the same line end.
     after_cr: bool,
@@ -41,18 +43,29 @@ pub struct SseDecoder {
 impl SseDecoder {
     /// `max_bytes` bounds one event with all its fields, and so each line of it.
     pub fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, line: Vec::new(), after_cr: false, first_line: true, id: None, event: None, data: None }
+        Self {
+            max_bytes,
+            line: Vec::new(),
+            after_cr: false,
+            first_line: true,
+            id: None,
+            event: None,
+            data: None,
+        }
     }
 
-    /// Appends the events that `bytes` completes to `out`. After an error the decoder is of no more use; what was
-    /// complete before the error is in `out`.
+    /// Appends the events that `bytes` completes to `out`. After an error the decoder is of no more
+    /// use; what was complete before the error is in `out`.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut VecDeque<SseEvent>) -> Result<(), SseError> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
                 bytes = &bytes[1..];
                 continue;
             }
-            let Some(end) = bytes.iter().position(|&byte| byte == b'\n' || byte == b'\r') else {
+            let Some(end) = bytes
+                .iter()
+                .position(|&byte| byte == b'\n' || byte == b'\r')
+            else {
                 self.check_size(bytes.len())?;
                 self.line.extend_from_slice(bytes);
                 return Ok(());
@@ -79,7 +92,9 @@ impl SseDecoder {
         let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let held = self.line.len() + length(&self.id) + length(&self.event) + length(&self.data);
         if held + more > self.max_bytes {
-            return Err(SseError::TooLarge { max_bytes: self.max_bytes });
+            return Err(SseError::TooLarge {
+                max_bytes: self.max_bytes,
+            });
         }
         Ok(())
     }
@@ -105,7 +120,8 @@ impl SseDecoder {
             },
             "event" => self.event = (!value.is_empty()).then(|| value.to_owned()),
             "id" if !value.contains('\0') => self.id = Some(value.to_owned()),
-            // Comments (an empty field name) are heartbeats; `retry` and unknown fields are not used.
+            // Comments (an empty field name) are heartbeats; `retry` and unknown fields are not
+            // used.
             _ => {}
         }
         Ok(())
@@ -127,12 +143,18 @@ mod tests {
     const MAX_BYTES: usize = 200;
 
     fn event(id: Option<&str>, event: &str, data: &str) -> SseEvent {
-        SseEvent { id: id.map(str::to_owned), event: event.to_owned(), data: data.to_owned() }
+        SseEvent {
+            id: id.map(str::to_owned),
+            event: event.to_owned(),
+            data: data.to_owned(),
+        }
     }
 
     fn decode(parts: &[&[u8]]) -> (Vec<SseEvent>, Result<(), SseError>) {
         let (mut decoder, mut out) = (SseDecoder::new(MAX_BYTES), VecDeque::new());
-        let result = parts.iter().try_for_each(|part| decoder.push(part, &mut out));
+        let result = parts
+            .iter()
+            .try_for_each(|part| decoder.push(part, &mut out));
         (out.into(), result)
     }
 
@@ -141,16 +163,51 @@ mod tests {
             ("", vec![]),
             ("data: a\n\n", vec![event(None, "message", "a")]),
             ("data: a\n", vec![]),
-            ("id: 7\nevent: error\ndata: {\"x\":1}\n\n", vec![event(Some("7"), "error", "{\"x\":1}")]),
-            ("id: 7\ndata: a\n\ndata: b\n\n", vec![event(Some("7"), "message", "a"), event(None, "message", "b")]),
-            ("data: a\r\n\r\ndata: b\r\rdata: c\n\n", ["a", "b", "c"].map(|data| event(None, "message", data)).into()),
-            ("data: a\r\ndata: b\rdata: c\n\n", vec![event(None, "message", "a\nb\nc")]),
-            ("data\n\ndata\ndata\n\n", vec![event(None, "message", ""), event(None, "message", "\n")]),
-            ("data:a\n\ndata:  b\n\n", vec![event(None, "message", "a"), event(None, "message", " b")]),
-            (": beat\n\n:\n\nid: 3\n\nevent: gap\n\ndata: a\n\n", vec![event(None, "message", "a")]),
-            ("retry: 10\nnonsense\nfoo: bar\nevent:\ndata: a: b\n\n", vec![event(None, "message", "a: b")]),
-            ("\u{feff}data: é\n\n\u{feff}data: no\n\n", vec![event(None, "message", "é")]),
-            ("id: a\0b\ndata: привет 🦀\n\n", vec![event(None, "message", "привет 🦀")]),
+            (
+                "id: 7\nevent: error\ndata: {\"x\":1}\n\n",
+                vec![event(Some("7"), "error", "{\"x\":1}")],
+            ),
+            (
+                "id: 7\ndata: a\n\ndata: b\n\n",
+                vec![
+                    event(Some("7"), "message", "a"),
+                    event(None, "message", "b"),
+                ],
+            ),
+            (
+                "data: a\r\n\r\ndata: b\r\rdata: c\n\n",
+                ["a", "b", "c"]
+                    .map(|data| event(None, "message", data))
+                    .into(),
+            ),
+            (
+                "data: a\r\ndata: b\rdata: c\n\n",
+                vec![event(None, "message", "a\nb\nc")],
+            ),
+            (
+                "data\n\ndata\ndata\n\n",
+                vec![event(None, "message", ""), event(None, "message", "\n")],
+            ),
+            (
+                "data:a\n\ndata:  b\n\n",
+                vec![event(None, "message", "a"), event(None, "message", " b")],
+            ),
+            (
+                ": beat\n\n:\n\nid: 3\n\nevent: gap\n\ndata: a\n\n",
+                vec![event(None, "message", "a")],
+            ),
+            (
+                "retry: 10\nnonsense\nfoo: bar\nevent:\ndata: a: b\n\n",
+                vec![event(None, "message", "a: b")],
+            ),
+            (
+                "\u{feff}data: é\n\n\u{feff}data: no\n\n",
+                vec![event(None, "message", "é")],
+            ),
+            (
+                "id: a\0b\ndata: привет 🦀\n\n",
+                vec![event(None, "message", "привет 🦀")],
+            ),
         ]
     }
 
@@ -162,7 +219,11 @@ mod tests {
             for first in 0..=bytes.len() {
                 for second in first..=bytes.len() {
                     let parts = [&bytes[..first], &bytes[first..second], &bytes[second..]];
-                    assert_eq!(decode(&parts), (expected.clone(), Ok(())), "{text:?} cut at {first} and {second}");
+                    assert_eq!(
+                        decode(&parts),
+                        (expected.clone(), Ok(())),
+                        "{text:?} cut at {first} and {second}"
+                    );
                 }
             }
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
@@ -175,14 +236,23 @@ mod tests {
         let line = format!("data: {}\n", "x".repeat(MAX_BYTES));
         let many = "data: 0123456789\n".repeat(MAX_BYTES / 10);
         let unfinished = ":".repeat(MAX_BYTES + 1);
-        let id = format!("id: {}\ndata: {}\n", "1".repeat(MAX_BYTES / 2), "x".repeat(MAX_BYTES / 2));
+        let id = format!(
+            "id: {}\ndata: {}\n",
+            "1".repeat(MAX_BYTES / 2),
+            "x".repeat(MAX_BYTES / 2)
+        );
         for huge in [line, many, unfinished, id] {
             let text = format!("data: kept\n\n{huge}");
             for size in [1, 7, text.len()] {
                 let parts: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
                 let (events, result) = decode(&parts);
                 assert_eq!(events, [event(None, "message", "kept")]);
-                assert_eq!(result, Err(SseError::TooLarge { max_bytes: MAX_BYTES }));
+                assert_eq!(
+                    result,
+                    Err(SseError::TooLarge {
+                        max_bytes: MAX_BYTES
+                    })
+                );
             }
         }
     }

@@ -15,15 +15,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::chain;
 use crate::http::invalid;
-use crate::logged::Logged;
+use crate::logged::LoggedEvent;
 use crate::sse::{SseDecoder, SseEvent};
 use crate::{ClientError, ClientLimits};
 
-/// One event as the server sent it; `E` is [`Chunk`] in the runtime realm and `ChatEvent` in a user's projects.
+/// One event as the server sent it; `E` is [`Chunk`] in the runtime realm and `ChatEvent` in a
+/// user's projects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamEvent<E = Chunk> {
-    /// The event's number in the session's log; an ephemeral event (a delta) has none, nor has one of the stream of all
-    /// sessions.
+    /// The event's number in the session's log; an ephemeral event (a delta) has none, nor has one
+    /// of the stream of all sessions.
     pub id: Option<u64>,
     /// `message` or `error` for a chunk, the type of a chat event, or `done`; others are passed on.
     pub event: String,
@@ -40,7 +41,7 @@ pub enum EventData<E = Chunk> {
 
 /// Where a stream may end without having been cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Closing {
+pub(crate) enum StreamEnd {
     /// The first `done` is the end.
     FirstDone,
     /// After a `done`; more events may follow one.
@@ -57,7 +58,7 @@ pub struct EventStream<E = Chunk> {
     decoder: SseDecoder,
     /// Decoded and not yet taken; bounded by what one read of the connection holds.
     ready: VecDeque<SseEvent>,
-    closing: Closing,
+    closing: StreamEnd,
     phase: Phase,
     idle_timeout_ms: u64,
     last_heard: Instant,
@@ -77,15 +78,21 @@ enum Phase {
     Over,
 }
 
-impl<E: Logged> EventStream<E> {
+impl<E: LoggedEvent> EventStream<E> {
     pub(crate) fn new(
         response: Response<Incoming>,
-        closing: Closing,
+        closing: StreamEnd,
         limits: &ClientLimits,
     ) -> Result<Self, ClientError> {
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
         if !kind.starts_with(EVENT_STREAM) {
-            return Err(invalid(format!("the answer is not an event stream but {kind:?}")));
+            return Err(invalid(format!(
+                "the answer is not an event stream but {kind:?}"
+            )));
         }
         Ok(Self {
             body: response.into_body(),
@@ -100,8 +107,8 @@ impl<E: Logged> EventStream<E> {
         })
     }
 
-    /// The next event; `None` after the proper end. After an error there is nothing more. Dropping the future loses
-    /// nothing, so it may stand in a `select!`.
+    /// The next event; `None` after the proper end. After an error there is nothing more. Dropping
+    /// the future loses nothing, so it may stand in a `select!`.
     pub async fn next(&mut self) -> Option<Result<StreamEvent<E>, ClientError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -110,12 +117,15 @@ impl<E: Logged> EventStream<E> {
             match self.phase {
                 Phase::Reading { after_done } => self.read(after_done).await,
                 Phase::Closed(_) => {
-                    let Phase::Closed(end) = std::mem::replace(&mut self.phase, Phase::Over) else { return None };
+                    let Phase::Closed(end) = std::mem::replace(&mut self.phase, Phase::Over) else {
+                        return None;
+                    };
                     return end.err().map(Err);
                 }
                 Phase::Draining => {
                     let whole = async { while let Some(Ok(_)) = self.body.frame().await {} };
-                    // A server that keeps the stream open after `done` costs the connection, not the caller's time.
+                    // A server that keeps the stream open after `done` costs the connection, not
+                    // the caller's time.
                     let _ = timeout(Duration::from_millis(DRAIN_TIMEOUT_MS), whole).await;
                     self.phase = Phase::Over;
                 }
@@ -151,9 +161,11 @@ impl<E: Logged> EventStream<E> {
                 }
             }
             Ok(Some(Err(error))) => Err(ClientError::Cut(chain(&error))),
-            Ok(None) if after_done || self.closing == Closing::Anywhere => Ok(()),
+            Ok(None) if after_done || self.closing == StreamEnd::Anywhere => Ok(()),
             Ok(None) => Err(ClientError::Cut("the stream ended without done".into())),
-            Err(_) => Err(ClientError::Timeout { after_ms: self.idle_timeout_ms }),
+            Err(_) => Err(ClientError::Timeout {
+                after_ms: self.idle_timeout_ms,
+            }),
         };
         self.phase = Phase::Closed(end);
     }
@@ -168,7 +180,7 @@ impl<E: Logged> EventStream<E> {
             }
         };
         let done = matches!(event.data, EventData::Done(_));
-        if done && self.closing == Closing::FirstDone {
+        if done && self.closing == StreamEnd::FirstDone {
             self.ready.clear();
             self.phase = Phase::Draining;
         } else if let Phase::Reading { after_done } = &mut self.phase {
@@ -180,15 +192,19 @@ impl<E: Logged> EventStream<E> {
 
 impl<E> fmt::Debug for EventStream<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventStream").field("closing", &self.closing).finish_non_exhaustive()
+        f.debug_struct("EventStream")
+            .field("closing", &self.closing)
+            .finish_non_exhaustive()
     }
 }
 
-fn parse<E: Logged>(event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
+fn parse<E: LoggedEvent>(event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
     let SseEvent { id, event, data } = event;
     let id = match id {
         Some(text) => {
-            let number = text.parse().map_err(|_| invalid(format!("the event id {text:?} is not a number")))?;
+            let number = text
+                .parse()
+                .map_err(|_| invalid(format!("the event id {text:?} is not a number")))?;
             Some(number)
         }
         None => None,

@@ -1,7 +1,8 @@
 //! The hands: attaching to a project, claiming tool calls, sending what they gave.
 
 use codelab_protocol::{
-    AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ProjectId, ResultAck, SessionId,
+    AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ProjectId,
+    ResultAck, SessionId,
 };
 use http::Method;
 
@@ -9,14 +10,27 @@ use crate::{Client, ClientError};
 
 impl Client {
     /// Attaches a client, or says that it is still there.
-    pub async fn attach_client(&self, project: ProjectId, body: &AttachClient) -> Result<AttachedClient, ClientError> {
+    pub async fn attach_client(
+        &self,
+        project: ProjectId,
+        body: &AttachClient,
+    ) -> Result<AttachedClient, ClientError> {
         let path = format!("/my/projects/{project}/clients");
-        self.json(self.transport.json_request(Method::POST, &path, body)?).await
+        self.json(self.transport.json_request(Method::POST, &path, body)?)
+            .await
     }
 
     /// Lets a client go; calls it was running have an unknown outcome.
-    pub async fn detach_client(&self, project: ProjectId, client: &ClientId) -> Result<(), ClientError> {
-        self.without_answer(Method::DELETE, &format!("/my/projects/{project}/clients/{client}")).await
+    pub async fn detach_client(
+        &self,
+        project: ProjectId,
+        client: &ClientId,
+    ) -> Result<(), ClientError> {
+        self.without_answer(
+            Method::DELETE,
+            &format!("/my/projects/{project}/clients/{client}"),
+        )
+        .await
     }
 
     /// Takes a call, or keeps it for another lease.
@@ -27,8 +41,11 @@ impl Client {
         client: &ClientId,
     ) -> Result<CallClaimed, ClientError> {
         let path = format!("/my/chat/{session}/tool_calls/{call}/claim");
-        let body = ClaimCall { client_id: client.clone() };
-        self.json(self.transport.json_request(Method::POST, &path, &body)?).await
+        let body = ClaimCall {
+            client_id: client.clone(),
+        };
+        self.json(self.transport.json_request(Method::POST, &path, &body)?)
+            .await
     }
 
     /// Sending the same result again is harmless.
@@ -39,6 +56,7 @@ impl Client {
         result: &CallResult,
     ) -> Result<ResultAck, ClientError> {
         let path = format!("/my/chat/{session}/tool_calls/{call}/result");
-        self.json(self.transport.json_request(Method::POST, &path, result)?).await
+        self.json(self.transport.json_request(Method::POST, &path, result)?)
+            .await
     }
 }

@@ -1,4 +1,5 @@
-//! Agents are data: the built-in team and the starter pack of a project, written as Markdown files with front matter.
+//! Agents are data: the built-in team and the starter pack of a project, written as Markdown files
+//! with front matter.
 
 use codelab_protocol::{AgentName, Tool, ToolSpec};
 use regex::{Regex, RegexBuilder};
@@ -43,7 +44,7 @@ pub enum AgentError {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum AgentMode {
     /// The orchestrator routes to specialists.
     Multi,
     /// One universal agent takes everything.
@@ -53,7 +54,7 @@ pub enum Mode {
 /// The agents that are registered.
 #[derive(Debug, Clone)]
 pub struct Team {
-    mode: Mode,
+    mode: AgentMode,
     universal: AgentName,
     agents: Vec<Agent>,
 }
@@ -94,19 +95,27 @@ pub fn starter_pack() -> Result<Vec<Agent>, AgentError> {
 }
 
 impl Team {
-    /// The built-in team: without `universal` in multi-agent mode, `orchestrator` and `universal` in single-agent mode.
-    pub fn built_in(mode: Mode) -> Result<Self, AgentError> {
+    /// The built-in team: without `universal` in multi-agent mode, `orchestrator` and `universal`
+    /// in single-agent mode.
+    pub fn built_in(mode: AgentMode) -> Result<Self, AgentError> {
         let registered = |agent: &Agent| match (mode, agent.name.as_str()) {
             (_, ORCHESTRATOR) => true,
-            (Mode::Multi, name) => name != UNIVERSAL,
-            (Mode::Single, name) => name == UNIVERSAL,
+            (AgentMode::Multi, name) => name != UNIVERSAL,
+            (AgentMode::Single, name) => name == UNIVERSAL,
         };
-        let all = BUILT_IN.iter().map(|text| Agent::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        let all = BUILT_IN
+            .iter()
+            .map(|text| Agent::parse(text))
+            .collect::<Result<Vec<_>, _>>()?;
         let agents = all.into_iter().filter(registered).collect();
-        Ok(Self { mode, universal: known_name(UNIVERSAL), agents })
+        Ok(Self {
+            mode,
+            universal: known_name(UNIVERSAL),
+            agents,
+        })
     }
 
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> AgentMode {
         self.mode
     }
 
@@ -120,10 +129,15 @@ impl Team {
 
     /// The agents of a project; the orchestrator plans for them.
     pub fn of_project(agents: Vec<Agent>) -> Self {
-        Self { mode: Mode::Multi, universal: known_name(UNIVERSAL), agents }
+        Self {
+            mode: AgentMode::Multi,
+            universal: known_name(UNIVERSAL),
+            agents,
+        }
     }
 
-    /// The same agents without hands: each specialist works with what the server itself can do, and nothing else.
+    /// The same agents without hands: each specialist works with what the server itself can do, and
+    /// nothing else.
     pub fn with_server_tools_only(&self) -> Self {
         let mut extra_tools = vec![Tool::Echo, Tool::Calculator];
         if self.specialists().count() > 1 {
@@ -131,13 +145,23 @@ impl Team {
         }
         let tools = |agent: &Agent| match agent.name.as_str() {
             ORCHESTRATOR => (Vec::new(), Vec::new()),
-            _ => (vec![Tool::AttemptCompletion, Tool::AskFollowupQuestion], extra_tools.clone()),
+            _ => (
+                vec![Tool::AttemptCompletion, Tool::AskFollowupQuestion],
+                extra_tools.clone(),
+            ),
         };
         let bare = |agent: &Agent| {
             let (allowed_tools, extra_tools) = tools(agent);
-            Agent { allowed_tools, extra_tools, ..agent.clone() }
+            Agent {
+                allowed_tools,
+                extra_tools,
+                ..agent.clone()
+            }
         };
-        Self { agents: self.agents.iter().map(bare).collect(), ..self.clone() }
+        Self {
+            agents: self.agents.iter().map(bare).collect(),
+            ..self.clone()
+        }
     }
 
     /// An agent by its name, or by its name without the `agent_` prefix.
@@ -147,7 +171,10 @@ impl Team {
             .find(|agent| agent.name.as_str() == name)
             .or_else(|| self.specialists().find(prefixed))
             // What a planner calls `agent_coder` may be a project's `coder`.
-            .or_else(|| name.strip_prefix(PREFIX).and_then(|bare| self.specialists().find(|a| a.name.as_str() == bare)))
+            .or_else(|| {
+                name.strip_prefix(PREFIX)
+                    .and_then(|bare| self.specialists().find(|a| a.name.as_str() == bare))
+            })
     }
 
     /// Whether tasks can be handed to this agent.
@@ -156,7 +183,9 @@ impl Team {
     }
 
     pub fn specialists(&self) -> impl Iterator<Item = &Agent> {
-        self.agents.iter().filter(|agent| agent.name.as_str() != ORCHESTRATOR)
+        self.agents
+            .iter()
+            .filter(|agent| agent.name.as_str() != ORCHESTRATOR)
     }
 
     pub(crate) fn single(&self) -> &AgentName {
@@ -168,10 +197,13 @@ impl Agent {
     /// Reads a Markdown file with YAML front matter; the text below it is the prompt.
     pub fn parse(text: &str) -> Result<Self, AgentError> {
         let (matter, prompt) = split(text).ok_or(AgentError::NoFrontMatter)?;
-        let matter: FrontMatter =
-            serde_saphyr::from_str(matter).map_err(|error| AgentError::FrontMatter(error.to_string()))?;
-        let file_restrictions =
-            matter.file_restrictions.iter().map(|pattern| FilePattern::parse(pattern)).collect::<Result<_, _>>()?;
+        let matter: FrontMatter = serde_saphyr::from_str(matter)
+            .map_err(|error| AgentError::FrontMatter(error.to_string()))?;
+        let file_restrictions = matter
+            .file_restrictions
+            .iter()
+            .map(|pattern| FilePattern::parse(pattern))
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             name: matter.name,
             role: matter.role,
@@ -183,11 +215,14 @@ impl Agent {
             allowed_tools: matter.tools,
             extra_tools: matter.extra_tools,
             file_restrictions,
-            concurrency_limit: matter.concurrency_limit.unwrap_or(DEFAULT_CONCURRENCY_LIMIT),
+            concurrency_limit: matter
+                .concurrency_limit
+                .unwrap_or(DEFAULT_CONCURRENCY_LIMIT),
         })
     }
 
-    /// Whether the agent may use a tool there. A task belongs to one agent, so it is never handed over.
+    /// Whether the agent may use a tool there. A task belongs to one agent, so it is never handed
+    /// over.
     pub fn offers(&self, tool: Tool, lane: Lane) -> bool {
         self.offered(lane).any(|offered| offered == tool)
     }
@@ -198,16 +233,26 @@ impl Agent {
 
     fn offered(&self, lane: Lane) -> impl Iterator<Item = Tool> {
         let fits = move |tool: &Tool| lane == Lane::OWN || *tool != Tool::SwitchMode;
-        self.allowed_tools.iter().chain(&self.extra_tools).copied().filter(fits)
+        self.allowed_tools
+            .iter()
+            .chain(&self.extra_tools)
+            .copied()
+            .filter(fits)
     }
 
     pub fn may_write(&self, path: &str) -> bool {
-        self.file_restrictions.is_empty() || self.file_restrictions.iter().any(|pattern| pattern.0.is_match(path))
+        self.file_restrictions.is_empty()
+            || self
+                .file_restrictions
+                .iter()
+                .any(|pattern| pattern.0.is_match(path))
     }
 
     /// What the agent's prompt and its tools take in every call, by the estimate.
     pub fn prompt_tokens(&self, lane: Lane) -> u64 {
-        let tool = |spec: &ToolSpec| spec.name.len() + spec.description.len() + spec.parameters.get().len();
+        let tool = |spec: &ToolSpec| {
+            spec.name.len() + spec.description.len() + spec.parameters.get().len()
+        };
         let tools: usize = self.tool_specs(lane).into_iter().map(tool).sum();
         tokens_of_text(&self.prompt).saturating_add(tokens_of_bytes(tools))
     }
@@ -223,10 +268,14 @@ impl FilePattern {
             .size_limit(PATTERN_BYTES)
             .build()
             .map(Self)
-            .map_err(|error| AgentError::Pattern { pattern: pattern.to_owned(), why: error.to_string() })
+            .map_err(|error| AgentError::Pattern {
+                pattern: pattern.to_owned(),
+                why: error.to_string(),
+            })
     }
 
-    /// A pattern that was checked before. One that does not compile any more matches nothing, rather than everything.
+    /// A pattern that was checked before. One that does not compile any more matches nothing,
+    /// rather than everything.
     pub fn parse_or_nothing(pattern: &str) -> Option<Self> {
         Self::parse(pattern).or_else(|_| Self::parse(NOTHING)).ok()
     }
@@ -262,7 +311,10 @@ struct FrontMatter {
 }
 
 fn split(text: &str) -> Option<(&str, &str)> {
-    let rest = text.trim_start_matches('\u{feff}').strip_prefix("---")?.strip_prefix('\n')?;
+    let rest = text
+        .trim_start_matches('\u{feff}')
+        .strip_prefix("---")?
+        .strip_prefix('\n')?;
     let end = rest.find("\n---\n")?;
     Some((rest.get(..end)?, rest.get(end + 5..)?))
 }
@@ -280,7 +332,11 @@ mod tests {
     use super::*;
 
     fn tools(agent: &Agent) -> Vec<&'static str> {
-        agent.allowed_tools.iter().map(|tool| tool.as_str()).collect()
+        agent
+            .allowed_tools
+            .iter()
+            .map(|tool| tool.as_str())
+            .collect()
     }
 
     #[test]
@@ -296,7 +352,11 @@ mod tests {
             "ask_followup_question",
         ];
         let expected: [(&str, &[&str], &[&str]); 5] = [
-            ("orchestrator", &["read_file", "list_files", "search_in_code"], &[]),
+            (
+                "orchestrator",
+                &["read_file", "list_files", "search_in_code"],
+                &[],
+            ),
             ("coder", &all, &["switch_mode", "echo", "calculator"]),
             (
                 "architect",
@@ -322,33 +382,72 @@ mod tests {
                 ],
                 &["switch_mode"],
             ),
-            ("ask", &["read_file", "search_in_code", "list_files", "attempt_completion"], &["switch_mode"]),
+            (
+                "ask",
+                &[
+                    "read_file",
+                    "search_in_code",
+                    "list_files",
+                    "attempt_completion",
+                ],
+                &["switch_mode"],
+            ),
         ];
-        let team = Team::built_in(Mode::Multi).unwrap();
+        let team = Team::built_in(AgentMode::Multi).unwrap();
         assert_eq!(team.agents().len(), expected.len());
         for (agent, (name, allowed, extra)) in team.agents().iter().zip(expected) {
             assert_eq!(agent.name.as_str(), name);
             assert_eq!(tools(agent), allowed, "{name}");
-            assert_eq!(agent.extra_tools.iter().map(|t| t.as_str()).collect::<Vec<_>>(), extra, "{name}");
+            assert_eq!(
+                agent
+                    .extra_tools
+                    .iter()
+                    .map(|t| t.as_str())
+                    .collect::<Vec<_>>(),
+                extra,
+                "{name}"
+            );
             assert!(!agent.prompt.is_empty() && !agent.description.is_empty());
         }
-        let single = Team::built_in(Mode::Single).unwrap();
-        let names: Vec<_> = single.agents().iter().map(|agent| agent.name.as_str()).collect();
+        let single = Team::built_in(AgentMode::Single).unwrap();
+        let names: Vec<_> = single
+            .agents()
+            .iter()
+            .map(|agent| agent.name.as_str())
+            .collect();
         assert_eq!(names, ["orchestrator", "universal"]);
         assert_eq!(tools(single.get(single.single()).unwrap()), all);
     }
 
     #[test]
     fn a_team_without_hands_has_server_tools_only() {
-        for (mode, switches) in [(Mode::Multi, true), (Mode::Single, false)] {
+        for (mode, switches) in [(AgentMode::Multi, true), (AgentMode::Single, false)] {
             let team = Team::built_in(mode).unwrap().with_server_tools_only();
             for agent in team.specialists() {
                 let offered: Vec<Tool> = agent.offered(Lane::OWN).collect();
-                assert!(offered.iter().all(|tool| tool.side() == ToolSide::Server), "{}: {offered:?}", agent.name);
-                assert!(agent.offers(Tool::AskFollowupQuestion, Lane::OWN) && agent.offers(Tool::Echo, Lane::OWN));
-                assert_eq!(agent.offers(Tool::SwitchMode, Lane::OWN), switches, "{}", agent.name);
+                assert!(
+                    offered.iter().all(|tool| tool.side() == ToolSide::Server),
+                    "{}: {offered:?}",
+                    agent.name
+                );
+                assert!(
+                    agent.offers(Tool::AskFollowupQuestion, Lane::OWN)
+                        && agent.offers(Tool::Echo, Lane::OWN)
+                );
+                assert_eq!(
+                    agent.offers(Tool::SwitchMode, Lane::OWN),
+                    switches,
+                    "{}",
+                    agent.name
+                );
             }
-            assert_eq!(team.get(&orchestrator()).unwrap().offered(Lane::OWN).count(), 0);
+            assert_eq!(
+                team.get(&orchestrator())
+                    .unwrap()
+                    .offered(Lane::OWN)
+                    .count(),
+                0
+            );
         }
     }
 
@@ -363,23 +462,53 @@ mod tests {
                 "developer",
                 0.3,
                 4096,
-                vec!["read_file", "write_file", "list_files", "search_in_code", "create_directory", "execute_command"],
+                vec![
+                    "read_file",
+                    "write_file",
+                    "list_files",
+                    "search_in_code",
+                    "create_directory",
+                    "execute_command",
+                ],
             ),
             ("agent_analyzer", "analyst", 0.5, 2048, read.to_vec()),
-            ("agent_writer", "writer", 0.7, 2048, [&read[..], &["write_file"]].concat()),
+            (
+                "agent_writer",
+                "writer",
+                0.7,
+                2048,
+                [&read[..], &["write_file"]].concat(),
+            ),
             ("agent_researcher", "researcher", 0.6, 3096, read.to_vec()),
         ];
         assert_eq!(pack.len(), expected.len());
         for (agent, (name, role, temperature, max_tokens, own)) in pack.iter().zip(expected) {
             assert_eq!((agent.name.as_str(), agent.role.as_str()), (name, role));
-            assert_eq!((agent.model.as_deref(), agent.temperature), (Some("gpt-4"), Some(temperature)), "{name}");
-            assert_eq!((agent.max_tokens, agent.concurrency_limit), (Some(max_tokens), 4), "{name}");
+            assert_eq!(
+                (agent.model.as_deref(), agent.temperature),
+                (Some("gpt-4"), Some(temperature)),
+                "{name}"
+            );
+            assert_eq!(
+                (agent.max_tokens, agent.concurrency_limit),
+                (Some(max_tokens), 4),
+                "{name}"
+            );
             assert_eq!(tools(agent), [&own[..], &finish[..]].concat(), "{name}");
-            assert!(crate::unknown_placeholders(&agent.prompt).is_empty() && !agent.description.is_empty(), "{name}");
+            assert!(
+                crate::unknown_placeholders(&agent.prompt).is_empty()
+                    && !agent.description.is_empty(),
+                "{name}"
+            );
         }
-        for (path, allowed) in
-            [("a.md", true), ("docs/b.txt", true), ("c.rst", true), ("d.py", false), ("md", false), ("a.md.sh", false)]
-        {
+        for (path, allowed) in [
+            ("a.md", true),
+            ("docs/b.txt", true),
+            ("c.rst", true),
+            ("d.py", false),
+            ("md", false),
+            ("a.md.sh", false),
+        ] {
             assert_eq!(pack[2].may_write(path), allowed, "{path}");
         }
         assert!(pack[0].may_write("src/main.rs"));
@@ -387,24 +516,44 @@ mod tests {
 
     #[test]
     fn the_architect_writes_markdown_only() {
-        let team = Team::built_in(Mode::Multi).unwrap();
+        let team = Team::built_in(AgentMode::Multi).unwrap();
         let architect = team.get(&known_name("architect")).unwrap();
-        for (path, allowed) in
-            [("docs/a.md", true), ("a.py", false), ("a.md.py", false), ("md", false), ("a.md\nb.py", false)]
-        {
+        for (path, allowed) in [
+            ("docs/a.md", true),
+            ("a.py", false),
+            ("a.md.py", false),
+            ("md", false),
+            ("a.md\nb.py", false),
+        ] {
             assert_eq!(architect.may_write(path), allowed, "{path:?}");
         }
-        assert!(team.get(&known_name("coder")).unwrap().may_write("src/main.rs"));
+        assert!(
+            team.get(&known_name("coder"))
+                .unwrap()
+                .may_write("src/main.rs")
+        );
     }
 
     #[test]
     fn a_bad_definition_says_what_is_wrong() {
         let cases = [
             ("no front matter", "between two lines"),
-            ("---\nname: a b\ndescription: x\ntools: []\n---\nprompt", "agent must be"),
-            ("---\nname: a\ndescription: x\ntools: [fly]\n---\nprompt", "fly"),
-            ("---\nname: a\ndescription: x\ntools: []\nfile_restrictions: ['(']\n---\nprompt", "file restriction"),
-            ("---\nname: a\ndescription: x\ntools: []\ncolour: red\n---\nprompt", "colour"),
+            (
+                "---\nname: a b\ndescription: x\ntools: []\n---\nprompt",
+                "agent must be",
+            ),
+            (
+                "---\nname: a\ndescription: x\ntools: [fly]\n---\nprompt",
+                "fly",
+            ),
+            (
+                "---\nname: a\ndescription: x\ntools: []\nfile_restrictions: ['(']\n---\nprompt",
+                "file restriction",
+            ),
+            (
+                "---\nname: a\ndescription: x\ntools: []\ncolour: red\n---\nprompt",
+                "colour",
+            ),
         ];
         for (text, part) in cases {
             let error = Agent::parse(text).unwrap_err().to_string();

@@ -9,9 +9,14 @@ const MAX_LENGTH_BYTES: usize = 1000;
 /// Evaluates `+ - * / % ^` (also `**`), signs and parentheses.
 pub fn evaluate(expression: &str) -> Result<f64, String> {
     if expression.len() > MAX_LENGTH_BYTES {
-        return Err(format!("the expression is longer than {MAX_LENGTH_BYTES} bytes"));
+        return Err(format!(
+            "the expression is longer than {MAX_LENGTH_BYTES} bytes"
+        ));
     }
-    let mut parser = Parser { rest: expression.trim_start(), depth: 0 };
+    let mut parser = Parser {
+        rest: expression.trim_start(),
+        depth: 0,
+    };
     let value = parser.sum()?;
     match parser.rest.chars().next() {
         Some(unexpected) => Err(format!("unexpected '{unexpected}'")),
@@ -23,7 +28,11 @@ pub fn evaluate(expression: &str) -> Result<f64, String> {
 /// Whole numbers without a decimal point, as a person would write them.
 pub fn shown(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() < EXACT { Value::from(value as i64) } else { Value::from(value) }
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        Value::from(value as i64)
+    } else {
+        Value::from(value)
+    }
 }
 
 struct Parser<'a> {
@@ -76,29 +85,49 @@ impl Parser<'_> {
                 return parser.signed();
             }
             let base = parser.atom()?;
-            if parser.take("**") || parser.take("^") { Ok(base.powf(parser.signed()?)) } else { Ok(base) }
+            if parser.take("**") || parser.take("^") {
+                Ok(base.powf(parser.signed()?))
+            } else {
+                Ok(base)
+            }
         })
     }
 
     fn atom(&mut self) -> Result<f64, String> {
         if self.take("(") {
             let value = self.nested(Self::sum)?;
-            return if self.take(")") { Ok(value) } else { Err("missing ')'".to_owned()) };
+            return if self.take(")") {
+                Ok(value)
+            } else {
+                Err("missing ')'".to_owned())
+            };
         }
         let length = self.number_length();
         let (number, rest) = self.rest.split_at(length);
         if number.is_empty() {
-            let found = self.rest.chars().next().map_or("the end".to_owned(), |c| format!("'{c}'"));
+            let found = self
+                .rest
+                .chars()
+                .next()
+                .map_or("the end".to_owned(), |c| format!("'{c}'"));
             return Err(format!("expected a number, found {found}"));
         }
         self.rest = rest.trim_start();
-        number.parse().map_err(|_| format!("not a number: {number}"))
+        number
+            .parse()
+            .map_err(|_| format!("not a number: {number}"))
     }
 
     /// Digits, a point, and an exponent that really is one.
     fn number_length(&self) -> usize {
         let bytes = self.rest.as_bytes();
-        let digits = |from: usize| from + bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count();
+        let digits = |from: usize| {
+            from + bytes
+                .iter()
+                .skip(from)
+                .take_while(|b| b.is_ascii_digit())
+                .count()
+        };
         let mut end = digits(0);
         if bytes.get(end) == Some(&b'.') {
             end = digits(end + 1);
@@ -127,7 +156,10 @@ impl Parser<'_> {
         }
     }
 
-    fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Result<f64, String>) -> Result<f64, String> {
+    fn nested(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<f64, String>,
+    ) -> Result<f64, String> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err("the expression is nested too deeply".to_owned());
@@ -155,7 +187,11 @@ mod tests {
             (" 10/4 ", "2.5"),
         ];
         for (expression, expected) in cases {
-            assert_eq!(shown(evaluate(expression).unwrap()).to_string(), expected, "{expression}");
+            assert_eq!(
+                shown(evaluate(expression).unwrap()).to_string(),
+                expected,
+                "{expression}"
+            );
         }
     }
 
@@ -163,7 +199,10 @@ mod tests {
     fn nonsense_is_an_error_and_never_a_crash() {
         let deep = "(".repeat(500);
         let signs = "-".repeat(900);
-        let cases = ["", "1 +", "(1", "1)", "1/0", "5 % 0", "10^400", "abc", "1;2", "2**", "é", &deep, &signs];
+        let cases = [
+            "", "1 +", "(1", "1)", "1/0", "5 % 0", "10^400", "abc", "1;2", "2**", "é", &deep,
+            &signs,
+        ];
         for expression in cases {
             assert!(evaluate(expression).is_err(), "{expression}");
         }

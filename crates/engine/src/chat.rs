@@ -1,7 +1,8 @@
-//! The one global Chat: what was said, the question that waits for an answer, who asks next, and what wakes
-//! AdaptiveAgent.
+//! The one global Chat: what was said, the question that waits for an answer, who asks next, and
+//! what wakes AdaptiveAgent.
 //!
-//! Pure and bounded, like a session. It lives as long as the server does, so nothing of it is stored.
+//! Pure and bounded, like a session. It lives as long as the server does, so nothing of it is
+//! stored.
 
 mod ids;
 mod limits;
@@ -11,7 +12,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    ErrorCode, GlobalMessage, GlobalMessageId, GlobalMeta, GlobalRole, Timestamp, UserAnswer, UserId,
+    ErrorCode, GlobalMessage, GlobalMessageId, GlobalMeta, GlobalRole, Timestamp, UserAnswer,
+    UserId,
 };
 
 use self::ids::ChatIds;
@@ -68,7 +70,9 @@ impl ChatInput {
     fn is_from_outside(&self) -> bool {
         match self {
             Self::AgentMessage { .. } | Self::UserMessage { .. } | Self::Question { .. } => true,
-            Self::SystemMessage { .. } | Self::Expired(_) | Self::Withdrawn(_) | Self::Rested => false,
+            Self::SystemMessage { .. } | Self::Expired(_) | Self::Withdrawn(_) | Self::Rested => {
+                false
+            }
         }
     }
 }
@@ -88,7 +92,8 @@ pub enum ChatEffect {
 /// The outcome of an accepted input.
 #[derive(Debug, Default)]
 pub struct ChatApplied {
-    /// The id of the message that the input became. A question that waits behind others has none yet.
+    /// The id of the message that the input became. A question that waits behind others has none
+    /// yet.
     pub posted: Option<GlobalMessageId>,
     pub effects: Vec<ChatEffect>,
 }
@@ -127,7 +132,15 @@ impl Chat {
     pub fn new(limits: ChatLimits, block: IdBlock) -> Self {
         let ids = ChatIds::new(block);
         let (history, askers) = Default::default();
-        Self { limits, ids, history, history_bytes: 0, pending: None, askers, adaptive: Adaptive::Resting }
+        Self {
+            limits,
+            ids,
+            history,
+            history_bytes: 0,
+            pending: None,
+            askers,
+            adaptive: Adaptive::Resting,
+        }
     }
 
     /// Takes one input. After an error nothing has changed.
@@ -135,20 +148,40 @@ impl Chat {
         if input.is_from_outside() {
             self.ids.check()?;
         }
-        let mut step = Step { chat: self, now, effects: Vec::new() };
+        let mut step = Step {
+            chat: self,
+            now,
+            effects: Vec::new(),
+        };
         let posted = match input {
-            ChatInput::AgentMessage { author, text, meta } => Some(step.agent_message(&author, text, meta)?),
-            ChatInput::UserMessage { text, user } => Some(step.user_message(&text, user)?),
-            ChatInput::SystemMessage { text, meta } => {
-                Some(step.say(GlobalRole::System, CHAT_AGENT, checked_text(text)?, meta).id)
+            ChatInput::AgentMessage { author, text, meta } => {
+                Some(step.agent_message(&author, text, meta)?)
             }
-            ChatInput::Question { asker, author, text, meta } => step.question(asker, &author, text, meta)?,
+            ChatInput::UserMessage { text, user } => Some(step.user_message(&text, user)?),
+            ChatInput::SystemMessage { text, meta } => Some(
+                step.say(GlobalRole::System, CHAT_AGENT, checked_text(text)?, meta)
+                    .id,
+            ),
+            ChatInput::Question {
+                asker,
+                author,
+                text,
+                meta,
+            } => step.question(asker, &author, text, meta)?,
             ChatInput::Expired(asker) => {
-                step.no_answer(asker, "expired", "gets no answer in time and does not wait any longer.");
+                step.no_answer(
+                    asker,
+                    "expired",
+                    "gets no answer in time and does not wait any longer.",
+                );
                 None
             }
             ChatInput::Withdrawn(asker) => {
-                step.no_answer(asker, "withdrawn", "does not wait for an answer any longer.");
+                step.no_answer(
+                    asker,
+                    "withdrawn",
+                    "does not wait for an answer any longer.",
+                );
                 None
             }
             ChatInput::Rested => {
@@ -156,7 +189,10 @@ impl Chat {
                 None
             }
         };
-        Ok(ChatApplied { posted, effects: step.effects })
+        Ok(ChatApplied {
+            posted,
+            effects: step.effects,
+        })
     }
 
     pub fn newest_first(&self) -> impl Iterator<Item = &Arc<GlobalMessage>> {
@@ -165,17 +201,21 @@ impl Chat {
 
     /// Everything said after a message, oldest first. The id need not exist any more.
     pub fn after(&self, id: i64) -> impl Iterator<Item = &Arc<GlobalMessage>> {
-        self.history.iter().skip(self.history.partition_point(|message| message.id.get() <= id))
+        self.history.iter().skip(
+            self.history
+                .partition_point(|message| message.id.get() <= id),
+        )
     }
 
-    /// What AdaptiveAgent knows when it begins to work on a message, newest first: also what was said since, but nothing
-    /// that it is still to work on.
+    /// What AdaptiveAgent knows when it begins to work on a message, newest first: also what was
+    /// said since, but nothing that it is still to work on.
     pub fn known_to(&self, woken_by: GlobalMessageId) -> impl Iterator<Item = &Arc<GlobalMessage>> {
         let is_due = move |message: &GlobalMessage| match &self.adaptive {
             Adaptive::Resting => false,
             Adaptive::Working { next } => next.iter().any(|waiting| waiting.id == message.id),
         };
-        self.newest_first().filter(move |message| message.id != woken_by && !is_due(message))
+        self.newest_first()
+            .filter(move |message| message.id != woken_by && !is_due(message))
     }
 
     pub fn len(&self) -> usize {
@@ -223,7 +263,12 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    fn agent_message(&mut self, author: &str, text: String, meta: GlobalMeta) -> Result<GlobalMessageId, Refusal> {
+    fn agent_message(
+        &mut self,
+        author: &str,
+        text: String,
+        meta: GlobalMeta,
+    ) -> Result<GlobalMessageId, Refusal> {
         let (author, text) = (checked_author(author)?, checked_text(text)?);
         checked_tags(&meta.tags)?;
         let signals = author != ADAPTIVE_AGENT && meta.tags.iter().any(|tag| tag == SIGNAL);
@@ -231,26 +276,48 @@ impl Step<'_> {
         let id = message.id;
         if signals && !self.wake(message) {
             // What an agent says is always taken; that nobody works on it must be seen.
-            let text = format!("{ADAPTIVE_AGENT} has too much to do and does not take this signal.");
+            let text =
+                format!("{ADAPTIVE_AGENT} has too much to do and does not take this signal.");
             self.say(GlobalRole::System, CHAT_AGENT, text, reply(id, "busy"));
         }
         Ok(id)
     }
 
-    fn user_message(&mut self, text: &str, user: Option<UserId>) -> Result<GlobalMessageId, Refusal> {
+    fn user_message(
+        &mut self,
+        text: &str,
+        user: Option<UserId>,
+    ) -> Result<GlobalMessageId, Refusal> {
         let text = checked_text(text.trim().to_owned())?;
-        let meta = |reply_to| GlobalMeta { reply_to, user_id: user, ..GlobalMeta::default() };
-        if let Some(Pending { asker, question_id, .. }) = self.chat.pending.take() {
-            let answer = UserAnswer { question_id, answer: text.clone() };
-            let id = self.say(GlobalRole::User, USER, text, meta(Some(question_id))).id;
+        let meta = |reply_to| GlobalMeta {
+            reply_to,
+            user_id: user,
+            ..GlobalMeta::default()
+        };
+        if let Some(Pending {
+            asker, question_id, ..
+        }) = self.chat.pending.take()
+        {
+            let answer = UserAnswer {
+                question_id,
+                answer: text.clone(),
+            };
+            let id = self
+                .say(GlobalRole::User, USER, text, meta(Some(question_id)))
+                .id;
             self.effects.push(ChatEffect::Answer { asker, answer });
             self.next_question();
             return Ok(id);
         }
         let backlog = self.chat.backlog();
-        if matches!(self.chat.adaptive, Adaptive::Working { .. }) && backlog >= self.chat.limits.backlog {
-            return Err(Refusal::new(ErrorCode::QueueFull, format!("{backlog} messages are already waiting"))
-                .with("queue_length", backlog));
+        if matches!(self.chat.adaptive, Adaptive::Working { .. })
+            && backlog >= self.chat.limits.backlog
+        {
+            return Err(Refusal::new(
+                ErrorCode::QueueFull,
+                format!("{backlog} messages are already waiting"),
+            )
+            .with("queue_length", backlog));
         }
         let message = self.say(GlobalRole::User, USER, text, meta(None));
         let id = message.id;
@@ -269,22 +336,47 @@ impl Step<'_> {
         checked_tags(&meta.tags)?;
         let askers = self.chat.askers();
         if askers >= self.chat.limits.askers {
-            return Err(Refusal::new(ErrorCode::QueueFull, format!("{askers} questions are already waiting"))
-                .with("queue_length", askers));
+            return Err(Refusal::new(
+                ErrorCode::QueueFull,
+                format!("{askers} questions are already waiting"),
+            )
+            .with("queue_length", askers));
         }
-        self.chat.askers.push_back(Asker { asker, author, text, meta });
+        self.chat.askers.push_back(Asker {
+            asker,
+            author,
+            text,
+            meta,
+        });
         if self.chat.pending.is_none() {
             self.next_question();
         }
-        Ok(self.chat.pending.as_ref().filter(|pending| pending.asker == asker).map(|pending| pending.question_id))
+        Ok(self
+            .chat
+            .pending
+            .as_ref()
+            .filter(|pending| pending.asker == asker)
+            .map(|pending| pending.question_id))
     }
 
     /// Shows the question of whoever has waited longest.
     fn next_question(&mut self) {
-        let Some(Asker { asker, author, text, mut meta }) = self.chat.askers.pop_front() else { return };
+        let Some(Asker {
+            asker,
+            author,
+            text,
+            mut meta,
+        }) = self.chat.askers.pop_front()
+        else {
+            return;
+        };
         meta.tags.insert(0, "question".to_owned());
         let question_id = self.say(GlobalRole::Agent, &author, text, meta).id;
-        self.chat.pending = Some(Pending { asker, author, question_id });
+        self.chat.pending = Some(Pending {
+            asker,
+            author,
+            question_id,
+        });
     }
 
     /// Ends an asker's wait; one that was answered meanwhile is not waiting any more.
@@ -294,10 +386,17 @@ impl Step<'_> {
         if self.chat.askers.len() < waiting {
             return self.effects.push(ChatEffect::Expire(asker));
         }
-        let Some(pending) = self.chat.pending.take_if(|pending| pending.asker == asker) else { return };
+        let Some(pending) = self.chat.pending.take_if(|pending| pending.asker == asker) else {
+            return;
+        };
         self.effects.push(ChatEffect::Expire(asker));
         let text = format!("{} {what}", pending.author);
-        self.say(GlobalRole::System, CHAT_AGENT, text, reply(pending.question_id, tag));
+        self.say(
+            GlobalRole::System,
+            CHAT_AGENT,
+            text,
+            reply(pending.question_id, tag),
+        );
         self.next_question();
     }
 
@@ -305,7 +404,9 @@ impl Step<'_> {
     fn wake(&mut self, message: Arc<GlobalMessage>) -> bool {
         match &mut self.chat.adaptive {
             Adaptive::Resting => {
-                self.chat.adaptive = Adaptive::Working { next: VecDeque::new() };
+                self.chat.adaptive = Adaptive::Working {
+                    next: VecDeque::new(),
+                };
                 self.effects.push(ChatEffect::Wake(message));
                 true
             }
@@ -318,22 +419,43 @@ impl Step<'_> {
     }
 
     fn rested(&mut self) {
-        let Adaptive::Working { next } = &mut self.chat.adaptive else { return };
+        let Adaptive::Working { next } = &mut self.chat.adaptive else {
+            return;
+        };
         match next.pop_front() {
             Some(message) => self.effects.push(ChatEffect::Wake(message)),
             None => self.chat.adaptive = Adaptive::Resting,
         }
     }
 
-    fn say(&mut self, role: GlobalRole, author: &str, text: String, meta: GlobalMeta) -> Arc<GlobalMessage> {
+    fn say(
+        &mut self,
+        role: GlobalRole,
+        author: &str,
+        text: String,
+        meta: GlobalMeta,
+    ) -> Arc<GlobalMessage> {
         let chat = &mut *self.chat;
-        let Some(id) = GlobalMessageId::new(chat.ids.take()) else { unreachable!("ids count up from 0") };
+        let Some(id) = GlobalMessageId::new(chat.ids.take()) else {
+            unreachable!("ids count up from 0")
+        };
         let author = author.to_owned();
-        let message = Arc::new(GlobalMessage { id, ts: self.now, role, author, text, meta: meta.known() });
+        let message = Arc::new(GlobalMessage {
+            id,
+            ts: self.now,
+            role,
+            author,
+            text,
+            meta: meta.known(),
+        });
         chat.history_bytes += size(&message);
         chat.history.push_back(Arc::clone(&message));
-        while chat.history.len() > chat.limits.history_messages || chat.history_bytes > chat.limits.history_bytes {
-            let Some(oldest) = chat.history.pop_front() else { break };
+        while chat.history.len() > chat.limits.history_messages
+            || chat.history_bytes > chat.limits.history_bytes
+        {
+            let Some(oldest) = chat.history.pop_front() else {
+                break;
+            };
             chat.history_bytes -= size(&oldest);
         }
         self.effects.push(ChatEffect::Push(Arc::clone(&message)));
@@ -342,11 +464,20 @@ impl Step<'_> {
 }
 
 fn reply(to: GlobalMessageId, tag: &str) -> GlobalMeta {
-    GlobalMeta { reply_to: Some(to), tags: vec![tag.to_owned()], user_id: None }
+    GlobalMeta {
+        reply_to: Some(to),
+        tags: vec![tag.to_owned()],
+        user_id: None,
+    }
 }
 
 /// What a message takes in memory, as far as its writer can choose.
 fn size(message: &GlobalMessage) -> usize {
-    let tags = message.meta.iter().flat_map(|meta| &meta.tags).map(String::len).sum::<usize>();
+    let tags = message
+        .meta
+        .iter()
+        .flat_map(|meta| &meta.tags)
+        .map(String::len)
+        .sum::<usize>();
     size_of::<GlobalMessage>() + message.author.len() + message.text.len() + tags
 }

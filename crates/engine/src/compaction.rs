@@ -1,15 +1,22 @@
-//! Long conversations, told shortly. When what was said since the last summary passes a bound, the model sums it up at a
-//! turn's end, beside whatever the session does next. Messages stay as they are; prompts tell the summary of what they no
-//! longer show. The rules an agent works by are its own and the session's prompt, which no summary touches.
+//! Long conversations, told shortly. When what was said since the last summary passes a bound, the
+//! model sums it up at a turn's end, beside whatever the session does next. Messages stay as they
+//! are; prompts tell the summary of what they no longer show. The rules an agent works by are its
+//! own and the session's prompt, which no summary touches.
 
-use codelab_protocol::{ChatEventBody, HistoryCompacted, Message, ModelFailure, ModelOutput, Plan, Task, TurnId};
+use codelab_protocol::{
+    HistoryCompacted, Message, ModelFailure, ModelOutput, Plan, SessionEventBody, SessionKind,
+    Task, TurnId,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::prompt::{SUMMARY_MAX_TOKENS, estimated_size};
-use crate::session::Step;
-use crate::turn::{Room, cut};
+use crate::session::Transition;
+use crate::turn::{Reservation, cut};
 use crate::world::{MAX_ATTEMPTS, MAX_PLAN_STATE_BYTES, MAX_SUMMARY_BYTES};
-use crate::{AgentSpending, Answer, Effect, Kind, Lane, ModelCall, ModelCallId, Purpose, Session, orchestrator};
+use crate::{
+    AgentSpending, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, Session,
+    orchestrator,
+};
 
 /// How far a session's history is summed up.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -47,7 +54,12 @@ struct Running {
 
 impl Running {
     fn call_id(&self) -> ModelCallId {
-        ModelCallId { turn: self.turn, lane: Lane::ASIDE, step: 0, attempt: self.attempt }
+        ModelCallId {
+            turn: self.turn,
+            lane: Lane::ASIDE,
+            step: 0,
+            attempt: self.attempt,
+        }
     }
 }
 
@@ -67,40 +79,68 @@ impl Session {
     }
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     pub(crate) fn count_said(&mut self, message: &Message) {
         let compaction = &mut self.session.compaction;
         compaction.said += 1;
-        compaction.tokens = compaction.tokens.saturating_add(estimated_size(message) as u64);
+        compaction.tokens = compaction
+            .tokens
+            .saturating_add(estimated_size(message) as u64);
     }
 
     /// Kept for prompts whose history was summed up.
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
         if self.world.limits.compact_tokens.is_some() {
-            self.session.compaction.plan = Some(cut(&plan_state(plan), MAX_PLAN_STATE_BYTES).to_owned());
+            self.session.compaction.plan =
+                Some(cut(&plan_state(plan), MAX_PLAN_STATE_BYTES).to_owned());
         }
     }
 
     pub(crate) fn compact_if_long(&mut self, turn: TurnId) {
-        let Some(limit) = self.world.limits.compact_tokens else { return };
-        let Compaction { tokens, said, ref running, .. } = self.session.compaction;
+        let Some(limit) = self.world.limits.compact_tokens else {
+            return;
+        };
+        let Compaction {
+            tokens,
+            said,
+            ref running,
+            ..
+        } = self.session.compaction;
         if running.is_some() || tokens <= limit {
             return;
         }
         // It is not worth a question to a person.
         let size = self.size(&orchestrator(), tokens, SUMMARY_MAX_TOKENS.into());
-        let Room::Taken(taken) = self.set_aside(Lane::ASIDE, &orchestrator(), size) else { return };
+        let Reservation::Taken(taken) = self.set_aside(Lane::ASIDE, &orchestrator(), size) else {
+            return;
+        };
         let before = self.session.message_count;
-        self.session.compaction.running = Some(Running { turn, before, said, tokens, attempt: 0 });
+        self.session.compaction.running = Some(Running {
+            turn,
+            before,
+            said,
+            tokens,
+            attempt: 0,
+        });
         self.call_for_summary(taken.max_tokens);
     }
 
     fn call_for_summary(&mut self, max_tokens: Option<u32>) {
-        let Compaction { summary, running, .. } = &self.session.compaction;
+        let Compaction {
+            summary, running, ..
+        } = &self.session.compaction;
         let Some(running) = running else { return };
         let from = summary.as_ref().map_or(0, |summary| summary.before);
-        let purpose = Purpose::Summarize { from, before: running.before };
-        let call = ModelCall { id: running.call_id(), agent: orchestrator(), purpose, max_tokens };
+        let purpose = Purpose::Summarize {
+            from,
+            before: running.before,
+        };
+        let call = ModelCall {
+            id: running.call_id(),
+            agent: orchestrator(),
+            purpose,
+            max_tokens,
+        };
         self.effects.push(Effect::CallModel(call));
     }
 
@@ -110,35 +150,56 @@ impl Step<'_, '_> {
         call: ModelCallId,
         outcome: Result<ModelOutput, ModelFailure>,
         kept: Vec<String>,
-    ) -> Answer {
-        let Some(running) = self.session.compaction.running.take_if(|running| running.call_id() == call) else {
-            return Answer::Nothing;
+    ) -> CallerAnswer {
+        let Some(running) = self
+            .session
+            .compaction
+            .running
+            .take_if(|running| running.call_id() == call)
+        else {
+            return CallerAnswer::Nothing;
         };
         self.changed = true;
         let usage = outcome.as_ref().ok().and_then(|output| output.usage);
         self.space_spends(Lane::ASIDE, usage);
         if let Some(usage) = usage {
-            self.spent(AgentSpending { agent: orchestrator(), turn: running.turn, task: None, usage });
+            self.spent(AgentSpending {
+                agent: orchestrator(),
+                turn: running.turn,
+                task: None,
+                usage,
+            });
         }
         // One that failed is asked for again at the end of the next turn.
-        let Ok(output) = outcome else { return Answer::Nothing };
+        let Ok(output) = outcome else {
+            return CallerAnswer::Nothing;
+        };
         let text = cut(output.text.trim(), MAX_SUMMARY_BYTES).to_owned();
         if text.is_empty() {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         }
         let compaction = &mut self.session.compaction;
         compaction.tokens = compaction.tokens.saturating_sub(running.tokens);
-        compaction.summary = Some(Summary { text: text.clone(), kept, before: running.before });
-        if self.session.kind == Kind::Project {
-            let compacted = HistoryCompacted { messages: running.said, summary: text };
-            self.event(running.turn, ChatEventBody::HistoryCompacted(compacted));
+        compaction.summary = Some(Summary {
+            text: text.clone(),
+            kept,
+            before: running.before,
+        });
+        if self.session.kind == SessionKind::Project {
+            let compacted = HistoryCompacted {
+                messages: running.said,
+                summary: text,
+            };
+            self.event(running.turn, SessionEventBody::HistoryCompacted(compacted));
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     /// The call was lost with the server; it has no side effect.
     pub(crate) fn compaction_recovered(&mut self) {
-        let Some(running) = &mut self.session.compaction.running else { return };
+        let Some(running) = &mut self.session.compaction.running else {
+            return;
+        };
         running.attempt += 1;
         match running.attempt > MAX_ATTEMPTS {
             true => self.session.compaction.running = None,
@@ -148,7 +209,20 @@ impl Step<'_, '_> {
 }
 
 fn plan_state(plan: &Plan) -> String {
-    let line = |task: &Task| format!("- [{}] {} ({}): {}", task.status.as_str(), task.id, task.agent, task.description);
+    let line = |task: &Task| {
+        format!(
+            "- [{}] {} ({}): {}",
+            task.status.as_str(),
+            task.id,
+            task.agent,
+            task.description
+        )
+    };
     let tasks: Vec<String> = plan.tasks.iter().map(line).collect();
-    format!("Plan {} ({}):\n{}", plan.plan_id, plan.status.as_str(), tasks.join("\n"))
+    format!(
+        "Plan {} ({}):\n{}",
+        plan.plan_id,
+        plan.status.as_str(),
+        tasks.join("\n")
+    )
 }

@@ -2,8 +2,8 @@
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ChatEventBody, ChunkBody, ClientMessageId, CommandPart, Digest, Message,
-    MessageId, Origin, Plan, TaskId, Timestamp, TurnId, TurnStatus, Usage,
+    AgentName, ApprovalInfo, CallId, ChunkBody, ClientMessageId, CommandPart, Digest, Message,
+    MessageId, Plan, SessionEventBody, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,32 +15,32 @@ use crate::{Budget, Lane, Repair, Spending};
 pub struct Applied {
     pub effects: Vec<Effect>,
     /// What the caller who sent the input is shown.
-    pub answer: Answer,
+    pub answer: CallerAnswer,
     /// Whether there is anything to commit; the state can change without any other effect.
     pub changed: bool,
 }
 
 /// Which events answer a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Answer {
+pub enum CallerAnswer {
     /// Nobody waits, or there is nothing to show.
     #[default]
     Nothing,
     /// The turn's events from there on, until it settles.
-    Span(Span),
+    Span(EventRange),
     /// The message answered a question of the turn; its events from there on.
-    Answered(Span),
+    Answered(EventRange),
     /// The turn stands like this and the input changed nothing about it now.
     Now(TurnStatus),
     /// The same input came before; its events.
-    Repeat(Span),
+    Repeat(EventRange),
     /// The call is the client's until its lease lapses.
     Claimed,
 }
 
 /// The events of one turn after a number, until the turn settles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span {
+pub struct EventRange {
     pub turn: TurnId,
     pub after_seq: u64,
 }
@@ -68,14 +68,14 @@ pub enum Effect {
         call_id: CallId,
         status: CallStatus,
         result_digest: Option<Digest>,
-        span: Option<Span>,
+        span: Option<EventRange>,
     },
     /// The caller's own id of a message, so that a repeat finds its span.
-    InputTaken {
+    InputAccepted {
         client_message_id: ClientMessageId,
-        span: Span,
+        span: EventRange,
     },
-    Audit(AuditRecord),
+    Audit(DecisionRecord),
     Title(String),
     /// A plan as it stands now.
     PlanSaved {
@@ -92,7 +92,8 @@ pub enum Effect {
     },
     /// What an agent will be able to remember.
     Remember(Interaction),
-    /// The call to make. Which calls are still wanted, the session says: [`crate::Session::model_calls`].
+    /// The call to make. Which calls are still wanted, the session says:
+    /// [`crate::Session::model_calls`].
     CallModel(ModelCall),
 }
 
@@ -118,7 +119,7 @@ pub struct Interaction {
 #[derive(Debug, Clone)]
 pub enum EventBody {
     Chunk(ChunkBody),
-    Chat(ChatEventBody),
+    Chat(SessionEventBody),
 }
 
 impl From<ChunkBody> for EventBody {
@@ -127,8 +128,8 @@ impl From<ChunkBody> for EventBody {
     }
 }
 
-impl From<ChatEventBody> for EventBody {
-    fn from(body: ChatEventBody) -> Self {
+impl From<SessionEventBody> for EventBody {
+    fn from(body: SessionEventBody) -> Self {
         Self::Chat(body)
     }
 }
@@ -147,7 +148,7 @@ pub struct MessageRecord {
     pub ord: u64,
     pub turn: TurnId,
     /// Whose thread it belongs to; none for the session's own history.
-    pub task: Option<Origin>,
+    pub task: Option<TaskOrigin>,
     pub message: Message,
 }
 
@@ -246,7 +247,7 @@ pub enum CallStatus {
 
 /// One decision about a tool call, for the audit log.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AuditRecord {
+pub struct DecisionRecord {
     pub call_id: CallId,
     pub tool: String,
     pub original: Map<String, Value>,
@@ -280,7 +281,8 @@ impl Decided {
 pub struct ModelCallId {
     pub turn: TurnId,
     pub lane: Lane,
-    /// 0 is the classification, steps count from 1. A workflow's own calls are 1 (plan), 2 (repair) and 3 (join).
+    /// 0 is the classification, steps count from 1. A workflow's own calls are 1 (plan), 2 (repair)
+    /// and 3 (join).
     pub step: u32,
     /// Grows when the call is made again after a crash.
     pub attempt: u32,
@@ -303,7 +305,7 @@ pub enum Purpose {
     /// One step of the agent's loop; the answer will have this id.
     Step {
         message_id: MessageId,
-        origin: Origin,
+        origin: TaskOrigin,
     },
     /// A summary of the session's own messages of these numbers.
     Summarize {

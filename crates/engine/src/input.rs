@@ -1,12 +1,12 @@
 //! What can happen to a session, and why it may be refused.
 
 use codelab_protocol::{
-    AgentName, AgentStatus, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, ModelFailure,
-    ModelOutput, Plan, Timestamp,
+    AgentName, AgentStatus, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode,
+    ModelFailure, ModelOutput, Plan, Timestamp,
 };
 use serde_json::{Map, Value};
 
-use crate::{Closed, Lane, ModelCallId};
+use crate::{AgentClosed, Lane, ModelCallId};
 
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -56,25 +56,27 @@ pub enum Input {
         /// What the agent was reminded of for this call.
         recalled: Vec<String>,
     },
-    /// A model call that was asked for has not begun, because its user has too many at once; or it begins after that wait.
+    /// A model call that was asked for has not begun, because its user has too many at once; or it
+    /// begins after that wait.
     CallWaits {
         call: ModelCallId,
         waits: bool,
     },
-    /// The model's server announced when it can be asked again, and the call waits for that; this is nobody's work.
+    /// The model's server announced when it can be asked again, and the call waits for that; this
+    /// is nobody's work.
     ModelWaits {
         call: ModelCallId,
         ms: u64,
     },
     /// The place that a thread waited for is there.
-    PlaceGranted {
+    SlotGranted {
         lane: Lane,
         status: AgentStatus,
     },
     /// The agent stopped taking work while a thread waited for a place.
-    PlaceLost {
+    SlotLost {
         lane: Lane,
-        closed: Closed,
+        closed: AgentClosed,
     },
     /// More may be left of the project's budget than a call that waits for room saw.
     RoomChanged,
@@ -90,7 +92,8 @@ pub enum Input {
     },
     /// Time has passed; expires what is due.
     Tick,
-    /// The owner of this epoch took the session over from one that stopped, or lost the model call it was in.
+    /// The owner of this epoch took the session over from one that stopped, or lost the model call
+    /// it was in.
     Recovered {
         down: Downtime,
         epoch: u64,
@@ -101,8 +104,9 @@ pub enum Input {
     Reset,
 }
 
-/// How long no server was there since the owner before stopped, and since when one is there again. It does not depend on
-/// when the session is looked at first, so neither do the deadlines that it moves.
+/// How long no server was there since the owner before stopped, and since when one is there again.
+/// It does not depend on when the session is looked at first, so neither do the deadlines that it
+/// moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Downtime {
     pub ms: i64,
@@ -130,7 +134,7 @@ pub enum Decision {
 pub struct KnownCall {
     pub result_digest: Option<Digest>,
     /// The span of events that answered its result.
-    pub span: Option<crate::Span>,
+    pub span: Option<crate::EventRange>,
 }
 
 /// Why an input was not taken. The session is unchanged.
@@ -144,7 +148,11 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: Map::new() }
+        Self {
+            code,
+            message: message.into(),
+            details: Map::new(),
+        }
     }
 
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {

@@ -1,7 +1,8 @@
-//! The words that tell which specialist a message is for, in English, Russian and Ukrainian at once.
+//! The words that tell which specialist a message is for, in English, Russian and Ukrainian at
+//! once.
 //!
-//! Most keywords are stems: a word counts when it starts with the stem and goes on with an ending that its language
-//! knows. Pure data; `routing` counts and decides.
+//! Most keywords are stems: a word counts when it starts with the stem and goes on with an ending
+//! that its language knows. Pure data; `routing` counts and decides.
 
 /// The keywords of one agent, by how a word may go on after them.
 pub struct Keywords {
@@ -9,13 +10,15 @@ pub struct Keywords {
     exact: &'static str,
     /// Stems with English inflections.
     english: &'static str,
-    /// Short Russian and Ukrainian nouns with case endings only, because many other words begin like them.
+    /// Short Russian and Ukrainian nouns with case endings only, because many other words begin
+    /// like them.
     nouns: &'static str,
     /// Russian and Ukrainian stems with any ending.
     cyrillic: &'static str,
 }
 
-const ENGLISH_ENDINGS: &str = "s es e ed d ing er ers or ors ation ations ion ions ment ments al able ten y ies is";
+const ENGLISH_ENDINGS: &str =
+    "s es e ed d ing er ers or ors ation ations ion ions ment ments al able ten y ies is";
 const NOUN_ENDINGS: &str = "а у ы и е і о ом ем ов ів ам ах ами ою ой";
 const MAX_ENDING_CHARS: usize = 9;
 
@@ -23,13 +26,19 @@ impl Keywords {
     /// How many of the keywords occur.
     pub fn count(&self, words: &[&str]) -> usize {
         let count = |stems: &str, ending: fn(&str) -> bool| {
-            let occurs = |stem: &&str| words.iter().any(|word| word.strip_prefix(*stem).is_some_and(ending));
+            let occurs = |stem: &&str| {
+                words
+                    .iter()
+                    .any(|word| word.strip_prefix(*stem).is_some_and(ending))
+            };
             stems.split_whitespace().filter(occurs).count()
         };
         count(self.exact, str::is_empty)
             + count(self.english, |rest| among(rest, ENGLISH_ENDINGS))
             + count(self.nouns, |rest| among(rest, NOUN_ENDINGS))
-            + count(self.cyrillic, |rest| rest.chars().count() <= MAX_ENDING_CHARS && rest.chars().all(is_cyrillic))
+            + count(self.cyrillic, |rest| {
+                rest.chars().count() <= MAX_ENDING_CHARS && rest.chars().all(is_cyrillic)
+            })
     }
 }
 

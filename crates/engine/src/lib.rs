@@ -1,8 +1,9 @@
 //! The decisions of CodeLab.
 //!
-//! `Session::apply(Input) -> Effects` is a deterministic state machine: no I/O, no clock, no randomness, no tokio. The
-//! time, new ids, agent definitions, limits and policy arrive with each input; what should happen leaves as effects
-//! that the runtime commits and performs. The state is bounded and serialisable at any point between two inputs.
+//! `Session::apply(Input) -> Effects` is a deterministic state machine: no I/O, no clock, no
+//! randomness, no tokio. The time, new ids, agent definitions, limits and policy arrive with each
+//! input; what should happen leaves as effects that the runtime commits and performs. The state is
+//! bounded and serialisable at any point between two inputs.
 
 mod agents;
 mod calculator;
@@ -20,26 +21,36 @@ mod space;
 mod turn;
 mod world;
 
-pub use agents::{Agent, AgentError, DEFAULT_CONCURRENCY_LIMIT, FilePattern, Mode, Team, orchestrator, starter_pack};
+pub use agents::{
+    Agent, AgentError, AgentMode, DEFAULT_CONCURRENCY_LIMIT, FilePattern, Team, orchestrator,
+    starter_pack,
+};
 pub use chat::{
-    ADAPTIVE_AGENT, AskerId, CHAT_PROMPT, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, IdBlock,
-    MAX_CHAT_TEXT_BYTES, chat_history, chat_request,
+    ADAPTIVE_AGENT, AskerId, CHAT_PROMPT, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits,
+    IdBlock, MAX_CHAT_TEXT_BYTES, chat_history, chat_request,
 };
 pub use compaction::Summary;
 pub use effect::{
-    AgentSpending, Answer, Applied, Approval, ApprovalKind, ApprovalStatus, AuditRecord, CallStatus, Decided, Effect,
-    EventBody, EventRecord, Interaction, MessageRecord, ModelCall, ModelCallId, Purpose, Span, SwitchRecord,
+    AgentSpending, Applied, Approval, ApprovalKind, ApprovalStatus, CallStatus, CallerAnswer,
+    Decided, DecisionRecord, Effect, EventBody, EventRange, EventRecord, Interaction,
+    MessageRecord, ModelCall, ModelCallId, Purpose, SwitchRecord,
 };
 pub use input::{Decision, Downtime, Input, KnownCall, Refusal, UserMessage};
 pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
 pub use plan::{Repair, Workflow, parse_plan};
 pub use prompt::{
     Briefing, History, Locale, MAX_SUMMARIZED_MESSAGES, PromptLimits, PromptReport, Region, Zone,
-    classification_request, for_prompts, is_known_as_result, joining_request, planning_request, step_request,
-    summary_request,
+    classification_request, for_prompts, is_known_as_result, joining_request, planning_request,
+    step_request, summary_request,
 };
 pub use routing::{Route, keyword_route, parse_classification};
-pub use session::{Kind, Session};
-pub use space::{Budget, Closed, Ended, Fit, Lane, NoSpace, Place, Space, Spending, Standing, WorkOutcome};
-pub use turn::{BudgetScope, BudgetWhy, Claim, OpenCall, Phase, Thread, Turn, cut};
-pub use world::{Ids, LEASE_SECONDS, Limits, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, MAX_TASKS, MultipleToolCalls, World};
+pub use session::Session;
+pub use space::{
+    AgentClosed, Budget, BudgetState, Lane, NoSpace, ReserveFn, Slot, Spending, ThreadEnd,
+    WorkOutcome, WorkerSpace,
+};
+pub use turn::{BudgetScope, BudgetWhy, CallClaim, OpenCall, Thread, ThreadPhase, Turn, cut};
+pub use world::{
+    Ids, LEASE_SECONDS, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, MAX_TASKS, MultipleToolCalls,
+    SessionLimits, World,
+};

@@ -1,7 +1,13 @@
 //! The placeholders a prompt template may use, and how they are found in it.
 
 /// Written `{{name}}` in a template.
-pub const PLACEHOLDERS: [&str; 5] = [MESSAGE_HISTORY, USER_ID, CURRENT_TIME, TIMEZONE, HOUSEHOLD_ID];
+pub const PLACEHOLDERS: [&str; 5] = [
+    MESSAGE_HISTORY,
+    USER_ID,
+    CURRENT_TIME,
+    TIMEZONE,
+    HOUSEHOLD_ID,
+];
 
 pub(crate) const MESSAGE_HISTORY: &str = "messageHistory";
 pub(crate) const USER_ID: &str = "userId";
@@ -14,7 +20,7 @@ const MAX_NAME_BYTES: usize = 64;
 
 /// A template is a sequence of these.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Part<'a> {
+pub(crate) enum TemplatePart<'a> {
     Text(&'a str),
     Placeholder(&'a str),
 }
@@ -23,7 +29,7 @@ pub(crate) enum Part<'a> {
 pub fn unknown_placeholders(template: &str) -> Vec<String> {
     let mut unknown: Vec<String> = Vec::new();
     for part in parts(template) {
-        if let Part::Placeholder(name) = part
+        if let TemplatePart::Placeholder(name) = part
             && !PLACEHOLDERS.contains(&name)
             && !unknown.iter().any(|seen| seen == name)
         {
@@ -34,7 +40,7 @@ pub fn unknown_placeholders(template: &str) -> Vec<String> {
 }
 
 /// Cuts a template into text and placeholders; together they are the whole of it.
-pub(crate) fn parts(template: &str) -> Vec<Part<'_>> {
+pub(crate) fn parts(template: &str) -> Vec<TemplatePart<'_>> {
     let mut parts = Vec::new();
     let (mut text_from, mut at) = (0, 0);
     while let Some(found) = template[at..].find("{{") {
@@ -42,9 +48,9 @@ pub(crate) fn parts(template: &str) -> Vec<Part<'_>> {
         match placeholder(&template[start..]) {
             Some((name, length)) => {
                 if text_from < start {
-                    parts.push(Part::Text(&template[text_from..start]));
+                    parts.push(TemplatePart::Text(&template[text_from..start]));
                 }
-                parts.push(Part::Placeholder(name));
+                parts.push(TemplatePart::Placeholder(name));
                 at = start + length;
                 text_from = at;
             }
@@ -53,7 +59,7 @@ pub(crate) fn parts(template: &str) -> Vec<Part<'_>> {
         }
     }
     if text_from < template.len() {
-        parts.push(Part::Text(&template[text_from..]));
+        parts.push(TemplatePart::Text(&template[text_from..]));
     }
     parts
 }
@@ -61,7 +67,10 @@ pub(crate) fn parts(template: &str) -> Vec<Part<'_>> {
 /// The name of the placeholder that `text` begins with, and how many bytes it takes.
 fn placeholder(text: &str) -> Option<(&str, usize)> {
     let inner = text.strip_prefix("{{")?.trim_start();
-    let name_bytes = inner.bytes().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-')).count();
+    let name_bytes = inner
+        .bytes()
+        .take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+        .count();
     let (name, rest) = inner.split_at(name_bytes);
     let begins_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let rest = rest.trim_start().strip_prefix("}}")?;
@@ -77,9 +86,15 @@ mod tests {
         let long = format!("{{{{{}}}}}", "x".repeat(65));
         for (template, expected) in [
             ("", vec![]),
-            ("{{messageHistory}} {{userId}} {{currentTime}} {{timezone}} {{householdId}}", vec![]),
+            (
+                "{{messageHistory}} {{userId}} {{currentTime}} {{timezone}} {{householdId}}",
+                vec![],
+            ),
             ("{{ messageHistory }}", vec![]),
-            ("{{user}} and {{user}} then {{messagehistory}}", vec!["user", "messagehistory"]),
+            (
+                "{{user}} and {{user}} then {{messagehistory}}",
+                vec!["user", "messagehistory"],
+            ),
             ("{user} {{ }} {{1}} { {x} } {{a b}}", vec![]),
             ("{{{{deep}}}}", vec!["deep"]),
             ("{{{odd}}}", vec!["odd"]),
@@ -93,14 +108,20 @@ mod tests {
 
     #[test]
     fn the_parts_are_the_whole_template() {
-        use Part::{Placeholder, Text};
+        use TemplatePart::{Placeholder, Text};
         for (template, expected) in [
             ("", vec![]),
             ("plain", vec![Text("plain")]),
             ("{{a}}", vec![Placeholder("a")]),
-            ("x{{ a }}y{{b}}", vec![Text("x"), Placeholder("a"), Text("y"), Placeholder("b")]),
+            (
+                "x{{ a }}y{{b}}",
+                vec![Text("x"), Placeholder("a"), Text("y"), Placeholder("b")],
+            ),
             ("{{{{a}}}}", vec![Text("{{"), Placeholder("a"), Text("}}")]),
-            ("é{{я}}{{a}}é", vec![Text("é{{я}}"), Placeholder("a"), Text("é")]),
+            (
+                "é{{я}}{{a}}é",
+                vec![Text("é{{я}}"), Placeholder("a"), Text("é")],
+            ),
         ] {
             assert_eq!(parts(template), expected, "{template}");
         }

@@ -1,6 +1,7 @@
 //! Plans: a graph of tasks, each for one agent, and a workflow that executes one.
 //!
-//! Here is what a workflow is; what happens to it is in `planning`, `running`, `ending` and `retry`.
+//! Here is what a workflow is; what happens to it is in `planning`, `running`, `ending` and
+//! `retry`.
 
 mod ending;
 mod fallback;
@@ -14,14 +15,14 @@ mod workflow;
 mod written;
 
 use codelab_protocol::{
-    AgentName, CallId, ErrorData, MessageId, Origin, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId, TaskStatus,
-    Timestamp, TurnId, TurnStatus, Usage, WorkflowId,
+    AgentName, CallId, ErrorData, MessageId, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId,
+    TaskOrigin, TaskStatus, Timestamp, TurnId, TurnStatus, Usage, WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
 pub use written::parse_plan;
 
-use crate::turn::{Phase, Thread};
+use crate::turn::{Thread, ThreadPhase};
 use crate::{Approval, BudgetScope, BudgetWhy, Lane, ModelCallId, Spending};
 
 /// A plan on its way.
@@ -84,13 +85,13 @@ pub(crate) struct TaskState {
     pub depends_on: Vec<TaskId>,
     pub estimated_tokens: u64,
     pub estimated_cost_usd: Option<f64>,
-    pub state: TaskProgress,
+    pub state: TaskRun,
     pub usage: Option<Usage>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum TaskProgress {
+pub(crate) enum TaskRun {
     Pending,
     /// Absent only within a step that holds it.
     Open(Option<Box<Thread>>),
@@ -117,38 +118,45 @@ impl Workflow {
 
     pub(crate) fn threads(&self) -> impl Iterator<Item = &Thread> {
         self.tasks.iter().filter_map(|task| match &task.state {
-            TaskProgress::Open(thread) => thread.as_deref(),
+            TaskRun::Open(thread) => thread.as_deref(),
             _ => None,
         })
     }
 
     pub(crate) fn threads_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
-        self.tasks.iter_mut().filter_map(|task| match &mut task.state {
-            TaskProgress::Open(thread) => thread.as_deref_mut(),
-            _ => None,
-        })
+        self.tasks
+            .iter_mut()
+            .filter_map(|task| match &mut task.state {
+                TaskRun::Open(thread) => thread.as_deref_mut(),
+                _ => None,
+            })
     }
 
     pub(crate) fn take_thread(&mut self, task: usize) -> Option<Thread> {
         match &mut self.tasks.get_mut(task)?.state {
-            TaskProgress::Open(thread) => thread.take().map(|thread| *thread),
+            TaskRun::Open(thread) => thread.take().map(|thread| *thread),
             _ => None,
         }
     }
 
     pub(crate) fn take_all_threads(&mut self) -> Vec<Thread> {
-        (0..self.tasks.len()).filter_map(|task| self.take_thread(task)).collect()
+        (0..self.tasks.len())
+            .filter_map(|task| self.take_thread(task))
+            .collect()
     }
 
     pub(crate) fn put_thread(&mut self, task: usize, thread: Thread) {
         if let Some(task) = self.tasks.get_mut(task) {
-            task.state = TaskProgress::Open(Some(Box::new(thread)));
+            task.state = TaskRun::Open(Some(Box::new(thread)));
         }
     }
 
-    pub(crate) fn origin(&self, task: usize) -> Option<Origin> {
+    pub(crate) fn origin(&self, task: usize) -> Option<TaskOrigin> {
         let task = self.tasks.get(task)?;
-        Some(Origin { plan_id: Some(self.plan_id.clone()), task_id: Some(task.id.clone()) })
+        Some(TaskOrigin {
+            plan_id: Some(self.plan_id.clone()),
+            task_id: Some(task.id.clone()),
+        })
     }
 
     pub(crate) fn description(&self, task: usize) -> Option<&str> {
@@ -158,12 +166,23 @@ impl Workflow {
     /// The workflow's own model call that must be under way.
     pub(crate) fn model_call(&self, turn: TurnId) -> Option<ModelCallId> {
         let (step, attempt) = match &self.phase {
-            WorkflowPhase::Planning { attempt, repair: None } => (1, *attempt),
-            WorkflowPhase::Planning { attempt, repair: Some(_) } => (2, *attempt),
+            WorkflowPhase::Planning {
+                attempt,
+                repair: None,
+            } => (1, *attempt),
+            WorkflowPhase::Planning {
+                attempt,
+                repair: Some(_),
+            } => (2, *attempt),
             WorkflowPhase::Joining { attempt, .. } => (3, *attempt),
             _ => return None,
         };
-        Some(ModelCallId { turn, lane: Lane::OWN, step, attempt })
+        Some(ModelCallId {
+            turn,
+            lane: Lane::OWN,
+            step,
+            attempt,
+        })
     }
 
     pub(crate) fn awaits_room(&self) -> bool {
@@ -179,9 +198,8 @@ impl Workflow {
 
     pub(crate) fn approval(&self) -> Option<&Approval> {
         match &self.phase {
-            WorkflowPhase::AwaitingApproval { approval } | WorkflowPhase::AwaitingBudget { approval, .. } => {
-                Some(approval)
-            }
+            WorkflowPhase::AwaitingApproval { approval }
+            | WorkflowPhase::AwaitingBudget { approval, .. } => Some(approval),
             _ => None,
         }
     }
@@ -195,11 +213,20 @@ impl Workflow {
             WorkflowPhase::AwaitingApproval { .. } | WorkflowPhase::AwaitingBudget { .. } => {
                 Some(TurnStatus::AwaitingApproval)
             }
-            WorkflowPhase::Planning { .. } | WorkflowPhase::Joining { .. } | WorkflowPhase::AwaitingRoom { .. } => None,
+            WorkflowPhase::Planning { .. }
+            | WorkflowPhase::Joining { .. }
+            | WorkflowPhase::AwaitingRoom { .. } => None,
             WorkflowPhase::Running => {
-                let standing: Option<Vec<TurnStatus>> = self.threads().map(|thread| thread.phase.suspended()).collect();
+                let standing: Option<Vec<TurnStatus>> = self
+                    .threads()
+                    .map(|thread| thread.phase.suspended())
+                    .collect();
                 let standing = standing?;
-                let order = [TurnStatus::AwaitingApproval, TurnStatus::AwaitingAnswer, TurnStatus::AwaitingToolResult];
+                let order = [
+                    TurnStatus::AwaitingApproval,
+                    TurnStatus::AwaitingAnswer,
+                    TurnStatus::AwaitingToolResult,
+                ];
                 order.into_iter().find(|status| standing.contains(status))
             }
         }
@@ -208,11 +235,19 @@ impl Workflow {
     /// The tasks that may start: everything they depend on is done.
     pub(crate) fn ready(&self) -> Vec<usize> {
         let done = |id: &TaskId| {
-            self.tasks.iter().any(|task| task.id == *id && matches!(task.state, TaskProgress::Completed { .. }))
+            self.tasks
+                .iter()
+                .any(|task| task.id == *id && matches!(task.state, TaskRun::Completed { .. }))
         };
-        let is_ready =
-            |task: &TaskState| matches!(task.state, TaskProgress::Pending) && task.depends_on.iter().all(done);
-        self.tasks.iter().enumerate().filter(|(_, task)| is_ready(task)).map(|(index, _)| index).collect()
+        let is_ready = |task: &TaskState| {
+            matches!(task.state, TaskRun::Pending) && task.depends_on.iter().all(done)
+        };
+        self.tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, task)| is_ready(task))
+            .map(|(index, _)| index)
+            .collect()
     }
 
     /// Marks every task that can no longer run because this one failed; gives their places.
@@ -221,8 +256,10 @@ impl Workflow {
         let mut lost = vec![failed.clone()];
         while let Some(id) = lost.pop() {
             for (index, task) in self.tasks.iter_mut().enumerate() {
-                if matches!(task.state, TaskProgress::Pending) && task.depends_on.contains(&id) {
-                    task.state = TaskProgress::Skipped { because_of: failed.clone() };
+                if matches!(task.state, TaskRun::Pending) && task.depends_on.contains(&id) {
+                    task.state = TaskRun::Skipped {
+                        because_of: failed.clone(),
+                    };
                     lost.push(task.id.clone());
                     skipped.push(index);
                 }
@@ -233,16 +270,20 @@ impl Workflow {
     }
 
     pub(crate) fn is_open(&self, task: &TaskId) -> bool {
-        self.tasks.iter().any(|known| known.id == *task && matches!(known.state, TaskProgress::Open(_)))
+        self.tasks
+            .iter()
+            .any(|known| known.id == *task && matches!(known.state, TaskRun::Open(_)))
     }
 
     pub(crate) fn has_open_tasks(&self) -> bool {
-        self.tasks.iter().any(|task| matches!(task.state, TaskProgress::Pending | TaskProgress::Open(_)))
+        self.tasks
+            .iter()
+            .any(|task| matches!(task.state, TaskRun::Pending | TaskRun::Open(_)))
     }
 
     pub(crate) fn completed(&self) -> impl Iterator<Item = (&TaskState, &str)> {
         self.tasks.iter().filter_map(|task| match &task.state {
-            TaskProgress::Completed { result } => Some((task, result.as_str())),
+            TaskRun::Completed { result } => Some((task, result.as_str())),
             _ => None,
         })
     }
@@ -259,20 +300,33 @@ impl Workflow {
             status,
             fallback: self.fallback,
             estimated_cost_usd: self.estimated_cost_usd(),
-            cost_known: self.tasks.iter().all(|task| task.estimated_cost_usd.is_some()),
+            cost_known: self
+                .tasks
+                .iter()
+                .all(|task| task.estimated_cost_usd.is_some()),
             requires_approval: self.requires_approval,
             tasks: self.tasks.iter().map(TaskState::shown).collect(),
         }
     }
 
     pub(crate) fn estimated_cost_usd(&self) -> f64 {
-        self.tasks.iter().filter_map(|task| task.estimated_cost_usd).fold(0.0, |sum, usd| sum + usd)
+        self.tasks
+            .iter()
+            .filter_map(|task| task.estimated_cost_usd)
+            .fold(0.0, |sum, usd| sum + usd)
     }
 
     /// What the plan may use, where what that costs is not known.
     pub(crate) fn unpriced_tokens(&self) -> Option<u64> {
-        let is_known = self.tasks.iter().all(|task| task.estimated_cost_usd.is_some());
-        (!is_known).then(|| self.tasks.iter().fold(0_u64, |sum, task| sum.saturating_add(task.estimated_tokens)))
+        let is_known = self
+            .tasks
+            .iter()
+            .all(|task| task.estimated_cost_usd.is_some());
+        (!is_known).then(|| {
+            self.tasks
+                .iter()
+                .fold(0_u64, |sum, task| sum.saturating_add(task.estimated_tokens))
+        })
     }
 
     pub(crate) fn call_id(&self) -> Option<CallId> {
@@ -283,16 +337,16 @@ impl Workflow {
 impl TaskState {
     fn status(&self) -> TaskStatus {
         match &self.state {
-            TaskProgress::Pending => TaskStatus::Pending,
-            TaskProgress::Open(thread) => match thread.as_ref().map(|thread| &thread.phase) {
-                Some(Phase::Queued | Phase::AwaitingRoom) => TaskStatus::Queued,
+            TaskRun::Pending => TaskStatus::Pending,
+            TaskRun::Open(thread) => match thread.as_ref().map(|thread| &thread.phase) {
+                Some(ThreadPhase::Queued | ThreadPhase::AwaitingRoom) => TaskStatus::Queued,
                 Some(phase) if phase.suspended().is_some() => TaskStatus::Waiting,
                 _ => TaskStatus::Running,
             },
-            TaskProgress::Completed { .. } => TaskStatus::Completed,
-            TaskProgress::Failed { .. } => TaskStatus::Failed,
-            TaskProgress::Skipped { .. } => TaskStatus::Skipped,
-            TaskProgress::Cancelled => TaskStatus::Cancelled,
+            TaskRun::Completed { .. } => TaskStatus::Completed,
+            TaskRun::Failed { .. } => TaskStatus::Failed,
+            TaskRun::Skipped { .. } => TaskStatus::Skipped,
+            TaskRun::Cancelled => TaskStatus::Cancelled,
         }
     }
 
@@ -306,11 +360,11 @@ impl TaskState {
             estimated_tokens: self.estimated_tokens,
             estimated_cost_usd: self.estimated_cost_usd,
             result: match &self.state {
-                TaskProgress::Completed { result } => Some(result.clone()),
+                TaskRun::Completed { result } => Some(result.clone()),
                 _ => None,
             },
             error: match &self.state {
-                TaskProgress::Failed { error } => Some(error.clone()),
+                TaskRun::Failed { error } => Some(error.clone()),
                 _ => None,
             },
             usage: self.usage,

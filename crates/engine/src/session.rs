@@ -4,35 +4,27 @@ use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, CallerContext, ChatEventBody, ClientId, ClientMessageId, ErrorCode, Message, MessageId, MessageQueued,
-    Origin, SessionId, SwitchAgent, Timestamp, TurnId, TurnStatus, WorkflowId,
+    AgentName, CallerContext, ClientId, ClientMessageId, ErrorCode, Message, MessageId,
+    MessageQueued, SessionEventBody, SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp,
+    TurnId, TurnStatus, WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::Compaction;
-use crate::turn::{LateCall, Phase, Turn};
+use crate::turn::{LateCall, ThreadPhase, Turn};
 use crate::world::MAX_WAITING_BYTES;
 use crate::{
-    Answer, Applied, Approval, Budget, Effect, EventBody, EventRecord, Input, MessageRecord, ModelCallId, Refusal,
-    Span, Spending, SwitchRecord, UserMessage, World, orchestrator,
+    Applied, Approval, Budget, CallerAnswer, Effect, EventBody, EventRange, EventRecord, Input,
+    MessageRecord, ModelCallId, Refusal, Spending, SwitchRecord, UserMessage, World, orchestrator,
 };
-
-/// Which API a session speaks, and whose agents it works with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// The built-in team; requests are routed.
-    Runtime,
-    /// A project's agents; requests are planned, or go to the agent that was named.
-    Project,
-}
 
 /// Everything the engine knows of a session. Its size does not grow with the history.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
     pub(crate) id: SessionId,
-    pub(crate) kind: Kind,
-    /// The owner that applied the last recovery; an older one in the store means that a recovery is due.
+    pub(crate) kind: SessionKind,
+    /// The owner that applied the last recovery; an older one in the store means that a recovery is
+    /// due.
     pub(crate) epoch: u64,
     pub(crate) current: AgentName,
     /// The caller's explicit choice; it outlives turns.
@@ -40,7 +32,7 @@ pub struct Session {
     /// Why the next return home happens, when the caller asked for it during a turn.
     pub(crate) requested: bool,
     pub(crate) turn: Option<Turn>,
-    pub(crate) queue: VecDeque<Waiting>,
+    pub(crate) queue: VecDeque<QueuedMessage>,
     pub(crate) last_turn: u64,
     pub(crate) last_seq: u64,
     pub(crate) message_count: u64,
@@ -61,22 +53,23 @@ pub struct Session {
     /// A person said that models without a price may be used although there is a limit in dollars.
     #[serde(default)]
     pub(crate) unpriced_allowed: bool,
-    /// The sizes of the newest messages of the session's own history, for the size of the next prompt.
+    /// The sizes of the newest messages of the session's own history, for the size of the next
+    /// prompt.
     #[serde(default)]
-    pub(crate) said: VecDeque<Said>,
+    pub(crate) said: VecDeque<MessageSize>,
     pub(crate) compaction: Compaction,
 }
 
 /// The size of a message, by the estimate.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Said {
+pub(crate) struct MessageSize {
     pub turn: TurnId,
     pub tokens: u64,
 }
 
 /// A message that was accepted while another turn runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedMessage {
     pub turn: TurnId,
     pub message_id: MessageId,
     /// The workflow that it will be, unless it goes to an agent directly.
@@ -88,7 +81,7 @@ pub(crate) struct Waiting {
 
 impl Session {
     /// A session that its first owner makes.
-    pub fn new(id: SessionId, kind: Kind, budget: Budget, epoch: u64) -> Self {
+    pub fn new(id: SessionId, kind: SessionKind, budget: Budget, epoch: u64) -> Self {
         Self {
             id,
             kind,
@@ -121,26 +114,51 @@ impl Session {
     /// Takes one input. After an error nothing has changed.
     pub fn apply(&mut self, input: Input, world: &mut World<'_>) -> Result<Applied, Refusal> {
         let shown = self.task_statuses();
-        let mut step = Step { session: self, world, effects: Vec::new(), changed: false };
+        let mut step = Transition {
+            session: self,
+            world,
+            effects: Vec::new(),
+            changed: false,
+        };
         let answer = match input {
             Input::UserMessage(message) => step.user_message(message)?,
             Input::SwitchAgent { agent } => step.switch_requested(agent)?,
-            Input::Answer { call_id, text, known } => step.answer(call_id, text, known)?,
-            Input::ToolResult { call_id, result, client, known } => step.tool_result(call_id, result, client, known)?,
-            Input::Claim { call_id, client_id, bound_is_gone, known } => {
-                step.claim(call_id, client_id, bound_is_gone, known)?
-            }
+            Input::Answer {
+                call_id,
+                text,
+                known,
+            } => step.answer(call_id, text, known)?,
+            Input::ToolResult {
+                call_id,
+                result,
+                client,
+                known,
+            } => step.tool_result(call_id, result, client, known)?,
+            Input::Claim {
+                call_id,
+                client_id,
+                bound_is_gone,
+                known,
+            } => step.claim(call_id, client_id, bound_is_gone, known)?,
             Input::ClientGone { client_id } => step.client_gone(&client_id),
-            Input::Decision { call_id, decision, digest, decided_by, known } => {
-                step.decision(call_id, decision, digest, decided_by, known)?
-            }
-            Input::ModelFinished { call, outcome, recalled } => step.model_finished(call, outcome, recalled),
+            Input::Decision {
+                call_id,
+                decision,
+                digest,
+                decided_by,
+                known,
+            } => step.decision(call_id, decision, digest, decided_by, known)?,
+            Input::ModelFinished {
+                call,
+                outcome,
+                recalled,
+            } => step.model_finished(call, outcome, recalled),
             Input::CallWaits { call, waits } => step.call_waits(call, waits),
             Input::ModelWaits { call, ms } => step.model_waits(call, ms),
-            Input::PlaceGranted { lane, status } => step.place_granted(lane, status),
-            Input::PlaceLost { lane, closed } => step.place_lost(lane, closed),
+            Input::SlotGranted { lane, status } => step.slot_granted(lane, status),
+            Input::SlotLost { lane, closed } => step.slot_lost(lane, closed),
             // Looked at after every input.
-            Input::RoomChanged => Answer::Nothing,
+            Input::RoomChanged => CallerAnswer::Nothing,
             Input::AgentGone { agent } => step.agent_gone(&agent),
             Input::RetryPlan { plan, request } => step.retry_plan(*plan, &request)?,
             Input::Tick => step.tick(),
@@ -152,15 +170,19 @@ impl Session {
         step.advance_workflow();
         step.save_changed_plan(shown);
         step.settle_workflow();
-        let changed = step.changed || !step.effects.is_empty() || answer != Answer::Nothing;
-        Ok(Applied { effects: step.effects, answer, changed })
+        let changed = step.changed || !step.effects.is_empty() || answer != CallerAnswer::Nothing;
+        Ok(Applied {
+            effects: step.effects,
+            answer,
+            changed,
+        })
     }
 
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SessionKind {
         self.kind
     }
 
@@ -222,7 +244,11 @@ impl Session {
 
     /// The model calls that must be under way, each with the message that it will become.
     pub fn model_calls(&self) -> Vec<(ModelCallId, Option<&MessageId>)> {
-        let mut calls = self.turn.as_ref().map(Turn::model_calls).unwrap_or_default();
+        let mut calls = self
+            .turn
+            .as_ref()
+            .map(Turn::model_calls)
+            .unwrap_or_default();
         calls.extend(self.compacting_call().map(|call| (call, None)));
         calls
     }
@@ -240,7 +266,7 @@ impl Session {
     /// Whether a question of an agent waits for an answer.
     pub fn asks(&self) -> bool {
         let mut threads = self.turn.iter().flat_map(Turn::threads);
-        threads.any(|thread| matches!(thread.phase, Phase::AwaitingAnswer { .. }))
+        threads.any(|thread| matches!(thread.phase, ThreadPhase::AwaitingAnswer { .. }))
     }
 
     /// Whether anything goes on by itself that a stopped server would leave behind.
@@ -251,22 +277,33 @@ impl Session {
     /// Each question once, also where several tasks wait for it.
     pub fn pending_approvals(&self) -> impl Iterator<Item = &Approval> {
         let turn = self.turn.as_ref();
-        let of_plan = turn.and_then(Turn::workflow).and_then(|workflow| workflow.approval());
-        let of_threads = turn.into_iter().flat_map(Turn::threads).filter_map(|thread| thread.phase.approval());
+        let of_plan = turn
+            .and_then(Turn::workflow)
+            .and_then(|workflow| workflow.approval());
+        let of_threads = turn
+            .into_iter()
+            .flat_map(Turn::threads)
+            .filter_map(|thread| thread.phase.approval());
         let mut seen = BTreeSet::new();
-        of_plan.into_iter().chain(of_threads).filter(move |approval| seen.insert(&approval.call_id))
+        of_plan
+            .into_iter()
+            .chain(of_threads)
+            .filter(move |approval| seen.insert(&approval.call_id))
     }
 
     /// When `Input::Tick` is due next.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let turn = self.turn.as_ref()?;
         let of_plan = turn.workflow().and_then(|workflow| workflow.deadline());
-        turn.threads().filter_map(|thread| thread.deadline()).chain(of_plan).min()
+        turn.threads()
+            .filter_map(|thread| thread.deadline())
+            .chain(of_plan)
+            .min()
     }
 }
 
 /// One input on its way through the session: the state, the world, and the effects so far.
-pub(crate) struct Step<'a, 'w> {
+pub(crate) struct Transition<'a, 'w> {
     pub session: &'a mut Session,
     pub world: &'a mut World<'w>,
     pub effects: Vec<Effect>,
@@ -274,14 +311,15 @@ pub(crate) struct Step<'a, 'w> {
     pub changed: bool,
 }
 
-impl Step<'_, '_> {
-    fn user_message(&mut self, message: UserMessage) -> Result<Answer, Refusal> {
+impl Transition<'_, '_> {
+    fn user_message(&mut self, message: UserMessage) -> Result<CallerAnswer, Refusal> {
         if let Some(agent) = &message.agent {
             self.known_agent(agent)?;
             self.free_agent(agent)?;
         }
-        // In a project a message that names an agent is a request of its own; in the runtime realm the name only pins.
-        if (message.agent.is_none() || self.session.kind == Kind::Runtime)
+        // In a project a message that names an agent is a request of its own; in the runtime realm
+        // the name only pins.
+        if (message.agent.is_none() || self.session.kind == SessionKind::Runtime)
             && let Some(question) = self.oldest_question()
         {
             if let Some(agent) = &message.agent {
@@ -289,24 +327,39 @@ impl Step<'_, '_> {
                 self.session.requested = true;
             }
             let span = self.here();
-            self.input_taken(message.client_message_id, span);
+            self.input_accepted(message.client_message_id, span);
             self.answered(&question, message.text);
-            return Ok(Answer::Answered(span));
+            return Ok(CallerAnswer::Answered(span));
         }
         self.room_to_wait(&message.text)?;
-        let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
-        self.input_taken(message.client_message_id, span);
+        let span = EventRange {
+            turn: self.new_turn_id(),
+            after_seq: self.session.last_seq,
+        };
+        self.input_accepted(message.client_message_id, span);
         let message_id = self.world.ids.message_id();
-        let UserMessage { text, agent, caller, .. } = message;
-        let planned = self.session.kind == Kind::Project && agent.is_none();
+        let UserMessage {
+            text,
+            agent,
+            caller,
+            ..
+        } = message;
+        let planned = self.session.kind == SessionKind::Project && agent.is_none();
         let workflow_id = planned.then(|| self.world.ids.workflow_id());
-        let waiting = Waiting { turn: span.turn, message_id, workflow_id, text, agent, caller };
+        let waiting = QueuedMessage {
+            turn: span.turn,
+            message_id,
+            workflow_id,
+            text,
+            agent,
+            caller,
+        };
         if self.session.turn.is_some() {
             self.enqueue(waiting);
         } else {
             self.begin_turn(waiting);
         }
-        Ok(Answer::Span(span))
+        Ok(CallerAnswer::Span(span))
     }
 
     /// What waits is part of the session's state, which each of its commits writes.
@@ -319,27 +372,40 @@ impl Step<'_, '_> {
             let why = format!("{limit} messages are already waiting");
             return Err(Refusal::new(ErrorCode::QueueFull, why).with("queue_length", limit));
         }
-        let bytes = queue.iter().map(|waiting| waiting.text.len()).sum::<usize>() + text.len();
+        let bytes = queue
+            .iter()
+            .map(|waiting| waiting.text.len())
+            .sum::<usize>()
+            + text.len();
         if bytes > MAX_WAITING_BYTES {
-            let why = format!("The messages that wait would be longer than {MAX_WAITING_BYTES} bytes together");
+            let why = format!(
+                "The messages that wait would be longer than {MAX_WAITING_BYTES} bytes together"
+            );
             return Err(Refusal::new(ErrorCode::QueueFull, why).with("queue_length", queue.len()));
         }
         Ok(())
     }
 
-    fn enqueue(&mut self, waiting: Waiting) {
+    fn enqueue(&mut self, waiting: QueuedMessage) {
         let (turn, message_id) = (waiting.turn, waiting.message_id.clone());
         let workflow_id = waiting.workflow_id.clone();
         self.session.queue.push_back(waiting);
-        if self.session.kind == Kind::Project {
+        if self.session.kind == SessionKind::Project {
             let position = self.session.queue.len() as u64;
-            self.event(turn, ChatEventBody::MessageQueued(MessageQueued { message_id, workflow_id, position }));
+            self.event(
+                turn,
+                SessionEventBody::MessageQueued(MessageQueued {
+                    message_id,
+                    workflow_id,
+                    position,
+                }),
+            );
         }
     }
 
     /// An agent that takes no work is said before the message is taken.
     fn free_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
-        if self.session.kind == Kind::Runtime {
+        if self.session.kind == SessionKind::Runtime {
             return Ok(());
         }
         self.world.space.check(agent).map_err(|closed| {
@@ -349,21 +415,29 @@ impl Step<'_, '_> {
         })
     }
 
-    fn switch_requested(&mut self, agent: AgentName) -> Result<Answer, Refusal> {
+    fn switch_requested(&mut self, agent: AgentName) -> Result<CallerAnswer, Refusal> {
         self.known_agent(&agent)?;
         self.pin(&agent);
         if let Some(turn) = &self.session.turn {
             self.session.requested = true;
-            let here = Span { turn: turn.id, after_seq: self.session.last_seq };
-            return Ok(turn.suspended().map_or(Answer::Span(here), Answer::Now));
+            let here = EventRange {
+                turn: turn.id,
+                after_seq: self.session.last_seq,
+            };
+            return Ok(turn
+                .suspended()
+                .map_or(CallerAnswer::Span(here), CallerAnswer::Now));
         }
         if agent == self.session.current {
-            return Ok(Answer::Now(TurnStatus::Completed));
+            return Ok(CallerAnswer::Now(TurnStatus::Completed));
         }
-        let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
+        let span = EventRange {
+            turn: self.new_turn_id(),
+            after_seq: self.session.last_seq,
+        };
         self.switch(span.turn, agent, REQUESTED.to_owned(), None);
         self.settle(TurnStatus::Completed);
-        Ok(Answer::Span(span))
+        Ok(CallerAnswer::Span(span))
     }
 
     /// The caller's choice outlives turns; the orchestrator's name takes it back.
@@ -375,12 +449,19 @@ impl Step<'_, '_> {
         if self.world.team.get(agent).is_some() {
             return Ok(());
         }
-        Err(Refusal::new(ErrorCode::AgentNotFound, format!("Agent not found: {agent}")).with("agent", agent.as_str()))
+        Err(Refusal::new(
+            ErrorCode::AgentNotFound,
+            format!("Agent not found: {agent}"),
+        )
+        .with("agent", agent.as_str()))
     }
 
-    fn input_taken(&mut self, client_message_id: Option<ClientMessageId>, span: Span) {
+    fn input_accepted(&mut self, client_message_id: Option<ClientMessageId>, span: EventRange) {
         if let Some(client_message_id) = client_message_id {
-            self.effects.push(Effect::InputTaken { client_message_id, span });
+            self.effects.push(Effect::InputAccepted {
+                client_message_id,
+                span,
+            });
         }
     }
 
@@ -392,18 +473,37 @@ impl Step<'_, '_> {
     pub(crate) fn event(&mut self, turn: TurnId, body: impl Into<EventBody>) {
         self.session.last_seq += 1;
         let seq = self.session.last_seq;
-        self.effects.push(Effect::Event(EventRecord { seq, turn, body: body.into(), settled: None }));
+        self.effects.push(Effect::Event(EventRecord {
+            seq,
+            turn,
+            body: body.into(),
+            settled: None,
+        }));
     }
 
     /// A workflow waits as a whole once none of its tasks can go on by itself.
     fn settle_workflow(&mut self) {
-        let Some(turn) = self.session.turn.as_ref().filter(|turn| turn.workflow().is_some()) else { return };
-        let (id, Some(status)) = (turn.id, turn.suspended()) else { return };
-        // The step can have shown events of other turns after it: a message that queues, a result that comes late.
-        let last = self.effects.iter_mut().rev().find_map(|effect| match effect {
-            Effect::Event(event) if event.turn == id => Some(event),
-            _ => None,
-        });
+        let Some(turn) = self
+            .session
+            .turn
+            .as_ref()
+            .filter(|turn| turn.workflow().is_some())
+        else {
+            return;
+        };
+        let (id, Some(status)) = (turn.id, turn.suspended()) else {
+            return;
+        };
+        // The step can have shown events of other turns after it: a message that queues, a result
+        // that comes late.
+        let last = self
+            .effects
+            .iter_mut()
+            .rev()
+            .find_map(|effect| match effect {
+                Effect::Event(event) if event.turn == id => Some(event),
+                _ => None,
+            });
         if let Some(event) = last {
             event.settled = Some(status);
         }
@@ -411,27 +511,42 @@ impl Step<'_, '_> {
 
     /// Marks the last event as the one after which readers of the turn may stop.
     pub(crate) fn settle(&mut self, status: TurnStatus) {
-        let last = self.effects.iter_mut().rev().find_map(|effect| match effect {
-            Effect::Event(event) => Some(event),
-            _ => None,
-        });
+        let last = self
+            .effects
+            .iter_mut()
+            .rev()
+            .find_map(|effect| match effect {
+                Effect::Event(event) => Some(event),
+                _ => None,
+            });
         if let Some(event) = last {
             event.settled = Some(status);
         }
     }
 
     /// `task`: whose thread the message belongs to; none for the session's own history.
-    pub(crate) fn message(&mut self, turn: TurnId, task: Option<Origin>, message: Message) {
+    pub(crate) fn message(&mut self, turn: TurnId, task: Option<TaskOrigin>, message: Message) {
         let ord = self.session.message_count;
         self.session.message_count += 1;
         if task.is_none() {
             self.count_said(&message);
         }
         self.count_for_room(turn, task.as_ref(), &message);
-        self.effects.push(Effect::Message(MessageRecord { ord, turn, task, message }));
+        self.effects.push(Effect::Message(MessageRecord {
+            ord,
+            turn,
+            task,
+            message,
+        }));
     }
 
-    pub(crate) fn switch(&mut self, turn: TurnId, to: AgentName, reason: String, confidence: Option<String>) {
+    pub(crate) fn switch(
+        &mut self,
+        turn: TurnId,
+        to: AgentName,
+        reason: String,
+        confidence: Option<String>,
+    ) {
         let from = std::mem::replace(&mut self.session.current, to.clone());
         let at = self.world.now;
         let record = SwitchRecord {
@@ -445,7 +560,13 @@ impl Step<'_, '_> {
         self.session.switch_count += 1;
         self.session.last_switch = Some(record.clone());
         self.effects.push(Effect::Switched(record));
-        let body = SwitchAgent { from_agent: from, to_agent: to, reason, confidence, timestamp: at };
+        let body = SwitchAgent {
+            from_agent: from,
+            to_agent: to,
+            reason,
+            confidence,
+            timestamp: at,
+        };
         self.show_switch(turn, body);
     }
 
@@ -453,7 +574,11 @@ impl Step<'_, '_> {
     pub(crate) fn return_home(&mut self, turn: TurnId, reason: &str) {
         let requested = std::mem::take(&mut self.session.requested);
         // A pinned agent can have left the team since.
-        self.session.pinned = self.session.pinned.take().filter(|agent| self.world.team.get(agent).is_some());
+        self.session.pinned = self
+            .session
+            .pinned
+            .take()
+            .filter(|agent| self.world.team.get(agent).is_some());
         let home = self.session.pinned.clone().unwrap_or_else(orchestrator);
         if home != self.session.current {
             let reason = if requested { REQUESTED } else { reason };

@@ -1,10 +1,13 @@
-//! What a session sees of its project's worker space: places at agents, prices, budgets, who could run a tool.
+//! What a session sees of its project's worker space: places at agents, prices, budgets, who could
+//! run a tool.
 
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
 use serde::{Deserialize, Serialize};
 
 /// One thread of work within a turn: 0 is the turn's own, the tasks of a plan count from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Lane(pub u32);
 
@@ -19,22 +22,25 @@ impl Lane {
 
     /// The place of the task in its plan.
     pub fn task(self) -> Option<usize> {
-        self.0.checked_sub(1).filter(|_| self != Self::ASIDE).map(|index| index as usize)
+        self.0
+            .checked_sub(1)
+            .filter(|_| self != Self::ASIDE)
+            .map(|index| index as usize)
     }
 }
 
 /// The answer to asking for a place at an agent.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Place {
+pub enum Slot {
     Granted(AgentStatus),
     /// All places are taken; `Input::PlaceGranted` follows.
     Queued,
-    Closed(Closed),
+    Closed(AgentClosed),
 }
 
 /// Why an agent takes no work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closed {
+pub struct AgentClosed {
     pub code: ErrorCode,
     pub why: String,
     pub retry_after_seconds: u64,
@@ -42,7 +48,7 @@ pub struct Closed {
 
 /// How a thread of work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct ThreadEnd {
     pub outcome: WorkOutcome,
     pub worked_ms: u64,
 }
@@ -63,7 +69,10 @@ pub struct Spending {
 
 impl Spending {
     pub fn plus(self, other: Self) -> Self {
-        Self { tokens: self.tokens.saturating_add(other.tokens), usd: self.usd + other.usd }
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            usd: self.usd + other.usd,
+        }
     }
 }
 
@@ -83,7 +92,7 @@ impl Budget {
 
 /// How a budget stands.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Standing {
+pub struct BudgetState {
     pub budget: Budget,
     /// How much of the budget approvals added since a person last set it.
     pub granted: Spending,
@@ -92,27 +101,33 @@ pub struct Standing {
     pub reserved: Spending,
 }
 
-/// Decides what to set aside, given how the budget stands without the asking lane; `None` sets nothing aside.
-pub type Fit<'a> = dyn FnMut(&Standing) -> Option<Spending> + 'a;
+/// Decides what to set aside, given how the budget stands without the asking lane; `None` sets
+/// nothing aside.
+pub type ReserveFn<'a> = dyn FnMut(&BudgetState) -> Option<Spending> + 'a;
 
-/// The worker space, as the engine asks it. What changes in a step that is not committed is taken back by the runtime;
-/// places and what is set aside do not outlive their owner, so a recovered session asks for them anew.
-pub trait Space {
+/// The worker space, as the engine asks it. What changes in a step that is not committed is taken
+/// back by the runtime; places and what is set aside do not outlive their owner, so a recovered
+/// session asks for them anew.
+pub trait WorkerSpace {
     /// Whether the agent takes work now.
-    fn check(&self, agent: &AgentName) -> Result<(), Closed>;
-    /// Asks for a place at the agent. `begun`: it accepted this work before, so it takes it also when it takes no new work.
-    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Place;
-    /// Gives the place back, or leaves the queue for one, whichever the lane has there, so that no grant follows; says
-    /// how the agent stands then. After a restart there may be nothing to give back.
-    fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<Ended>) -> AgentStatus;
-    /// Sets aside what the lane's next model call may cost the project, until `spend`. Nobody else's call comes between
-    /// the look and the decision. `Input::RoomChanged` follows when more is left than a call that found no room saw.
-    fn reserve(&mut self, lane: Lane, fit: &mut Fit<'_>);
+    fn check(&self, agent: &AgentName) -> Result<(), AgentClosed>;
+    /// Asks for a place at the agent. `begun`: it accepted this work before, so it takes it also
+    /// when it takes no new work.
+    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Slot;
+    /// Gives the place back, or leaves the queue for one, whichever the lane has there, so that no
+    /// grant follows; says how the agent stands then. After a restart there may be nothing to give
+    /// back.
+    fn leave(&mut self, lane: Lane, agent: &AgentName, ended: Option<ThreadEnd>) -> AgentStatus;
+    /// Sets aside what the lane's next model call may cost the project, until `spend`. Nobody
+    /// else's call comes between the look and the decision. `Input::RoomChanged` follows when more
+    /// is left than a call that found no room saw.
+    fn reserve(&mut self, lane: Lane, fit: &mut ReserveFn<'_>);
     /// The lane's model call ended and used this; what was set aside for it is free again.
     fn spend(&mut self, lane: Lane, used: Spending);
     /// How the project's budget stands.
-    fn standing(&self) -> Standing;
-    /// The project's limits from now on, also for the rest of this step, and how much of them approvals added.
+    fn standing(&self) -> BudgetState;
+    /// The project's limits from now on, also for the rest of this step, and how much of them
+    /// approvals added.
     fn set_budget(&mut self, budget: Budget, granted: Spending);
     /// What the agent's tasks used of late; `None` when it has done none.
     fn usual_tokens(&self, agent: &AgentName) -> Option<u64>;
@@ -121,7 +136,12 @@ pub trait Space {
     /// The model that the agent's calls go to.
     fn model_of(&self, agent: &AgentName) -> String;
     /// What a call of the agent's model costs, of so many tokens each way, where that is known.
-    fn call_cost_usd(&self, agent: &AgentName, prompt_tokens: u64, answer_tokens: u64) -> Option<f64>;
+    fn call_cost_usd(
+        &self,
+        agent: &AgentName,
+        prompt_tokens: u64,
+        answer_tokens: u64,
+    ) -> Option<f64>;
     /// What the agent's own prompt and its tools take in every call, by the estimate.
     fn prompt_tokens(&self, agent: &AgentName, lane: Lane) -> u64;
     /// Whether a client is there that could run a tool.
@@ -132,27 +152,27 @@ pub trait Space {
 #[derive(Debug, Default)]
 pub struct NoSpace;
 
-impl Space for NoSpace {
-    fn check(&self, _: &AgentName) -> Result<(), Closed> {
+impl WorkerSpace for NoSpace {
+    fn check(&self, _: &AgentName) -> Result<(), AgentClosed> {
         Ok(())
     }
 
-    fn enter(&mut self, _: Lane, _: &AgentName, _: bool) -> Place {
-        Place::Granted(AgentStatus::Processing)
+    fn enter(&mut self, _: Lane, _: &AgentName, _: bool) -> Slot {
+        Slot::Granted(AgentStatus::Processing)
     }
 
-    fn leave(&mut self, _: Lane, _: &AgentName, _: Option<Ended>) -> AgentStatus {
+    fn leave(&mut self, _: Lane, _: &AgentName, _: Option<ThreadEnd>) -> AgentStatus {
         AgentStatus::Idle
     }
 
-    fn reserve(&mut self, _: Lane, fit: &mut Fit<'_>) {
-        fit(&Standing::default());
+    fn reserve(&mut self, _: Lane, fit: &mut ReserveFn<'_>) {
+        fit(&BudgetState::default());
     }
 
     fn spend(&mut self, _: Lane, _: Spending) {}
 
-    fn standing(&self) -> Standing {
-        Standing::default()
+    fn standing(&self) -> BudgetState {
+        BudgetState::default()
     }
 
     fn set_budget(&mut self, _: Budget, _: Spending) {}

@@ -1,19 +1,21 @@
 //! A turn: all work caused by one user message, until the session is idle again.
 //!
-//! The work is one thread (an agent's loop of model steps and tool calls) or a workflow whose tasks are such threads.
+//! The work is one thread (an agent's loop of model steps and tool calls) or a workflow whose tasks
+//! are such threads.
 
 mod approval;
 mod budget;
 mod call;
 mod claim;
 mod ending;
-mod room;
+mod reservation;
 mod show;
 mod thread;
 mod time;
 
 use codelab_protocol::{
-    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role, TaskId, TurnId, TurnStatus,
+    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role,
+    SessionKind, TaskId, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -22,15 +24,17 @@ pub(crate) use budget::BudgetQuestion;
 pub use budget::{BudgetScope, BudgetWhy};
 pub(crate) use claim::LateCall;
 pub use ending::cut;
-pub(crate) use room::{Room, Taken};
-pub use thread::{Claim, OpenCall, Phase, Thread};
+pub(crate) use reservation::{Reservation, Reserved};
+pub use thread::{CallClaim, OpenCall, Thread, ThreadPhase};
 pub(crate) use thread::{PlannedCall, too_deep};
 
 use crate::plan::Workflow;
 use crate::prompt::without_middle;
-use crate::session::{REQUESTED, Step, Waiting};
+use crate::session::{QueuedMessage, REQUESTED, Transition};
 use crate::world::{MAX_REQUEST_BYTES, MAX_TITLE_CHARS};
-use crate::{Answer, Effect, Kind, Lane, Mode, ModelCall, ModelCallId, Purpose, orchestrator, routing};
+use crate::{
+    AgentMode, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, orchestrator, routing,
+};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Turn {
@@ -39,15 +43,15 @@ pub struct Turn {
     pub(crate) message_id: MessageId,
     /// What was asked; a long one without its middle, so that one task can be told it.
     pub(crate) request: String,
-    pub(crate) work: Work,
+    pub(crate) work: TurnWork,
     /// What each thread was told since its last model call, for the size of its next one.
     #[serde(default)]
-    pub(crate) said: Vec<SaidInThread>,
+    pub(crate) said: Vec<ThreadSize>,
 }
 
 /// The size of what a thread was told, by the estimate.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct SaidInThread {
+pub(crate) struct ThreadSize {
     /// Absent for the turn's own thread.
     pub task: Option<TaskId>,
     pub tokens: u64,
@@ -55,7 +59,7 @@ pub(crate) struct SaidInThread {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Work {
+pub(crate) enum TurnWork {
     /// Absent only within a step that holds it.
     Thread(Option<Box<Thread>>),
     Workflow(Box<Workflow>),
@@ -65,79 +69,106 @@ impl Turn {
     /// Every thread of work that has not ended.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         let (own, tasks) = match &self.work {
-            Work::Thread(thread) => (thread.as_deref(), None),
-            Work::Workflow(workflow) => (None, Some(workflow.threads())),
+            TurnWork::Thread(thread) => (thread.as_deref(), None),
+            TurnWork::Workflow(workflow) => (None, Some(workflow.threads())),
         };
         own.into_iter().chain(tasks.into_iter().flatten())
     }
 
     pub(crate) fn threads_mut(&mut self) -> Vec<&mut Thread> {
         match &mut self.work {
-            Work::Thread(thread) => thread.as_deref_mut().into_iter().collect(),
-            Work::Workflow(workflow) => workflow.threads_mut().collect(),
+            TurnWork::Thread(thread) => thread.as_deref_mut().into_iter().collect(),
+            TurnWork::Workflow(workflow) => workflow.threads_mut().collect(),
         }
     }
 
     pub(crate) fn say(&mut self, task: Option<TaskId>, tokens: u64) {
         match self.said.iter_mut().find(|said| said.task == task) {
             Some(said) => said.tokens = said.tokens.saturating_add(tokens),
-            None => self.said.push(SaidInThread { task, tokens }),
+            None => self.said.push(ThreadSize { task, tokens }),
         }
     }
 
     pub fn workflow(&self) -> Option<&Workflow> {
         match &self.work {
-            Work::Workflow(workflow) => Some(workflow),
-            Work::Thread(_) => None,
+            TurnWork::Workflow(workflow) => Some(workflow),
+            TurnWork::Thread(_) => None,
         }
     }
 
     /// Those of this turn; [`crate::Session::model_calls`] are all.
     pub fn model_calls(&self) -> Vec<(ModelCallId, Option<&MessageId>)> {
-        let mut calls: Vec<_> =
-            self.threads().filter_map(|thread| Some((thread.model_call()?, thread.awaited()))).collect();
+        let mut calls: Vec<_> = self
+            .threads()
+            .filter_map(|thread| Some((thread.model_call()?, thread.awaited())))
+            .collect();
         if let Some(workflow) = self.workflow() {
-            calls.extend(workflow.model_call(self.id).map(|id| (id, workflow.awaited())));
+            calls.extend(
+                workflow
+                    .model_call(self.id)
+                    .map(|id| (id, workflow.awaited())),
+            );
         }
         calls
     }
 
     pub(crate) fn awaits_room(&self) -> bool {
-        let planner = self.workflow().is_some_and(|workflow| workflow.awaits_room());
-        planner || self.threads().any(|thread| matches!(thread.phase, Phase::AwaitingRoom))
+        let planner = self
+            .workflow()
+            .is_some_and(|workflow| workflow.awaits_room());
+        planner
+            || self
+                .threads()
+                .any(|thread| matches!(thread.phase, ThreadPhase::AwaitingRoom))
     }
 
     /// How the turn stands when nothing of it goes on without somebody outside.
     pub fn suspended(&self) -> Option<TurnStatus> {
         match &self.work {
-            Work::Thread(thread) => thread.as_ref().and_then(|thread| thread.phase.suspended()),
-            Work::Workflow(workflow) => workflow.suspended(),
+            TurnWork::Thread(thread) => thread.as_ref().and_then(|thread| thread.phase.suspended()),
+            TurnWork::Workflow(workflow) => workflow.suspended(),
         }
     }
 }
 
-impl Step<'_, '_> {
-    pub(crate) fn begin_turn(&mut self, waiting: Waiting) {
-        let Waiting { turn: id, message_id, workflow_id, text, agent, caller } = waiting;
+impl Transition<'_, '_> {
+    pub(crate) fn begin_turn(&mut self, waiting: QueuedMessage) {
+        let QueuedMessage {
+            turn: id,
+            message_id,
+            workflow_id,
+            text,
+            agent,
+            caller,
+        } = waiting;
         if self.session.message_count == 0
             && let Some(title) = title_of(&text)
         {
             self.effects.push(Effect::Title(title));
         }
         self.session.caller = caller;
-        if self.session.kind == Kind::Project {
+        if self.session.kind == SessionKind::Project {
             // No message of a project goes on from where the one before was handed over.
             self.session.last_switch = None;
         }
         let request = without_middle(&text, MAX_REQUEST_BYTES);
-        let message = Message { message_id: message_id.clone(), ..self.new_message(Role::User, text.clone()) };
-        self.session.turn = Some(Turn { id, message_id, request, work: Work::Thread(None), said: Vec::new() });
+        let message = Message {
+            message_id: message_id.clone(),
+            ..self.new_message(Role::User, text.clone())
+        };
+        self.session.turn = Some(Turn {
+            id,
+            message_id,
+            request,
+            work: TurnWork::Thread(None),
+            said: Vec::new(),
+        });
         self.show_user_message(id, &message, workflow_id.clone());
         self.message(id, None, message);
         match (self.session.kind, agent, workflow_id) {
-            (Kind::Runtime, agent, _) => self.begin_routed(id, text, agent),
-            (Kind::Project, Some(agent), _) => self.begin_direct(id, agent),
-            (Kind::Project, None, workflow_id) => {
+            (SessionKind::Runtime, agent, _) => self.begin_routed(id, text, agent),
+            (SessionKind::Project, Some(agent), _) => self.begin_direct(id, agent),
+            (SessionKind::Project, None, workflow_id) => {
                 let workflow_id = workflow_id.unwrap_or_else(|| self.world.ids.workflow_id());
                 self.begin_planning(workflow_id);
             }
@@ -154,15 +185,17 @@ impl Step<'_, '_> {
         }
         let mut thread = Thread::new(id, Lane::OWN, self.session.current.clone(), None);
         // An agent can have left the team since the session chose it.
-        if self.session.current != orchestrator() && self.world.team.get(&self.session.current).is_some() {
+        if self.session.current != orchestrator()
+            && self.world.team.get(&self.session.current).is_some()
+        {
             return self.think(thread);
         }
-        if self.world.team.mode() == Mode::Single {
+        if self.world.team.mode() == AgentMode::Single {
             let universal = self.world.team.single().clone();
             self.hand_over(&mut thread, universal, "single-agent mode".to_owned(), None);
             return self.think(thread);
         }
-        thread.phase = Phase::Routing { text, attempt: 0 };
+        thread.phase = ThreadPhase::Routing { text, attempt: 0 };
         self.call_model(&thread, None);
         self.put(thread);
     }
@@ -174,7 +207,13 @@ impl Step<'_, '_> {
     }
 
     /// Changes the agent of a thread, and where it is the turn's own, of the session.
-    pub(crate) fn hand_over(&mut self, thread: &mut Thread, to: AgentName, reason: String, confidence: Option<String>) {
+    pub(crate) fn hand_over(
+        &mut self,
+        thread: &mut Thread,
+        to: AgentName,
+        reason: String,
+        confidence: Option<String>,
+    ) {
         thread.agent = to.clone();
         // Each agent has a memory of its own.
         thread.recalled.clear();
@@ -187,72 +226,125 @@ impl Step<'_, '_> {
         call: ModelCallId,
         outcome: Result<ModelOutput, ModelFailure>,
         recalled: Vec<String>,
-    ) -> Answer {
+    ) -> CallerAnswer {
         if call.lane == Lane::ASIDE {
             return self.summarized(call, outcome, recalled);
         }
-        let Some(turn) = &self.session.turn else { return Answer::Nothing };
-        if turn.workflow().is_some_and(|workflow| workflow.model_call(turn.id) == Some(call)) {
+        let Some(turn) = &self.session.turn else {
+            return CallerAnswer::Nothing;
+        };
+        if turn
+            .workflow()
+            .is_some_and(|workflow| workflow.model_call(turn.id) == Some(call))
+        {
             self.workflow_answered(outcome);
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         }
-        if !turn.threads().any(|thread| thread.model_call() == Some(call)) {
-            return Answer::Nothing;
+        if !turn
+            .threads()
+            .any(|thread| thread.model_call() == Some(call))
+        {
+            return CallerAnswer::Nothing;
         }
-        let Some(mut thread) = self.take_thread(call.lane) else { return Answer::Nothing };
-        self.spend(&mut thread, outcome.as_ref().ok().and_then(|output| output.usage));
+        let Some(mut thread) = self.take_thread(call.lane) else {
+            return CallerAnswer::Nothing;
+        };
+        self.spend(
+            &mut thread,
+            outcome.as_ref().ok().and_then(|output| output.usage),
+        );
         if !recalled.is_empty() {
             thread.recalled = recalled;
         }
         match thread.phase.clone() {
-            Phase::Routing { text, .. } => self.classified(thread, &text, outcome),
-            Phase::Thinking { message_id, .. } => match outcome {
+            ThreadPhase::Routing { text, .. } => self.classified(thread, &text, outcome),
+            ThreadPhase::Thinking { message_id, .. } => match outcome {
                 Ok(output) => self.answered_by_model(thread, message_id, output),
                 Err(failure) => self.model_failed(thread, failure),
             },
             _ => self.put(thread),
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
-    fn classified(&mut self, mut thread: Thread, text: &str, outcome: Result<ModelOutput, ModelFailure>) {
-        let route = routing::decide(self.world.team, text, outcome.as_ref().map(|output| output.text.as_str()).ok());
-        self.hand_over(&mut thread, route.agent, route.reason, Some(route.confidence.to_owned()));
+    fn classified(
+        &mut self,
+        mut thread: Thread,
+        text: &str,
+        outcome: Result<ModelOutput, ModelFailure>,
+    ) {
+        let route = routing::decide(
+            self.world.team,
+            text,
+            outcome.as_ref().map(|output| output.text.as_str()).ok(),
+        );
+        self.hand_over(
+            &mut thread,
+            route.agent,
+            route.reason,
+            Some(route.confidence.to_owned()),
+        );
         self.think(thread);
     }
 
     fn model_failed(&mut self, thread: Thread, failure: ModelFailure) {
-        let ModelFailure { code, message, details } = failure;
-        self.fail_thread(thread, ErrorData { message, error_code: code, details });
+        let ModelFailure {
+            code,
+            message,
+            details,
+        } = failure;
+        self.fail_thread(
+            thread,
+            ErrorData {
+                message,
+                error_code: code,
+                details,
+            },
+        );
     }
 
     /// `max_tokens` is what a budget has room for.
     pub(crate) fn call_model(&mut self, thread: &Thread, max_tokens: Option<u32>) {
-        let Some(id) = thread.model_call() else { return };
+        let Some(id) = thread.model_call() else {
+            return;
+        };
         let (agent, purpose) = match &thread.phase {
-            Phase::Routing { text, .. } => (orchestrator(), Purpose::Classify { text: text.clone() }),
-            Phase::Thinking { message_id, .. } => {
-                (thread.agent.clone(), Purpose::Step { message_id: message_id.clone(), origin: self.origin(thread) })
+            ThreadPhase::Routing { text, .. } => {
+                (orchestrator(), Purpose::Classify { text: text.clone() })
             }
+            ThreadPhase::Thinking { message_id, .. } => (
+                thread.agent.clone(),
+                Purpose::Step {
+                    message_id: message_id.clone(),
+                    origin: self.origin(thread),
+                },
+            ),
             _ => return,
         };
-        self.effects.push(Effect::CallModel(ModelCall { id, agent, purpose, max_tokens }));
+        self.effects.push(Effect::CallModel(ModelCall {
+            id,
+            agent,
+            purpose,
+            max_tokens,
+        }));
     }
 
     /// Takes a thread out of the turn; `put` brings it back.
     pub(crate) fn take_thread(&mut self, lane: Lane) -> Option<Thread> {
         match (&mut self.session.turn.as_mut()?.work, lane.task()) {
-            (Work::Thread(thread), None) => thread.take().map(|thread| *thread),
-            (Work::Workflow(workflow), Some(task)) => workflow.take_thread(task),
+            (TurnWork::Thread(thread), None) => thread.take().map(|thread| *thread),
+            (TurnWork::Workflow(workflow), Some(task)) => workflow.take_thread(task),
             _ => None,
         }
     }
 
     pub(crate) fn put(&mut self, thread: Thread) {
-        let Some(turn) = &mut self.session.turn else { return };
+        let Some(turn) = &mut self.session.turn else {
+            return;
+        };
         match (&mut turn.work, thread.lane.task()) {
-            (Work::Thread(own), None) => *own = Some(Box::new(thread)),
-            (Work::Workflow(workflow), Some(task)) => workflow.put_thread(task, thread),
+            (TurnWork::Thread(own), None) => *own = Some(Box::new(thread)),
+            (TurnWork::Workflow(workflow), Some(task)) => workflow.put_thread(task, thread),
             _ => {}
         }
     }
@@ -263,9 +355,11 @@ impl Step<'_, '_> {
 }
 
 pub(crate) const COMPLETED: &str = "Task completed successfully";
-/// Prefix of the tool result when a person rejected the call. A prompt that has no room for everything keeps such results.
+/// Prefix of the tool result when a person rejected the call. A prompt that has no room for
+/// everything keeps such results.
 pub(crate) const REJECTED_BY_PERSON: &str = "A person rejected this call";
-/// Field of the tool result that holds the arguments which ran, when a person changed them. Kept like a rejection.
+/// Field of the tool result that holds the arguments which ran, when a person changed them. Kept
+/// like a rejection.
 pub(crate) const EDITED_BY_PERSON: &str = "arguments_changed_by_a_person_to";
 /// Prefix of the tool result when the call could not be made.
 pub(crate) const REFUSED: &str = "Error ";
@@ -280,18 +374,28 @@ pub(crate) fn decision_in(message: &Message) -> Option<String> {
         return Some(content.clone());
     }
     // A quote inside a text of the JSON is escaped, so this is a field.
-    let is_edited = content.starts_with('{') && content.contains(&format!("\"{EDITED_BY_PERSON}\":"));
-    is_edited.then(|| match serde_json::from_str::<Map<String, Value>>(content) {
-        Ok(fields) => {
-            format!("A person changed the arguments to {}", fields.get(EDITED_BY_PERSON).unwrap_or(&Value::Null))
-        }
-        // Shortened since.
-        Err(_) => content.clone(),
-    })
+    let is_edited =
+        content.starts_with('{') && content.contains(&format!("\"{EDITED_BY_PERSON}\":"));
+    is_edited.then(
+        || match serde_json::from_str::<Map<String, Value>>(content) {
+            Ok(fields) => {
+                format!(
+                    "A person changed the arguments to {}",
+                    fields.get(EDITED_BY_PERSON).unwrap_or(&Value::Null)
+                )
+            }
+            // Shortened since.
+            Err(_) => content.clone(),
+        },
+    )
 }
 
 pub(crate) fn error_data(error_code: ErrorCode, message: &str) -> ErrorData {
-    ErrorData { message: message.to_owned(), error_code, details: Map::new() }
+    ErrorData {
+        message: message.to_owned(),
+        error_code,
+        details: Map::new(),
+    }
 }
 
 /// The first line said, cut on a character boundary.

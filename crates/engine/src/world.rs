@@ -4,16 +4,16 @@ use codelab_policy::Policy;
 use codelab_protocol::{CallId, MessageId, PlanId, Timestamp, WorkflowId};
 
 use crate::prompt::CUT_MARK_BYTES;
-use crate::{PromptLimits, Space, Team};
+use crate::{PromptLimits, Team, WorkerSpace};
 
 pub struct World<'a> {
     pub now: Timestamp,
     pub ids: &'a mut dyn Ids,
     pub team: &'a Team,
-    pub limits: &'a Limits,
+    pub limits: &'a SessionLimits,
     pub policy: &'a Policy,
     /// The worker space of the session's project; [`crate::NoSpace`] in the runtime realm.
-    pub space: &'a mut dyn Space,
+    pub space: &'a mut dyn WorkerSpace,
     /// The server stops: the model calls of this step are not made before it is back.
     pub stopping: bool,
 }
@@ -28,7 +28,7 @@ pub trait Ids {
 
 /// The limits of one turn and one session.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct SessionLimits {
     /// Model steps of a turn.
     pub steps: u32,
     /// Agent switches of a turn.
@@ -63,7 +63,7 @@ pub enum MultipleToolCalls {
     Sequence,
 }
 
-impl Default for Limits {
+impl Default for SessionLimits {
     fn default() -> Self {
         Self {
             steps: 50,
@@ -85,9 +85,11 @@ impl Default for Limits {
 
 /// After a restart every open deadline lies at least this far ahead.
 pub(crate) const RECOVERY_GRACE_SECONDS: u64 = 30;
-/// How often a model call is made again after a crash; an answer that crashes the server must not do so for ever.
+/// How often a model call is made again after a crash; an answer that crashes the server must not
+/// do so for ever.
 pub(crate) const MAX_ATTEMPTS: u32 = 5;
-/// Nesting of a tool call's arguments. JSON readers give up at 128, and the state wraps them a few times.
+/// Nesting of a tool call's arguments. JSON readers give up at 128, and the state wraps them a few
+/// times.
 pub(crate) const MAX_ARGUMENT_DEPTH: usize = 64;
 /// Characters of a hand-over's reason; it is repeated in every prompt.
 pub(crate) const MAX_REASON_CHARS: usize = 300;

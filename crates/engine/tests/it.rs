@@ -1,5 +1,10 @@
-//! The engine as its users see it: scripts with their transcripts, prompts, and a simulator that breaks everything it can.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking, and says its seed")]
+//! The engine as its users see it: scripts with their transcripts, prompts, and a simulator that
+//! breaks everything it can.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says its seed"
+)]
 
 mod it {
     mod chat;

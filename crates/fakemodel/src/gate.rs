@@ -17,7 +17,10 @@ impl Default for Gate {
 
 impl Gate {
     pub fn new() -> Self {
-        Self { open: watch::Sender::new(false), reached: watch::Sender::new(0) }
+        Self {
+            open: watch::Sender::new(false),
+            reached: watch::Sender::new(0),
+        }
     }
 
     /// Lets everything through, now and later.
@@ -36,7 +39,8 @@ impl Gate {
     }
 }
 
-/// Waits for a state that the sender itself keeps alive, so that the channel cannot close meanwhile.
+/// Waits for a state that the sender itself keeps alive, so that the channel cannot close
+/// meanwhile.
 pub(crate) async fn wait_for<T>(state: &watch::Sender<T>, wanted: impl FnMut(&T) -> bool) {
     let mut receiver = state.subscribe();
     let _alive = receiver.wait_for(wanted).await;

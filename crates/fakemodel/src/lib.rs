@@ -1,8 +1,10 @@
-//! A scripted model server that speaks the OpenAI chat format over real HTTP, for tests and load runs.
+//! A scripted model server that speaks the OpenAI chat format over real HTTP, for tests and load
+//! runs.
 //!
-//! A test says what the model will answer, runs the code under test against [`FakeModel::url`], and then looks at
-//! what that code asked. Misbehaviour (silence, cuts, dribbling, error answers) is part of the script. Nothing here
-//! knows CodeLab's own model client, so both can be wrong only independently.
+//! A test says what the model will answer, runs the code under test against [`FakeModel::url`], and
+//! then looks at what that code asked. Misbehaviour (silence, cuts, dribbling, error answers) is
+//! part of the script. Nothing here knows CodeLab's own model client, so both can be wrong only
+//! independently.
 
 mod gate;
 mod reply;
@@ -15,9 +17,17 @@ pub use server::{FakeModel, RecordedRequest};
 
 use serde_json::Value;
 
-/// Whether a request asks which agent should take a message: no tools, 200 tokens at most, temperature 0.3.
+/// Whether a request asks which agent should take a message: no tools, 200 tokens at most,
+/// temperature 0.3.
 pub fn is_classification(body: &Value) -> bool {
-    let no_tools = body.get("tools").is_none_or(|tools| tools.as_array().is_some_and(Vec::is_empty));
-    let temperature = body.get("temperature").and_then(Value::as_f64).unwrap_or_default();
-    no_tools && body.get("max_tokens").and_then(Value::as_u64) == Some(200) && (temperature - 0.3).abs() < 1e-6
+    let no_tools = body
+        .get("tools")
+        .is_none_or(|tools| tools.as_array().is_some_and(Vec::is_empty));
+    let temperature = body
+        .get("temperature")
+        .and_then(Value::as_f64)
+        .unwrap_or_default();
+    no_tools
+        && body.get("max_tokens").and_then(Value::as_u64) == Some(200)
+        && (temperature - 0.3).abs() < 1e-6
 }

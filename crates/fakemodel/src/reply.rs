@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use crate::gate::Gate;
 
-/// One scripted answer. Start with a content (`text`, `tool_call`, `raw`, `status`, `hang`), then add to it.
+/// One scripted answer. Start with a content (`text`, `tool_call`, `raw`, `status`, `hang`), then
+/// add to it.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    pub(crate) content: Content,
+    pub(crate) content: ReplyContent,
     pub(crate) streamed: bool,
     pub(crate) hold: Option<Gate>,
     pub(crate) delay_per_delta: Option<Duration>,
@@ -18,8 +19,8 @@ pub struct Reply {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Content {
-    Completion(Completion),
+pub(crate) enum ReplyContent {
+    Completion(ScriptedCompletion),
     /// A 200 event stream whose body is exactly these pieces.
     Raw(Vec<Bytes>),
     Status {
@@ -36,7 +37,7 @@ pub(crate) enum Content {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Completion {
+pub(crate) struct ScriptedCompletion {
     pub text: String,
     pub calls: Vec<(String, String)>,
     pub argument_pieces: usize,
@@ -66,10 +67,18 @@ impl Reply {
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         let words = text.split_whitespace().count() as u64;
-        Self::completion(Completion { text, usage: Some((10, words)), ..Completion::default() })
+        Self::completion(ScriptedCompletion {
+            text,
+            usage: Some((10, words)),
+            ..ScriptedCompletion::default()
+        })
     }
 
-    pub fn text_with_usage(text: impl Into<String>, prompt_tokens: u64, completion_tokens: u64) -> Self {
+    pub fn text_with_usage(
+        text: impl Into<String>,
+        prompt_tokens: u64,
+        completion_tokens: u64,
+    ) -> Self {
         Self::text(text).with_usage(prompt_tokens, completion_tokens)
     }
 
@@ -79,44 +88,71 @@ impl Reply {
 
     /// Several calls in one answer, as a model does that ignores `parallel_tool_calls: false`.
     pub fn tool_calls(calls: Vec<(&str, Value)>) -> Self {
-        let calls = calls.into_iter().map(|(name, arguments)| (name.to_owned(), arguments.to_string())).collect();
-        Self::completion(Completion { calls, usage: Some((10, 5)), ..Completion::default() })
+        let calls = calls
+            .into_iter()
+            .map(|(name, arguments)| (name.to_owned(), arguments.to_string()))
+            .collect();
+        Self::completion(ScriptedCompletion {
+            calls,
+            usage: Some((10, 5)),
+            ..ScriptedCompletion::default()
+        })
     }
 
     /// A call whose arguments are this very text, valid JSON or not.
     pub fn tool_call_raw(name: &str, arguments: &str) -> Self {
         let calls = vec![(name.to_owned(), arguments.to_owned())];
-        Self::completion(Completion { calls, usage: Some((10, 5)), ..Completion::default() })
+        Self::completion(ScriptedCompletion {
+            calls,
+            usage: Some((10, 5)),
+            ..ScriptedCompletion::default()
+        })
     }
 
     /// A 200 event stream with exactly these bytes, piece by piece, ended cleanly.
     pub fn raw<P: Into<Bytes>>(pieces: impl IntoIterator<Item = P>) -> Self {
-        Self::with_content(Content::Raw(pieces.into_iter().map(Into::into).collect()))
+        Self::with_content(ReplyContent::Raw(
+            pieces.into_iter().map(Into::into).collect(),
+        ))
     }
 
     pub fn status(code: u16, body: impl Into<String>) -> Self {
         Self::status_with_headers(code, &[], body)
     }
 
-    pub fn status_with_headers(code: u16, headers: &[(&str, &str)], body: impl Into<String>) -> Self {
-        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self::with_content(Content::Status { code, headers, body: body.into() })
+    pub fn status_with_headers(
+        code: u16,
+        headers: &[(&str, &str)],
+        body: impl Into<String>,
+    ) -> Self {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        Self::with_content(ReplyContent::Status {
+            code,
+            headers,
+            body: body.into(),
+        })
     }
 
     /// The answer of a server that does not serve the asked model.
     pub fn unknown_model(model: &str) -> Self {
         let message = format!("The model `{model}` does not exist");
-        Self::status(404, json!({"error": {"message": message, "code": "model_not_found"}}).to_string())
+        Self::status(
+            404,
+            json!({"error": {"message": message, "code": "model_not_found"}}).to_string(),
+        )
     }
 
     /// Takes the request and never answers, until the caller goes or the server is dropped.
     pub fn hang() -> Self {
-        Self::with_content(Content::Hang)
+        Self::with_content(ReplyContent::Hang)
     }
 
     /// Answers with headers, then one byte of a comment at a time, for ever.
     pub fn dribble(every: Duration) -> Self {
-        Self::with_content(Content::Dribble { every })
+        Self::with_content(ReplyContent::Dribble { every })
     }
 
     /// Text that comes before the tool calls.
@@ -126,7 +162,9 @@ impl Reply {
     }
 
     pub fn with_usage(self, prompt_tokens: u64, completion_tokens: u64) -> Self {
-        self.map_completion(|completion| completion.usage = Some((prompt_tokens, completion_tokens)))
+        self.map_completion(|completion| {
+            completion.usage = Some((prompt_tokens, completion_tokens))
+        })
     }
 
     pub fn without_usage(self) -> Self {
@@ -182,19 +220,25 @@ impl Reply {
         self
     }
 
-    fn map_completion(mut self, change: impl FnOnce(&mut Completion)) -> Self {
+    fn map_completion(mut self, change: impl FnOnce(&mut ScriptedCompletion)) -> Self {
         match &mut self.content {
-            Content::Completion(completion) => change(completion),
+            ReplyContent::Completion(completion) => change(completion),
             other => panic!("only text and tool calls can be changed like this, not {other:?}"),
         }
         self
     }
 
-    fn completion(completion: Completion) -> Self {
-        Self::with_content(Content::Completion(completion))
+    fn completion(completion: ScriptedCompletion) -> Self {
+        Self::with_content(ReplyContent::Completion(completion))
     }
 
-    fn with_content(content: Content) -> Self {
-        Self { content, streamed: true, hold: None, delay_per_delta: None, interruption: None }
+    fn with_content(content: ReplyContent) -> Self {
+        Self {
+            content,
+            streamed: true,
+            hold: None,
+            delay_per_delta: None,
+            interruption: None,
+        }
     }
 }

@@ -6,23 +6,27 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::gate::Gate;
-use crate::reply::{After, Completion, Content, Interruption, Reply};
+use crate::reply::{After, Interruption, Reply, ReplyContent, ScriptedCompletion};
 
 /// What the server performs for one request.
 #[derive(Debug, Clone)]
-pub(crate) struct Script {
+pub(crate) struct ReplyScript {
     pub hold: Option<Gate>,
-    pub answer: Answer,
+    pub answer: ScriptAnswer,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Answer {
+pub(crate) enum ScriptAnswer {
     Never,
-    Http { code: u16, headers: Vec<(String, String)>, steps: Vec<Step> },
+    Http {
+        code: u16,
+        headers: Vec<(String, String)>,
+        steps: Vec<ScriptStep>,
+    },
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
+pub(crate) enum ScriptStep {
     Send(Bytes),
     Pause(Duration),
     Pass(Gate),
@@ -32,71 +36,107 @@ pub(crate) enum Step {
     Dribble(Duration),
 }
 
-impl Script {
+impl ReplyScript {
     pub fn of(reply: &Reply) -> Self {
-        Self { hold: reply.hold.clone(), answer: answer_of(reply) }
+        Self {
+            hold: reply.hold.clone(),
+            answer: answer_of(reply),
+        }
     }
 }
 
-fn answer_of(reply: &Reply) -> Answer {
+fn answer_of(reply: &Reply) -> ScriptAnswer {
     let pieces = match &reply.content {
-        Content::Hang => return Answer::Never,
-        Content::Status { code, headers, body } => {
+        ReplyContent::Hang => return ScriptAnswer::Never,
+        ReplyContent::Status {
+            code,
+            headers,
+            body,
+        } => {
             let mut headers = headers.clone();
-            if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            if !headers
+                .iter()
+                .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+            {
                 headers.push(("content-type".to_owned(), "application/json".to_owned()));
             }
-            let steps = vec![Step::Send(Bytes::from(body.clone()))];
-            return Answer::Http { code: *code, headers, steps };
+            let steps = vec![ScriptStep::Send(Bytes::from(body.clone()))];
+            return ScriptAnswer::Http {
+                code: *code,
+                headers,
+                steps,
+            };
         }
-        Content::Dribble { every } => return ok("text/event-stream", vec![Step::Dribble(*every)]),
-        Content::Completion(completion) if !reply.streamed => {
+        ReplyContent::Dribble { every } => {
+            return ok("text/event-stream", vec![ScriptStep::Dribble(*every)]);
+        }
+        ReplyContent::Completion(completion) if !reply.streamed => {
             let pieces = vec![Bytes::from(whole(completion).to_string())];
             return ok("application/json", paced(pieces, reply));
         }
-        Content::Completion(completion) => deltas(completion),
-        Content::Raw(pieces) => pieces.clone(),
+        ReplyContent::Completion(completion) => deltas(completion),
+        ReplyContent::Raw(pieces) => pieces.clone(),
     };
     ok("text/event-stream", paced(pieces, reply))
 }
 
-fn ok(content_type: &str, steps: Vec<Step>) -> Answer {
-    Answer::Http { code: 200, headers: vec![("content-type".to_owned(), content_type.to_owned())], steps }
+fn ok(content_type: &str, steps: Vec<ScriptStep>) -> ScriptAnswer {
+    ScriptAnswer::Http {
+        code: 200,
+        headers: vec![("content-type".to_owned(), content_type.to_owned())],
+        steps,
+    }
 }
 
-fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<Step> {
+fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<ScriptStep> {
     let mut steps = Vec::with_capacity(pieces.len());
     let mut sent_bytes = 0;
     let mut pending = reply.interruption.as_ref();
     for (index, piece) in pieces.into_iter().enumerate() {
         let cut_at = match pending {
             Some((After::Deltas(count), _)) if *count == index => Some(0),
-            Some((After::Bytes(count), _)) if *count < sent_bytes + piece.len() => Some(count - sent_bytes),
+            Some((After::Bytes(count), _)) if *count < sent_bytes + piece.len() => {
+                Some(count - sent_bytes)
+            }
             _ => None,
         };
         sent_bytes += piece.len();
         let Some(((_, interruption), at)) = pending.zip(cut_at) else {
-            steps.extend(reply.delay_per_delta.map(Step::Pause));
-            steps.push(Step::Send(piece));
+            steps.extend(reply.delay_per_delta.map(ScriptStep::Pause));
+            steps.push(ScriptStep::Send(piece));
             continue;
         };
         pending = None;
         if at > 0 {
-            steps.push(Step::Send(piece.slice(..at)));
+            steps.push(ScriptStep::Send(piece.slice(..at)));
         }
         match interruption {
-            Interruption::Hold(gate) => steps.extend([Step::Pass(gate.clone()), Step::Send(piece.slice(at..))]),
-            Interruption::Silence => return [steps, vec![Step::Silence]].concat(),
-            Interruption::Cut => return [steps, vec![Step::Cut]].concat(),
+            Interruption::Hold(gate) => steps.extend([
+                ScriptStep::Pass(gate.clone()),
+                ScriptStep::Send(piece.slice(at..)),
+            ]),
+            Interruption::Silence => return [steps, vec![ScriptStep::Silence]].concat(),
+            Interruption::Cut => return [steps, vec![ScriptStep::Cut]].concat(),
         }
     }
-    assert!(pending.is_none(), "the reply ends before the point where it should be interrupted");
+    assert!(
+        pending.is_none(),
+        "the reply ends before the point where it should be interrupted"
+    );
     steps
 }
 
-fn deltas(completion: &Completion) -> Vec<Bytes> {
-    let mut out = vec![event(chunk(json!({"role": "assistant", "content": ""}), None))];
-    out.extend(completion.text.split_inclusive(' ').map(|word| event(chunk(json!({"content": word}), None))));
+fn deltas(completion: &ScriptedCompletion) -> Vec<Bytes> {
+    let mut out = vec![event(chunk(
+        json!({"role": "assistant", "content": ""}),
+        None,
+    ))];
+    out.extend(
+        completion
+            .text
+            .split_inclusive(' ')
+            .map(|word| event(chunk(json!({"content": word}), None))),
+    );
     for (index, (name, arguments)) in completion.calls.iter().enumerate() {
         let first = json!({"index": index, "id": format!("call_{index}"), "type": "function",
             "function": {"name": name, "arguments": ""}});
@@ -108,13 +148,15 @@ fn deltas(completion: &Completion) -> Vec<Bytes> {
     }
     out.push(event(chunk(json!({}), Some(finish_reason(completion)))));
     if let Some(usage) = completion.usage {
-        out.push(event(json!({"object": "chat.completion.chunk", "choices": [], "usage": usage_json(usage)})));
+        out.push(event(
+            json!({"object": "chat.completion.chunk", "choices": [], "usage": usage_json(usage)}),
+        ));
     }
     out.push(Bytes::from_static(b"data: [DONE]\n\n"));
     out
 }
 
-fn whole(completion: &Completion) -> Value {
+fn whole(completion: &ScriptedCompletion) -> Value {
     let calls: Vec<Value> = completion
         .calls
         .iter()
@@ -124,21 +166,31 @@ fn whole(completion: &Completion) -> Value {
                 "function": {"name": name, "arguments": arguments}})
         })
         .collect();
-    let content = if completion.text.is_empty() { Value::Null } else { json!(completion.text) };
+    let content = if completion.text.is_empty() {
+        Value::Null
+    } else {
+        json!(completion.text)
+    };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
         message["tool_calls"] = Value::Array(calls);
     }
-    let choice = json!({"index": 0, "message": message, "finish_reason": finish_reason(completion)});
-    let mut body = json!({"id": "fake", "object": "chat.completion", "model": "fake", "choices": [choice]});
+    let choice =
+        json!({"index": 0, "message": message, "finish_reason": finish_reason(completion)});
+    let mut body =
+        json!({"id": "fake", "object": "chat.completion", "model": "fake", "choices": [choice]});
     if let Some(usage) = completion.usage {
         body["usage"] = usage_json(usage);
     }
     body
 }
 
-fn finish_reason(completion: &Completion) -> &str {
-    let usual = if completion.calls.is_empty() { "stop" } else { "tool_calls" };
+fn finish_reason(completion: &ScriptedCompletion) -> &str {
+    let usual = if completion.calls.is_empty() {
+        "stop"
+    } else {
+        "tool_calls"
+    };
     completion.finish_reason.as_deref().unwrap_or(usual)
 }
 
@@ -159,5 +211,8 @@ fn event(body: Value) -> Bytes {
 fn split(text: &str, pieces: usize) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let size = chars.len().div_ceil(pieces).max(1);
-    chars.chunks(size).map(|part| part.iter().collect()).collect()
+    chars
+        .chunks(size)
+        .map(|part| part.iter().collect())
+        .collect()
 }

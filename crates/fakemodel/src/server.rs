@@ -23,7 +23,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::gate::wait_for;
 use crate::reply::Reply;
-use crate::script::{Answer, Script, Step};
+use crate::script::{ReplyScript, ScriptAnswer, ScriptStep};
 
 /// A test that waits longer than this for a request is wrong.
 const SAFETY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -55,9 +55,17 @@ impl RecordedRequest {
 
     /// The content of the message at this place, counted from the end if negative.
     pub fn message(&self, index: isize) -> &Value {
-        let messages = self.body["messages"].as_array().map_or(&[][..], Vec::as_slice);
-        let place = if index < 0 { messages.len().checked_add_signed(index) } else { usize::try_from(index).ok() };
-        place.and_then(|place| messages.get(place)).map_or(&Value::Null, |message| &message["content"])
+        let messages = self.body["messages"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        let place = if index < 0 {
+            messages.len().checked_add_signed(index)
+        } else {
+            usize::try_from(index).ok()
+        };
+        place
+            .and_then(|place| messages.get(place))
+            .map_or(&Value::Null, |message| &message["content"])
     }
 }
 
@@ -72,9 +80,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    rules: Vec<(Matcher, Arc<Script>)>,
-    queue: VecDeque<Arc<Script>>,
-    fallback: Option<Arc<Script>>,
+    rules: Vec<(Matcher, Arc<ReplyScript>)>,
+    queue: VecDeque<Arc<ReplyScript>>,
+    fallback: Option<Arc<ReplyScript>>,
     requests: VecDeque<RecordedRequest>,
 }
 
@@ -82,8 +90,12 @@ impl FakeModel {
     /// # Panics
     /// When no loopback port is free.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free loopback port");
-        let address = listener.local_addr().expect("a bound socket has an address");
+        let listener = TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .expect("a free loopback port");
+        let address = listener
+            .local_addr()
+            .expect("a bound socket has an address");
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             taken: watch::Sender::new(0),
@@ -91,7 +103,11 @@ impl FakeModel {
             connections: AtomicUsize::new(0),
         });
         let serving = tokio::spawn(serve(listener, shared.clone())).abort_handle();
-        Self { address, shared, serving }
+        Self {
+            address,
+            shared,
+            serving,
+        }
     }
 
     /// The base address, without `/v1`.
@@ -101,12 +117,17 @@ impl FakeModel {
 
     /// Appends to the script; each request that no rule takes gets the next reply.
     pub fn reply(&self, reply: Reply) {
-        self.state().queue.push_back(Arc::new(Script::of(&reply)));
+        self.state()
+            .queue
+            .push_back(Arc::new(ReplyScript::of(&reply)));
     }
 
-    /// Every request the matcher accepts gets this reply, before the script is looked at. The newest rule wins.
+    /// Every request the matcher accepts gets this reply, before the script is looked at. The
+    /// newest rule wins.
     pub fn on(&self, matcher: impl Fn(&Value) -> bool + Send + Sync + 'static, reply: Reply) {
-        self.state().rules.insert(0, (Box::new(matcher), Arc::new(Script::of(&reply))));
+        self.state()
+            .rules
+            .insert(0, (Box::new(matcher), Arc::new(ReplyScript::of(&reply))));
     }
 
     /// Classification requests are answered with this agent.
@@ -117,7 +138,7 @@ impl FakeModel {
 
     /// Answers every request that neither a rule nor the script answers.
     pub fn default_reply(&self, reply: Reply) {
-        self.state().fallback = Some(Arc::new(Script::of(&reply)));
+        self.state().fallback = Some(Arc::new(ReplyScript::of(&reply)));
     }
 
     /// What was asked so far, oldest first (the newest 10,000).
@@ -142,19 +163,27 @@ impl FakeModel {
     pub async fn wait_for_requests(&self, n: usize) -> Vec<RecordedRequest> {
         let waiting = wait_for(&self.shared.taken, |taken| *taken >= n);
         if tokio::time::timeout(SAFETY_TIMEOUT, waiting).await.is_err() {
-            panic!("waited for {n} model requests, got {}: {:#?}", self.request_count(), self.requests());
+            panic!(
+                "waited for {n} model requests, got {}: {:#?}",
+                self.request_count(),
+                self.requests()
+            );
         }
         self.requests()
     }
 
-    /// Waits until exactly `n` answers are under way; 0 after a caller hung up shows that the call was aborted.
+    /// Waits until exactly `n` answers are under way; 0 after a caller hung up shows that the call
+    /// was aborted.
     ///
     /// # Panics
     /// When that does not happen within the safety timeout.
     pub async fn wait_until_in_flight(&self, n: usize) {
         let waiting = wait_for(&self.shared.in_flight, |count| *count == n);
         if tokio::time::timeout(SAFETY_TIMEOUT, waiting).await.is_err() {
-            panic!("waited for {n} answers under way, there are {}", *self.shared.in_flight.borrow());
+            panic!(
+                "waited for {n} answers under way, there are {}",
+                *self.shared.in_flight.borrow()
+            );
         }
     }
 
@@ -175,10 +204,16 @@ impl Shared {
     }
 
     /// Records the request and takes the script that answers it.
-    fn take(&self, request: RecordedRequest) -> Option<Arc<Script>> {
+    fn take(&self, request: RecordedRequest) -> Option<Arc<ReplyScript>> {
         let mut state = self.state();
-        let rule = state.rules.iter().find(|(matches, _)| matches(&request.body)).map(|(_, script)| script.clone());
-        let script = rule.or_else(|| state.queue.pop_front()).or_else(|| state.fallback.clone());
+        let rule = state
+            .rules
+            .iter()
+            .find(|(matches, _)| matches(&request.body))
+            .map(|(_, script)| script.clone());
+        let script = rule
+            .or_else(|| state.queue.pop_front())
+            .or_else(|| state.fallback.clone());
         if state.requests.len() == MAX_RECORDED_REQUESTS {
             state.requests.pop_front();
         }
@@ -209,7 +244,9 @@ async fn serve_connection(socket: TcpStream, shared: Arc<Shared>) {
     // Without it a delta waits for the acknowledgement of the one before.
     let _best_effort = socket.set_nodelay(true);
     let service = service_fn(move |request| answer(request, shared.clone()));
-    let _ended = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
+    let _ended = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(socket), service)
+        .await;
 }
 
 /// Counts an answer from its request to its last byte or to the caller's hanging up.
@@ -228,24 +265,41 @@ impl Drop for UnderWay {
     }
 }
 
-async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Response<Body>, Infallible> {
+async fn answer(
+    request: Request<Incoming>,
+    shared: Arc<Shared>,
+) -> Result<Response<Body>, Infallible> {
     if request.method() != Method::POST || request.uri().path() != "/v1/chat/completions" {
-        return Ok(plain(StatusCode::NOT_FOUND, "the fake model serves POST /v1/chat/completions only"));
+        return Ok(plain(
+            StatusCode::NOT_FOUND,
+            "the fake model serves POST /v1/chat/completions only",
+        ));
     }
     let headers = request
         .headers()
         .iter()
-        .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        .map(|(name, value)| {
+            (
+                name.as_str().to_owned(),
+                String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            )
+        })
         .collect();
     let Ok(body) = request.into_body().collect().await else {
         return Ok(plain(StatusCode::BAD_REQUEST, "the request body was cut"));
     };
     let Ok(body) = serde_json::from_slice(&body.to_bytes()) else {
-        return Ok(plain(StatusCode::BAD_REQUEST, "the request body is not JSON"));
+        return Ok(plain(
+            StatusCode::BAD_REQUEST,
+            "the request body is not JSON",
+        ));
     };
     let under_way = UnderWay::new(shared.clone());
     let Some(script) = shared.take(RecordedRequest { headers, body }) else {
-        return Ok(plain(StatusCode::INTERNAL_SERVER_ERROR, "script exhausted: no reply is left for this request"));
+        return Ok(plain(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "script exhausted: no reply is left for this request",
+        ));
     };
     if let Some(gate) = &script.hold {
         gate.pass().await;
@@ -253,38 +307,47 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
     Ok(perform(&script, under_way).await)
 }
 
-async fn perform(script: &Script, under_way: UnderWay) -> Response<Body> {
-    let Answer::Http { code, headers, steps } = &script.answer else {
+async fn perform(script: &ReplyScript, under_way: UnderWay) -> Response<Body> {
+    let ScriptAnswer::Http {
+        code,
+        headers,
+        steps,
+    } = &script.answer
+    else {
         return std::future::pending().await;
     };
     let mut response = Response::builder().status(*code);
     for (name, value) in headers {
         response = response.header(name, value);
     }
-    let pending: VecDeque<Step> = steps.iter().cloned().collect();
+    let pending: VecDeque<ScriptStep> = steps.iter().cloned().collect();
     let frames = stream::unfold((pending, under_way), |(mut steps, under_way)| async move {
         let item = next_frame(&mut steps).await?;
         Some((item, (steps, under_way)))
     });
-    response.body(BodyExt::boxed_unsync(StreamBody::new(frames))).expect("scripted status and headers are valid")
+    response
+        .body(BodyExt::boxed_unsync(StreamBody::new(frames)))
+        .expect("scripted status and headers are valid")
 }
 
-/// Performs steps up to the next one that sends something; an error makes hyper drop the connection.
-async fn next_frame(steps: &mut VecDeque<Step>) -> Option<io::Result<Frame<Bytes>>> {
+/// Performs steps up to the next one that sends something; an error makes hyper drop the
+/// connection.
+async fn next_frame(steps: &mut VecDeque<ScriptStep>) -> Option<io::Result<Frame<Bytes>>> {
     loop {
         match steps.pop_front()? {
-            Step::Send(bytes) => return Some(Ok(Frame::data(bytes))),
-            Step::Pause(duration) => tokio::time::sleep(duration).await,
-            Step::Pass(gate) => gate.pass().await,
-            Step::Silence => return std::future::pending().await,
-            // hyper may still hold the last piece; one turn of the scheduler lets it reach the caller first.
-            Step::Cut => {
+            ScriptStep::Send(bytes) => return Some(Ok(Frame::data(bytes))),
+            ScriptStep::Pause(duration) => tokio::time::sleep(duration).await,
+            ScriptStep::Pass(gate) => gate.pass().await,
+            ScriptStep::Silence => return std::future::pending().await,
+            // hyper may still hold the last piece; one turn of the scheduler lets it reach the
+            // caller first.
+            ScriptStep::Cut => {
                 tokio::task::yield_now().await;
                 return Some(Err(io::Error::other("scripted cut")));
             }
-            Step::Dribble(every) => {
+            ScriptStep::Dribble(every) => {
                 tokio::time::sleep(every).await;
-                steps.push_front(Step::Dribble(every));
+                steps.push_front(ScriptStep::Dribble(every));
                 return Some(Ok(Frame::data(Bytes::from_static(b":"))));
             }
         }
@@ -293,7 +356,9 @@ async fn next_frame(steps: &mut VecDeque<Step>) -> Option<io::Result<Frame<Bytes
 
 fn plain(status: StatusCode, message: &str) -> Response<Body> {
     let body = json!({"error": {"message": message}}).to_string();
-    let body = Full::new(Bytes::from(body)).map_err(|never: Infallible| match never {}).boxed_unsync();
+    let body = Full::new(Bytes::from(body))
+        .map_err(|never: Infallible| match never {})
+        .boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response

@@ -7,11 +7,20 @@ use tokio::net::TcpStream;
 
 async fn connect(server: &FakeModel, body: &Value) -> TcpStream {
     let address = server.url().trim_start_matches("http://").to_owned();
-    let mut socket = TcpStream::connect(&address).await.expect("the server listens");
+    let mut socket = TcpStream::connect(&address)
+        .await
+        .expect("the server listens");
     let body = body.to_string();
-    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
-    let request = format!("{head}x-test: 1\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    socket.write_all(request.as_bytes()).await.expect("the request is taken");
+    let head =
+        format!("POST /v1/chat/completions HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
+    let request = format!(
+        "{head}x-test: 1\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    socket
+        .write_all(request.as_bytes())
+        .await
+        .expect("the request is taken");
     socket
 }
 
@@ -37,7 +46,9 @@ async fn rules_come_before_the_script_and_the_default_after_it() {
     server.reply(Reply::text("second"));
     let classification = json!({"max_tokens": 200, "temperature": 0.3});
     assert!(is_classification(&classification));
-    assert!(!is_classification(&json!({"max_tokens": 200, "temperature": 0.3, "tools": [{}]})));
+    assert!(!is_classification(
+        &json!({"max_tokens": 200, "temperature": 0.3, "tools": [{}]})
+    ));
     for (body, wanted) in [
         (json!({}), "first"),
         (classification, "debug"),
@@ -61,17 +72,43 @@ async fn replies_go_wrong_as_told() {
     let whole = Reply::text("one two three");
     for (reply, has, has_not) in [
         (whole.clone(), &["three", "[DONE]", LAST_CHUNK][..], &[][..]),
-        (whole.clone().cut_after_deltas(2), &["one"], &["two", LAST_CHUNK]),
-        (whole.clone().cut_after_bytes(10), &["data: {"], &["one", LAST_CHUNK]),
-        (whole.clone().not_streamed_json(), &["one two three"], &["[DONE]"]),
+        (
+            whole.clone().cut_after_deltas(2),
+            &["one"],
+            &["two", LAST_CHUNK],
+        ),
+        (
+            whole.clone().cut_after_bytes(10),
+            &["data: {"],
+            &["one", LAST_CHUNK],
+        ),
+        (
+            whole.clone().not_streamed_json(),
+            &["one two three"],
+            &["[DONE]"],
+        ),
         (whole.clone().without_usage(), &["[DONE]"], &["usage"]),
-        (Reply::status_with_headers(429, &[("retry-after", "7")], "no"), &["HTTP/1.1 429", "retry-after: 7"], &[]),
-        (Reply::tool_call("echo", json!({"text": "abcdef"})).split_arguments(20), &["echo", "tool_calls"], &["abcdef"]),
+        (
+            Reply::status_with_headers(429, &[("retry-after", "7")], "no"),
+            &["HTTP/1.1 429", "retry-after: 7"],
+            &[],
+        ),
+        (
+            Reply::tool_call("echo", json!({"text": "abcdef"})).split_arguments(20),
+            &["echo", "tool_calls"],
+            &["abcdef"],
+        ),
     ] {
         server.reply(reply.clone());
         let answer = ask(&server, json!({})).await;
-        assert!(has.iter().all(|part| answer.contains(part)), "{reply:?}: {answer}");
-        assert!(!has_not.iter().any(|part| answer.contains(part)), "{reply:?}: {answer}");
+        assert!(
+            has.iter().all(|part| answer.contains(part)),
+            "{reply:?}: {answer}"
+        );
+        assert!(
+            !has_not.iter().any(|part| answer.contains(part)),
+            "{reply:?}: {answer}"
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! What the address of a model server says: where to send calls, and whether it is near enough for the internal key.
+//! What the address of a model server says: where to send calls, and whether it is near enough for
+//! the internal key.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -37,21 +38,34 @@ pub(crate) fn completions_uri(base: &str) -> Result<Uri, InvalidAddress> {
         return Err(InvalidAddress::Query);
     }
     let base = base.trim_end_matches('/');
-    let base = base.strip_suffix("/v1").unwrap_or(base).trim_end_matches('/');
-    format!("{base}/v1/chat/completions").parse().map_err(|_| InvalidAddress::Malformed)
+    let base = base
+        .strip_suffix("/v1")
+        .unwrap_or(base)
+        .trim_end_matches('/');
+    format!("{base}/v1/chat/completions")
+        .parse()
+        .map_err(|_| InvalidAddress::Malformed)
 }
 
-/// Whether the host is this machine or a private network: `localhost`, or a loopback or private IP literal.
+/// Whether the host is this machine or a private network: `localhost`, or a loopback or private IP
+/// literal.
 ///
-/// A name that merely resolves to such an address is not: names can be made to point anywhere. Link-local
-/// addresses are not either, because cloud metadata services live there.
+/// A name that merely resolves to such an address is not: names can be made to point anywhere.
+/// Link-local addresses are not either, because cloud metadata services live there.
 pub fn is_private_address(url: &str) -> bool {
-    let Ok(uri) = url.trim().parse::<Uri>() else { return false };
+    let Ok(uri) = url.trim().parse::<Uri>() else {
+        return false;
+    };
     let Some(host) = uri.host() else { return false };
-    let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    let host = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(host);
     match host.parse::<IpAddr>() {
         Ok(IpAddr::V4(ip)) => is_private_v4(ip),
-        Ok(IpAddr::V6(ip)) => ip.to_ipv4_mapped().map_or_else(|| is_private_v6(ip), is_private_v4),
+        Ok(IpAddr::V6(ip)) => ip
+            .to_ipv4_mapped()
+            .map_or_else(|| is_private_v6(ip), is_private_v4),
         Err(_) => host.eq_ignore_ascii_case("localhost"),
     }
 }
@@ -75,7 +89,10 @@ mod tests {
             ("http://a:1/", "http://a:1/v1/chat/completions"),
             ("http://a:1/v1", "http://a:1/v1/chat/completions"),
             (" http://a:1/v1/ ", "http://a:1/v1/chat/completions"),
-            ("https://a.b/openai/v1", "https://a.b/openai/v1/chat/completions"),
+            (
+                "https://a.b/openai/v1",
+                "https://a.b/openai/v1/chat/completions",
+            ),
             ("https://a.b/api//", "https://a.b/api/v1/chat/completions"),
         ] {
             assert_eq!(completions_uri(base).unwrap().to_string(), wanted, "{base}");

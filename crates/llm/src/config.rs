@@ -12,7 +12,7 @@ use crate::secret::Secret;
 pub struct OpenAiConfig {
     /// `LLM_PROXY_URL`; a trailing `/` or `/v1` is tolerated.
     pub base_url: String,
-    pub auth: Auth,
+    pub auth: ModelAuth,
     /// `LLM_MODEL`: used when the server does not know the asked model.
     pub fallback_model: Option<String>,
     /// `LLM_MODEL_OVERRIDE`: every call goes to this model.
@@ -26,7 +26,8 @@ pub struct OpenAiConfig {
     pub connect_timeout: Duration,
     /// Calls made again after 429, 5xx and connection failures.
     pub max_retries: u32,
-    /// Waits that the server announced, all of one call together; a longer one fails the call at once.
+    /// Waits that the server announced, all of one call together; a longer one fails the call at
+    /// once.
     pub rate_limit_wait: Duration,
     /// The wait before the first retry; it doubles with each further one.
     pub retry_delay: Duration,
@@ -37,7 +38,7 @@ pub struct OpenAiConfig {
 
 /// How a call proves who it is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Auth {
+pub enum ModelAuth {
     /// `Authorization: Bearer`.
     Bearer(Secret),
     /// `X-Internal-Auth`.
@@ -57,7 +58,7 @@ impl OpenAiConfig {
     pub fn new(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
-            auth: Auth::None,
+            auth: ModelAuth::None,
             fallback_model: None,
             model_override: None,
             model_map: BTreeMap::new(),
@@ -87,12 +88,20 @@ impl OpenAiConfig {
     }
 
     fn mapped<'a>(&'a self, model: &'a str) -> &'a str {
-        let alike = || self.model_map.iter().find(|(name, _)| name.eq_ignore_ascii_case(model)).map(|(_, wire)| wire);
-        self.model_map.get(model).or_else(alike).map_or(model, String::as_str)
+        let alike = || {
+            self.model_map
+                .iter()
+                .find(|(name, _)| name.eq_ignore_ascii_case(model))
+                .map(|(_, wire)| wire)
+        };
+        self.model_map
+            .get(model)
+            .or_else(alike)
+            .map_or(model, String::as_str)
     }
 }
 
-impl Auth {
+impl ModelAuth {
     pub(crate) fn secret(&self) -> Option<&Secret> {
         match self {
             Self::Bearer(secret) | Self::InternalHeader(secret) => Some(secret),
@@ -103,7 +112,7 @@ impl Auth {
 
 /// A setting that no call could be made with; the text names it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
+pub enum ModelConfigError {
     #[error("LLM_PROXY_URL {0}")]
     Address(#[from] InvalidAddress),
     #[error("{setting} holds characters that an HTTP header cannot carry")]

@@ -1,7 +1,8 @@
-//! The built-in offline demonstration model: no network, no understanding, always the same answer to the same request.
+//! The built-in offline demonstration model: no network, no understanding, always the same answer
+//! to the same request.
 //!
-//! It exists so that a server without a configured model can show routing, a tool call, an approval and a plan, and it
-//! says what it is wherever it speaks. What it says lives in `texts`.
+//! It exists so that a server without a configured model can show routing, a tool call, an approval
+//! and a plan, and it says what it is wherever it speaks. What it says lives in `texts`.
 
 mod language;
 mod reading;
@@ -14,9 +15,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::{Hear, Heard, Model, ModelDescription};
+use crate::{Model, ModelDescription, StreamListener, StreamedPart};
 use language::Language;
-use reading::{Ask, ToolOutcome};
+use reading::{RequestKind, ToolOutcome};
 
 const DEFAULT_WORD_DELAY: Duration = Duration::from_millis(5);
 /// The estimate that the rest of CodeLab uses where nothing is measured.
@@ -32,7 +33,9 @@ pub struct DemoModel {
 
 impl Default for DemoModel {
     fn default() -> Self {
-        Self { word_delay: DEFAULT_WORD_DELAY }
+        Self {
+            word_delay: DEFAULT_WORD_DELAY,
+        }
     }
 }
 
@@ -42,9 +45,9 @@ impl DemoModel {
         Self { word_delay }
     }
 
-    async fn say(&self, text: &str, hear: &mut Hear<'_>) {
+    async fn say(&self, text: &str, hear: &mut StreamListener<'_>) {
         for word in text.split_inclusive(' ') {
-            hear(Heard::Text(word));
+            hear(StreamedPart::Text(word));
             if !self.word_delay.is_zero() {
                 tokio::time::sleep(self.word_delay).await;
             }
@@ -56,13 +59,18 @@ impl Model for DemoModel {
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
-        hear: &'a mut Hear<'a>,
+        hear: &'a mut StreamListener<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
         async move {
             let (text, tool_call) = answer(request);
             self.say(&text, hear).await;
             let usage = Some(usage(request, &text, tool_call.as_ref()));
-            Ok(ModelOutput { text, tool_calls: tool_call.into_iter().collect(), usage, warnings: Vec::new() })
+            Ok(ModelOutput {
+                text,
+                tool_calls: tool_call.into_iter().collect(),
+                usage,
+                warnings: Vec::new(),
+            })
         }
         .boxed()
     }
@@ -76,7 +84,10 @@ impl Model for DemoModel {
     }
 
     fn describe(&self) -> ModelDescription {
-        ModelDescription { label: texts::LABEL.to_owned(), demo: true }
+        ModelDescription {
+            label: texts::LABEL.to_owned(),
+            demo: true,
+        }
     }
 }
 
@@ -85,17 +96,25 @@ fn answer(request: &ModelRequest) -> (String, Option<RawToolCall>) {
     let language = Language::of(said);
     let phrases = texts::phrases_of_task(said).unwrap_or(texts::phrases(language));
     match reading::what_is_asked(request) {
-        Ask::Plan => (plan(request, phrases), None),
-        Ask::Classify => (classification(said), None),
-        Ask::Join(results) => (format!("{}\n\n{results}", phrases.joined), None),
-        Ask::Summary(outcome) => (summary(&outcome, phrases), None),
-        Ask::Answered(answer) => (format!("{} {answer}\n\n{}", phrases.answered, phrases.connect), None),
-        Ask::Step => step(request, said, phrases),
+        RequestKind::Plan => (plan(request, phrases), None),
+        RequestKind::Classify => (classification(said), None),
+        RequestKind::Join(results) => (format!("{}\n\n{results}", phrases.joined), None),
+        RequestKind::Summary(outcome) => (summary(&outcome, phrases), None),
+        RequestKind::Answered(answer) => (
+            format!("{} {answer}\n\n{}", phrases.answered, phrases.connect),
+            None,
+        ),
+        RequestKind::Step => step(request, said, phrases),
     }
 }
 
-/// The tasks of the demonstration's own plan show one thing each; any other request shows the most there is.
-fn step(request: &ModelRequest, said: &str, phrases: &texts::Phrases) -> (String, Option<RawToolCall>) {
+/// The tasks of the demonstration's own plan show one thing each; any other request shows the most
+/// there is.
+fn step(
+    request: &ModelRequest,
+    said: &str,
+    phrases: &texts::Phrases,
+) -> (String, Option<RawToolCall>) {
     let [look, make, tell] = phrases.tasks.map(|task| said.starts_with(task));
     let can = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     match request.tools.is_empty() {
@@ -103,16 +122,28 @@ fn step(request: &ModelRequest, said: &str, phrases: &texts::Phrases) -> (String
         // Without hands there is only talking, and asking for those who want to see it.
         false if !can("write_file") && !can("list_files") => {
             match (can("ask_followup_question"), texts::wants_a_question(said)) {
-                (true, true) => (String::new(), call(request, phrases, &["ask_followup_question"])),
+                (true, true) => (
+                    String::new(),
+                    call(request, phrases, &["ask_followup_question"]),
+                ),
                 (true, false) => (format!("{}\n\n{}", phrases.plain, phrases.try_asking), None),
                 (false, _) => (phrases.plain.to_owned(), None),
             }
         }
         false if tell => (phrases.told.to_owned(), None),
-        false if look => (phrases.opening.to_owned(), call(request, phrases, &["list_files"])),
-        false if make => (phrases.opening.to_owned(), call(request, phrases, &["write_file"])),
+        false if look => (
+            phrases.opening.to_owned(),
+            call(request, phrases, &["list_files"]),
+        ),
+        false if make => (
+            phrases.opening.to_owned(),
+            call(request, phrases, &["write_file"]),
+        ),
         // Writing a file shows an approval; reading the folder is the next best.
-        false => (phrases.opening.to_owned(), call(request, phrases, &["write_file", "list_files"])),
+        false => (
+            phrases.opening.to_owned(),
+            call(request, phrases, &["write_file", "list_files"]),
+        ),
     }
 }
 
@@ -123,13 +154,18 @@ fn classification(prompt: &str) -> String {
 
 /// A call of the first of these tools that is offered.
 fn call(request: &ModelRequest, phrases: &texts::Phrases, wanted: &[&str]) -> Option<RawToolCall> {
-    let name = *wanted.iter().find(|name| request.tools.iter().any(|tool| tool.name == **name))?;
+    let name = *wanted
+        .iter()
+        .find(|name| request.tools.iter().any(|tool| tool.name == **name))?;
     let arguments = match name {
         "write_file" => json!({"path": DEMO_FILE, "content": phrases.file_content}),
         "ask_followup_question" => json!({"question": phrases.question}),
         _ => json!({"path": "."}),
     };
-    Some(RawToolCall { name: name.to_owned(), arguments: arguments.to_string() })
+    Some(RawToolCall {
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+    })
 }
 
 fn summary(outcome: &ToolOutcome, phrases: &texts::Phrases) -> String {
@@ -146,7 +182,10 @@ fn plan(request: &ModelRequest, phrases: &texts::Phrases) -> String {
     let agents = reading::listed_agents(request);
     let pick = |wanted: &str, turn: usize| {
         let fitting = agents.iter().find(|name| name.contains(wanted));
-        fitting.or_else(|| agents.get(turn % agents.len().max(1))).cloned().unwrap_or_else(|| request.agent.clone())
+        fitting
+            .or_else(|| agents.get(turn % agents.len().max(1)))
+            .cloned()
+            .unwrap_or_else(|| request.agent.clone())
     };
     let [look, make, check] = phrases.tasks;
     let task = |id: &str, agent: String, description: &str, depends_on: Value| {
@@ -163,11 +202,20 @@ fn plan(request: &ModelRequest, phrases: &texts::Phrases) -> String {
 
 fn usage(request: &ModelRequest, text: &str, tool_call: Option<&RawToolCall>) -> Usage {
     let tokens = |characters: usize| characters.div_ceil(CHARACTERS_PER_TOKEN) as u64;
-    let read = request.messages.iter().map(|message| reading::content(message).chars().count()).sum();
+    let read = request
+        .messages
+        .iter()
+        .map(|message| reading::content(message).chars().count())
+        .sum();
     let written = text.chars().count() + tool_call.map_or(0, |call| call.arguments.chars().count());
     let (prompt_tokens, completion_tokens) = (tokens(read), tokens(written));
     let total_tokens = prompt_tokens + completion_tokens;
-    Usage { prompt_tokens, completion_tokens, total_tokens, cost_usd: Some(0.0) }
+    Usage {
+        prompt_tokens,
+        completion_tokens,
+        total_tokens,
+        cost_usd: Some(0.0),
+    }
 }
 
 #[cfg(test)]

@@ -19,12 +19,15 @@ impl Price {
     /// `None` unless both are finite and not negative.
     pub fn per_million(input_usd: f64, output_usd: f64) -> Option<Self> {
         let valid = |usd: f64| usd.is_finite() && usd >= 0.0;
-        (valid(input_usd) && valid(output_usd)).then_some(Self { input_usd, output_usd })
+        (valid(input_usd) && valid(output_usd)).then_some(Self {
+            input_usd,
+            output_usd,
+        })
     }
 }
 
-/// List prices of common models, under the configured ones (`prices.<model>`). Models' names are the same in upper and
-/// lower case.
+/// List prices of common models, under the configured ones (`prices.<model>`). Models' names are
+/// the same in upper and lower case.
 #[derive(Debug, Clone, Default)]
 pub struct PriceTable {
     /// By names in lower case.
@@ -33,7 +36,12 @@ pub struct PriceTable {
 
 impl PriceTable {
     pub fn with_configured(configured: impl IntoIterator<Item = (String, Price)>) -> Self {
-        Self { configured: configured.into_iter().map(|(model, price)| (model.to_lowercase(), price)).collect() }
+        Self {
+            configured: configured
+                .into_iter()
+                .map(|(model, price)| (model.to_lowercase(), price))
+                .collect(),
+        }
     }
 
     /// What a call cost; `None` when the model's price is not known.
@@ -57,29 +65,47 @@ impl PriceTable {
         }
         // `openai/gpt-4o` and the like, as gateways name them.
         let name = model.rsplit('/').next().unwrap_or(&model);
-        let configured = self.configured.iter().map(|(known, price)| (known.as_str(), *price));
-        best(configured, name).or_else(|| best(LIST_PRICES.iter().map(|&(known, i, o)| (known, usd(i, o))), name))
+        let configured = self
+            .configured
+            .iter()
+            .map(|(known, price)| (known.as_str(), *price));
+        best(configured, name).or_else(|| {
+            best(
+                LIST_PRICES.iter().map(|&(known, i, o)| (known, usd(i, o))),
+                name,
+            )
+        })
     }
 }
 
 /// The price of the longest known name that the model is, or is a build of.
 fn best<'a>(known: impl Iterator<Item = (&'a str, Price)>, model: &str) -> Option<Price> {
     known
-        .filter(|(name, _)| model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || is_build(rest)))
+        .filter(|(name, _)| {
+            model
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || is_build(rest))
+        })
         .max_by_key(|(name, _)| name.len())
         .map(|(_, price)| price)
 }
 
-/// `-2024-08-06`, `-20250514`, `-001`, `-latest`, `-preview…`: the same model; `-mini` or `-5`: another one.
+/// `-2024-08-06`, `-20250514`, `-001`, `-latest`, `-preview…`: the same model; `-mini` or `-5`:
+/// another one.
 fn is_build(rest: &str) -> bool {
-    let Some(rest) = rest.strip_prefix('-') else { return false };
+    let Some(rest) = rest.strip_prefix('-') else {
+        return false;
+    };
     let first = rest.split('-').next().unwrap_or(rest);
     let numbered = first.len() >= MIN_BUILD_DIGITS && first.bytes().all(|b| b.is_ascii_digit());
     numbered || matches!(first, "latest" | "preview" | "exp")
 }
 
 const fn usd(input_usd: f64, output_usd: f64) -> Price {
-    Price { input_usd, output_usd }
+    Price {
+        input_usd,
+        output_usd,
+    }
 }
 
 /// Public list prices, input and output. They change; `prices.<model>` corrects them.
@@ -129,7 +155,14 @@ mod tests {
     use super::*;
 
     fn million(model: &str, table: &PriceTable) -> Option<f64> {
-        table.cost(model, &Usage { prompt_tokens: 1_000_000, completion_tokens: 1_000_000, ..Usage::default() })
+        table.cost(
+            model,
+            &Usage {
+                prompt_tokens: 1_000_000,
+                completion_tokens: 1_000_000,
+                ..Usage::default()
+            },
+        )
     }
 
     #[test]

@@ -20,7 +20,11 @@ impl Secret {
 
     /// The text with every occurrence of this secret blanked.
     pub(crate) fn redact(&self, text: &str) -> String {
-        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, SHOWN) }
+        if self.0.is_empty() {
+            text.to_owned()
+        } else {
+            text.replace(&self.0, SHOWN)
+        }
     }
 }
 
@@ -43,10 +47,17 @@ mod tests {
     #[test]
     fn a_secret_is_never_shown() {
         let secret = Secret::new("sk-canary");
-        for shown in [format!("{secret}"), format!("{secret:?}"), format!("{:#?}", Some(&secret))] {
+        for shown in [
+            format!("{secret}"),
+            format!("{secret:?}"),
+            format!("{:#?}", Some(&secret)),
+        ] {
             assert!(!shown.contains("canary"), "{shown}");
         }
-        assert_eq!(secret.redact("key sk-canary is wrong, sk-canary!"), "key [secret] is wrong, [secret]!");
+        assert_eq!(
+            secret.redact("key sk-canary is wrong, sk-canary!"),
+            "key [secret] is wrong, [secret]!"
+        );
         assert_eq!(Secret::new("").redact("abc"), "abc");
     }
 }

@@ -1,4 +1,5 @@
-//! The name of an agent's memory. It becomes a folder or a server's collection, so it holds nothing that is unproven.
+//! The name of an agent's memory. It becomes a folder or a server's collection, so it holds nothing
+//! that is unproven.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use crate::MemoryError;
 
 /// `user{user_id}_project{project_id}_{agent_name}_context`: one agent of one project of one user.
 ///
-/// Distinct agents have distinct names: the ids are digits, and the agent's name is all that stands between the
-/// project's id and the end.
+/// Distinct agents have distinct names: the ids are digits, and the agent's name is all that stands
+/// between the project's id and the end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionName {
     name: Arc<str>,
@@ -20,22 +21,34 @@ pub struct CollectionName {
 }
 
 impl CollectionName {
-    /// A project's agents are named with `a-z 0-9 _`; other names that an agent can have are refused here, because
-    /// neither every file system nor a Qdrant server keeps them apart.
+    /// A project's agents are named with `a-z 0-9 _`; other names that an agent can have are
+    /// refused here, because neither every file system nor a Qdrant server keeps them apart.
     pub fn new(user: UserId, project: ProjectId, agent: &AgentName) -> Result<Self, MemoryError> {
         let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
         if !agent.as_str().bytes().all(is_allowed) {
-            return Err(MemoryError::Invalid { reason: format!("agent {agent} must be named with a-z 0-9 _") });
+            return Err(MemoryError::Invalid {
+                reason: format!("agent {agent} must be named with a-z 0-9 _"),
+            });
         }
         let name = format!("user{user}_project{project}_{agent}_context").into();
-        Ok(Self { name, user, project, agent: agent.clone() })
+        Ok(Self {
+            name,
+            user,
+            project,
+            agent: agent.clone(),
+        })
     }
 
     /// Reads a name that `new` made; `None` for any other.
     pub fn parse(name: &str) -> Option<Self> {
         let (user, rest) = name.strip_prefix("user")?.split_once("_project")?;
         let (project, agent) = rest.strip_suffix("_context")?.split_once('_')?;
-        Self::new(UserId::parse(user)?, ProjectId::parse(project)?, &AgentName::parse(agent).ok()?).ok()
+        Self::new(
+            UserId::parse(user)?,
+            ProjectId::parse(project)?,
+            &AgentName::parse(agent).ok()?,
+        )
+        .ok()
     }
 
     pub fn as_str(&self) -> &str {
@@ -59,24 +72,41 @@ mod tests {
     use super::*;
 
     fn name(user: i64, project: i64, agent: &str) -> Result<String, MemoryError> {
-        let (user, project) = (UserId::new(user).expect("positive"), ProjectId::new(project).expect("positive"));
-        CollectionName::new(user, project, &AgentName::parse(agent).expect("a name")).map(|name| name.to_string())
+        let (user, project) = (
+            UserId::new(user).expect("positive"),
+            ProjectId::new(project).expect("positive"),
+        );
+        CollectionName::new(user, project, &AgentName::parse(agent).expect("a name"))
+            .map(|name| name.to_string())
     }
 
     #[test]
     fn a_name_is_the_documented_one_or_refused() {
-        assert_eq!(name(7, 42, "agent_coder").unwrap(), "user7_project42_agent_coder_context");
+        assert_eq!(
+            name(7, 42, "agent_coder").unwrap(),
+            "user7_project42_agent_coder_context"
+        );
         for agent in ["Coder", "a.b", "..", "a:b", "a-b"] {
-            assert!(matches!(name(1, 1, agent), Err(MemoryError::Invalid { .. })), "{agent}");
+            assert!(
+                matches!(name(1, 1, agent), Err(MemoryError::Invalid { .. })),
+                "{agent}"
+            );
         }
     }
 
     #[test]
     fn only_such_names_are_read() {
-        for name in
-            ["user7_project42_agent_coder_context", "user1_project1_context_context", "user1_project1___context"]
-        {
-            assert_eq!(CollectionName::parse(name).map(|name| name.to_string()).as_deref(), Some(name));
+        for name in [
+            "user7_project42_agent_coder_context",
+            "user1_project1_context_context",
+            "user1_project1___context",
+        ] {
+            assert_eq!(
+                CollectionName::parse(name)
+                    .map(|name| name.to_string())
+                    .as_deref(),
+                Some(name)
+            );
         }
         for name in [
             "",

@@ -1,7 +1,8 @@
 //! Meaning as dense vectors: the client of an OpenAI-compatible `/v1/embeddings`.
 //!
-//! An embedding model that fails costs meaning, never an interaction or a search: callers get `None` and go on with
-//! words. A model that failed is left alone for a while, so that its timeouts are not paid by every search.
+//! An embedding model that fails costs meaning, never an interaction or a search: callers get
+//! `None` and go on with words. A model that failed is left alone for a while, so that its timeouts
+//! are not paid by every search.
 
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -14,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::OptionsError;
-use crate::http::{Auth, Http};
+use crate::http::{Http, HttpAuth};
 use crate::point::DenseLayout;
 
 /// Texts sent to the model at once.
@@ -53,7 +54,10 @@ impl EmbedderOptions {
 
 impl fmt::Debug for EmbedderOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EmbedderOptions").field("url", &self.url).field("model", &self.model).finish_non_exhaustive()
+        f.debug_struct("EmbedderOptions")
+            .field("url", &self.url)
+            .field("model", &self.model)
+            .finish_non_exhaustive()
     }
 }
 
@@ -88,7 +92,10 @@ impl Embedder {
     pub fn new(options: EmbedderOptions) -> Result<Self, OptionsError> {
         let base = options.url.trim().trim_end_matches('/');
         let base = base.strip_suffix("/v1").unwrap_or(base);
-        let auth = options.auth_header.map(|(name, value)| Auth::new(&name, &value)).transpose()?;
+        let auth = options
+            .auth_header
+            .map(|(name, value)| HttpAuth::new(&name, &value))
+            .transpose()?;
         Ok(Self {
             http: Http::new(base, auth, options.timeout)?,
             model: options.model,
@@ -99,7 +106,8 @@ impl Embedder {
         })
     }
 
-    /// The meaning of each text, in order, for whoever compares meanings outside a memory. `None` where the model failed.
+    /// The meaning of each text, in order, for whoever compares meanings outside a memory. `None`
+    /// where the model failed.
     pub async fn vectors(&self, texts: &[&str]) -> Option<Vec<Vec<f32>>> {
         self.embed(texts).await.map(|embedded| embedded.vectors)
     }
@@ -117,7 +125,10 @@ impl Embedder {
     }
 
     pub(crate) fn is_paused(&self) -> bool {
-        let paused_until = *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let paused_until = *self
+            .paused_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         paused_until.is_some_and(|time| Instant::now() < time)
     }
 
@@ -131,25 +142,40 @@ impl Embedder {
             match self.ask(batch).await {
                 Ok(answer) => vectors.extend(answer),
                 Err(reason) => {
-                    tracing::warn!(model = self.model, reason, "memory goes on without the embedding model");
+                    tracing::warn!(
+                        model = self.model,
+                        reason,
+                        "memory goes on without the embedding model"
+                    );
                     self.pause_until(Instant::now().checked_add(self.pause));
                     return None;
                 }
             }
         }
         self.pause_until(None);
-        self.known_layout().map(|layout| Embedded { layout, vectors })
+        self.known_layout()
+            .map(|layout| Embedded { layout, vectors })
     }
 
     fn pause_until(&self, time: Option<Instant>) {
-        *self.paused_until.lock().unwrap_or_else(PoisonError::into_inner) = time;
+        *self
+            .paused_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = time;
     }
 
     async fn ask(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, String> {
         let input: Vec<&str> = texts.iter().map(|text| beginning(text)).collect();
         let body = json!({"model": self.model, "input": input, "encoding_format": "float"});
-        let _permit = self.calls.acquire().await.map_err(|error| error.to_string())?;
-        let called = self.http.call(Method::POST, "/v1/embeddings", Some(body)).await;
+        let _permit = self
+            .calls
+            .acquire()
+            .await
+            .map_err(|error| error.to_string())?;
+        let called = self
+            .http
+            .call(Method::POST, "/v1/embeddings", Some(body))
+            .await;
         let (status, answer) = called.map_err(|failure| failure.to_string())?;
         if !status.is_success() {
             // Its text is not repeated: a server may quote the key in it.
@@ -159,26 +185,36 @@ impl Embedder {
     }
 
     fn read(&self, answer: Value, wanted: usize) -> Result<Vec<Vec<f32>>, String> {
-        let mut answer: Answer = serde_json::from_value(answer).map_err(|error| error.to_string())?;
+        let mut answer: Answer =
+            serde_json::from_value(answer).map_err(|error| error.to_string())?;
         answer.data.sort_by_key(|item| item.index);
         let size = answer.data.first().map_or(0, |item| item.embedding.len());
         let is_whole = |(at, item): (usize, &AnswerItem)| {
-            item.index == at && item.embedding.len() == size && item.embedding.iter().all(|value| value.is_finite())
+            item.index == at
+                && item.embedding.len() == size
+                && item.embedding.iter().all(|value| value.is_finite())
         };
         let is_proper = answer.data.len() == wanted && answer.data.iter().enumerate().all(is_whole);
         if !is_proper || !(1..=MAX_DIMENSIONS).contains(&size) {
             return Err("it answered with something else than one vector for each text".into());
         }
-        let layout = self.layout.get_or_init(|| DenseLayout::new(&self.model, size));
+        let layout = self
+            .layout
+            .get_or_init(|| DenseLayout::new(&self.model, size));
         if layout.size != size {
-            return Err(format!("it answered with {size} numbers instead of {}", layout.size));
+            return Err(format!(
+                "it answered with {size} numbers instead of {}",
+                layout.size
+            ));
         }
         Ok(answer.data.into_iter().map(|item| item.embedding).collect())
     }
 }
 
 fn beginning(text: &str) -> &str {
-    text.char_indices().nth(MAX_EMBED_CHARS).map_or(text, |(end, _)| &text[..end])
+    text.char_indices()
+        .nth(MAX_EMBED_CHARS)
+        .map_or(text, |(end, _)| &text[..end])
 }
 
 #[cfg(test)]
@@ -187,7 +223,8 @@ mod tests {
 
     #[test]
     fn vectors_are_taken_in_order_or_refused() {
-        let embedder = Embedder::new(EmbedderOptions::new("http://model/v1/", "m")).expect("good options");
+        let embedder =
+            Embedder::new(EmbedderOptions::new("http://model/v1/", "m")).expect("good options");
         let item = |index: usize, vector: Value| json!({"index": index, "embedding": vector});
         let vectors = |items: &[Value], wanted| embedder.read(json!({"data": items}), wanted);
         assert!(vectors(&[], 0).is_err(), "a size must be known");
@@ -210,9 +247,15 @@ mod tests {
     #[test]
     fn a_key_is_never_shown_and_a_long_text_is_cut() {
         let auth_header = Some(("authorization".into(), "canary".into()));
-        let options = EmbedderOptions { auth_header, ..EmbedderOptions::new("http://model", "m") };
+        let options = EmbedderOptions {
+            auth_header,
+            ..EmbedderOptions::new("http://model", "m")
+        };
         assert!(!format!("{options:?}").contains("canary"));
         assert_eq!(beginning("слово"), "слово");
-        assert_eq!(beginning(&"ж".repeat(MAX_EMBED_CHARS + 1)), "ж".repeat(MAX_EMBED_CHARS));
+        assert_eq!(
+            beginning(&"ж".repeat(MAX_EMBED_CHARS + 1)),
+            "ж".repeat(MAX_EMBED_CHARS)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Memory inside the process: a file for each collection, which is read into an index when the collection is opened.
+//! Memory inside the process: a file for each collection, which is read into an index when the
+//! collection is opened.
 
 mod best;
 mod collection;
@@ -15,9 +16,9 @@ use std::time::Duration;
 use codelab_protocol::SessionId;
 
 use crate::point::{Batch, DenseLayout, Probe};
-use crate::{CollectionName, Created, Hit, InteractionId, MemoryError, MemoryHealth};
-use file::Failure;
-use pool::{Pool, State};
+use crate::{CollectionName, Created, Hit, MemoryEntryId, MemoryError, MemoryHealth};
+use file::FileFailure;
+use pool::{Pool, PoolState};
 
 /// Broken collections that one look at the health tries to open again.
 const HEALTH_RETRIES: usize = 4;
@@ -32,7 +33,8 @@ pub struct EmbeddedOptions {
     pub idle_timeout: Duration,
     /// Threads that read and write files at the same time.
     pub max_threads: usize,
-    /// Nothing is added with less than this free on the disk: an index must not take the last of what the database needs.
+    /// Nothing is added with less than this free on the disk: an index must not take the last of
+    /// what the database needs.
     pub min_free_bytes: u64,
 }
 
@@ -48,36 +50,52 @@ impl EmbeddedOptions {
     }
 }
 
-/// Collections are opened on demand and closed when unused. A file that cannot be used makes its own collection
-/// unavailable, and no other; it is tried again with every call.
+/// Collections are opened on demand and closed when unused. A file that cannot be used makes its
+/// own collection unavailable, and no other; it is tried again with every call.
 pub struct EmbeddedEngine {
     pool: Arc<Pool>,
 }
 
 impl EmbeddedEngine {
     pub fn new(options: EmbeddedOptions) -> Self {
-        Self { pool: Pool::new(options) }
+        Self {
+            pool: Pool::new(options),
+        }
     }
 
     pub async fn close(&self) {
         self.pool.close_all().await;
     }
 
-    pub async fn create(&self, name: &CollectionName, dense: Option<DenseLayout>) -> Result<Created, MemoryError> {
+    pub async fn create(
+        &self,
+        name: &CollectionName,
+        dense: Option<DenseLayout>,
+    ) -> Result<Created, MemoryError> {
         let collection = name.clone();
-        let created = self.pool.write(name, move |pool, state| match pool.open(&collection, state) {
-            Ok(opened) if opened.lacks(dense.as_ref()) => Ok(Created::Outdated),
-            Ok(_) => Ok(Created::Existing),
-            Err(Failure::Missing) => pool.make_empty(&collection, state).map(|()| Created::New),
-            Err(broken) => Err(broken),
+        let created = self.pool.write(name, move |pool, state| {
+            match pool.open(&collection, state) {
+                Ok(opened) if opened.lacks(dense.as_ref()) => Ok(Created::Outdated),
+                Ok(_) => Ok(Created::Existing),
+                Err(FileFailure::Missing) => {
+                    pool.make_empty(&collection, state).map(|()| Created::New)
+                }
+                Err(broken) => Err(broken),
+            }
         });
         created.await
     }
 
     /// The dense vectors of the new one are decided upon by its first addition.
-    pub async fn replace(&self, name: &CollectionName, _dense: Option<DenseLayout>) -> Result<(), MemoryError> {
+    pub async fn replace(
+        &self,
+        name: &CollectionName,
+        _dense: Option<DenseLayout>,
+    ) -> Result<(), MemoryError> {
         let collection = name.clone();
-        self.pool.write(name, move |pool, state| pool.make_empty(&collection, state)).await
+        self.pool
+            .write(name, move |pool, state| pool.make_empty(&collection, state))
+            .await
     }
 
     pub async fn exists(&self, name: &CollectionName) -> Result<bool, MemoryError> {
@@ -86,7 +104,10 @@ impl EmbeddedEngine {
 
     pub async fn collections(&self) -> Result<Vec<CollectionName>, MemoryError> {
         let root = self.pool.options.root.clone();
-        self.pool.blocking(move || file::collections(&root)).await.map_err(MemoryError::unavailable)
+        self.pool
+            .blocking(move || file::collections(&root))
+            .await
+            .map_err(MemoryError::unavailable)
     }
 
     pub async fn rewrite(&self, name: &CollectionName) -> Result<(), MemoryError> {
@@ -95,13 +116,16 @@ impl EmbeddedEngine {
 
     pub async fn tidy(&self) -> Result<(), MemoryError> {
         let root = self.pool.options.root.clone();
-        self.pool.blocking(move || file::tidy(&root)).await.map_err(MemoryError::unavailable)
+        self.pool
+            .blocking(move || file::tidy(&root))
+            .await
+            .map_err(MemoryError::unavailable)
     }
 
     pub async fn remove(&self, name: &CollectionName) -> Result<(), MemoryError> {
         let collection = name.clone();
         let removed = self.pool.write(name, move |pool, state| {
-            *state = State::Closed;
+            *state = PoolState::Closed;
             Ok(file::remove(&pool.path(&collection))?)
         });
         removed.await
@@ -120,28 +144,50 @@ impl EmbeddedEngine {
         added.await
     }
 
-    pub async fn search(&self, name: &CollectionName, probe: Probe) -> Result<Vec<Vec<Hit>>, MemoryError> {
-        self.pool.read(name, move |opened| opened.search(&probe)).await
+    pub async fn search(
+        &self,
+        name: &CollectionName,
+        probe: Probe,
+    ) -> Result<Vec<Vec<Hit>>, MemoryError> {
+        self.pool
+            .read(name, move |opened| opened.search(&probe))
+            .await
     }
 
-    pub async fn delete(&self, name: &CollectionName, ids: Vec<InteractionId>) -> Result<(), MemoryError> {
+    pub async fn delete(
+        &self,
+        name: &CollectionName,
+        ids: Vec<MemoryEntryId>,
+    ) -> Result<(), MemoryError> {
         let collection = name.clone();
-        self.pool.change(name, move |pool, state| pool.open(&collection, state)?.delete(ids)).await
+        self.pool
+            .change(name, move |pool, state| {
+                pool.open(&collection, state)?.delete(ids)
+            })
+            .await
     }
 
-    pub async fn delete_session(&self, name: &CollectionName, session: &SessionId) -> Result<(), MemoryError> {
+    pub async fn delete_session(
+        &self,
+        name: &CollectionName,
+        session: &SessionId,
+    ) -> Result<(), MemoryError> {
         let (collection, session) = (name.clone(), session.clone());
-        let deleted =
-            self.pool.change(name, move |pool, state| pool.open(&collection, state)?.delete_session(session.as_str()));
+        let deleted = self.pool.change(name, move |pool, state| {
+            pool.open(&collection, state)?
+                .delete_session(session.as_str())
+        });
         deleted.await
     }
 
     /// The file goes too, and with it what it still holds of deleted texts.
     pub async fn clear(&self, name: &CollectionName) -> Result<(), MemoryError> {
         let collection = name.clone();
-        let cleared = self.pool.write(name, move |pool, state| match file::is_usable(&pool.path(&collection)) {
-            Ok(false) => Err(Failure::Missing),
-            Ok(true) | Err(_) => pool.make_empty(&collection, state),
+        let cleared = self.pool.write(name, move |pool, state| {
+            match file::is_usable(&pool.path(&collection)) {
+                Ok(false) => Err(FileFailure::Missing),
+                Ok(true) | Err(_) => pool.make_empty(&collection, state),
+            }
         });
         cleared.await
     }
@@ -152,8 +198,15 @@ impl EmbeddedEngine {
 
     pub async fn health(&self) -> MemoryHealth {
         let options = self.pool.options.clone();
-        if self.pool.blocking(move || file::check_root(&options)).await.is_err() {
-            return MemoryHealth::Unavailable { reason: "the memory folder cannot be written".into() };
+        if self
+            .pool
+            .blocking(move || file::check_root(&options))
+            .await
+            .is_err()
+        {
+            return MemoryHealth::Unavailable {
+                reason: "the memory folder cannot be written".into(),
+            };
         }
         for collection in self.pool.broken().iter().take(HEALTH_RETRIES) {
             // Its outcome is kept by the pool.

@@ -4,8 +4,8 @@ use crate::CollectionName;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
-    /// The engine, or this one collection, cannot be used now. Work goes on without memory; a later call may succeed, and
-    /// a rebuild replaces a collection that is broken.
+    /// The engine, or this one collection, cannot be used now. Work goes on without memory; a later
+    /// call may succeed, and a rebuild replaces a collection that is broken.
     #[error("memory is unavailable: {reason}")]
     Unavailable { reason: String },
     /// The collection does not exist, or was written by another analysis of words: create it first.
@@ -17,14 +17,18 @@ pub enum MemoryError {
 
 impl MemoryError {
     pub(crate) fn unavailable(reason: impl ToString) -> Self {
-        Self::Unavailable { reason: reason.to_string() }
+        Self::Unavailable {
+            reason: reason.to_string(),
+        }
     }
 }
 
 /// Why a server cannot be addressed as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    #[error("the address must be http://host[:port][/path] or https://…, without user, query or fragment")]
+    #[error(
+        "the address must be http://host[:port][/path] or https://…, without user, query or fragment"
+    )]
     Url,
     #[error("the key holds characters that a header cannot carry")]
     Key,

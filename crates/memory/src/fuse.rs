@@ -1,16 +1,17 @@
-//! Fuses what was found by words with what was found by meaning. Done here and not by the engine, so that every engine
-//! gives the same order.
+//! Fuses what was found by words with what was found by meaning. Done here and not by the engine,
+//! so that every engine gives the same order.
 
 use std::collections::HashMap;
 
 use crate::Hit;
 
-/// Ranks weigh 1/(K + rank). Small, as in Qdrant itself, so that the first of either list stays among the first: a
-/// question in other words has only chance hits by its words, and with a large K those that meaning knows as well, however
-/// far down, would push out its best.
+/// Ranks weigh 1/(K + rank). Small, as in Qdrant itself, so that the first of either list stays
+/// among the first: a question in other words has only chance hits by its words, and with a large K
+/// those that meaning knows as well, however far down, would push out its best.
 const RRF_K: f32 = 2.0;
 
-/// One answer from what was found by each means, every list best first. A single list keeps its own scores.
+/// One answer from what was found by each means, every list best first. A single list keeps its own
+/// scores.
 pub(crate) fn lists(mut lists: Vec<Vec<Hit>>, top_k: usize) -> Vec<Hit> {
     if lists.len() > 1 {
         return best(reciprocal_ranks(lists), top_k);
@@ -23,7 +24,10 @@ fn reciprocal_ranks(lists: Vec<Vec<Hit>>) -> Vec<Hit> {
     for list in lists {
         for (rank, hit) in (1u16..).zip(list) {
             let share = 1.0 / (RRF_K + f32::from(rank));
-            fused.entry(hit.id.0).or_insert(Hit { score: 0.0, ..hit }).score += share;
+            fused
+                .entry(hit.id.0)
+                .or_insert(Hit { score: 0.0, ..hit })
+                .score += share;
         }
     }
     fused.into_values().collect()
@@ -33,7 +37,9 @@ fn reciprocal_ranks(lists: Vec<Vec<Hit>>) -> Vec<Hit> {
 fn best(mut hits: Vec<Hit>, top_k: usize) -> Vec<Hit> {
     hits.sort_by(|left, right| {
         let by_score = right.score.total_cmp(&left.score);
-        by_score.then(right.timestamp.cmp(&left.timestamp)).then(left.id.cmp(&right.id))
+        by_score
+            .then(right.timestamp.cmp(&left.timestamp))
+            .then(left.id.cmp(&right.id))
     });
     hits.truncate(top_k);
     hits
@@ -42,12 +48,12 @@ fn best(mut hits: Vec<Hit>, top_k: usize) -> Vec<Hit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::InteractionId;
+    use crate::MemoryEntryId;
     use codelab_protocol::Timestamp;
 
     fn list(ids: &[u64]) -> Vec<Hit> {
         let hit = |&id: &u64| Hit {
-            id: InteractionId(id),
+            id: MemoryEntryId(id),
             text: String::new(),
             score: 1.0,
             kind: String::new(),
@@ -65,7 +71,10 @@ mod tests {
 
     #[test]
     fn what_both_lists_know_comes_first() {
-        assert_eq!(ids(&lists(vec![list(&[1, 2, 3]), list(&[4, 3])], 3)), [3, 4, 1]);
+        assert_eq!(
+            ids(&lists(vec![list(&[1, 2, 3]), list(&[4, 3])], 3)),
+            [3, 4, 1]
+        );
         assert_eq!(ids(&lists(vec![list(&[1, 2]), list(&[])], 9)), [1, 2]);
         assert_eq!(ids(&lists(vec![], 9)), [0; 0]);
     }

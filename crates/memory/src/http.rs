@@ -1,5 +1,5 @@
-//! JSON requests to one server: pooled, HTTP/1.1, with TLS only where the address asks for it. Knows nothing of what is
-//! asked.
+//! JSON requests to one server: pooled, HTTP/1.1, with TLS only where the address asks for it.
+//! Knows nothing of what is asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,12 @@ use crate::OptionsError;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 const MAX_IDLE_CONNECTIONS: usize = 16;
-/// Shorter than the usual server's, so that a call seldom meets a connection that is just being closed.
+/// Shorter than the usual server's, so that a call seldom meets a connection that is just being
+/// closed.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(50);
 
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum HttpFailure {
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
     #[error("the server did not answer in time")]
@@ -34,12 +35,12 @@ pub enum Failure {
 }
 
 /// The header that carries a key.
-pub struct Auth {
+pub struct HttpAuth {
     name: HeaderName,
     value: HeaderValue,
 }
 
-impl Auth {
+impl HttpAuth {
     pub fn new(name: &str, value: &str) -> Result<Self, OptionsError> {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| OptionsError::Key)?;
         let mut value = HeaderValue::from_str(value).map_err(|_| OptionsError::Key)?;
@@ -50,7 +51,7 @@ impl Auth {
 
 pub struct Http {
     base: String,
-    auth: Option<Auth>,
+    auth: Option<HttpAuth>,
     /// The longest a request takes, with its answer.
     timeout: Duration,
     transport: Transport,
@@ -62,11 +63,17 @@ enum Transport {
 }
 
 impl Http {
-    pub fn new(url: &str, auth: Option<Auth>, timeout: Duration) -> Result<Self, OptionsError> {
+    pub fn new(url: &str, auth: Option<HttpAuth>, timeout: Duration) -> Result<Self, OptionsError> {
         let base = url.trim().trim_end_matches('/').to_owned();
         let uri: Uri = base.parse().map_err(|_| OptionsError::Url)?;
-        let has_user = uri.authority().is_none_or(|authority| authority.as_str().contains('@'));
-        if has_user || uri.host().is_none_or(str::is_empty) || uri.query().is_some() || base.contains('#') {
+        let has_user = uri
+            .authority()
+            .is_none_or(|authority| authority.as_str().contains('@'));
+        if has_user
+            || uri.host().is_none_or(str::is_empty)
+            || uri.query().is_some()
+            || base.contains('#')
+        {
             return Err(OptionsError::Url);
         }
         let transport = match uri.scheme_str() {
@@ -74,29 +81,51 @@ impl Http {
             Some("https") => Transport::tls()?,
             _ => return Err(OptionsError::Url),
         };
-        Ok(Self { base, auth, timeout, transport })
+        Ok(Self {
+            base,
+            auth,
+            timeout,
+            transport,
+        })
     }
 
     /// The status and the JSON of the server's answer, which is null where an error has none.
-    pub async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<(StatusCode, Value), Failure> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<(StatusCode, Value), HttpFailure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base));
         if let Some(auth) = &self.auth {
             request = request.header(&auth.name, &auth.value);
         }
         let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
-        let request = request.header(CONTENT_TYPE, "application/json").body(Full::new(body));
-        let request = request.map_err(|error| Failure::Unreachable(error.to_string()))?;
+        let request = request
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(body));
+        let request = request.map_err(|error| HttpFailure::Unreachable(error.to_string()))?;
         let answer = async {
             let response = self.transport.send(request).await?;
             let status = response.status();
-            let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
-            Ok((status, body.map_err(|error| Failure::Unreadable(error.to_string()))?.to_bytes()))
+            let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
+                .collect()
+                .await;
+            Ok((
+                status,
+                body.map_err(|error| HttpFailure::Unreadable(error.to_string()))?
+                    .to_bytes(),
+            ))
         };
-        let (status, body) = tokio::time::timeout(self.timeout, answer).await.map_err(|_| Failure::Timeout)??;
+        let (status, body) = tokio::time::timeout(self.timeout, answer)
+            .await
+            .map_err(|_| HttpFailure::Timeout)??;
         match serde_json::from_slice(&body) {
             Ok(answer) => Ok((status, answer)),
             Err(_) if !status.is_success() => Ok((status, Value::Null)),
-            Err(_) => Err(Failure::Unreadable("it is no JSON".into())),
+            Err(_) => Err(HttpFailure::Unreadable("it is no JSON".into())),
         }
     }
 }
@@ -107,21 +136,24 @@ impl Transport {
         http.enforce_http(false);
         let https = HttpsConnectorBuilder::new()
             .with_provider_and_platform_verifier(Arc::new(rustls::crypto::ring::default_provider()))
-            .map_err(|error| OptionsError::Certificates { reason: error.to_string() })?
+            .map_err(|error| OptionsError::Certificates {
+                reason: error.to_string(),
+            })?
             .https_only()
             .enable_http1()
             .wrap_connector(http);
         Ok(Self::Tls(client(https)))
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, HttpFailure> {
         let sent = match self {
             Self::Plain(client) => client.request(request).await,
             Self::Tls(client) => client.request(request).await,
         };
         sent.map_err(|error| {
-            let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            Failure::Unreachable(cause)
+            let cause = std::error::Error::source(&error)
+                .map_or_else(|| error.to_string(), ToString::to_string);
+            HttpFailure::Unreachable(cause)
         })
     }
 }
@@ -151,13 +183,28 @@ mod tests {
 
     #[test]
     fn addresses_and_keys_are_checked_before_they_are_used() {
-        for url in ["http://127.0.0.1:6333", " http://qdrant:6333/ ", "http://proxy/qdrant"] {
+        for url in [
+            "http://127.0.0.1:6333",
+            " http://qdrant:6333/ ",
+            "http://proxy/qdrant",
+        ] {
             assert_eq!(open(url), Ok(()), "{url}");
         }
-        for url in ["", "qdrant:6333", "ftp://a", "http://", "http://a?b", "http://a#b", "http://user:secret@a"] {
+        for url in [
+            "",
+            "qdrant:6333",
+            "ftp://a",
+            "http://",
+            "http://a?b",
+            "http://a#b",
+            "http://user:secret@a",
+        ] {
             assert_eq!(open(url), Err(OptionsError::Url), "{url}");
         }
-        assert_eq!(Auth::new("api-key", "a\nb").err(), Some(OptionsError::Key));
-        assert_eq!(Auth::new("api key", "a").err(), Some(OptionsError::Key));
+        assert_eq!(
+            HttpAuth::new("api-key", "a\nb").err(),
+            Some(OptionsError::Key)
+        );
+        assert_eq!(HttpAuth::new("api key", "a").err(), Some(OptionsError::Key));
     }
 }

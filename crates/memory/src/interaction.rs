@@ -1,4 +1,5 @@
-//! What is remembered, what is asked and what is found. Checked here once, so that engines meet only proven values.
+//! What is remembered, what is asked and what is found. Checked here once, so that engines meet
+//! only proven values.
 
 use codelab_protocol::{SessionId, TaskId, Timestamp};
 use serde_json::{Map, Value};
@@ -15,12 +16,12 @@ const MAX_BATCH: usize = 1000;
 
 /// Chosen by the caller, who keeps the interaction itself; adding under the same id replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InteractionId(pub u64);
+pub struct MemoryEntryId(pub u64);
 
 /// Something that an agent did or was told.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Interaction {
-    pub id: InteractionId,
+pub struct MemoryEntry {
+    pub id: MemoryEntryId,
     pub text: String,
     /// Its `type`.
     pub kind: String,
@@ -48,11 +49,11 @@ pub struct Query {
     pub filter: Filter,
 }
 
-/// A found interaction, best first. Scores compare within one answer only: they are BM25 sums, or ranks fused from
-/// words and meaning where an embedding model is configured.
+/// A found interaction, best first. Scores compare within one answer only: they are BM25 sums, or
+/// ranks fused from words and meaning where an embedding model is configured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
-    pub id: InteractionId,
+    pub id: MemoryEntryId,
     pub text: String,
     pub score: f32,
     pub kind: String,
@@ -66,38 +67,50 @@ impl Query {
     pub(crate) fn check(&self) -> Result<(), MemoryError> {
         require(!self.text.trim().is_empty(), "query must not be blank")?;
         at_most("query", self.text.len(), MAX_QUERY_BYTES)?;
-        require((1..=MAX_TOP_K).contains(&self.top_k), "top_k must be 1 to 100")
+        require(
+            (1..=MAX_TOP_K).contains(&self.top_k),
+            "top_k must be 1 to 100",
+        )
     }
 }
 
-pub(crate) fn check_batch(interactions: &[Interaction]) -> Result<(), MemoryError> {
+pub(crate) fn check_batch(interactions: &[MemoryEntry]) -> Result<(), MemoryError> {
     at_most("interactions", interactions.len(), MAX_BATCH)?;
-    interactions.iter().try_for_each(Interaction::check)
+    interactions.iter().try_for_each(MemoryEntry::check)
 }
 
-pub(crate) fn check_ids(ids: &[InteractionId]) -> Result<(), MemoryError> {
+pub(crate) fn check_ids(ids: &[MemoryEntryId]) -> Result<(), MemoryError> {
     at_most("interactions", ids.len(), MAX_BATCH)
 }
 
-impl Interaction {
+impl MemoryEntry {
     fn check(&self) -> Result<(), MemoryError> {
         require(!self.text.trim().is_empty(), "text must not be blank")?;
         at_most("text", self.text.len(), MAX_TEXT_BYTES)?;
         at_most("type", self.kind.len(), MAX_LABEL_BYTES)?;
-        let metadata_bytes = serde_json::to_vec(&self.metadata).map_or(usize::MAX, |json| json.len());
+        let metadata_bytes =
+            serde_json::to_vec(&self.metadata).map_or(usize::MAX, |json| json.len());
         at_most("metadata", metadata_bytes, MAX_METADATA_BYTES)
     }
 }
 
 fn require(is_met: bool, reason: &str) -> Result<(), MemoryError> {
-    if is_met { Ok(()) } else { Err(MemoryError::Invalid { reason: reason.into() }) }
+    if is_met {
+        Ok(())
+    } else {
+        Err(MemoryError::Invalid {
+            reason: reason.into(),
+        })
+    }
 }
 
 fn at_most(what: &str, actual: usize, max: usize) -> Result<(), MemoryError> {
     if actual <= max {
         return Ok(());
     }
-    Err(MemoryError::Invalid { reason: format!("{what} must be at most {max} long") })
+    Err(MemoryError::Invalid {
+        reason: format!("{what} must be at most {max} long"),
+    })
 }
 
 #[cfg(test)]
@@ -106,8 +119,8 @@ mod tests {
 
     #[test]
     fn limits_are_kept() {
-        let good = Interaction {
-            id: InteractionId(1),
+        let good = MemoryEntry {
+            id: MemoryEntryId(1),
             text: "a".repeat(MAX_TEXT_BYTES),
             kind: "task".into(),
             success: true,
@@ -117,10 +130,19 @@ mod tests {
             metadata: Map::new(),
         };
         let bad = [
-            Interaction { text: " \n".into(), ..good.clone() },
-            Interaction { text: "a".repeat(MAX_TEXT_BYTES + 1), ..good.clone() },
-            Interaction { kind: "k".repeat(MAX_LABEL_BYTES + 1), ..good.clone() },
-            Interaction {
+            MemoryEntry {
+                text: " \n".into(),
+                ..good.clone()
+            },
+            MemoryEntry {
+                text: "a".repeat(MAX_TEXT_BYTES + 1),
+                ..good.clone()
+            },
+            MemoryEntry {
+                kind: "k".repeat(MAX_LABEL_BYTES + 1),
+                ..good.clone()
+            },
+            MemoryEntry {
                 metadata: Map::from_iter([("m".into(), "v".repeat(MAX_METADATA_BYTES).into())]),
                 ..good.clone()
             },
@@ -129,11 +151,29 @@ mod tests {
             assert!(check_batch(&[good.clone(), interaction]).is_err());
         }
         assert!(check_batch(std::slice::from_ref(&good)).is_ok());
-        assert!(check_batch(&vec![Interaction { text: "a".into(), ..good }; MAX_BATCH + 1]).is_err());
+        assert!(
+            check_batch(&vec![
+                MemoryEntry {
+                    text: "a".into(),
+                    ..good
+                };
+                MAX_BATCH + 1
+            ])
+            .is_err()
+        );
 
-        let query = |text: &str, top_k| Query { text: text.into(), top_k, filter: Filter::default() }.check();
+        let query = |text: &str, top_k| {
+            Query {
+                text: text.into(),
+                top_k,
+                filter: Filter::default(),
+            }
+            .check()
+        };
         assert!(query("a", 1).is_ok() && query("a", MAX_TOP_K).is_ok());
-        assert!(query("", 1).is_err() && query("a", 0).is_err() && query("a", MAX_TOP_K + 1).is_err());
+        assert!(
+            query("", 1).is_err() && query("a", 0).is_err() && query("a", MAX_TOP_K + 1).is_err()
+        );
         assert!(query(&"a".repeat(MAX_QUERY_BYTES + 1), 1).is_err());
     }
 }

@@ -1,4 +1,5 @@
-//! An interaction as the engines store it: with its vectors. A Qdrant server gets the interaction and the filters as JSON.
+//! An interaction as the engines store it: with its vectors. A Qdrant server gets the interaction
+//! and the filters as JSON.
 
 use codelab_protocol::{SessionId, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -6,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::embed::Embedded;
 use crate::text::{self, SparseVector};
-use crate::{Filter, Hit, Interaction, InteractionId, Query};
+use crate::{Filter, Hit, MemoryEntry, MemoryEntryId, Query};
 
 const TEXT: &str = "text";
 const KIND: &str = "type";
@@ -18,13 +19,19 @@ const TIMESTAMP: &str = "timestamp";
 const METADATA: &str = "metadata";
 
 /// The payload fields that filters use, and what they hold.
-pub(crate) const INDEXED_FIELDS: [(&str, &str); 4] =
-    [(KIND, "keyword"), (SUCCESS, "bool"), (TIMESTAMP, "integer"), (SESSION_ID, "keyword")];
+pub(crate) const INDEXED_FIELDS: [(&str, &str); 4] = [
+    (KIND, "keyword"),
+    (SUCCESS, "bool"),
+    (TIMESTAMP, "integer"),
+    (SESSION_ID, "keyword"),
+];
 
-/// A fused search takes this many times `top_k` from each list, so that what is middling in both can still win.
+/// A fused search takes this many times `top_k` from each list, so that what is middling in both
+/// can still win.
 const FUSION_DEPTH: usize = 4;
 
-/// The dense vector of a collection: one name per model, so that a change of model is a change of layout.
+/// The dense vector of a collection: one name per model, so that a change of model is a change of
+/// layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DenseLayout {
     pub name: String,
@@ -33,12 +40,12 @@ pub(crate) struct DenseLayout {
 
 /// What to add, with the meaning of every text or of none.
 pub(crate) struct Batch {
-    pub interactions: Vec<Interaction>,
+    pub interactions: Vec<MemoryEntry>,
     pub embedded: Option<Embedded>,
 }
 
 pub(crate) struct Point {
-    pub interaction: Interaction,
+    pub interaction: MemoryEntry,
     /// `None` where the text has no words.
     pub sparse: Option<SparseVector>,
     pub dense: Option<Vec<f32>>,
@@ -54,9 +61,18 @@ pub(crate) struct Probe {
 
 impl DenseLayout {
     pub fn new(model: &str, size: usize) -> Self {
-        let keep = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
+        let keep = |c: char| {
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
+                c
+            } else {
+                '-'
+            }
+        };
         let model: String = model.chars().map(keep).collect();
-        Self { name: format!("dense_{model}_{size}"), size }
+        Self {
+            name: format!("dense_{model}_{size}"),
+            size,
+        }
     }
 }
 
@@ -65,19 +81,30 @@ impl Batch {
         self.embedded.as_ref().map(|embedded| &embedded.layout)
     }
 
-    /// Points with dense vectors only where the collection has `dense`. Reads every word, so it must not run on an async
-    /// thread.
+    /// Points with dense vectors only where the collection has `dense`. Reads every word, so it
+    /// must not run on an async thread.
     pub fn into_points(self, dense: Option<&DenseLayout>) -> impl Iterator<Item = Point> {
-        let vectors = self.embedded.filter(|embedded| Some(&embedded.layout) == dense);
-        let mut vectors = vectors.map(|embedded| embedded.vectors).unwrap_or_default().into_iter();
-        self.interactions.into_iter().map(move |interaction| Point::new(interaction, vectors.next()))
+        let vectors = self
+            .embedded
+            .filter(|embedded| Some(&embedded.layout) == dense);
+        let mut vectors = vectors
+            .map(|embedded| embedded.vectors)
+            .unwrap_or_default()
+            .into_iter();
+        self.interactions
+            .into_iter()
+            .map(move |interaction| Point::new(interaction, vectors.next()))
     }
 }
 
 impl Point {
-    fn new(interaction: Interaction, dense: Option<Vec<f32>>) -> Self {
+    fn new(interaction: MemoryEntry, dense: Option<Vec<f32>>) -> Self {
         let sparse = Some(text::document(&interaction.text)).filter(|vector| !vector.is_empty());
-        Self { interaction, sparse, dense }
+        Self {
+            interaction,
+            sparse,
+            dense,
+        }
     }
 
     /// The interaction as a Qdrant server keeps it beside the vectors.
@@ -104,13 +131,23 @@ impl Point {
 impl Probe {
     pub fn new(query: &Query, embedded: Option<Embedded>) -> Self {
         let sparse = Some(text::query(&query.text)).filter(|vector| !vector.is_empty());
-        let dense = embedded.and_then(|mut embedded| Some((embedded.layout, embedded.vectors.pop()?)));
-        Self { sparse, dense, filter: query.filter.clone(), top_k: query.top_k }
+        let dense =
+            embedded.and_then(|mut embedded| Some((embedded.layout, embedded.vectors.pop()?)));
+        Self {
+            sparse,
+            dense,
+            filter: query.filter.clone(),
+            top_k: query.top_k,
+        }
     }
 
     /// How many hits each list is asked for.
     pub fn limit(&self) -> usize {
-        if self.dense.is_some() { self.top_k * FUSION_DEPTH } else { self.top_k }
+        if self.dense.is_some() {
+            self.top_k * FUSION_DEPTH
+        } else {
+            self.top_k
+        }
     }
 }
 
@@ -127,7 +164,7 @@ pub(crate) fn hit(id: u64, score: f32, mut payload: Map<String, Value>) -> Optio
     };
     let (text, kind, task_id) = (string(TEXT)?, string(KIND)?, string(TASK_ID));
     Some(Hit {
-        id: InteractionId(id),
+        id: MemoryEntryId(id),
         text,
         score,
         kind,

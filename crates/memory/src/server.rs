@@ -1,7 +1,7 @@
 //! Memory on a Qdrant server, over its REST interface.
 //!
-//! The official client speaks gRPC and would bring a second generation of tonic and prost; the ten requests that are
-//! needed are plain JSON, in the same words that the embedded engine reads.
+//! The official client speaks gRPC and would bring a second generation of tonic and prost; the ten
+//! requests that are needed are plain JSON, in the same words that the embedded engine reads.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -11,10 +11,12 @@ use ::http::{Method, StatusCode};
 use codelab_protocol::{Reminder, SessionId};
 use serde_json::{Map, Value, json};
 
-use crate::http::{Auth, Failure, Http};
-use crate::point::{self, Batch, DenseLayout, INDEXED_FIELDS, Point, Probe, filter_json, session_filter};
+use crate::http::{Http, HttpAuth, HttpFailure};
+use crate::point::{
+    self, Batch, DenseLayout, INDEXED_FIELDS, Point, Probe, filter_json, session_filter,
+};
 use crate::text::{SparseVector, VECTOR_NAME};
-use crate::{CollectionName, Created, Hit, InteractionId, MemoryError, MemoryHealth, OptionsError};
+use crate::{CollectionName, Created, Hit, MemoryEntryId, MemoryError, MemoryHealth, OptionsError};
 
 /// Points in one request: a server refuses bodies past 32 MiB unless it is told otherwise.
 const POINTS_PER_REQUEST: usize = 50;
@@ -33,7 +35,9 @@ pub struct QdrantOptions {
 
 impl fmt::Debug for QdrantOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QdrantOptions").field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("QdrantOptions")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
     }
 }
 
@@ -52,14 +56,19 @@ enum Refusal {
     #[error("the server answered {status}: {reason}")]
     Other { status: StatusCode, reason: String },
     #[error(transparent)]
-    Failed(#[from] Failure),
+    Failed(#[from] HttpFailure),
 }
 
 impl ServerEngine {
     pub fn new(options: QdrantOptions) -> Result<Self, OptionsError> {
         let key = options.api_key.filter(|key| !key.is_empty());
-        let auth = key.map(|key| Auth::new(API_KEY_HEADER, &key)).transpose()?;
-        Ok(Self { http: Http::new(&options.url, auth, CALL_TIMEOUT)?, reminder: Mutex::default() })
+        let auth = key
+            .map(|key| HttpAuth::new(API_KEY_HEADER, &key))
+            .transpose()?;
+        Ok(Self {
+            http: Http::new(&options.url, auth, CALL_TIMEOUT)?,
+            reminder: Mutex::default(),
+        })
     }
 
     pub async fn create(
@@ -77,22 +86,31 @@ impl ServerEngine {
             Err(error) => return Err(error),
         };
         let created = match &info {
-            Some(info) if dense.as_ref().is_some_and(|dense| !has_dense(info, dense)) => Created::Outdated,
+            Some(info) if dense.as_ref().is_some_and(|dense| !has_dense(info, dense)) => {
+                Created::Outdated
+            }
             Some(_) => Created::Existing,
             None => self.make(collection, dense).await?,
         };
         // A creation that was cut short may lack them.
         for (field, schema) in INDEXED_FIELDS {
-            let is_indexed = info.as_ref().is_some_and(|info| !info["payload_schema"][field].is_null());
+            let is_indexed = info
+                .as_ref()
+                .is_some_and(|info| !info["payload_schema"][field].is_null());
             if !is_indexed {
                 let index = json!({"field_name": field, "field_schema": schema});
-                self.call(collection, Method::PUT, "/index?wait=true", Some(index)).await?;
+                self.call(collection, Method::PUT, "/index?wait=true", Some(index))
+                    .await?;
             }
         }
         Ok(created)
     }
 
-    pub async fn replace(&self, collection: &CollectionName, dense: Option<DenseLayout>) -> Result<(), MemoryError> {
+    pub async fn replace(
+        &self,
+        collection: &CollectionName,
+        dense: Option<DenseLayout>,
+    ) -> Result<(), MemoryError> {
         self.remove(collection).await?;
         self.create(collection, dense).await.map(|_| ())
     }
@@ -107,11 +125,18 @@ impl ServerEngine {
 
     /// Others on the same server are passed over.
     pub async fn collections(&self) -> Result<Vec<CollectionName>, MemoryError> {
-        let answer = self.request(Method::GET, "/collections", None).await.map_err(MemoryError::unavailable)?;
+        let answer = self
+            .request(Method::GET, "/collections", None)
+            .await
+            .map_err(MemoryError::unavailable)?;
         let Value::Array(collections) = &answer["collections"] else {
-            return Err(MemoryError::unavailable("the server answered without collections"));
+            return Err(MemoryError::unavailable(
+                "the server answered without collections",
+            ));
         };
-        let names = collections.iter().filter_map(|collection| collection["name"].as_str());
+        let names = collections
+            .iter()
+            .filter_map(|collection| collection["name"].as_str());
         Ok(names.filter_map(CollectionName::parse).collect())
     }
 
@@ -122,26 +147,40 @@ impl ServerEngine {
         }
     }
 
-    pub async fn upsert(&self, collection: &CollectionName, batch: Batch) -> Result<(), MemoryError> {
+    pub async fn upsert(
+        &self,
+        collection: &CollectionName,
+        batch: Batch,
+    ) -> Result<(), MemoryError> {
         let dense = self.served(collection, batch.dense_layout()).await?;
         if batch.interactions.is_empty() {
             return self.count(collection).await.map(|_| ());
         }
         let bodies = tokio::task::spawn_blocking(move || bodies(batch, dense.as_ref()));
         for body in bodies.await.map_err(MemoryError::unavailable)? {
-            self.call(collection, Method::PUT, "/points?wait=true", Some(body)).await?;
+            self.call(collection, Method::PUT, "/points?wait=true", Some(body))
+                .await?;
         }
         Ok(())
     }
 
-    pub async fn search(&self, collection: &CollectionName, probe: Probe) -> Result<Vec<Vec<Hit>>, MemoryError> {
+    pub async fn search(
+        &self,
+        collection: &CollectionName,
+        probe: Probe,
+    ) -> Result<Vec<Vec<Hit>>, MemoryError> {
         let limit = probe.limit();
         let search = |query: Value, using: &str| {
             let filter = filter_json(&probe.filter);
             json!({"query": query, "using": using, "filter": filter, "limit": limit, "with_payload": true})
         };
         let mut searches = Vec::new();
-        searches.extend(probe.sparse.as_ref().map(|sparse| search(sparse_json(sparse), VECTOR_NAME)));
+        searches.extend(
+            probe
+                .sparse
+                .as_ref()
+                .map(|sparse| search(sparse_json(sparse), VECTOR_NAME)),
+        );
         if let Some((dense, vector)) = &probe.dense
             && self.served(collection, Some(dense)).await?.is_some()
         {
@@ -154,19 +193,35 @@ impl ServerEngine {
         }
         let wanted = searches.len();
         let body = json!({"searches": searches});
-        match self.call(collection, Method::POST, "/points/query/batch", Some(body)).await? {
-            Value::Array(answers) if answers.len() == wanted => Ok(answers.into_iter().map(hits).collect()),
-            _ => Err(MemoryError::unavailable("the server answered with something else than hits")),
+        match self
+            .call(collection, Method::POST, "/points/query/batch", Some(body))
+            .await?
+        {
+            Value::Array(answers) if answers.len() == wanted => {
+                Ok(answers.into_iter().map(hits).collect())
+            }
+            _ => Err(MemoryError::unavailable(
+                "the server answered with something else than hits",
+            )),
         }
     }
 
-    pub async fn delete(&self, collection: &CollectionName, ids: Vec<InteractionId>) -> Result<(), MemoryError> {
+    pub async fn delete(
+        &self,
+        collection: &CollectionName,
+        ids: Vec<MemoryEntryId>,
+    ) -> Result<(), MemoryError> {
         let ids: Vec<u64> = ids.into_iter().map(|id| id.0).collect();
         self.delete_points(collection, json!({"points": ids})).await
     }
 
-    pub async fn delete_session(&self, collection: &CollectionName, session: &SessionId) -> Result<(), MemoryError> {
-        self.delete_points(collection, json!({"filter": session_filter(session)})).await
+    pub async fn delete_session(
+        &self,
+        collection: &CollectionName,
+        session: &SessionId,
+    ) -> Result<(), MemoryError> {
+        self.delete_points(collection, json!({"filter": session_filter(session)}))
+            .await
     }
 
     pub async fn clear(&self, collection: &CollectionName) -> Result<(), MemoryError> {
@@ -174,8 +229,17 @@ impl ServerEngine {
     }
 
     pub async fn count(&self, collection: &CollectionName) -> Result<u64, MemoryError> {
-        let answer = self.call(collection, Method::POST, "/points/count", Some(json!({"exact": true}))).await?;
-        answer["count"].as_u64().ok_or_else(|| MemoryError::unavailable("the server answered without a count"))
+        let answer = self
+            .call(
+                collection,
+                Method::POST,
+                "/points/count",
+                Some(json!({"exact": true})),
+            )
+            .await?;
+        answer["count"]
+            .as_u64()
+            .ok_or_else(|| MemoryError::unavailable("the server answered without a count"))
     }
 
     pub async fn health(&self) -> MemoryHealth {
@@ -183,26 +247,49 @@ impl ServerEngine {
             Ok(_) => MemoryHealth::Healthy,
             Err(refusal) => {
                 self.tell(&refusal);
-                MemoryHealth::Unavailable { reason: "the Qdrant server cannot be used".into() }
+                MemoryHealth::Unavailable {
+                    reason: "the Qdrant server cannot be used".into(),
+                }
             }
         }
     }
 
     /// Once a minute, however often it is looked at.
     fn tell(&self, refusal: &Refusal) {
-        if self.reminder.lock().unwrap_or_else(PoisonError::into_inner).is_due(Instant::now()) {
+        if self
+            .reminder
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_due(Instant::now())
+        {
             tracing::warn!(%refusal, "the Qdrant server cannot be used");
         }
     }
 
-    async fn make(&self, collection: &CollectionName, dense: Option<DenseLayout>) -> Result<Created, MemoryError> {
-        let dense = dense.map(|dense| (dense.name, json!({"size": dense.size, "distance": "Cosine", "on_disk": true})));
+    async fn make(
+        &self,
+        collection: &CollectionName,
+        dense: Option<DenseLayout>,
+    ) -> Result<Created, MemoryError> {
+        let dense = dense.map(|dense| {
+            (
+                dense.name,
+                json!({"size": dense.size, "distance": "Cosine", "on_disk": true}),
+            )
+        });
         let body = json!({
             "vectors": dense.into_iter().collect::<Map<_, _>>(),
             "sparse_vectors": {VECTOR_NAME: {"modifier": "idf"}},
             "on_disk_payload": true,
         });
-        match self.request(Method::PUT, &format!("/collections/{collection}"), Some(body)).await {
+        match self
+            .request(
+                Method::PUT,
+                &format!("/collections/{collection}"),
+                Some(body),
+            )
+            .await
+        {
             Ok(_) => Ok(Created::New),
             // Somebody else was first, and fills it.
             Err(Refusal::Conflict) => Ok(Created::Existing),
@@ -216,13 +303,26 @@ impl ServerEngine {
         collection: &CollectionName,
         wanted: Option<&DenseLayout>,
     ) -> Result<Option<DenseLayout>, MemoryError> {
-        let Some(wanted) = wanted else { return Ok(None) };
+        let Some(wanted) = wanted else {
+            return Ok(None);
+        };
         let info = self.call(collection, Method::GET, "", None).await?;
         Ok(has_dense(&info, wanted).then(|| wanted.clone()))
     }
 
-    async fn delete_points(&self, collection: &CollectionName, selector: Value) -> Result<(), MemoryError> {
-        self.call(collection, Method::POST, "/points/delete?wait=true", Some(selector)).await.map(|_| ())
+    async fn delete_points(
+        &self,
+        collection: &CollectionName,
+        selector: Value,
+    ) -> Result<(), MemoryError> {
+        self.call(
+            collection,
+            Method::POST,
+            "/points/delete?wait=true",
+            Some(selector),
+        )
+        .await
+        .map(|_| ())
     }
 
     async fn call(
@@ -232,26 +332,40 @@ impl ServerEngine {
         path: &str,
         body: Option<Value>,
     ) -> Result<Value, MemoryError> {
-        let answer = self.request(method, &format!("/collections/{collection}{path}"), body).await;
+        let answer = self
+            .request(method, &format!("/collections/{collection}{path}"), body)
+            .await;
         answer.map_err(|refusal| match refusal {
-            Refusal::NotFound => MemoryError::NotFound { collection: collection.clone() },
+            Refusal::NotFound => MemoryError::NotFound {
+                collection: collection.clone(),
+            },
             other => MemoryError::unavailable(other),
         })
     }
 
     /// The `result` of the server's answer.
-    async fn request(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Refusal> {
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, Refusal> {
         let (status, mut answer) = self.http.call(method, path, body).await?;
         match status {
             _ if status.is_success() => match taken(&mut answer, "result") {
-                Value::Null => Err(Failure::Unreadable("it is none of a Qdrant server".into()).into()),
+                Value::Null => {
+                    Err(HttpFailure::Unreadable("it is none of a Qdrant server".into()).into())
+                }
                 result => Ok(result),
             },
             StatusCode::NOT_FOUND => Err(Refusal::NotFound),
             StatusCode::CONFLICT => Err(Refusal::Conflict),
             _ => {
                 let reason = answer["status"]["error"].as_str().unwrap_or("no reason");
-                Err(Refusal::Other { status, reason: reason.chars().take(MAX_REASON_CHARS).collect() })
+                Err(Refusal::Other {
+                    status,
+                    reason: reason.chars().take(MAX_REASON_CHARS).collect(),
+                })
             }
         }
     }
@@ -266,8 +380,14 @@ fn has_dense(info: &Value, dense: &DenseLayout) -> bool {
 }
 
 fn bodies(batch: Batch, dense: Option<&DenseLayout>) -> Vec<Value> {
-    let points: Vec<Value> = batch.into_points(dense).map(|point| point_json(&point, dense)).collect();
-    points.chunks(POINTS_PER_REQUEST).map(|points| json!({"points": points})).collect()
+    let points: Vec<Value> = batch
+        .into_points(dense)
+        .map(|point| point_json(&point, dense))
+        .collect();
+    points
+        .chunks(POINTS_PER_REQUEST)
+        .map(|points| json!({"points": points}))
+        .collect()
 }
 
 fn point_json(point: &Point, dense: Option<&DenseLayout>) -> Value {
@@ -286,10 +406,18 @@ fn sparse_json(vector: &SparseVector) -> Value {
 }
 
 fn hits(mut answer: Value) -> Vec<Hit> {
-    let Value::Array(points) = taken(&mut answer, "points") else { return Vec::new() };
+    let Value::Array(points) = taken(&mut answer, "points") else {
+        return Vec::new();
+    };
     let hit = |mut point: Value| {
-        let Value::Object(payload) = taken(&mut point, "payload") else { return None };
-        point::hit(point["id"].as_u64()?, point["score"].as_f64()? as f32, payload)
+        let Value::Object(payload) = taken(&mut point, "payload") else {
+            return None;
+        };
+        point::hit(
+            point["id"].as_u64()?,
+            point["score"].as_f64()? as f32,
+            payload,
+        )
     };
     points.into_iter().filter_map(hit).collect()
 }
@@ -305,7 +433,10 @@ mod tests {
 
     #[test]
     fn a_key_is_never_shown() {
-        let options = QdrantOptions { url: "http://a".into(), api_key: Some("canary".into()) };
+        let options = QdrantOptions {
+            url: "http://a".into(),
+            api_key: Some("canary".into()),
+        };
         assert!(!format!("{options:?}").contains("canary"));
     }
 }

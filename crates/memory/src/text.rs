@@ -1,7 +1,8 @@
 //! From text to BM25 sparse vectors: words, stems, weights.
 //!
-//! Pure: the same text gives the same vector in every engine and on every machine. A change to what is found under a
-//! term needs a new `VECTOR_NAME`, so that collections written before it are seen as outdated and are rebuilt.
+//! Pure: the same text gives the same vector in every engine and on every machine. A change to what
+//! is found under a term needs a new `VECTOR_NAME`, so that collections written before it are seen
+//! as outdated and are rebuilt.
 
 mod bm25;
 mod russian;

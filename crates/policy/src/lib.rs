@@ -1,5 +1,6 @@
-//! What needs a person: approval rules, the analysis of shell commands, protected paths. Pure: no input or output, no
-//! clock, no file system; paths and commands are judged by their text alone, and what cannot be judged asks.
+//! What needs a person: approval rules, the analysis of shell commands, protected paths. Pure: no
+//! input or output, no clock, no file system; paths and commands are judged by their text alone,
+//! and what cannot be judged asks.
 
 mod paths;
 mod shell;
@@ -10,20 +11,20 @@ use std::sync::Arc;
 use codelab_protocol::{CommandPart, ToolArguments, WriteFile};
 use serde::{Deserialize, Serialize};
 
-use crate::paths::{Location, Protected, Root};
+use crate::paths::{Location, ProtectedPaths, WorkspacePrefix};
 use crate::shell::Floor;
 use crate::visible::has_hidden;
 
 pub use crate::shell::{is_git_only, operands, runs_git};
 pub use crate::visible::visible;
 
-/// The rules that decide which tool calls ask. The default holds the built-in ones; they can be added to, never taken
-/// away.
+/// The rules that decide which tool calls ask. The default holds the built-in ones; they can be
+/// added to, never taken away.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    protected: Arc<Protected>,
+    protected: Arc<ProtectedPaths>,
     floor: Arc<Floor>,
-    root: Option<Root>,
+    root: Option<WorkspacePrefix>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,32 +61,45 @@ pub struct InvalidPattern {
     pub reason: String,
 }
 
-/// Text that the eye reads in another order, or not at all, than the machine does. Windows line ends are ordinary.
+/// Text that the eye reads in another order, or not at all, than the machine does. Windows line
+/// ends are ordinary.
 fn writes_hidden(write: &WriteFile) -> bool {
     let edits = write.edits.iter().flatten().map(|edit| &edit.new);
-    write.content.iter().chain(edits).any(|text| has_hidden(&text.replace("\r\n", "\n")))
+    write
+        .content
+        .iter()
+        .chain(edits)
+        .any(|text| has_hidden(&text.replace("\r\n", "\n")))
 }
 
 impl Policy {
-    /// Protects one more path: components with `*` for any run of characters, matched wherever they occur in a path.
+    /// Protects one more path: components with `*` for any run of characters, matched wherever they
+    /// occur in a path.
     #[must_use]
     pub fn protect(mut self, pattern: &str) -> Self {
         Arc::make_mut(&mut self.protected).add(pattern);
         self
     }
 
-    /// The same rules for a workspace whose root is known: absolute paths beneath it count as inside. Without a root,
-    /// and with one that is no folder of its own (`/`, `/home`), every absolute path is outside.
+    /// The same rules for a workspace whose root is known: absolute paths beneath it count as
+    /// inside. Without a root, and with one that is no folder of its own (`/`, `/home`), every
+    /// absolute path is outside.
     #[must_use]
     pub fn in_workspace(&self, root: &str) -> Self {
-        Self { root: Root::new(root), ..self.clone() }
+        Self {
+            root: WorkspacePrefix::new(root),
+            ..self.clone()
+        }
     }
 
     /// Asks for every command that matches a regular expression, upper and lower case alike.
     pub fn ask_for(mut self, pattern: &str) -> Result<Self, InvalidPattern> {
         Arc::make_mut(&mut self.floor)
             .add(pattern)
-            .map_err(|error| InvalidPattern { pattern: pattern.to_owned(), reason: error.to_string() })?;
+            .map_err(|error| InvalidPattern {
+                pattern: pattern.to_owned(),
+                reason: error.to_string(),
+            })?;
         Ok(self)
     }
 
@@ -99,14 +113,15 @@ impl Policy {
         Location::of(path).is_plain_data()
     }
 
-    /// Whether a folder of this name can hold something protected that its own name does not tell, as `.vscode` does. A link of
-    /// such a name leads to it as well.
+    /// Whether a folder of this name can hold something protected that its own name does not tell,
+    /// as `.vscode` does. A link of such a name leads to it as well.
     pub fn may_hold_protected(&self, path: &str) -> bool {
         Location::of(path).ends_like_protected(&self.protected)
     }
 
-    /// The protected patterns, built-in and added: `/` between components, `*` for any run of characters, upper and
-    /// lower case alike. Each matches wherever it occurs in a path, and everything beneath it.
+    /// The protected patterns, built-in and added: `/` between components, `*` for any run of
+    /// characters, upper and lower case alike. Each matches wherever it occurs in a path, and
+    /// everything beneath it.
     pub fn protected_patterns(&self) -> impl Iterator<Item = &str> {
         self.protected.patterns()
     }
@@ -136,7 +151,9 @@ impl Policy {
         } else if location.climbs || location.is_system() {
             Some(format!("{REASON}: {shown} is outside the workspace"))
         } else if has_hidden(&write.path) {
-            Some(format!("{REASON}: the path {shown} holds hidden characters"))
+            Some(format!(
+                "{REASON}: the path {shown} holds hidden characters"
+            ))
         } else if writes_hidden(write) {
             Some(format!("{REASON}: the new text holds hidden characters"))
         } else {
@@ -151,13 +168,22 @@ impl Policy {
         let location = Location::of(path);
         let shown = visible(path);
         if location.is_protected(&self.protected) {
-            ask(format!("Creating a directory at {shown} requires approval: it is protected"), None)
+            ask(
+                format!("Creating a directory at {shown} requires approval: it is protected"),
+                None,
+            )
         } else if location.is_system() {
             ask(REASON.to_owned(), None)
         } else if location.climbs {
-            ask(format!("Creating a directory outside the workspace requires approval: {shown}"), None)
+            ask(
+                format!("Creating a directory outside the workspace requires approval: {shown}"),
+                None,
+            )
         } else if has_hidden(path) {
-            ask(format!("Creating a directory requires approval: {shown} holds hidden characters"), None)
+            ask(
+                format!("Creating a directory requires approval: {shown} holds hidden characters"),
+                None,
+            )
         } else {
             Verdict::Allow
         }
@@ -165,5 +191,9 @@ impl Policy {
 }
 
 fn ask(reason: String, remember: Option<RememberKey>) -> Verdict {
-    Verdict::Ask(Ask { reason, parts: Vec::new(), remember })
+    Verdict::Ask(Ask {
+        reason,
+        parts: Vec::new(),
+        remember,
+    })
 }

@@ -1,16 +1,18 @@
-//! What can be said about a path from its text alone: where it points, whether it is protected, whether a shell may
-//! write it unasked. Never touches a file system; the real resolution beneath the workspace's root is the client's.
+//! What can be said about a path from its text alone: where it points, whether it is protected,
+//! whether a shell may write it unasked. Never touches a file system; the real resolution beneath
+//! the workspace's root is the client's.
 
 mod protected;
 mod root;
 
 use crate::visible::is_hidden;
 
-pub(crate) use protected::Protected;
-pub(crate) use root::Root;
+pub(crate) use protected::ProtectedPaths;
+pub(crate) use root::WorkspacePrefix;
 
-/// A path taken apart. Backslashes separate too, and components are folded (case, trailing dots and spaces, invisible
-/// characters, stream names, short names), because the client's file system may do the same.
+/// A path taken apart. Backslashes separate too, and components are folded (case, trailing dots and
+/// spaces, invisible characters, stream names, short names), because the client's file system may
+/// do the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub absolute: bool,
@@ -24,7 +26,12 @@ pub(crate) struct Location {
 
 impl Location {
     pub fn of(path: &str) -> Self {
-        let mut location = Self { absolute: false, climbs: false, components: Vec::new(), written: Vec::new() };
+        let mut location = Self {
+            absolute: false,
+            climbs: false,
+            components: Vec::new(),
+            written: Vec::new(),
+        };
         location.absolute = path.starts_with(['/', '\\']);
         for (index, raw) in path.split(['/', '\\']).enumerate() {
             if index == 0 && is_drive(raw) {
@@ -74,23 +81,26 @@ impl Location {
         let mut components = self.components.iter().map(String::as_str);
         match components.next() {
             // macOS keeps `/etc` and `/var` beneath `/private`.
-            Some("private") => components.next().is_none_or(|second| SYSTEM_DIRECTORIES.contains(&second)),
+            Some("private") => components
+                .next()
+                .is_none_or(|second| SYSTEM_DIRECTORIES.contains(&second)),
             Some(first) => SYSTEM_DIRECTORIES.contains(&first),
             None => true,
         }
     }
 
-    pub fn is_protected(&self, protected: &Protected) -> bool {
+    pub fn is_protected(&self, protected: &ProtectedPaths) -> bool {
         protected.covers(&self.components) || (self.goes_back() && protected.covers(&self.written))
     }
 
-    /// Whether a directory holds protected files, so that a relative name written from within it may be one.
-    pub fn leads_to_protected(&self, protected: &Protected) -> bool {
+    /// Whether a directory holds protected files, so that a relative name written from within it
+    /// may be one.
+    pub fn leads_to_protected(&self, protected: &ProtectedPaths) -> bool {
         self.is_protected(protected) || protected.may_lie_beneath(&self.written)
     }
 
     /// Whether its last components begin a pattern that goes on.
-    pub fn ends_like_protected(&self, protected: &Protected) -> bool {
+    pub fn ends_like_protected(&self, protected: &ProtectedPaths) -> bool {
         protected.goes_on_beneath(&self.components)
     }
 
@@ -99,13 +109,21 @@ impl Location {
         self.components.len() != self.written.len()
     }
 
-    /// A file that no build, test run or tool executes, by its name: the only kind a shell may write unasked.
+    /// A file that no build, test run or tool executes, by its name: the only kind a shell may
+    /// write unasked.
     pub fn is_plain_data(&self) -> bool {
-        let Some(name) = self.components.last() else { return false };
-        let Some((stem, extension)) = name.rsplit_once('.') else { return false };
+        let Some(name) = self.components.last() else {
+            return false;
+        };
+        let Some((stem, extension)) = name.rsplit_once('.') else {
+            return false;
+        };
         DATA_EXTENSIONS.contains(&extension)
             && !stem.is_empty()
-            && !self.written.iter().any(|component| component.starts_with('.'))
+            && !self
+                .written
+                .iter()
+                .any(|component| component.starts_with('.'))
             && !EXECUTED_TEXT.iter().any(|pattern| wildcard(pattern, name))
     }
 }
@@ -137,11 +155,19 @@ const SYSTEM_DIRECTORIES: &[&str] = &[
     "programdata",
 ];
 
-const DATA_EXTENSIONS: &[&str] = &["csv", "dat", "diff", "err", "log", "lst", "out", "tmp", "tsv", "txt"];
+const DATA_EXTENSIONS: &[&str] = &[
+    "csv", "dat", "diff", "err", "log", "lst", "out", "tmp", "tsv", "txt",
+];
 
-/// Text files that tools run or obey: pytest collects `test*.txt` as doctests, CMake and pip read the others.
-const EXECUTED_TEXT: &[&str] =
-    &["test*.txt", "cmakelists.txt", "meson_options.txt", "requirements*.txt", "constraints*.txt"];
+/// Text files that tools run or obey: pytest collects `test*.txt` as doctests, CMake and pip read
+/// the others.
+const EXECUTED_TEXT: &[&str] = &[
+    "test*.txt",
+    "cmakelists.txt",
+    "meson_options.txt",
+    "requirements*.txt",
+    "constraints*.txt",
+];
 
 fn is_drive(component: &str) -> bool {
     let bytes = component.as_bytes();
@@ -153,10 +179,17 @@ fn fold(component: &str) -> String {
     if component.bytes().all(plain) && !component.ends_with('.') {
         return component.to_ascii_lowercase();
     }
-    let shown: String = component.chars().filter(|character| !is_hidden(*character)).collect();
+    let shown: String = component
+        .chars()
+        .filter(|character| !is_hidden(*character))
+        .collect();
     let stream = shown.find(':').filter(|at| *at > 0).unwrap_or(shown.len());
     let trimmed = shown[..stream].trim_end_matches(['.', ' ']);
-    let kept = if trimmed.is_empty() { shown.as_str() } else { trimmed };
+    let kept = if trimmed.is_empty() {
+        shown.as_str()
+    } else {
+        trimmed
+    };
     // Upper first: `ſ` and the dotless i become plain letters only that way.
     let folded = kept.to_uppercase().to_lowercase();
     match folded.split_once('~') {
@@ -170,11 +203,15 @@ fn fold(component: &str) -> String {
 /// `*` stands for any run of characters; everything else for itself.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {
+        return false;
+    };
     let mut tail = None;
     for part in parts {
         if let Some(middle) = tail.replace(part) {
-            let Some(found) = rest.find(middle) else { return false };
+            let Some(found) = rest.find(middle) else {
+                return false;
+            };
             rest = &rest[found + middle.len()..];
         }
     }

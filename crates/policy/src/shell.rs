@@ -1,6 +1,6 @@
-//! Decides whether a shell line needs a person. It passes only if it parses fully and every simple command in it is
-//! known to be safe; everything else asks. The analysis is for POSIX shells (`sh`, `bash`, `zsh`): a client that runs
-//! commands any other way has to ask for each of them.
+//! Decides whether a shell line needs a person. It passes only if it parses fully and every simple
+//! command in it is known to be safe; everything else asks. The analysis is for POSIX shells (`sh`,
+//! `bash`, `zsh`): a client that runs commands any other way has to ask for each of them.
 
 mod ast;
 mod floor;
@@ -18,7 +18,7 @@ mod variables;
 use codelab_protocol::{CommandPart, ExecuteCommand};
 
 use self::ast::{Script, Value};
-use self::judge::{Finding, Scene};
+use self::judge::{AskReason, WorkingFolder};
 use self::variables::Variables;
 use crate::paths::Location;
 use crate::visible::has_hidden;
@@ -54,67 +54,123 @@ pub(crate) fn review(policy: &Policy, call: &ExecuteCommand) -> Verdict {
     };
     let mut outcome = judge_all(policy, cwd, &script);
     if script.commands.len() > MAX_PARTS {
-        outcome.first.get_or_insert_with(|| Finding::new(format!("more than {MAX_PARTS} commands in one line")));
+        outcome.first.get_or_insert_with(|| {
+            AskReason::new(format!("more than {MAX_PARTS} commands in one line"))
+        });
     }
     let place = Location::of(cwd);
-    let known = policy.root.as_ref().is_some_and(|root| root.relative(cwd).is_some());
+    let known = policy
+        .root
+        .as_ref()
+        .is_some_and(|root| root.relative(cwd).is_some());
     if place.climbs || (place.absolute && !known) {
-        outcome.first.get_or_insert_with(|| Finding::new("works outside the workspace"));
+        outcome
+            .first
+            .get_or_insert_with(|| AskReason::new("works outside the workspace"));
     }
     let reason = match (&outcome.first, floor) {
-        (Some(Finding { danger: Some(danger), .. }), _) => dangerous(visible(danger)),
+        (
+            Some(AskReason {
+                danger: Some(danger),
+                ..
+            }),
+            _,
+        ) => dangerous(visible(danger)),
         (_, Some(floor)) => dangerous(floor),
         (Some(finding), None) => format!("Command requires approval: {}", visible(&finding.reason)),
         (None, None) => return Verdict::Allow,
     };
-    // A loop's words or a variable may carry the path, so the whole line counts, with and without its quotes.
+    // A loop's words or a variable may carry the path, so the whole line counts, with and without
+    // its quotes.
     let unquoted = command.replace(['\'', '"', '\\'], "");
-    outcome.protected |= [command, &unquoted].iter().any(|text| outcome.scene.mentions_protected(text, Value::Exact));
-    let reason = if outcome.protected { format!("{reason} (names a protected path)") } else { reason };
+    outcome.protected |= [command, &unquoted]
+        .iter()
+        .any(|text| outcome.scene.mentions_protected(text, Value::Exact));
+    let reason = if outcome.protected {
+        format!("{reason} (names a protected path)")
+    } else {
+        reason
+    };
     let remember = (!outcome.protected).then(|| remember_key(call));
-    Verdict::Ask(Ask { reason, parts: limited(outcome.parts), remember })
+    Verdict::Ask(Ask {
+        reason,
+        parts: limited(outcome.parts),
+        remember,
+    })
 }
 
 struct Outcome<'a> {
-    scene: Scene<'a>,
+    scene: WorkingFolder<'a>,
     parts: Vec<CommandPart>,
     /// The finding to name: the first dangerous one, else the first.
-    first: Option<Finding>,
+    first: Option<AskReason>,
     protected: bool,
 }
 
 fn judge_all<'a>(policy: &'a Policy, cwd: &str, script: &Script) -> Outcome<'a> {
     let variables = Variables::of(script);
-    let mut outcome = Outcome { scene: scene(policy, cwd), parts: Vec::new(), first: None, protected: false };
+    let mut outcome = Outcome {
+        scene: scene(policy, cwd),
+        parts: Vec::new(),
+        first: None,
+        protected: false,
+    };
     for simple in &script.commands {
         let variants = variables.variants(simple);
-        let finding = variants.iter().find_map(|variant| outcome.scene.judge(variant).err());
+        let finding = variants
+            .iter()
+            .find_map(|variant| outcome.scene.judge(variant).err());
         let reason = finding.as_ref().map(|finding| visible(&finding.reason));
-        outcome.parts.push(CommandPart { text: shown(&simple.text), reason });
+        outcome.parts.push(CommandPart {
+            text: shown(&simple.text),
+            reason,
+        });
         outcome.add(finding);
     }
     let looked_up = script.loops.iter().flat_map(|each| &each.words);
-    let finding = looked_up.into_iter().find_map(|word| outcome.scene.looks_inside(word).err());
+    let finding = looked_up
+        .into_iter()
+        .find_map(|word| outcome.scene.looks_inside(word).err());
     outcome.add(finding);
     if let Some(name) = variables.of_environment(script) {
-        outcome.add(Some(Finding::new(format!("shows the variable {name} of the environment"))));
+        outcome.add(Some(AskReason::new(format!(
+            "shows the variable {name} of the environment"
+        ))));
     }
     for concern in &script.concerns {
-        outcome.parts.push(CommandPart { text: shown(&concern.text), reason: Some(concern.reason.to_owned()) });
-        let protected = outcome.scene.mentions_protected(&concern.text, Value::Exact);
-        outcome.add(Some(Finding { protected, ..Finding::new(concern.reason) }));
+        outcome.parts.push(CommandPart {
+            text: shown(&concern.text),
+            reason: Some(concern.reason.to_owned()),
+        });
+        let protected = outcome
+            .scene
+            .mentions_protected(&concern.text, Value::Exact);
+        outcome.add(Some(AskReason {
+            protected,
+            ..AskReason::new(concern.reason)
+        }));
     }
     outcome
 }
 
-fn scene<'a>(policy: &'a Policy, cwd: &str) -> Scene<'a> {
-    let start = policy.root.as_ref().and_then(|root| root.relative(cwd)).unwrap_or_else(|| cwd.to_owned());
+fn scene<'a>(policy: &'a Policy, cwd: &str) -> WorkingFolder<'a> {
+    let start = policy
+        .root
+        .as_ref()
+        .and_then(|root| root.relative(cwd))
+        .unwrap_or_else(|| cwd.to_owned());
     let moved = !matches!(start.trim_end_matches('/'), "" | ".");
-    Scene { protected: &policy.protected, root: policy.root.as_ref(), base: start.clone(), start, moved }
+    WorkingFolder {
+        protected: &policy.protected,
+        root: policy.root.as_ref(),
+        base: start.clone(),
+        start,
+        moved,
+    }
 }
 
 impl Outcome<'_> {
-    fn add(&mut self, finding: Option<Finding>) {
+    fn add(&mut self, finding: Option<AskReason>) {
         let Some(finding) = finding else { return };
         self.protected |= finding.protected;
         let better = match &self.first {
@@ -129,8 +185,15 @@ impl Outcome<'_> {
 
 /// Nothing is known about what such a line touches, so a remembered answer must never cover it.
 fn unanalysed(command: &str, reason: String) -> Verdict {
-    let parts = vec![CommandPart { text: shown(command), reason: Some(reason.clone()) }];
-    Verdict::Ask(Ask { reason, parts, remember: None })
+    let parts = vec![CommandPart {
+        text: shown(command),
+        reason: Some(reason.clone()),
+    }];
+    Verdict::Ask(Ask {
+        reason,
+        parts,
+        remember: None,
+    })
 }
 
 fn dangerous(what: String) -> String {
@@ -152,7 +215,10 @@ fn limited(mut parts: Vec<CommandPart>) -> Vec<CommandPart> {
     if parts.len() > MAX_PARTS {
         let left_out = parts.len() - MAX_PARTS;
         parts.truncate(MAX_PARTS);
-        parts.push(CommandPart { text: "…".to_owned(), reason: Some(format!("{left_out} more commands")) });
+        parts.push(CommandPart {
+            text: "…".to_owned(),
+            reason: Some(format!("{left_out} more commands")),
+        });
     }
     parts
 }

@@ -1,8 +1,8 @@
-//! Makes hidden characters visible. Everything a person is asked about goes through here, so that what is shown
-//! cannot differ from what would run.
+//! Makes hidden characters visible. Everything a person is asked about goes through here, so that
+//! what is shown cannot differ from what would run.
 
-/// The text with control, bidirectional, zero-width and other invisible characters written as `\u{…}`. Newline and tab
-/// stay as they are.
+/// The text with control, bidirectional, zero-width and other invisible characters written as
+/// `\u{…}`. Newline and tab stay as they are.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -20,12 +20,15 @@ pub(crate) fn has_hidden(text: &str) -> bool {
     text.chars().any(is_hidden)
 }
 
-/// A character that shows nothing, moves its neighbours, or looks like a plain space without being one.
+/// A character that shows nothing, moves its neighbours, or looks like a plain space without being
+/// one.
 pub(crate) fn is_hidden(character: char) -> bool {
     match character {
         '\n' | '\t' | ' '..='~' => false,
         _ if character.is_control() || character.is_whitespace() => true,
-        _ => INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&character)),
+        _ => INVISIBLE
+            .iter()
+            .any(|(first, last)| (*first..=*last).contains(&character)),
     }
 }
 

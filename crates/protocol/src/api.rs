@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, CallId, ClientMessageId, CommandPart, Digest, Message, SessionId, Timestamp, Tool, TurnStatus, UserId,
+    AgentName, CallId, ClientMessageId, CommandPart, Digest, Message, SessionId, Timestamp, Tool,
+    TurnStatus, UserId,
 };
 
-/// Body of `POST /agent/message/stream`. What each `message_type` needs is checked after parsing, so that a missing
-/// field has its own code.
+/// Body of `POST /agent/message/stream`. What each `message_type` needs is checked after parsing,
+/// so that a missing field has its own code.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AgentStreamRequest {
     pub session_id: SessionId,

@@ -1,301 +1,114 @@
-//! Request and response bodies of a project's sessions.
+//! The one global Chat: its messages, and the bodies of its routes.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use crate::{
-    AgentName, ApprovalInfo, CallId, ClientId, ClientMessageId, Message, MessageId, Plan, PlannedTask, ProjectId,
-    SessionId, Timestamp, TurnStatus, Usage, WorkflowId,
-};
+use crate::{GlobalMessageId, Timestamp, UserId};
 
-/// Body of `POST /my/chat/sessions`.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct CreateChat {
-    /// The user's default project where absent.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub project_id: Option<ProjectId>,
-    /// The first line said where absent.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(max_length = 200)]
-    pub title: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(minimum = 0)]
-    pub budget_usd: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub budget_tokens: Option<u64>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct RenameChat {
-    #[schema(min_length = 1, max_length = 200)]
-    pub title: String,
-}
-
+/// One message of the Chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ChatSession {
-    pub session_id: SessionId,
-    pub project_id: ProjectId,
-    pub title: Option<String>,
-    pub created_at: Timestamp,
-    pub last_activity: Timestamp,
-    pub message_count: u64,
-    /// A question of an agent waits for an answer.
-    #[serde(default)]
-    pub asks: bool,
-}
-
-/// A session with its newest messages and how it stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ChatDetail {
-    #[serde(flatten)]
-    pub session: ChatSession,
-    /// The newest ones, oldest first.
-    pub messages: Vec<Message>,
-    /// How the current turn stands when it waits for somebody; absent when it works or there is none.
+pub struct GlobalMessage {
+    pub id: GlobalMessageId,
+    pub ts: Timestamp,
+    pub role: GlobalRole,
+    /// Who speaks: an agent's name, `user`, or `ChatAgent` for the server itself.
+    pub author: String,
+    /// Never blank.
+    pub text: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub status: Option<TurnStatus>,
-    pub busy: bool,
-    pub queued: u64,
-    pub budget_usd: Option<f64>,
-    pub budget_tokens: Option<u64>,
-    pub usage: UsageTotal,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ChatSessionList {
-    pub sessions: Vec<ChatSession>,
-    pub total: u64,
-    pub limit: u64,
-    pub offset: u64,
-}
-
-/// Body of `POST /my/chat/{session_id}/message`.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct SendMessage {
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(required = true, nullable = false)]
-    pub content: Option<String>,
-    /// An agent's id, its name, or its name without the `agent_` prefix. Absent: the request is planned.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(min_length = 1)]
-    pub target_agent: Option<String>,
-    /// A repeat of the same id returns the first one's answer and never starts a second turn.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub client_message_id: Option<ClientMessageId>,
+    pub meta: Option<GlobalMeta>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum ChatMode {
-    Direct,
-    Orchestrated,
+pub enum GlobalRole {
+    Agent,
+    User,
+    System,
 }
 
-/// The message is durable and will be worked on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct MessageAccepted {
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub message_id: Option<MessageId>,
-    pub mode: ChatMode,
-    pub status: AcceptedStatus,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub workflow_id: Option<WorkflowId>,
-    /// How many messages are before it, itself included; 0 when it has begun and waits for its busy agent.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub position: Option<u64>,
+impl GlobalRole {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::User => "user",
+            Self::System => "system",
+        }
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AcceptedStatus {
-    Accepted,
-    Queued,
-    /// It answered an open question.
-    Answered,
-}
-
-/// What a direct call came to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct DirectAnswer {
-    /// The user's message.
-    pub message_id: MessageId,
-    /// The assistant's message, once there is one.
+/// What else is known of a message.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct GlobalMeta {
+    /// The question or message that this one answers.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub response_message_id: Option<MessageId>,
-    pub mode: ChatMode,
-    pub agent: AgentName,
-    pub status: TurnStatus,
-    pub success: bool,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub response: Option<String>,
-    /// What the agent was reminded of from its memory.
-    #[serde(default)]
-    pub context: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub usage: Option<Usage>,
-    /// What the person should know about the answer: that it was cut, or that another model gave it.
+    pub reply_to: Option<GlobalMessageId>,
+    /// `question` waits for an answer until a message replies to it; `signal` wakes AdaptiveAgent.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub warnings: Vec<String>,
-    /// What the call waits for: the data of the event that asked.
+    #[schema(max_items = 16)]
+    pub tags: Vec<String>,
+    /// The user who wrote it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<Object>)]
-    pub pending: Option<Map<String, Value>>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub error: Option<String>,
-    /// `timeout`, `execution`, `unavailable` or `cancelled`.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub error_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub error_code: Option<crate::ErrorCode>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub detail: Option<String>,
-    /// What is known about the failure, such as a model error's `kind`.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<Object>)]
-    pub details: Option<Map<String, Value>>,
+    pub user_id: Option<UserId>,
 }
 
+impl GlobalMeta {
+    /// Nothing at all where nothing is known.
+    pub fn known(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
+}
+
+/// Body of `POST /chat/user_message`.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct MessageList {
-    pub messages: Vec<Message>,
-    pub total: u64,
-    pub limit: u64,
-    pub offset: u64,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct PlanList {
-    pub plans: Vec<Plan>,
-    pub total: u64,
-    pub limit: u64,
-    pub offset: u64,
-}
-
-/// A person's word about a plan; `decision` is approve, reject or edit in any case.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct PlanDecision {
+pub struct PostUserMessage {
+    /// Blank or missing is refused with 400.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(required = true, nullable = false)]
-    pub decision: Option<String>,
-    /// The tasks as they should run, for `edit`.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<Vec<PlannedTask>>)]
-    pub tasks: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub feedback: Option<String>,
-    /// The digest that was shown; a wrong one is refused.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub digest: Option<String>,
+    #[schema(required, value_type = String, min_length = 1)]
+    pub text: Option<String>,
 }
 
-/// An open approval and where it waits.
+/// Body of `POST /chat/agent_message`.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct OpenApproval {
-    pub session_id: SessionId,
-    pub project_id: ProjectId,
-    #[serde(flatten)]
-    pub approval: ApprovalInfo,
+pub struct PostAgentMessage {
+    #[schema(min_length = 1, max_length = 64)]
+    pub author: String,
+    #[schema(min_length = 1)]
+    pub text: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub meta: Option<AgentMeta>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ApprovalList {
-    pub approvals: Vec<OpenApproval>,
-    pub total: u64,
-    pub limit: u64,
-    pub offset: u64,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ClaimCall {
-    pub client_id: ClientId,
+/// What an agent may say about its message.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct AgentMeta {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reply_to: Option<GlobalMessageId>,
+    /// `signal` wakes AdaptiveAgent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(max_items = 16)]
+    pub tags: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct CallClaimed {
-    pub claimed: bool,
-    /// Claim again before it is over to keep the call.
-    pub lease_seconds: u64,
+pub struct MessagePosted {
+    pub id: GlobalMessageId,
 }
 
-/// Body of a tool call's result: one of `result` and `error`.
+/// Body of `POST /chat/ask_user`.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct CallResult {
-    pub client_id: ClientId,
+pub struct AskUser {
+    #[schema(min_length = 1, max_length = 64)]
+    pub author: String,
+    #[schema(min_length = 1)]
+    pub question: String,
+    /// 300 where absent; counted from the request, also while other questions are answered first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub result: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub error: Option<String>,
+    #[schema(minimum = 1, maximum = 86400)]
+    pub timeout_seconds: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ResultAck {
-    pub call_id: CallId,
-    /// The same result came before.
-    pub duplicate: bool,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct AnswerQuestion {
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(required = true, nullable = false)]
-    pub answer: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ChatAck {
-    pub session_id: SessionId,
-    /// How the turn stands now; absent when it works or is over.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub status: Option<TurnStatus>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ChatCancelled {
-    pub session_id: SessionId,
-    /// Whether there was a turn to cancel.
-    pub cancelled: bool,
-    pub queued: u64,
-}
-
-/// Tokens and dollars of many model calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct UsageTotal {
-    pub calls: u64,
-    pub prompt_tokens: u64,
-    pub completion_tokens: u64,
-    pub total_tokens: u64,
-    /// The part whose price is known.
-    pub cost_usd: f64,
-    /// Whether that is all of it.
-    pub cost_known: bool,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct UsageReport {
-    pub total: UsageTotal,
-    pub projects: Vec<ProjectUsage>,
-    /// The sessions with the newest activity.
-    pub sessions: Vec<SessionUsage>,
-    pub agents: Vec<AgentUsage>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ProjectUsage {
-    pub project_id: ProjectId,
-    pub usage: UsageTotal,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct SessionUsage {
-    pub session_id: SessionId,
-    pub project_id: ProjectId,
-    pub title: Option<String>,
-    pub usage: UsageTotal,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct AgentUsage {
-    pub project_id: ProjectId,
-    pub agent: AgentName,
-    pub usage: UsageTotal,
+pub struct UserAnswer {
+    pub question_id: GlobalMessageId,
+    pub answer: String,
 }

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, CallId, CommandPart, Digest, ErrorCode, MessageId, Timestamp, ToolCall, Usage, UserId};
+use crate::{
+    AgentName, CallId, CommandPart, Digest, ErrorCode, MessageId, Timestamp, ToolCall, Usage,
+    UserId,
+};
 
 /// One event of a session's log: `{"type", "data", "timestamp"}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -29,8 +32,8 @@ pub enum ChunkBody {
     Gap(Gap),
 }
 
-/// Event numbers that cannot be read. The stream goes on behind them, unless the reader itself came with `to` and the log
-/// never got that far: then the log follows from its start.
+/// Event numbers that cannot be read. The stream goes on behind them, unless the reader itself came
+/// with `to` and the log never got that far: then the log follows from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Gap {
     pub from: u64,
@@ -38,7 +41,8 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// Whether what a reader knows up to `last_seen` belongs to another log, and this one follows from its start.
+    /// Whether what a reader knows up to `last_seen` belongs to another log, and this one follows
+    /// from its start.
     pub fn starts_over(&self, last_seen: u64) -> bool {
         self.from <= last_seen
     }

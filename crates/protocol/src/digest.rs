@@ -19,9 +19,10 @@ impl Digest {
 
     /// The digest of the RFC 8785 (canonical) form of a JSON value.
     pub fn of_json(value: &Value) -> Self {
-        // A `Value` has string keys and finite numbers, so it always has a canonical form; if it had none, its ordinary
-        // form would still tell it from every other value.
-        let canonical = serde_json_canonicalizer::to_vec(value).unwrap_or_else(|_| value.to_string().into_bytes());
+        // A `Value` has string keys and finite numbers, so it always has a canonical form; if it
+        // had none, its ordinary form would still tell it from every other value.
+        let canonical = serde_json_canonicalizer::to_vec(value)
+            .unwrap_or_else(|_| value.to_string().into_bytes());
         Self::of_bytes(&canonical)
     }
 
@@ -52,9 +53,12 @@ mod tests {
 
     #[test]
     fn the_digest_ignores_key_order_and_sees_every_byte() {
-        let one: Map<String, Value> = serde_json::from_str(r#"{"path":"a.py","content":"x = 1"}"#).unwrap();
-        let same: Map<String, Value> = serde_json::from_str(r#"{"content":"x = 1","path":"a.py"}"#).unwrap();
-        let other: Map<String, Value> = serde_json::from_str(r#"{"content":"x = 2","path":"a.py"}"#).unwrap();
+        let one: Map<String, Value> =
+            serde_json::from_str(r#"{"path":"a.py","content":"x = 1"}"#).unwrap();
+        let same: Map<String, Value> =
+            serde_json::from_str(r#"{"content":"x = 1","path":"a.py"}"#).unwrap();
+        let other: Map<String, Value> =
+            serde_json::from_str(r#"{"content":"x = 2","path":"a.py"}"#).unwrap();
         let digest = arguments_digest("write_file", &one);
         assert_eq!(digest, arguments_digest("write_file", &same));
         assert_ne!(digest, arguments_digest("write_file", &other));

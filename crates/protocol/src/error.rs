@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 macro_rules! error_codes {
     ($($name:ident = $text:tt => $status:tt,)*) => {
-        /// Stable codes of the API. The text is the contract; the status applies before a stream has started.
+        /// Stable codes of the API. The text is the contract; the status applies before a stream
+        /// has started.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum ErrorCode {
             $(#[serde(rename = $text)] $name,)*

@@ -218,8 +218,23 @@ mod tests {
     #[test]
     fn numbers_are_their_digits_only() {
         assert_eq!(ProjectId::parse("42").map(ProjectId::get), Some(42));
-        assert_eq!(ProjectId::parse("9223372036854775807").map(ProjectId::get), Some(i64::MAX));
-        for bad in ["", "0", "-1", "+1", "01", " 1", "1.0", "1e3", "x", "9223372036854775808", "\u{661}"] {
+        assert_eq!(
+            ProjectId::parse("9223372036854775807").map(ProjectId::get),
+            Some(i64::MAX)
+        );
+        for bad in [
+            "",
+            "0",
+            "-1",
+            "+1",
+            "01",
+            " 1",
+            "1.0",
+            "1e3",
+            "x",
+            "9223372036854775808",
+            "\u{661}",
+        ] {
             assert_eq!(ProjectId::parse(bad), None, "{bad:?}");
         }
     }

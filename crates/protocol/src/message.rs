@@ -63,7 +63,8 @@ pub struct Message {
     /// The task that asked, where the answer belongs to a plan.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub task_id: Option<TaskId>,
-    /// What the person should know about this answer: that it was cut, or that another model gave it.
+    /// What the person should know about this answer: that it was cut, or that another model gave
+    /// it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
 }
@@ -105,7 +106,9 @@ impl Usage {
     pub fn plus(self, other: Self) -> Self {
         Self {
             prompt_tokens: self.prompt_tokens.saturating_add(other.prompt_tokens),
-            completion_tokens: self.completion_tokens.saturating_add(other.completion_tokens),
+            completion_tokens: self
+                .completion_tokens
+                .saturating_add(other.completion_tokens),
             total_tokens: self.total_tokens.saturating_add(other.total_tokens),
             cost_usd: self.cost_usd.zip(other.cost_usd).map(|(a, b)| a + b),
         }
@@ -118,7 +121,11 @@ mod tests {
 
     #[test]
     fn usage_that_a_model_made_up_does_not_overflow() {
-        let much = Usage { total_tokens: u64::MAX, completion_tokens: 1, ..Usage::default() };
+        let much = Usage {
+            total_tokens: u64::MAX,
+            completion_tokens: 1,
+            ..Usage::default()
+        };
         let sum = much.plus(much);
         assert_eq!((sum.total_tokens, sum.completion_tokens), (u64::MAX, 2));
     }

@@ -27,10 +27,20 @@ pub struct OutputSchema {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelMessage {
-    System { content: String },
-    User { content: String },
-    Assistant { content: String, tool_calls: Vec<ModelToolCall> },
-    Tool { call_id: CallId, content: String },
+    System {
+        content: String,
+    },
+    User {
+        content: String,
+    },
+    Assistant {
+        content: String,
+        tool_calls: Vec<ModelToolCall>,
+    },
+    Tool {
+        call_id: CallId,
+        content: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +61,8 @@ pub struct ToolSpec {
 
 impl PartialEq for ToolSpec {
     fn eq(&self, other: &Self) -> bool {
-        (self.name, self.description, self.parameters.get()) == (other.name, other.description, other.parameters.get())
+        (self.name, self.description, self.parameters.get())
+            == (other.name, other.description, other.parameters.get())
     }
 }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Use with `#[serde(default, skip_serializing_if = "Patch::is_absent")]`: an absent field is not a `null`.
+/// Use with `#[serde(default, skip_serializing_if = "Patch::is_absent")]`: an absent field is not a
+/// `null`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Patch<T> {
     #[default]
@@ -52,9 +53,11 @@ mod tests {
 
     #[test]
     fn absent_null_and_set_are_told_apart_both_ways() {
-        for (text, size) in
-            [("{}", Patch::Absent), (r#"{"size":null}"#, Patch::Null), (r#"{"size":3}"#, Patch::Value(3))]
-        {
+        for (text, size) in [
+            ("{}", Patch::Absent),
+            (r#"{"size":null}"#, Patch::Null),
+            (r#"{"size":3}"#, Patch::Value(3)),
+        ] {
             let body = Body { size };
             assert_eq!(serde_json::from_str::<Body>(text).unwrap(), body);
             assert_eq!(serde_json::to_string(&body).unwrap(), text);

@@ -70,7 +70,8 @@ pub struct ProjectAgent {
     pub max_tokens: Option<u32>,
     pub system_prompt: String,
     pub allowed_tools: Vec<Tool>,
-    /// Regular expressions; only files that match one of them may be written. Absent = no restriction.
+    /// Regular expressions; only files that match one of them may be written. Absent = no
+    /// restriction.
     pub file_restrictions: Option<Vec<String>>,
     pub concurrency_limit: u32,
     pub created_at: Timestamp,
@@ -82,7 +83,8 @@ pub struct ProjectAgent {
 pub struct SavedAgent {
     #[serde(flatten)]
     pub agent: ProjectAgent,
-    /// What was saved but may not work as written: unknown placeholders in the prompt, an unknown model.
+    /// What was saved but may not work as written: unknown placeholders in the prompt, an unknown
+    /// model.
     pub warnings: Vec<String>,
 }
 
@@ -115,7 +117,8 @@ pub struct CreateAgent {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(minimum = 1, maximum = 200000)]
     pub max_tokens: Option<u32>,
-    /// May use `{{messageHistory}}`, `{{userId}}`, `{{currentTime}}`, `{{timezone}}` and `{{householdId}}`.
+    /// May use `{{messageHistory}}`, `{{userId}}`, `{{currentTime}}`, `{{timezone}}` and
+    /// `{{householdId}}`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub system_prompt: Option<String>,
     /// Tools for reading and for finishing where absent.

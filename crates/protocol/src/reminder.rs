@@ -13,7 +13,9 @@ impl Reminder {
 
     /// Whether to tell now. Whoever gets `true` tells.
     pub fn is_due(&mut self, now: Instant) -> bool {
-        let is_due = self.told_at.is_none_or(|at| now.saturating_duration_since(at) >= Self::EVERY);
+        let is_due = self
+            .told_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= Self::EVERY);
         if is_due {
             self.told_at = Some(now);
         }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, AgentStatus, ClientId, HealthCheck, HealthStatus, ProjectId, Timestamp, UserId};
+use crate::{
+    AgentName, AgentStatus, ClientId, HealthCheck, HealthStatus, ProjectId, Timestamp, UserId,
+};
 
 /// `get_metrics` of a worker space.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// Milliseconds since 1970-01-01T00:00:00Z. On the wire: RFC 3339 in UTC, e.g. `2026-01-13T20:00:00.000Z`.
+/// Milliseconds since 1970-01-01T00:00:00Z. On the wire: RFC 3339 in UTC, e.g.
+/// `2026-01-13T20:00:00.000Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, utoipa::ToSchema)]
 #[schema(value_type = String, format = DateTime)]
 pub struct Timestamp(i64);
@@ -37,7 +38,9 @@ impl Timestamp {
 impl From<SystemTime> for Timestamp {
     /// Times before 1970 become its beginning.
     fn from(time: SystemTime) -> Self {
-        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since = time
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
         Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 }
@@ -75,6 +78,9 @@ mod tests {
         let text = serde_json::to_string(&time).unwrap();
         assert_eq!(text, "\"2026-01-13T20:00:00.005Z\"");
         assert_eq!(serde_json::from_str::<Timestamp>(&text).unwrap(), time);
-        assert_eq!(Timestamp::from_millis(1_768_334_400_000).to_string(), "2026-01-13T20:00:00.000Z");
+        assert_eq!(
+            Timestamp::from_millis(1_768_334_400_000).to_string(),
+            "2026-01-13T20:00:00.000Z"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The tools an agent can call: their names and where they run. Their arguments, and what the model is told of them, are
-//! in the modules below.
+//! The tools an agent can call: their names and where they run. Their arguments, and what the model
+//! is told of them, are in the modules below.
 
 mod arguments;
 mod spec;
@@ -7,7 +7,8 @@ mod spec;
 use serde::{Deserialize, Serialize};
 
 pub use arguments::{
-    ExecuteCommand, FileEdit, InvalidArguments, ListFiles, ReadFile, SearchInCode, SwitchMode, ToolArguments, WriteFile,
+    ExecuteCommand, FileEdit, InvalidArguments, ListFiles, ReadFile, SearchInCode, SwitchMode,
+    ToolArguments, WriteFile,
 };
 
 /// Where a tool runs.
@@ -18,7 +19,19 @@ pub enum ToolSide {
     Server,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Tool {
     ReadFile,
@@ -86,9 +99,11 @@ impl Tool {
             | Self::SearchInCode
             | Self::CreateDirectory
             | Self::ExecuteCommand => ToolSide::Client,
-            Self::AttemptCompletion | Self::AskFollowupQuestion | Self::SwitchMode | Self::Echo | Self::Calculator => {
-                ToolSide::Server
-            }
+            Self::AttemptCompletion
+            | Self::AskFollowupQuestion
+            | Self::SwitchMode
+            | Self::Echo
+            | Self::Calculator => ToolSide::Server,
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The Agent Bus of one project: which agents take tasks, how many at once, who waits, and which agent is left alone
-//! after failing. A task enters, gets a [`Permit`] at once or in its turn, and gives it back.
+//! The Agent Bus of one project: which agents take tasks, how many at once, who waits, and which
+//! agent is left alone after failing. A task enters, gets a [`Permit`] at once or in its turn, and
+//! gives it back.
 //!
 //! In this process only. It runs nothing and knows neither sessions nor what a task is.
 
@@ -15,13 +16,13 @@ use std::time::Duration;
 use codelab_protocol::{AgentMetrics, AgentName, AgentStatus};
 use tokio::sync::oneshot;
 
-use agent::{Admission, Agent, Presence, Ticket};
+use agent::{Admission, AgentPresence, BusAgent, Ticket};
 
 /// Handles to one bus are clones of each other.
 #[derive(Debug, Clone)]
 pub struct Bus {
     limits: BusLimits,
-    agents: Arc<Mutex<BTreeMap<AgentName, Arc<Agent>>>>,
+    agents: Arc<Mutex<BTreeMap<AgentName, Arc<BusAgent>>>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +73,7 @@ impl Load {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TaskOutcome {
     Succeeded,
     Failed,
     Cancelled,
@@ -103,59 +104,78 @@ impl Unavailable {
     const QUEUE_FULL_RETRY_AFTER: Duration = Duration::from_secs(1);
 
     fn by_hand(reason: Reason) -> Self {
-        Self { reason, retry_after: Self::BY_HAND_RETRY_AFTER }
+        Self {
+            reason,
+            retry_after: Self::BY_HAND_RETRY_AFTER,
+        }
     }
 
     fn queue_full() -> Self {
-        Self { reason: Reason::QueueFull, retry_after: Self::QUEUE_FULL_RETRY_AFTER }
+        Self {
+            reason: Reason::QueueFull,
+            retry_after: Self::QUEUE_FULL_RETRY_AFTER,
+        }
     }
 }
 
 impl Bus {
     pub fn new(limits: BusLimits) -> Self {
-        Self { limits, agents: Arc::default() }
+        Self {
+            limits,
+            agents: Arc::default(),
+        }
     }
 
-    /// Makes the agent available, with room for at least one task. Registering again sets the new limit, lets waiting
-    /// tasks into new room and ends a deregistration; counts and the breaker stay. Active tasks past a smaller limit
-    /// go on.
+    /// Makes the agent available, with room for at least one task. Registering again sets the new
+    /// limit, lets waiting tasks into new room and ends a deregistration; counts and the breaker
+    /// stay. Active tasks past a smaller limit go on.
     pub fn register(&self, name: &AgentName, concurrency_limit: u32) {
-        self.known(name, concurrency_limit, Presence::Registered);
+        self.known(name, concurrency_limit, AgentPresence::Registered);
     }
 
-    /// Refuses new tasks until the agent is registered again; what has begun ends as usual: active tasks, those that wait
-    /// for a slot, and those that come back after they waited for somebody. Counts stay.
+    /// Refuses new tasks until the agent is registered again; what has begun ends as usual: active
+    /// tasks, those that wait for a slot, and those that come back after they waited for somebody.
+    /// Counts stay.
     pub fn deregister(&self, name: &AgentName) -> Draining {
         let agent = self.agents().get(name).cloned();
-        Draining { rest: agent.map(|agent| (agent.deregister(), agent)) }
+        Draining {
+            rest: agent.map(|agent| (agent.deregister(), agent)),
+        }
     }
 
-    /// The same, with this limit, for an agent that may not be known here yet: what has begun elsewhere ends here.
+    /// The same, with this limit, for an agent that may not be known here yet: what has begun
+    /// elsewhere ends here.
     pub fn deregister_with(&self, name: &AgentName, concurrency_limit: u32) {
-        self.known(name, concurrency_limit, Presence::Deregistered);
+        self.known(name, concurrency_limit, AgentPresence::Deregistered);
     }
 
-    fn known(&self, name: &AgentName, concurrency_limit: u32, presence: Presence) {
+    fn known(&self, name: &AgentName, concurrency_limit: u32, presence: AgentPresence) {
         let mut agents = self.agents();
         match agents.get(name) {
             Some(agent) => agent.become_known(concurrency_limit, presence),
             None => {
-                let agent = Agent::new(name.clone(), self.limits, concurrency_limit, presence);
+                let agent = BusAgent::new(name.clone(), self.limits, concurrency_limit, presence);
                 agents.insert(name.clone(), Arc::new(agent));
             }
         }
     }
 
-    /// Refuses whatever waits or comes until the agent is registered again; active tasks go on. Counts stay.
+    /// Refuses whatever waits or comes until the agent is registered again; active tasks go on.
+    /// Counts stay.
     pub fn close(&self, name: &AgentName) -> Draining {
         let agent = self.agents().get(name).cloned();
-        Draining { rest: agent.map(|agent| (agent.close(), agent)) }
+        Draining {
+            rest: agent.map(|agent| (agent.close(), agent)),
+        }
     }
 
-    /// Forgets the agent with its counts. Its waiting tasks are refused; active ones go on, uncounted.
+    /// Forgets the agent with its counts. Its waiting tasks are refused; active ones go on,
+    /// uncounted.
     pub fn remove(&self, name: &AgentName) -> Draining {
         let agent = self.agents().remove(name);
-        Draining { rest: agent.map(|agent| (agent.remove(), agent)) }
+        Draining {
+            rest: agent.map(|agent| (agent.remove(), agent)),
+        }
     }
 
     /// Forgets all agents.
@@ -168,7 +188,11 @@ impl Bus {
     /// Agents that take tasks, by name. A broken one is among them, a deregistered one is not.
     pub fn registered(&self) -> Vec<AgentName> {
         let agents = self.agents();
-        agents.iter().filter(|(_, agent)| agent.is_registered()).map(|(name, _)| name.clone()).collect()
+        agents
+            .iter()
+            .filter(|(_, agent)| agent.is_registered())
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// Agents that are known, in service or not.
@@ -180,19 +204,26 @@ impl Bus {
         self.agent(name).is_some_and(|agent| agent.is_registered())
     }
 
-    /// Asks for one of the agent's slots. Tasks of one agent are admitted in the order in which they entered. `begun`: the
-    /// agent accepted the task before.
-    pub fn enter(&self, name: &AgentName, begun: bool) -> Result<Entry, Unavailable> {
-        let agent = self.agent(name).ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?;
+    /// Asks for one of the agent's slots. Tasks of one agent are admitted in the order in which
+    /// they entered. `begun`: the agent accepted the task before.
+    pub fn enter(&self, name: &AgentName, begun: bool) -> Result<BusEntry, Unavailable> {
+        let agent = self
+            .agent(name)
+            .ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?;
         Ok(match agent.enter(begun)? {
-            Admission::Active(ticket) => Entry::Now(Permit { agent, ticket }),
-            Admission::Queued(ticket, granted) => Entry::Later(Waiting { place: Some((agent, ticket)), granted }),
+            Admission::Active(ticket) => BusEntry::Now(Permit { agent, ticket }),
+            Admission::Queued(ticket, granted) => BusEntry::Later(WaitingTask {
+                slot: Some((agent, ticket)),
+                granted,
+            }),
         })
     }
 
     /// Whether the agent would take a task now, at once or in its turn.
     pub fn check(&self, name: &AgentName) -> Result<(), Unavailable> {
-        self.agent(name).ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?.check()
+        self.agent(name)
+            .ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?
+            .check()
     }
 
     /// `None` for a name that was never registered, or removed.
@@ -213,23 +244,23 @@ impl Bus {
         load
     }
 
-    fn agent(&self, name: &AgentName) -> Option<Arc<Agent>> {
+    fn agent(&self, name: &AgentName) -> Option<Arc<BusAgent>> {
         self.agents().get(name).cloned()
     }
 
-    fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentName, Arc<Agent>>> {
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<AgentName, Arc<BusAgent>>> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug)]
 #[must_use = "a task that drops its entry leaves the bus"]
-pub enum Entry {
+pub enum BusEntry {
     Now(Permit),
-    Later(Waiting),
+    Later(WaitingTask),
 }
 
-impl Entry {
+impl BusEntry {
     /// The permit, however long it takes.
     pub async fn permit(self) -> Result<Permit, Unavailable> {
         match self {
@@ -239,27 +270,28 @@ impl Entry {
     }
 }
 
-/// A task's place in an agent's queue. Dropping it leaves the queue, also when the slot was granted but not yet taken.
+/// A task's place in an agent's queue. Dropping it leaves the queue, also when the slot was granted
+/// but not yet taken.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct WaitingTask {
     /// Taken out once the permit is handed over, or the task is refused.
-    place: Option<(Arc<Agent>, Ticket)>,
+    slot: Option<(Arc<BusAgent>, Ticket)>,
     granted: oneshot::Receiver<Result<(), Unavailable>>,
 }
 
-impl Waiting {
+impl WaitingTask {
     pub fn agent(&self) -> Option<&AgentName> {
-        self.place.as_ref().map(|(agent, _)| &agent.name)
+        self.slot.as_ref().map(|(agent, _)| &agent.name)
     }
 }
 
-impl Future for Waiting {
+impl Future for WaitingTask {
     type Output = Result<Permit, Unavailable>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.granted).poll(context));
         let refused = Unavailable::by_hand(Reason::NotRegistered);
-        Poll::Ready(match (answer, self.place.take()) {
+        Poll::Ready(match (answer, self.slot.take()) {
             (Ok(Ok(())), Some((agent, ticket))) => Ok(Permit { agent, ticket }),
             (Ok(Err(why)), _) => Err(why),
             // The agent keeps the other end for as long as this end holds the agent.
@@ -268,20 +300,20 @@ impl Future for Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingTask {
     fn drop(&mut self) {
-        if let Some((agent, ticket)) = self.place.take() {
+        if let Some((agent, ticket)) = self.slot.take() {
             agent.leave(ticket);
         }
     }
 }
 
-/// One of an agent's slots. Dropping it frees the slot and counts nothing: a task that waits for a person gives its
-/// slot back this way, enters again later, and is still one task.
+/// One of an agent's slots. Dropping it frees the slot and counts nothing: a task that waits for a
+/// person gives its slot back this way, enters again later, and is still one task.
 #[derive(Debug)]
 #[must_use = "a dropped permit frees the slot"]
 pub struct Permit {
-    agent: Arc<Agent>,
+    agent: Arc<BusAgent>,
     ticket: Ticket,
 }
 
@@ -291,7 +323,7 @@ impl Permit {
     }
 
     /// Ends the task and frees the slot. `busy` is the task's working time over all its stays.
-    pub fn finished(self, outcome: Outcome, busy: Duration) {
+    pub fn finished(self, outcome: TaskOutcome, busy: Duration) {
         self.agent.finish(self.ticket, outcome, busy);
     }
 }
@@ -305,11 +337,12 @@ impl Drop for Permit {
 /// The active tasks that a deregistered agent still had.
 #[derive(Debug, Clone)]
 pub struct Draining {
-    rest: Option<(Ticket, Arc<Agent>)>,
+    rest: Option<(Ticket, Arc<BusAgent>)>,
 }
 
 impl Draining {
-    /// Returns once none of them is active. Tasks admitted after a new registration are not waited for.
+    /// Returns once none of them is active. Tasks admitted after a new registration are not waited
+    /// for.
     pub async fn finished(&self) {
         if let Some((bound, agent)) = &self.rest {
             agent.drained(*bound).await;

@@ -1,16 +1,20 @@
-//! Agents' definitions as JSON text, so that a request need not read them from the database: in memory, and in front
-//! of Redis where one is configured. What a caller gets was in the database at most a TTL ago, and is never older than
-//! the last [`AgentCache::invalidate`] that it can know of.
+//! Agents' definitions as JSON text, so that a request need not read them from the database: in
+//! memory, and in front of Redis where one is configured. What a caller gets was in the database at
+//! most a TTL ago, and is never older than the last [`AgentCache::invalidate`] that it can know of.
 //!
 //! How old that may be, after an invalidation returned:
 //! - on the server that invalidated: not at all;
-//! - on others that share the Redis: until its message arrives, milliseconds while Redis works; when a connection dies
-//!   silently, under a second, because both directions are tried twice a second and memory is dropped on failure;
-//! - without Redis, an entry in memory lives for `outage_ttl` (one second) at most, as nobody could be told;
-//! - a server cut off from Redis that invalidates tells Redis and the others when it is back, before it uses Redis. Until
-//!   then, or when it dies before, servers that still reach Redis may serve the old value for the TTL.
+//! - on others that share the Redis: until its message arrives, milliseconds while Redis works;
+//!   when a connection dies silently, under a second, because both directions are tried twice a
+//!   second and memory is dropped on failure;
+//! - without Redis, an entry in memory lives for `outage_ttl` (one second) at most, as nobody could
+//!   be told;
+//! - a server cut off from Redis that invalidates tells Redis and the others when it is back,
+//!   before it uses Redis. Until then, or when it dies before, servers that still reach Redis may
+//!   serve the old value for the TTL.
 //!
-//! Redis never fails a request: its absence is a miss. Values in Redis are trusted like the database.
+//! Redis never fails a request: its absence is a miss. Values in Redis are trusted like the
+//! database.
 
 mod link;
 mod memory;
@@ -31,8 +35,8 @@ use tokio_util::task::AbortOnDropHandle;
 pub use ping::{RedisUnusable, ping_redis};
 
 use link::{Link, LinkNumber};
-use memory::{Memory, Moment};
-use remote::{Forget, Found, Lease};
+use memory::{KeyVersion, MemoryCache};
+use remote::{CacheLookup, FillLease, Forget};
 
 /// Handles to one cache are clones of each other.
 #[derive(Debug, Clone)]
@@ -138,18 +142,19 @@ pub enum Cached {
     Miss(Fill),
 }
 
-/// The right to fill a key with what the database says from now on. An invalidation in between makes it void.
+/// The right to fill a key with what the database says from now on. An invalidation in between
+/// makes it void.
 #[derive(Debug)]
 pub struct Fill {
     key: CacheKey,
-    moment: Moment,
-    lease: Option<Lease>,
+    moment: KeyVersion,
+    lease: Option<FillLease>,
 }
 
 #[derive(Debug)]
 struct Shared {
     limits: CacheLimits,
-    memory: Memory,
+    memory: MemoryCache,
     memory_hits: AtomicU64,
     redis_hits: AtomicU64,
     misses: AtomicU64,
@@ -158,18 +163,32 @@ struct Shared {
 
 impl AgentCache {
     pub fn memory(limits: CacheLimits) -> Self {
-        Self { shared: Arc::new(Shared::new(limits, limits.ttl)), link: None, _supervisor: None }
+        Self {
+            shared: Arc::new(Shared::new(limits, limits.ttl)),
+            link: None,
+            _supervisor: None,
+        }
     }
 
-    /// Fails only for an address that can never work. When Redis is away it is looked for in the background.
+    /// Fails only for an address that can never work. When Redis is away it is looked for in the
+    /// background.
     pub async fn with_redis(url: &str, limits: CacheLimits) -> Result<Self, InvalidRedisUrl> {
         let client = open(url)?;
         let shared = Arc::new(Shared::new(limits, limits.outage_ttl.min(limits.ttl)));
         let link = Arc::new(Link::new());
         let (tried, first_attempt) = oneshot::channel();
-        let supervisor = tokio::spawn(supervisor::supervise(client, shared.clone(), link.clone(), tried));
+        let supervisor = tokio::spawn(supervisor::supervise(
+            client,
+            shared.clone(),
+            link.clone(),
+            tried,
+        ));
         let _ = tokio::time::timeout(FIRST_CONNECT_WAIT, first_attempt).await;
-        Ok(Self { shared, link: Some(link), _supervisor: Some(Arc::new(AbortOnDropHandle::new(supervisor))) })
+        Ok(Self {
+            shared,
+            link: Some(link),
+            _supervisor: Some(Arc::new(AbortOnDropHandle::new(supervisor))),
+        })
     }
 
     pub async fn get(&self, key: &CacheKey) -> Cached {
@@ -180,16 +199,22 @@ impl AgentCache {
         // Before Redis is asked: what it answers may be forgotten while the answer travels.
         let moment = self.shared.memory.moment(&key.0);
         let lease = match self.found_in_redis(key).await {
-            Found::Value { value, remaining } => {
+            CacheLookup::Value { value, remaining } => {
                 self.shared.redis_hits.fetch_add(1, Relaxed);
-                self.shared.memory.put(&key.0, value.clone(), moment, remaining);
+                self.shared
+                    .memory
+                    .put(&key.0, value.clone(), moment, remaining);
                 return Cached::Hit(value);
             }
-            Found::Lease(lease) => Some(lease),
-            Found::Nothing => None,
+            CacheLookup::Lease(lease) => Some(lease),
+            CacheLookup::Nothing => None,
         };
         self.shared.misses.fetch_add(1, Relaxed);
-        Cached::Miss(Fill { key: key.clone(), moment, lease })
+        Cached::Miss(Fill {
+            key: key.clone(),
+            moment,
+            lease,
+        })
     }
 
     /// Keeps what the database said after the miss; ignored when the key was invalidated since.
@@ -199,17 +224,27 @@ impl AgentCache {
             return;
         }
         let ttl = self.shared.limits.ttl;
-        self.shared.memory.put(&fill.key.0, value.clone(), fill.moment, ttl);
-        let (Some(link), Some(lease)) = (&self.link, &fill.lease) else { return };
-        let Some((number, remote)) = link.remote() else { return };
+        self.shared
+            .memory
+            .put(&fill.key.0, value.clone(), fill.moment, ttl);
+        let (Some(link), Some(lease)) = (&self.link, &fill.lease) else {
+            return;
+        };
+        let Some((number, remote)) = link.remote() else {
+            return;
+        };
         if let Err(error) = remote.put(&fill.key.0, lease, &value, ttl).await {
             self.shared.redis_failed(link, number, &error);
         }
     }
 
-    /// After the database was changed: no later `get` here finds the old definition, nor the old team.
+    /// After the database was changed: no later `get` here finds the old definition, nor the old
+    /// team.
     pub async fn invalidate(&self, prefix: &UserPrefix, agent_id: impl fmt::Display) {
-        let keys = vec![CacheKey::agent(prefix, agent_id).0, CacheKey::team(prefix).0];
+        let keys = vec![
+            CacheKey::agent(prefix, agent_id).0,
+            CacheKey::team(prefix).0,
+        ];
         self.forget(Forget::Keys(keys)).await;
     }
 
@@ -228,7 +263,9 @@ impl AgentCache {
     }
 
     pub fn health(&self) -> CacheHealth {
-        self.link.as_ref().map_or(CacheHealth::Memory, |link| link.health())
+        self.link
+            .as_ref()
+            .map_or(CacheHealth::Memory, |link| link.health())
     }
 
     pub fn counts(&self) -> CacheCounts {
@@ -241,25 +278,33 @@ impl AgentCache {
         }
     }
 
-    async fn found_in_redis(&self, key: &CacheKey) -> Found {
-        let Some(link) = &self.link else { return Found::Nothing };
-        let Some((number, remote)) = link.remote() else { return Found::Nothing };
+    async fn found_in_redis(&self, key: &CacheKey) -> CacheLookup {
+        let Some(link) = &self.link else {
+            return CacheLookup::Nothing;
+        };
+        let Some((number, remote)) = link.remote() else {
+            return CacheLookup::Nothing;
+        };
         remote.get(&key.0).await.unwrap_or_else(|error| {
             self.shared.redis_failed(link, number, &error);
-            Found::Nothing
+            CacheLookup::Nothing
         })
     }
 
-    /// Memory is emptied before and after: in between, this very server may read the old value back from Redis.
+    /// Memory is emptied before and after: in between, this very server may read the old value back
+    /// from Redis.
     async fn forget(&self, what: Forget) {
         self.shared.forget_here(&what);
-        let Some(link) = self.link.clone() else { return };
+        let Some(link) = self.link.clone() else {
+            return;
+        };
         let shared = self.shared.clone();
         let told = tokio::spawn(async move {
             shared.forget_in_redis(&link, &what).await;
             shared.forget_here(&what);
         });
-        // In a task of its own, because a caller that hangs up must not leave the others with the old value.
+        // In a task of its own, because a caller that hangs up must not leave the others with the
+        // old value.
         let _ = told.await;
     }
 }
@@ -268,7 +313,7 @@ impl Shared {
     fn new(limits: CacheLimits, lifetime: Duration) -> Self {
         Self {
             limits,
-            memory: Memory::new(lifetime, limits.max_entries, limits.max_bytes),
+            memory: MemoryCache::new(lifetime, limits.max_entries, limits.max_bytes),
             memory_hits: AtomicU64::new(0),
             redis_hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -305,9 +350,13 @@ impl Shared {
 
 fn open(url: &str) -> Result<redis::Client, InvalidRedisUrl> {
     // The library's own message may repeat parts of the address, and with it a password.
-    const WANTED: &str = "it should look like redis://host:6379/0, rediss://host:6379/0 or unix:///path";
+    const WANTED: &str =
+        "it should look like redis://host:6379/0, rediss://host:6379/0 or unix:///path";
     let client = redis::Client::open(url).map_err(|_| InvalidRedisUrl(WANTED))?;
-    if matches!(client.get_connection_info().addr(), redis::ConnectionAddr::TcpTls { .. }) {
+    if matches!(
+        client.get_connection_info().addr(),
+        redis::ConnectionAddr::TcpTls { .. }
+    ) {
         // The library asks rustls for the process's provider; whoever set one before has chosen.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }

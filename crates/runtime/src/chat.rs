@@ -1,298 +1,315 @@
-//! Sessions of projects: what the server asks of the runtime for a user. An [`OwnedSession`] says whose each is.
+//! The one global Chat while the server runs: in memory, for everybody, gone with the process.
+//!
+//! What happens is decided by [`Chat`]; here its effects are performed and those who wait are
+//! woken.
 
-use std::collections::BTreeSet;
+mod adaptive;
+mod ids;
+mod reader;
 
-use codelab_engine::{Answer, Budget, Decision, LEASE_SECONDS, Phase, Session, Span, UserMessage};
-use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId, SessionId, TurnId, UserId,
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use codelab_engine::{
+    AskerId, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, IdBlock, Refusal,
 };
-use codelab_store::{OpenApproval, OwnedSession, Realm, Schedule, StoreError};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use serde_json::Value;
+use codelab_protocol::{GlobalMessage, GlobalMessageId, GlobalMeta, UserAnswer, UserId};
+use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::metrics::Open;
-use crate::owner::{Birth, Mail, Outside, Taken};
-use crate::registry::Name;
-use crate::runtime::{Runtime, SessionView, whole};
-use crate::space::{AGENTS_PAGE, CallMode, ClientsFull, Space, SpaceKey};
-use crate::user_events::UserReader;
-use crate::{Reader, RuntimeError};
+pub(crate) use adaptive::run as adaptive_agent;
+pub(crate) use ids::{keep_ids, reserve as reserve_ids};
+pub use reader::ChatReader;
 
-/// Sessions that are recovered beside each other, so that their commits share transactions.
-const RECOVERED_AT_ONCE: usize = 64;
+use crate::RuntimeError;
+use crate::clock::now;
+use crate::metrics::{Metrics, OpenGauge};
 
-/// A message to a project's session.
-#[derive(Debug, Clone)]
-pub struct ChatMessage {
-    pub text: String,
-    /// An agent's id, its name, or its name without the `agent_` prefix; absent = planned.
-    pub target: Option<String>,
-    pub client_message_id: Option<ClientMessageId>,
-    pub caller: CallerContext,
+/// A page of the history ends with the message that exceeds this size.
+const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
+
+pub struct GlobalChat {
+    state: Mutex<State>,
+    changed: Notify,
+    /// Another block of numbers is needed.
+    ids_low: Notify,
+    metrics: Arc<Metrics>,
+    wake: mpsc::Sender<Arc<GlobalMessage>>,
 }
 
-/// A message that was taken.
-pub struct Sent {
-    /// The events of its turn.
-    pub reader: Reader,
-    /// The agent that was named.
-    pub agent: Option<AgentName>,
+struct State {
+    chat: Chat,
+    waiting: HashMap<AskerId, oneshot::Sender<UserAnswer>>,
+    last_asker: u64,
+    stopped: bool,
 }
 
-/// What became of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ResultTaken {
-    New,
-    Duplicate,
+/// A question that was asked; dropping it takes it back.
+pub struct OpenQuestion {
+    chat: Arc<GlobalChat>,
+    asker: AskerId,
+    answer: oneshot::Receiver<UserAnswer>,
 }
 
-impl Runtime {
-    /// Makes a session in a project.
-    pub async fn create_chat(
-        &self,
-        space: SpaceKey,
-        title: Option<String>,
-        budget: Budget,
-    ) -> Result<SessionId, RuntimeError> {
-        let id = crate::ids::session_id();
-        let new = Birth { system_prompt: None, title, budget, space: Some(space) };
-        self.ask(&name(&id), |reply| Mail::Create { new, reply }).await?;
-        Ok(id)
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    #[error("Nobody answered in time")]
+    TimedOut,
+    #[error("The server is stopping")]
+    Stopping,
+}
 
-    /// `handle_message` of a worker space: direct when an agent is named, else planned.
-    pub async fn chat_message(&self, session: &OwnedSession, message: ChatMessage) -> Result<Sent, RuntimeError> {
-        let (space, id) = (self.space(SpaceKey::of_session(session)), session.id());
-        let ChatMessage { text, target, client_message_id, caller } = message;
-        let agent = match target {
-            Some(target) => match self.target(&space, &target).await {
-                Ok(agent) => Some(agent),
-                Err(error) => return self.repeated(session, client_message_id.as_ref(), &target).await?.ok_or(error),
-            },
-            None => None,
-        };
-        let message = UserMessage { text, agent: agent.clone(), client_message_id, caller };
-        let _coming = self.inner.user_shares.turn(space.user(), id)?;
-        let feed = self.inner.registry.feed(&name(id));
-        let taken = self.input(&name(id), Outside::UserMessage(message)).await?;
-        let reader = self.reader(feed, taken.key, taken.answer);
-        // The answer to a question is part of a call, and a repeat is none.
-        if matches!(taken.answer, Answer::Span(_)) {
-            self.call_began(&space, id, if agent.is_some() { CallMode::Direct } else { CallMode::Orchestrated });
-        }
-        Ok(Sent { reader, agent })
-    }
-
-    /// What came of the same message before, when the agent that it names was still there.
-    async fn repeated(
-        &self,
-        session: &OwnedSession,
-        client_message_id: Option<&ClientMessageId>,
-        target: &str,
-    ) -> Result<Option<Sent>, RuntimeError> {
-        let (Some(id), Ok(agent)) = (client_message_id, AgentName::parse(target.trim())) else { return Ok(None) };
-        let Some(known) = self.inner.store.input(session.key, id).await? else { return Ok(None) };
-        let span = Span { turn: known.turn, after_seq: known.after_seq };
-        let feed = self.inner.registry.feed(&name(session.id()));
-        feed.found(session.key, session.last_seq, session.schedule == Schedule::default());
-        Ok(Some(Sent { reader: self.reader(feed, session.key, Answer::Repeat(span)), agent: Some(agent) }))
-    }
-
-    fn call_began(&self, space: &Space, id: &SessionId, mode: CallMode) {
-        tracing::info!(session = %id, mode = mode.as_str(), "message accepted");
-        space.call_began(mode);
-        match mode {
-            CallMode::Direct => self.inner.metrics.direct_calls.inc(),
-            CallMode::Orchestrated => self.inner.metrics.orchestrated_calls.inc(),
-        };
-    }
-
-    /// The agent that a caller names.
-    async fn target(&self, space: &Space, target: &str) -> Result<AgentName, RuntimeError> {
-        let crew = space.crew().await.map_err(RuntimeError::of_project_session)?;
-        crew.resolve(target.trim()).ok_or_else(|| {
-            let shown: String = target.chars().take(64).collect();
-            codelab_engine::Refusal::new(ErrorCode::AgentNotFound, "Agent not found").with("agent", shown).into()
-        })
-    }
-
-    /// Whether this turn of a session has begun and waits for a place at its agent, or for room in a budget.
-    pub async fn waits_for_agent(&self, session: &OwnedSession, turn: TurnId) -> Result<bool, RuntimeError> {
-        let Some(row) = self.inner.store.session(Realm::Project, session.id()).await? else { return Ok(false) };
-        let session: Session = serde_json::from_str(&row.state)
-            .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
-        let turn = session.turn().filter(|now| now.id == turn);
-        Ok(turn.is_some_and(|turn| {
-            turn.threads().any(|thread| matches!(thread.phase, Phase::Queued | Phase::AwaitingRoom))
-        }))
-    }
-
-    pub async fn chat_answer(
-        &self,
-        session: &OwnedSession,
-        call_id: CallId,
-        text: String,
-    ) -> Result<Reader, RuntimeError> {
-        self.submit(&name(session.id()), Outside::Answer { call_id, text }).await
-    }
-
-    pub async fn chat_decide(
-        &self,
-        session: &OwnedSession,
-        call_id: CallId,
-        decision: Decision,
-        digest: Option<Digest>,
-        decided_by: String,
-    ) -> Result<Reader, RuntimeError> {
-        self.decide_in(&name(session.id()), call_id, decision, digest, decided_by).await
-    }
-
-    /// A client takes a call, or keeps it; the seconds of its lease.
-    pub async fn claim(
-        &self,
-        session: &OwnedSession,
-        call_id: CallId,
-        client_id: ClientId,
-    ) -> Result<u64, RuntimeError> {
-        let claim = Outside::Claim { call_id, client_id: client_id.clone() };
-        self.by_client(session, &client_id, claim).await?;
-        Ok(LEASE_SECONDS)
-    }
-
-    /// Attached before, so that nobody takes the session from a client that has just claimed; a stranger that is refused
-    /// is not attached.
-    async fn by_client(
-        &self,
-        session: &OwnedSession,
-        client: &ClientId,
-        input: Outside,
-    ) -> Result<Taken, RuntimeError> {
-        let (runtime, space) = (self.clone(), self.space(SpaceKey::of_session(session)));
-        let (id, client) = (session.id().clone(), client.clone());
-        // One that hangs up meanwhile is answered as well: the owner takes or refuses what was asked all the same.
-        whole(async move {
-            space.client_asks(&client, &id).map_err(full)?;
-            let taken = runtime.input(&name(&id), input).await;
-            space.client_answered(&client, taken.is_ok());
-            taken
-        })
-        .await?
-    }
-
-    pub async fn client_result(
-        &self,
-        session: &OwnedSession,
-        call_id: CallId,
-        client_id: ClientId,
-        result: Value,
-    ) -> Result<ResultTaken, RuntimeError> {
-        let result = Outside::ToolResult { call_id, result, client: Some(client_id.clone()) };
-        let taken = self.by_client(session, &client_id, result).await?;
-        Ok(match taken.answer {
-            Answer::Repeat(_) => ResultTaken::Duplicate,
-            _ => ResultTaken::New,
-        })
-    }
-
-    /// A client lets go of everything it held.
-    pub async fn detach_client(&self, space: &Space, client_id: &ClientId) -> Result<bool, RuntimeError> {
-        let Some(sessions) = space.detach_client(client_id) else { return Ok(false) };
-        for id in sessions {
-            let gone = Outside::ClientGone { client_id: client_id.clone() };
-            match self.input(&name(&id), gone).await {
-                Ok(_) | Err(RuntimeError::SessionNotFound) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(true)
-    }
-
-    /// Runs the tasks of an ended plan again that did not end well.
-    pub async fn retry_plan(&self, session: &OwnedSession, plan_id: PlanId) -> Result<Reader, RuntimeError> {
-        let user = SpaceKey::of_session(session).user;
-        let _coming = self.inner.user_shares.turn(user, session.id())?;
-        self.submit(&name(session.id()), Outside::RetryPlan { plan_id }).await
-    }
-
-    /// Ends the current turn. The flag says whether there was one.
-    pub async fn cancel_chat(
-        &self,
-        session: &OwnedSession,
-        drop_queue: bool,
-    ) -> Result<(SessionView, bool), RuntimeError> {
-        self.cancel_in(&name(session.id()), drop_queue).await
-    }
-
-    /// For a session that was found in its project.
-    pub(crate) async fn tell_chat(&self, id: &SessionId, input: Outside) -> Result<(), RuntimeError> {
-        self.input(&name(id), input).await.map(drop)
-    }
-
-    /// Really deletes the session's rows, and what agents remember of it.
-    pub async fn delete_chat(&self, session: &OwnedSession) -> Result<(), RuntimeError> {
-        self.delete_session(SpaceKey::of_session(session), session.id()).await
-    }
-
-    /// The same, of a session that was found in its project.
-    pub(crate) async fn delete_session(&self, key: SpaceKey, id: &SessionId) -> Result<(), RuntimeError> {
-        let (runtime, id) = (self.clone(), id.clone());
-        whole(async move {
-            runtime.ask(&name(&id), |reply| Mail::Delete { hard: true, reply }).await?;
-            if let Some(project) = runtime.inner.store.of(key.user).project(key.project).await? {
-                let agents = project.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(|row| row.agent.name);
-                runtime.inner.memories.forget_session(key, &agents.collect::<Vec<_>>(), &id).await;
-            }
-            Ok(())
-        })
-        .await?
-    }
-
-    /// What an earlier server left of the session is recovered first.
-    pub async fn touch_chat(&self, row: &OwnedSession) -> Result<(), RuntimeError> {
-        self.recover(&name(&row.session_id), row).await.map(drop)
-    }
-
-    /// The same for the sessions of these approvals, whose times it can move; whether any was recovered. One that cannot be
-    /// recovered now is shown as it was left.
-    pub async fn touch_chats_of(&self, user: UserId, open: &[OpenApproval]) -> Result<bool, RuntimeError> {
-        let mine = Some(self.inner.server_id.as_str());
-        let left = |approval: &&OpenApproval| approval.owner.as_deref() != mine && approval.info.expires_at.is_some();
-        let left: BTreeSet<SessionId> = open.iter().filter(left).map(|approval| approval.session_id.clone()).collect();
-        let recovered = stream::iter(left).map(async |id| {
-            let Some(row) = self.inner.store.of(user).session(&id).await? else { return Ok(false) };
-            match self.recover(&name(&id), &row).await {
-                // Its server lives.
-                Err(RuntimeError::Elsewhere) => Ok(false),
-                Err(error) => {
-                    tracing::warn!(session = %id, %error, "an approval is shown as an earlier server left it");
-                    Ok(false)
-                }
-                recovered => recovered,
-            }
+impl GlobalChat {
+    /// The Chat, and what wakes AdaptiveAgent.
+    pub(crate) fn new(
+        limits: ChatLimits,
+        ids: IdBlock,
+        metrics: Arc<Metrics>,
+    ) -> (Arc<Self>, mpsc::Receiver<Arc<GlobalMessage>>) {
+        // The Chat wakes AdaptiveAgent only when it rests, so there is always room.
+        let (wake, woken) = mpsc::channel(1);
+        let chat = Chat::new(limits, ids);
+        let state = Mutex::new(State {
+            chat,
+            waiting: HashMap::new(),
+            last_asker: 0,
+            stopped: false,
         });
-        let recovered: Vec<bool> = recovered.buffer_unordered(RECOVERED_AT_ONCE).try_collect().await?;
-        Ok(recovered.contains(&true))
+        let (changed, ids_low) = Default::default();
+        (
+            Arc::new(Self {
+                state,
+                changed,
+                ids_low,
+                metrics,
+                wake,
+            }),
+            woken,
+        )
     }
 
-    pub fn chat_events(&self, row: &OwnedSession, after: u64, follow: bool) -> Reader {
-        self.log_of(&name(&row.session_id), row, after, follow)
+    /// Taken whether anybody reads or not.
+    pub fn post_agent(
+        &self,
+        author: &str,
+        text: &str,
+        meta: GlobalMeta,
+    ) -> Result<GlobalMessageId, RuntimeError> {
+        let (author, text) = (author.to_owned(), text.to_owned());
+        self.post(ChatInput::AgentMessage { author, text, meta })
     }
 
-    /// All sessions of a user, from now on.
-    pub fn user_events(&self, user: UserId) -> UserReader {
-        self.inner.user_events.listen(user, self.inner.store.clone(), Open::stream(&self.inner.metrics))
+    /// Answers the question that is shown, if there is one.
+    pub fn post_user(
+        &self,
+        text: &str,
+        user: Option<UserId>,
+    ) -> Result<GlobalMessageId, RuntimeError> {
+        self.post(ChatInput::UserMessage {
+            text: text.to_owned(),
+            user,
+        })
     }
 
-    /// Whether the session is in memory here, or somebody reads its events.
-    pub(crate) fn is_live_chat(&self, id: &SessionId) -> bool {
-        self.inner.registry.is_known(&name(id))
+    /// Asks as soon as the questions before it have ended.
+    pub fn ask_user(
+        self: &Arc<Self>,
+        author: &str,
+        question: &str,
+        meta: GlobalMeta,
+    ) -> Result<OpenQuestion, RuntimeError> {
+        let (sender, answer) = oneshot::channel();
+        let (author, text) = (author.to_owned(), question.to_owned());
+        let mut state = self.open()?;
+        state.last_asker += 1;
+        let asker = AskerId(state.last_asker);
+        state.waiting.insert(asker, sender);
+        let asked = self.take(
+            &mut state,
+            ChatInput::Question {
+                asker,
+                author,
+                text,
+                meta,
+            },
+        );
+        if asked.is_err() {
+            state.waiting.remove(&asker);
+        }
+        drop(state);
+        asked?;
+        Ok(OpenQuestion {
+            chat: Arc::clone(self),
+            asker,
+            answer,
+        })
+    }
+
+    /// The newest messages, oldest first, as far as they fit in a page.
+    pub fn last(&self, count: usize) -> Vec<Arc<GlobalMessage>> {
+        let mut page = page(self.lock().chat.newest_first(), count, MAX_PAGE_BYTES);
+        page.reverse();
+        page
+    }
+
+    /// What was said after a message, oldest first, as far as it fits in a page.
+    pub fn after(&self, id: i64, count: usize) -> Vec<Arc<GlobalMessage>> {
+        page(self.lock().chat.after(id), count, MAX_PAGE_BYTES)
+    }
+
+    /// What was said before a message, newest first.
+    fn known_to(&self, woken_by: GlobalMessageId, count: usize) -> Vec<Arc<GlobalMessage>> {
+        self.lock()
+            .chat
+            .known_to(woken_by)
+            .take(count)
+            .cloned()
+            .collect()
+    }
+
+    /// Follows the Chat after a message. Without one, or with an id that was never given out, it
+    /// begins with the newest `last` messages.
+    pub fn read(self: &Arc<Self>, after: Option<i64>, last: usize) -> ChatReader {
+        let after = after
+            .filter(|id| *id <= self.lock().chat.last_id())
+            .unwrap_or_else(|| {
+                let state = self.lock();
+                let first = state.chat.newest_first().take(last).last();
+                first.map_or(state.chat.last_id(), |first| first.id.get() - 1)
+            });
+        ChatReader::new(Arc::clone(self), after, OpenGauge::stream(&self.metrics))
+    }
+
+    pub(crate) fn say(&self, text: String, meta: GlobalMeta) {
+        if let Err(error) = self.post(ChatInput::SystemMessage { text, meta }) {
+            tracing::warn!(%error, "the Chat did not take a message of the server");
+        }
+    }
+
+    /// AdaptiveAgent takes the next message, if one waits.
+    fn rested(&self) {
+        // Only a stopped Chat refuses, and then nothing follows.
+        let _ = self.perform(ChatInput::Rested);
+    }
+
+    /// Readers and askers end.
+    pub(crate) fn stop(&self) {
+        let mut state = self.lock();
+        state.stopped = true;
+        state.waiting.clear();
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    fn post(&self, input: ChatInput) -> Result<GlobalMessageId, RuntimeError> {
+        // Every input that comes here becomes a message.
+        self.perform(input)?.posted.ok_or(RuntimeError::Stopping)
+    }
+
+    fn perform(&self, input: ChatInput) -> Result<ChatApplied, RuntimeError> {
+        let mut state = self.open()?;
+        Ok(self.take(&mut state, input)?)
+    }
+
+    fn take(&self, state: &mut State, input: ChatInput) -> Result<ChatApplied, Refusal> {
+        let applied = state.chat.apply(input, now());
+        if state.chat.ids_left() < ids::LOW {
+            self.ids_low.notify_one();
+        }
+        let applied = applied.inspect_err(|refusal| {
+            Metrics::count(&self.metrics.chat_refusals, refusal.code.as_str());
+        })?;
+        for effect in &applied.effects {
+            match effect {
+                ChatEffect::Push(message) => {
+                    Metrics::count(&self.metrics.chat_messages, message.role.as_str());
+                    self.changed.notify_waiters();
+                }
+                ChatEffect::Answer { asker, answer } => {
+                    if let Some(waiting) = state.waiting.remove(asker) {
+                        // An asker that left at this very moment does not hear it.
+                        let _ = waiting.send(answer.clone());
+                    }
+                }
+                ChatEffect::Expire(asker) => drop(state.waiting.remove(asker)),
+                ChatEffect::Wake(message) => {
+                    if self.wake.try_send(Arc::clone(message)).is_err() {
+                        tracing::warn!("AdaptiveAgent is not there");
+                    }
+                }
+            }
+        }
+        Ok(applied)
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, State>, RuntimeError> {
+        let state = self.lock();
+        if state.stopped {
+            Err(RuntimeError::Stopping)
+        } else {
+            Ok(state)
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that holds this lock can leave the state half-changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn gauges(&self) -> ChatGauges {
+        let state = self.lock();
+        ChatGauges {
+            messages: state.chat.len(),
+            askers: state.chat.askers(),
+            backlog: state.chat.backlog(),
+        }
     }
 }
 
-fn name(id: &SessionId) -> Name {
-    Name { realm: Realm::Project, id: id.clone() }
+/// Messages up to a number and, but for the last of them, a size.
+fn page<'a>(
+    messages: impl Iterator<Item = &'a Arc<GlobalMessage>>,
+    count: usize,
+    max_bytes: usize,
+) -> Vec<Arc<GlobalMessage>> {
+    let mut bytes = 0;
+    let fits = |message: &&Arc<GlobalMessage>| {
+        let before = bytes;
+        bytes += message.text.len();
+        before < max_bytes
+    };
+    messages.take(count).take_while(fits).cloned().collect()
 }
 
-fn full(error: ClientsFull) -> RuntimeError {
-    codelab_engine::Refusal::new(ErrorCode::Conflict, error.to_string()).into()
+/// How full the Chat is.
+pub(crate) struct ChatGauges {
+    pub messages: usize,
+    pub askers: usize,
+    pub backlog: usize,
+}
+
+impl OpenQuestion {
+    /// Waits for the user; for ever without a time limit.
+    pub async fn wait_user(mut self, timeout: Option<Duration>) -> Result<UserAnswer, NoAnswer> {
+        let Some(timeout) = timeout else {
+            return (&mut self.answer).await.map_err(|_| NoAnswer::Stopping);
+        };
+        if let Ok(ended) = tokio::time::timeout(timeout, &mut self.answer).await {
+            return ended.map_err(|_| NoAnswer::Stopping);
+        }
+        let expired = self.chat.perform(ChatInput::Expired(self.asker));
+        // An answer that came at the last moment counts: the user was told that it did.
+        match (self.answer.try_recv(), expired) {
+            (Ok(answer), _) => Ok(answer),
+            (Err(_), Ok(_)) => Err(NoAnswer::TimedOut),
+            (Err(_), Err(_)) => Err(NoAnswer::Stopping),
+        }
+    }
+}
+
+impl Drop for OpenQuestion {
+    fn drop(&mut self) {
+        // After an answer or the end of its time nobody of this name waits any more.
+        let _ = self.chat.perform(ChatInput::Withdrawn(self.asker));
+    }
 }

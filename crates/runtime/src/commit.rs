@@ -4,19 +4,23 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_engine::{
-    ApprovalStatus, AuditRecord, CallStatus, Effect, EventBody, EventRecord, MessageRecord, ModelCall, Session,
+    ApprovalStatus, CallStatus, DecisionRecord, Effect, EventBody, EventRecord, MessageRecord,
+    ModelCall, Session,
 };
-use codelab_protocol::{ChatEvent, Chunk, SwitchEntry, Timestamp, arguments_digest};
+use codelab_protocol::{
+    Chunk, SessionEvent, SessionKind, SwitchEntry, Timestamp, arguments_digest,
+};
 use codelab_store::{
-    self as store, ApprovalClosed, ApprovalExtended, AuditAppended, AuditHead, Commit, Epoch, InputRow, NewContext,
-    NewInput, NewInteraction, NewSpending, PlanSaved, ProjectBudget, Realm, Schedule, SessionKey, StoredEvent,
-    StoredMessage, StoredSwitch, ToolCallClosed, ToolCallOpened, ToolCallStatus,
-    audit_chain::{self, AuditKey, ChainOf},
+    self as store, ApprovalClosed, ApprovalExtended, AuditAppended, AuditHead, Commit, Epoch,
+    InputRow, NewContext, NewInput, NewInteraction, NewSpending, PlanSaved, ProjectBudget,
+    Schedule, SessionKey, StoredEvent, StoredMessage, StoredSwitch, ToolCallEnd, ToolCallOpened,
+    ToolCallStatus,
+    audit_chain::{self, AuditKey, ChainOwner},
 };
 use serde_json::json;
 
 /// A commit, and what to do once it is durable.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedCommit {
     pub commit: Commit,
     pub events: Vec<Arc<StoredEvent>>,
     pub messages: Vec<MessageRecord>,
@@ -33,34 +37,41 @@ const MICROS: f64 = 1_000_000.0;
 const INTERACTION: &str = "interaction";
 
 /// Where the session stood in the store before the effects.
-pub(crate) struct Standing<'a> {
+pub(crate) struct StoredPosition<'a> {
     pub key: SessionKey,
     pub epoch: Epoch,
-    pub realm: Realm,
+    pub kind: SessionKind,
     pub schedule: Schedule,
     pub audit_head: &'a AuditHead,
     pub audit_key: &'a AuditKey,
 }
 
-impl Standing<'_> {
-    fn chain<'s>(&self, session: &'s Session) -> ChainOf<'s> {
-        ChainOf { key: self.key, realm: self.realm, session_id: session.id() }
+impl StoredPosition<'_> {
+    fn chain<'s>(&self, session: &'s Session) -> ChainOwner<'s> {
+        ChainOwner {
+            key: self.key,
+            kind: self.kind,
+            session_id: session.id(),
+        }
     }
 }
 
 pub(crate) fn prepare(
     session: &Session,
     effects: Vec<Effect>,
-    standing: &Standing<'_>,
+    standing: &StoredPosition<'_>,
     activity: Option<Timestamp>,
     now: Timestamp,
-) -> Result<Prepared, serde_json::Error> {
+) -> Result<PreparedCommit, serde_json::Error> {
     let mut commit = Commit::new(standing.key, standing.epoch);
     commit.state = Some(serde_json::to_string(session)?);
     commit.last_activity = activity;
-    let schedule = Schedule { wake_at: session.next_deadline(), running: session.is_running() };
+    let schedule = Schedule {
+        wake_at: session.next_deadline(),
+        running: session.is_running(),
+    };
     commit.schedule = (schedule != standing.schedule).then_some(schedule);
-    let mut prepared = Prepared {
+    let mut prepared = PreparedCommit {
         commit,
         events: Vec::new(),
         messages: Vec::new(),
@@ -75,32 +86,52 @@ pub(crate) fn prepare(
     }
     if !audit_rows.is_empty() {
         prepared.commit.audit = Some(AuditAppended {
-            realm: standing.realm,
+            kind: standing.kind,
             session_id: session.id().clone(),
             rows: audit_rows,
-            seal: audit_chain::seal(standing.audit_key, standing.chain(session), &prepared.audit_head),
+            seal: audit_chain::seal(
+                standing.audit_key,
+                standing.chain(session),
+                &prepared.audit_head,
+            ),
             head: prepared.audit_head.clone(),
         });
     }
-    prepared.commit.events = prepared.events.iter().map(|event| StoredEvent::clone(event)).collect();
+    prepared.commit.events = prepared
+        .events
+        .iter()
+        .map(|event| StoredEvent::clone(event))
+        .collect();
     Ok(prepared)
 }
 
-impl Prepared {
+impl PreparedCommit {
     fn add(
         &mut self,
         effect: Effect,
         session: &Session,
-        standing: &Standing<'_>,
+        standing: &StoredPosition<'_>,
         audit_rows: &mut Vec<store::AuditRow>,
         now: Timestamp,
     ) -> Result<(), serde_json::Error> {
         let commit = &mut self.commit;
         match effect {
-            Effect::Event(event) => self.events.push(Arc::new(stored_event(session, event, now)?)),
+            Effect::Event(event) => self
+                .events
+                .push(Arc::new(stored_event(session, event, now)?)),
             Effect::Message(record) => {
-                let MessageRecord { ord, turn, task, message } = record.clone();
-                commit.messages.push(StoredMessage { ord: ord + 1, turn, task, message });
+                let MessageRecord {
+                    ord,
+                    turn,
+                    task,
+                    message,
+                } = record.clone();
+                commit.messages.push(StoredMessage {
+                    ord: ord + 1,
+                    turn,
+                    task,
+                    message,
+                });
                 self.messages.push(record);
             }
             Effect::Switched(switch) => {
@@ -111,12 +142,21 @@ impl Prepared {
                     confidence: switch.confidence,
                     timestamp: switch.at,
                 };
-                commit.switches.push(StoredSwitch { ord: switch.ord + 1, entry });
+                commit.switches.push(StoredSwitch {
+                    ord: switch.ord + 1,
+                    entry,
+                });
                 commit.context = Some(context(session, now));
             }
             Effect::ApprovalOpened(approval) => commit.approvals_opened.push(approval.info()),
-            Effect::ApprovalMoved { call_id, expires_at } => {
-                commit.approvals_extended.push(ApprovalExtended { call_id, expires_at: Some(expires_at) });
+            Effect::ApprovalMoved {
+                call_id,
+                expires_at,
+            } => {
+                commit.approvals_extended.push(ApprovalExtended {
+                    call_id,
+                    expires_at: Some(expires_at),
+                });
             }
             Effect::ApprovalClosed { call_id, status } => {
                 let status = match status {
@@ -126,12 +166,29 @@ impl Prepared {
                     ApprovalStatus::Expired => store::ApprovalStatus::Expired,
                     ApprovalStatus::Cancelled => store::ApprovalStatus::Cancelled,
                 };
-                commit.approvals_closed.push(ApprovalClosed { call_id, status, decided_at: now });
+                commit.approvals_closed.push(ApprovalClosed {
+                    call_id,
+                    status,
+                    decided_at: now,
+                });
             }
-            Effect::CallOpened { call_id, turn, tool } => {
-                commit.tool_calls_opened.push(ToolCallOpened { call_id, turn, tool_name: tool });
+            Effect::CallOpened {
+                call_id,
+                turn,
+                tool,
+            } => {
+                commit.tool_calls_opened.push(ToolCallOpened {
+                    call_id,
+                    turn,
+                    tool_name: tool,
+                });
             }
-            Effect::CallClosed { call_id, status, result_digest, span } => {
+            Effect::CallClosed {
+                call_id,
+                status,
+                result_digest,
+                span,
+            } => {
                 let status = match status {
                     CallStatus::Finished => ToolCallStatus::Completed,
                     CallStatus::Rejected => ToolCallStatus::Rejected,
@@ -139,23 +196,53 @@ impl Prepared {
                     CallStatus::Cancelled => ToolCallStatus::Cancelled,
                 };
                 let after_seq = span.map(|span| span.after_seq);
-                commit.tool_calls_closed.push(ToolCallClosed { call_id, status, result_digest, after_seq });
+                commit.tool_calls_closed.push(ToolCallEnd {
+                    call_id,
+                    status,
+                    result_digest,
+                    after_seq,
+                });
             }
-            Effect::InputTaken { client_message_id, span } => {
-                let input = InputRow { turn: span.turn, after_seq: span.after_seq };
-                commit.inputs.push(NewInput { client_message_id, input });
+            Effect::InputAccepted {
+                client_message_id,
+                span,
+            } => {
+                let input = InputRow {
+                    turn: span.turn,
+                    after_seq: span.after_seq,
+                };
+                commit.inputs.push(NewInput {
+                    client_message_id,
+                    input,
+                });
             }
             Effect::Audit(record) => {
                 let record = audit_record(record);
-                let row = audit_chain::append(standing.audit_key, &self.audit_head, standing.chain(session), record);
+                let row = audit_chain::append(
+                    standing.audit_key,
+                    &self.audit_head,
+                    standing.chain(session),
+                    record,
+                );
                 self.audit_head = audit_chain::head_after(&self.audit_head, &row);
                 audit_rows.push(row);
             }
             Effect::Title(title) => commit.title = Some(title),
-            Effect::PlanSaved { turn, plan } => commit.plans.push(PlanSaved { turn, plan: *plan, at: now }),
+            Effect::PlanSaved { turn, plan } => commit.plans.push(PlanSaved {
+                turn,
+                plan: *plan,
+                at: now,
+            }),
             Effect::Spent(spending) => {
-                let (agent, turn, task, usage) = (spending.agent, spending.turn, spending.task, spending.usage);
-                commit.spendings.push(NewSpending { agent, turn, task, usage, at: now });
+                let (agent, turn, task, usage) =
+                    (spending.agent, spending.turn, spending.task, spending.usage);
+                commit.spendings.push(NewSpending {
+                    agent,
+                    turn,
+                    task,
+                    usage,
+                    at: now,
+                });
             }
             Effect::ProjectBudget { budget, granted } => {
                 commit.project_budget = Some(ProjectBudget {
@@ -184,12 +271,30 @@ impl Prepared {
     }
 }
 
-fn stored_event(session: &Session, event: EventRecord, now: Timestamp) -> Result<StoredEvent, serde_json::Error> {
+fn stored_event(
+    session: &Session,
+    event: EventRecord,
+    now: Timestamp,
+) -> Result<StoredEvent, serde_json::Error> {
     let (kind, body) = match event.body {
-        EventBody::Chunk(body) => (body.kind(), serde_json::to_string(&Chunk { body, timestamp: now })?),
+        EventBody::Chunk(body) => (
+            body.kind(),
+            serde_json::to_string(&Chunk {
+                body,
+                timestamp: now,
+            })?,
+        ),
         EventBody::Chat(body) => {
             let (kind, session_id, seq) = (body.kind(), session.id().clone(), Some(event.seq));
-            (kind, serde_json::to_string(&ChatEvent { body, session_id, seq, timestamp: now })?)
+            (
+                kind,
+                serde_json::to_string(&SessionEvent {
+                    body,
+                    session_id,
+                    seq,
+                    timestamp: now,
+                })?,
+            )
         }
     };
     Ok(StoredEvent {
@@ -207,13 +312,14 @@ pub(crate) fn context(session: &Session, now: Timestamp) -> NewContext {
     NewContext {
         current_agent: session.current_agent().clone(),
         switch_count: session.switch_count(),
-        metadata: json!({ "last_error": session.last_error(), "files_modified": files }).to_string(),
+        metadata: json!({ "last_error": session.last_error(), "files_modified": files })
+            .to_string(),
         created_at: now,
         last_switch_at: session.last_switch().map(|switch| switch.at),
     }
 }
 
-fn audit_record(record: AuditRecord) -> store::AuditRecord {
+fn audit_record(record: DecisionRecord) -> store::AuditRecord {
     let digest = |arguments| arguments_digest(&record.tool, arguments);
     store::AuditRecord {
         call_id: record.call_id,
@@ -224,7 +330,10 @@ fn audit_record(record: AuditRecord) -> store::AuditRecord {
         modified_args: record.modified,
         decision: record.decision.as_str().to_owned(),
         decided_by: record.decided_by,
-        reason_digest: record.reason.as_deref().map(store::AuditRecord::digest_of_reason),
+        reason_digest: record
+            .reason
+            .as_deref()
+            .map(store::AuditRecord::digest_of_reason),
         reason: record.reason,
         timestamp: record.at,
     }

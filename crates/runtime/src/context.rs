@@ -17,22 +17,40 @@ impl Runtime {
         agent: &AgentName,
         query: &Query,
     ) -> Result<Vec<Hit>, RebuildError> {
-        self.inner.memories.search(SpaceKey::of(project), agent, query).await
+        self.inner
+            .memories
+            .search(SpaceKey::of(project), agent, query)
+            .await
     }
 
     /// Durable when it returns; found as soon as it is indexed.
-    pub async fn add_context(&self, project: &ProjectStore, new: NewInteraction) -> Result<InteractionId, StoreError> {
+    pub async fn add_context(
+        &self,
+        project: &ProjectStore,
+        new: NewInteraction,
+    ) -> Result<InteractionId, StoreError> {
         let id = project.add_interaction(new).await?;
         self.inner.memories.added();
         Ok(id)
     }
 
     /// Forgets everything the agent remembers.
-    pub async fn clear_context(&self, project: ProjectStore, agent: AgentName) -> Result<(), RuntimeError> {
+    pub async fn clear_context(
+        &self,
+        project: ProjectStore,
+        agent: AgentName,
+    ) -> Result<(), RuntimeError> {
         let runtime = self.clone();
         whole(async move {
-            project.clear_interactions(&agent, now()).await.map_err(RuntimeError::NotStored)?;
-            runtime.inner.memories.clear(SpaceKey::of(&project), &agent).await;
+            project
+                .clear_interactions(&agent, now())
+                .await
+                .map_err(RuntimeError::NotStored)?;
+            runtime
+                .inner
+                .memories
+                .clear(SpaceKey::of(&project), &agent)
+                .await;
             Ok(())
         })
         .await?
@@ -47,8 +65,15 @@ impl Runtime {
     ) -> Result<(), RuntimeError> {
         let runtime = self.clone();
         whole(async move {
-            project.delete_interaction(&agent, id, now()).await.map_err(RuntimeError::NotStored)?;
-            runtime.inner.memories.forget(SpaceKey::of(&project), &agent, id).await;
+            project
+                .delete_interaction(&agent, id, now())
+                .await
+                .map_err(RuntimeError::NotStored)?;
+            runtime
+                .inner
+                .memories
+                .forget(SpaceKey::of(&project), &agent, id)
+                .await;
             Ok(())
         })
         .await?

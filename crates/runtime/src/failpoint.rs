@@ -2,17 +2,21 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// At most one armed place, given as `name:n`: the process aborts when it passes there for the n-th time.
+/// At most one armed place, given as `name:n`: the process aborts when it passes there for the n-th
+/// time.
 #[derive(Debug, Default)]
 pub struct Failpoint {
     armed: Option<(String, AtomicU64)>,
 }
 
 impl Failpoint {
-    /// `before_commit`, `after_commit`, `after_show` or `model_finished`; anything else is never passed.
+    /// `before_commit`, `after_commit`, `after_show` or `model_finished`; anything else is never
+    /// passed.
     pub fn parse(text: &str) -> Option<Self> {
         let (name, passes) = text.split_once(':')?;
-        Some(Self { armed: Some((name.to_owned(), AtomicU64::new(passes.parse().ok()?))) })
+        Some(Self {
+            armed: Some((name.to_owned(), AtomicU64::new(passes.parse().ok()?))),
+        })
     }
 
     pub(crate) fn pass(&self, name: &str) {

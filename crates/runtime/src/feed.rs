@@ -1,12 +1,12 @@
 //! What readers of a session look at: its newest events and the answers that are being written.
 //!
-//! Readers pull at their own pace and keep only a cursor, so a slow one costs nothing: what has left the buffer is read
-//! from the store, and tokens that came in the meantime are one piece.
+//! Readers pull at their own pace and keep only a cursor, so a slow one costs nothing: what has
+//! left the buffer is read from the store, and tokens that came in the meantime are one piece.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codelab_protocol::{AgentName, MessageId, Origin, TurnId};
+use codelab_protocol::{AgentName, MessageId, TaskOrigin, TurnId};
 use codelab_store::{SessionKey, StoreError, StoredEvent};
 use tokio::sync::Notify;
 
@@ -28,8 +28,9 @@ pub(crate) struct FeedState {
     pub last_seq: Option<u64>,
     pub recent: VecDeque<Arc<StoredEvent>>,
     recent_bytes: usize,
-    pub answers: Vec<Answer>,
-    /// Why what was done last is not stored yet, with a number that tells this trouble from an earlier one.
+    pub answers: Vec<PartialAnswer>,
+    /// Why what was done last is not stored yet, with a number that tells this trouble from an
+    /// earlier one.
     pub trouble: Option<(u64, StoreError)>,
     troubles: u64,
     /// No turn runs or waits, so nothing more will come by itself.
@@ -42,12 +43,12 @@ pub(crate) struct FeedState {
 
 /// The text of a model's answer so far.
 #[derive(Clone)]
-pub(crate) struct Answer {
+pub(crate) struct PartialAnswer {
     pub turn: TurnId,
     pub message_id: MessageId,
     pub agent: AgentName,
     pub attempt: u32,
-    pub origin: Origin,
+    pub origin: TaskOrigin,
     pub text: String,
 }
 
@@ -90,20 +91,24 @@ impl Feed {
         }
     }
 
-    /// Shows committed events. An answer being written stays only while it is still `awaited`: otherwise it is one of
-    /// the events now, or was given up.
+    /// Shows committed events. An answer being written stays only while it is still `awaited`:
+    /// otherwise it is one of the events now, or was given up.
     pub fn publish(&self, events: &[Arc<StoredEvent>], idle: bool, awaited: &[(&MessageId, u32)]) {
         let mut state = self.lock();
         state.idle = idle;
         state.trouble = None;
-        state.answers.retain(|answer| awaited.contains(&(&answer.message_id, answer.attempt)));
+        state
+            .answers
+            .retain(|answer| awaited.contains(&(&answer.message_id, answer.attempt)));
         for event in events {
             state.recent_bytes += event.body.len();
             state.last_seq = Some(event.seq);
             state.recent.push_back(Arc::clone(event));
         }
         while state.recent.len() > MAX_RECENT_EVENTS || state.recent_bytes > MAX_RECENT_BYTES {
-            let Some(oldest) = state.recent.pop_front() else { break };
+            let Some(oldest) = state.recent.pop_front() else {
+                break;
+            };
             state.recent_bytes -= oldest.body.len();
         }
         drop(state);
@@ -121,22 +126,29 @@ impl Feed {
         }
     }
 
-    /// Nothing waits to be stored any more, though nothing was shown: it was given up, or somebody else has it now.
+    /// Nothing waits to be stored any more, though nothing was shown: it was given up, or somebody
+    /// else has it now.
     pub fn untroubled(&self) {
         self.lock().trouble = None;
     }
 
-    pub fn begin_answer(&self, answer: Answer) {
+    pub fn begin_answer(&self, answer: PartialAnswer) {
         let mut state = self.lock();
-        state.answers.retain(|other| other.message_id != answer.message_id);
+        state
+            .answers
+            .retain(|other| other.message_id != answer.message_id);
         state.answers.push(answer);
     }
 
     /// Appends to the answer, if it is still the one being written.
     pub fn push_text(&self, message_id: &MessageId, attempt: u32, text: &str) {
         let mut state = self.lock();
-        let is_it = |answer: &&mut Answer| answer.message_id == *message_id && answer.attempt == attempt;
-        let Some(answer) = state.answers.iter_mut().find(is_it) else { return };
+        let is_it = |answer: &&mut PartialAnswer| {
+            answer.message_id == *message_id && answer.attempt == attempt
+        };
+        let Some(answer) = state.answers.iter_mut().find(is_it) else {
+            return;
+        };
         answer.text.push_str(text);
         drop(state);
         self.changed.notify_waiters();
@@ -162,11 +174,19 @@ mod tests {
         let feed = Feed::default();
         feed.troubled(&StoreError::DiskFull);
         feed.troubled(&StoreError::Unknown);
-        assert_eq!(feed.lock().trouble, Some((1, StoreError::DiskFull)), "the first reason stays");
+        assert_eq!(
+            feed.lock().trouble,
+            Some((1, StoreError::DiskFull)),
+            "the first reason stays"
+        );
         feed.untroubled();
         assert_eq!(feed.lock().trouble, None);
         feed.troubled(&StoreError::Unknown);
-        assert_eq!(feed.lock().trouble, Some((2, StoreError::Unknown)), "another trouble");
+        assert_eq!(
+            feed.lock().trouble,
+            Some((2, StoreError::Unknown)),
+            "another trouble"
+        );
         feed.opened(SessionKey::from_raw(1), 0, true);
         assert_eq!(feed.lock().trouble, None, "it was another log's");
     }

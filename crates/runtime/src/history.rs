@@ -1,10 +1,11 @@
-//! The messages a prompt may need, kept beside the session so that a step reads nothing from the store.
+//! The messages a prompt may need, kept beside the session so that a step reads nothing from the
+//! store.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use codelab_engine::{History, MessageRecord, PromptLimits, for_prompts, is_known_as_result};
-use codelab_protocol::{Message, Origin, PlanId, TaskId, TurnId};
+use codelab_protocol::{Message, PlanId, TaskId, TaskOrigin, TurnId};
 use codelab_store::{MessageRange, SessionKey, Store, StoreError, StoredMessage};
 
 pub(crate) struct Recent {
@@ -22,7 +23,14 @@ pub(crate) struct Recent {
 impl Recent {
     /// A session without messages.
     pub fn empty(keep: usize) -> Self {
-        Self { turn: None, earlier: Vec::new(), current: Vec::new(), keep, tasks: HashMap::new(), said: Vec::new() }
+        Self {
+            turn: None,
+            earlier: Vec::new(),
+            current: Vec::new(),
+            keep,
+            tasks: HashMap::new(),
+            said: Vec::new(),
+        }
     }
 
     pub async fn load(
@@ -37,12 +45,28 @@ impl Recent {
             None => Vec::new(),
         };
         let before = current.first().map(|stored| stored.ord);
-        let earlier = store.messages(key, MessageRange::Last { before, limit: keep }).await?;
+        let earlier = store
+            .messages(
+                key,
+                MessageRange::Last {
+                    before,
+                    limit: keep,
+                },
+            )
+            .await?;
         let messages = |stored: Vec<StoredMessage>| {
-            let told = stored.iter().filter(|stored| !is_known_as_result(&stored.message, None));
-            told.map(|stored| for_prompts(&stored.message, limits)).collect()
+            let told = stored
+                .iter()
+                .filter(|stored| !is_known_as_result(&stored.message, None));
+            told.map(|stored| for_prompts(&stored.message, limits))
+                .collect()
         };
-        Ok(Self { turn, earlier: messages(earlier), current: messages(current), ..Self::empty(keep) })
+        Ok(Self {
+            turn,
+            earlier: messages(earlier),
+            current: messages(current),
+            ..Self::empty(keep)
+        })
     }
 
     /// Makes what a task's step sees available; its thread is read unless it is there already.
@@ -55,12 +79,23 @@ impl Recent {
         limits: &PromptLimits,
     ) -> Result<(), StoreError> {
         if let Entry::Vacant(place) = self.tasks.entry((plan.clone(), task.clone())) {
-            let range = MessageRange::Task { plan: plan.clone(), task: task.clone() };
+            let range = MessageRange::Task {
+                plan: plan.clone(),
+                task: task.clone(),
+            };
             let stored = store.messages(key, range).await?;
-            place.insert(stored.iter().map(|stored| for_prompts(&stored.message, limits)).collect());
+            place.insert(
+                stored
+                    .iter()
+                    .map(|stored| for_prompts(&stored.message, limits))
+                    .collect(),
+            );
         }
         let said = self.earlier.iter().chain(&self.current);
-        self.said = said.filter(|message| !is_known_as_result(message, Some((plan, task)))).cloned().collect();
+        self.said = said
+            .filter(|message| !is_known_as_result(message, Some((plan, task))))
+            .cloned()
+            .collect();
         Ok(())
     }
 
@@ -82,25 +117,34 @@ impl Recent {
             // A thread that no step needed yet is read when one does.
             Some(thread) => {
                 let thread = thread.and_then(|thread| self.tasks.get_mut(&thread));
-                thread.into_iter().for_each(|thread| thread.push(message.clone()));
+                thread
+                    .into_iter()
+                    .for_each(|thread| thread.push(message.clone()));
             }
         }
     }
 
     pub fn history(&self) -> History<'_> {
-        History { earlier: &self.earlier, current: &self.current }
+        History {
+            earlier: &self.earlier,
+            current: &self.current,
+        }
     }
 
-    /// What a thread of the turn sees: its own messages, and before them what was said in the session.
-    pub fn history_of(&self, origin: &Origin) -> History<'_> {
+    /// What a thread of the turn sees: its own messages, and before them what was said in the
+    /// session.
+    pub fn history_of(&self, origin: &TaskOrigin) -> History<'_> {
         match thread_of(origin).and_then(|thread| self.tasks.get(&thread)) {
-            Some(thread) => History { earlier: &self.said, current: thread },
+            Some(thread) => History {
+                earlier: &self.said,
+                current: thread,
+            },
             None => self.history(),
         }
     }
 }
 
 /// Two plans of a session can use the same task id.
-fn thread_of(origin: &Origin) -> Option<(PlanId, TaskId)> {
+fn thread_of(origin: &TaskOrigin) -> Option<(PlanId, TaskId)> {
     origin.plan_id.clone().zip(origin.task_id.clone())
 }

@@ -42,7 +42,8 @@ pub fn random_u32() -> u32 {
 }
 
 fn fill(bytes: &mut [u8]) {
-    // A system without randomness cannot keep a secret either; there is nothing sensible to go on with.
+    // A system without randomness cannot keep a secret either; there is nothing sensible to go on
+    // with.
     getrandom::fill(bytes).expect("the system has no source of randomness");
 }
 

@@ -1,5 +1,5 @@
-//! Performs what the engine decides: one owner per session takes its inputs in order, commits what they cause through
-//! the store, shows it to readers, then starts or stops model calls.
+//! Performs what the engine decides: one owner per session takes its inputs in order, commits what
+//! they cause through the store, shows it to readers, then starts or stops model calls.
 //!
 //! Nothing is shown or acknowledged before it is committed. No decision is made here.
 
@@ -12,13 +12,13 @@ mod context;
 mod error;
 mod failpoint;
 mod feed;
-mod global_chat;
 mod history;
 mod ids;
 mod memories;
 mod metrics;
 mod owner;
 mod pieces;
+mod project_sessions;
 mod reader;
 mod registry;
 mod runtime;
@@ -28,22 +28,24 @@ mod timers;
 mod user_events;
 mod vitals;
 
-pub use bus::{Bus, BusLimits, Draining, Entry, Load, Outcome, Permit, Reason, Unavailable, Waiting};
-pub use cache::{
-    AgentCache, CacheCounts, CacheHealth, CacheKey, CacheLimits, Cached, Fill, InvalidRedisUrl, RedisUnusable,
-    UserPrefix, ping_redis,
+pub use bus::{
+    Bus, BusEntry, BusLimits, Draining, Load, Permit, Reason, TaskOutcome, Unavailable, WaitingTask,
 };
-pub use chat::{ChatMessage, ResultTaken, Sent};
+pub use cache::{
+    AgentCache, CacheCounts, CacheHealth, CacheKey, CacheLimits, Cached, Fill, InvalidRedisUrl,
+    RedisUnusable, UserPrefix, ping_redis,
+};
+pub use chat::{ChatReader, GlobalChat, NoAnswer, OpenQuestion};
 pub use clock::now;
 pub use error::RuntimeError;
 pub use failpoint::Failpoint;
-pub use global_chat::{ChatReader, GlobalChat, NoAnswer, OpenQuestion};
 pub use ids::{random_hex, random_u32};
 pub use memories::{RebuildError, rebuild_memories};
-pub use metrics::{Metrics, Open};
-pub use reader::{Delta, Item, Reader};
-pub use runtime::{LiveLimits, Parts, Retention, Runtime, SessionView};
-pub use shares::{ShareLimits, Shares, StreamPlace};
+pub use metrics::{Metrics, OpenGauge};
+pub use project_sessions::{AcceptedMessage, ProjectMessage, ResultAccepted};
+pub use reader::{AnswerDelta, Reader, ReaderItem};
+pub use runtime::{LiveLimits, Retention, Runtime, RuntimeParts, SessionView};
+pub use shares::{ShareLimits, Shares, StreamSlot};
 pub use space::{CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, Space, SpaceKey, project_agent};
 pub use user_events::UserReader;
 pub use vitals::DatabaseTrouble;

@@ -1,5 +1,5 @@
-//! What agents remember. SQL keeps it; the memory engine only finds it again, and may fail or hang without anybody
-//! waiting for it: what it did not do in time is done when it is back.
+//! What agents remember. SQL keeps it; the memory engine only finds it again, and may fail or hang
+//! without anybody waiting for it: what it did not do in time is done when it is back.
 
 mod anew;
 mod due;
@@ -11,22 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use codelab_engine::cut;
-use codelab_memory::{CollectionName, Hit, Interaction, InteractionId, Memory, MemoryError, Query};
+use codelab_memory::{CollectionName, Hit, Memory, MemoryEntry, MemoryEntryId, MemoryError, Query};
 use codelab_protocol::{AgentName, SessionId};
 use codelab_store::{InteractionRow, Store, StoreError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
 pub use self::anew::rebuild_memories;
-use self::due::{Due, Need, Place};
-use self::upkeep::Engine;
+use self::due::{AgentRef, DueWork, IndexNeed};
+use self::upkeep::EngineState;
 use crate::metrics::Metrics;
 use crate::space::SpaceKey;
 
 /// A search that takes longer than this does not hold an answer up.
-const RECALL_PATIENCE: Duration = Duration::from_millis(1_500);
+const RECALL_DEADLINE: Duration = Duration::from_millis(1_500);
 /// How long whoever makes or deletes something waits for its collections.
-const CHANGE_PATIENCE: Duration = Duration::from_secs(2);
+const CHANGE_DEADLINE: Duration = Duration::from_secs(2);
 /// A search that met what was deleted is repeated without it, so often.
 const MAX_SEARCHES: usize = 3;
 /// What an agent is reminded of at the beginning of its work.
@@ -39,8 +39,8 @@ pub(crate) struct Memories {
     store: Store,
     /// Something waits to be indexed or mended.
     wake: Notify,
-    due: Mutex<Due>,
-    engine: Mutex<Engine>,
+    due: Mutex<DueWork>,
+    engine: Mutex<EngineState>,
     metrics: Arc<Metrics>,
 }
 
@@ -50,20 +50,27 @@ enum Change<'a> {
     Check,
     Remove,
     Clear,
-    Forget(InteractionId),
+    Forget(MemoryEntryId),
     ForgetSession(&'a SessionId),
 }
 
 impl Memories {
     pub fn new(memory: Memory, store: Store, metrics: Arc<Metrics>) -> Self {
-        Self { memory, store, wake: Notify::new(), due: Mutex::default(), engine: Mutex::default(), metrics }
+        Self {
+            memory,
+            store,
+            wake: Notify::new(),
+            due: Mutex::default(),
+            engine: Mutex::default(),
+            metrics,
+        }
     }
 
     /// These agents should have their collections soon; nobody waits.
     pub fn expect(&self, key: SpaceKey, agents: &[AgentName]) {
         let mut due = self.due();
         for agent in agents {
-            due.note(&(key, agent.clone()), Need::Check);
+            due.note(&(key, agent.clone()), IndexNeed::Check);
         }
     }
 
@@ -73,8 +80,13 @@ impl Memories {
         if self.engine().is_out() {
             return self.wake.notify_one();
         }
-        let is_expected = |place: &Place, need| place.0 == key && need == Need::Check;
-        let expected = self.due().all().into_iter().filter(|(place, need, _)| is_expected(place, *need));
+        let is_expected =
+            |agent_ref: &AgentRef, need| agent_ref.0 == key && need == IndexNeed::Check;
+        let expected = self
+            .due()
+            .all()
+            .into_iter()
+            .filter(|(agent_ref, need, _)| is_expected(agent_ref, *need));
         let agents: Vec<AgentName> = expected.map(|((_, agent), ..)| agent).collect();
         self.change(key, &agents, Change::Check).await;
     }
@@ -86,33 +98,41 @@ impl Memories {
 
     /// The rows are gone; so is what finds them.
     pub async fn clear(&self, key: SpaceKey, agent: &AgentName) {
-        self.change(key, std::slice::from_ref(agent), Change::Clear).await;
+        self.change(key, std::slice::from_ref(agent), Change::Clear)
+            .await;
     }
 
     pub async fn forget(&self, key: SpaceKey, agent: &AgentName, id: codelab_store::InteractionId) {
-        self.change(key, std::slice::from_ref(agent), Change::Forget(InteractionId(id.0))).await;
+        self.change(
+            key,
+            std::slice::from_ref(agent),
+            Change::Forget(MemoryEntryId(id.0)),
+        )
+        .await;
     }
 
     pub async fn forget_session(&self, key: SpaceKey, agents: &[AgentName], session: &SessionId) {
-        self.change(key, agents, Change::ForgetSession(session)).await;
+        self.change(key, agents, Change::ForgetSession(session))
+            .await;
     }
 
-    /// All together within [`CHANGE_PATIENCE`]. What fails or is not reached stays noted, also if the caller goes away.
+    /// All together within [`CHANGE_PATIENCE`]. What fails or is not reached stays noted, also if
+    /// the caller goes away.
     async fn change(&self, key: SpaceKey, agents: &[AgentName], change: Change<'_>) {
-        let deadline = Instant::now() + CHANGE_PATIENCE;
+        let deadline = Instant::now() + CHANGE_DEADLINE;
         let noted: Vec<_> = agents
             .iter()
             .map(|agent| {
-                let place = (key, agent.clone());
-                let number = self.due().note(&place, change.need());
-                (place, number)
+                let agent_ref = (key, agent.clone());
+                let number = self.due().note(&agent_ref, change.need());
+                (agent_ref, number)
             })
             .collect();
-        for (place, number) in noted {
-            let agent = &place.1;
-            let problem = match timeout_at(deadline, self.perform(&place, change)).await {
+        for (agent_ref, number) in noted {
+            let agent = &agent_ref.1;
+            let problem = match timeout_at(deadline, self.perform(&agent_ref, change)).await {
                 Ok(Ok(())) => {
-                    self.due().done(&place, number);
+                    self.due().done(&agent_ref, number);
                     continue;
                 }
                 Ok(Err(error)) => error.to_string(),
@@ -122,14 +142,14 @@ impl Memories {
                 }
             };
             tracing::warn!(project = %key.project, %agent, problem, "the agent's memory is brought up to date later");
-            self.mend_later(&place, change.need());
+            self.mend_later(&agent_ref, change.need());
         }
     }
 
-    async fn perform(&self, place: &Place, change: Change<'_>) -> Result<(), RebuildError> {
-        let name = collection(place)?;
+    async fn perform(&self, agent_ref: &AgentRef, change: Change<'_>) -> Result<(), RebuildError> {
+        let name = collection(agent_ref)?;
         let done = match change {
-            Change::Check => return self.check(place).await,
+            Change::Check => return self.check(agent_ref).await,
             Change::Remove => self.memory.remove(&name).await,
             Change::Clear => self.memory.clear(&name).await,
             Change::Forget(id) => self.memory.delete(&name, vec![id]).await,
@@ -148,8 +168,13 @@ impl Memories {
         if text.trim().is_empty() {
             return Vec::new();
         }
-        let query = Query { text, top_k: RECALLED, filter: Default::default() };
-        let (outcome, hits) = match timeout(RECALL_PATIENCE, self.search(key, agent, &query)).await {
+        let query = Query {
+            text,
+            top_k: RECALLED,
+            filter: Default::default(),
+        };
+        let (outcome, hits) = match timeout(RECALL_DEADLINE, self.search(key, agent, &query)).await
+        {
             Ok(Ok(hits)) => (if hits.is_empty() { "nothing" } else { "found" }, hits),
             Ok(Err(error)) => {
                 tracing::debug!(project = %key.project, %agent, %error, "nothing is recalled");
@@ -161,35 +186,52 @@ impl Memories {
             }
         };
         Metrics::count(&self.metrics.memory_recalls, outcome);
-        hits.iter().map(|hit| cut(&hit.text, RECALLED_BYTES).to_owned()).collect()
+        hits.iter()
+            .map(|hit| cut(&hit.text, RECALLED_BYTES).to_owned())
+            .collect()
     }
 
     /// Only what SQL still has: the index may not have heard yet of what was deleted.
-    pub async fn search(&self, key: SpaceKey, agent: &AgentName, query: &Query) -> Result<Vec<Hit>, RebuildError> {
+    pub async fn search(
+        &self,
+        key: SpaceKey,
+        agent: &AgentName,
+        query: &Query,
+    ) -> Result<Vec<Hit>, RebuildError> {
         let name = collection(&(key, agent.clone()))?;
         let mut searches = 0;
         loop {
             searches += 1;
             let found = self.memory.search(&name, query).await;
             if matches!(found, Err(MemoryError::NotFound { .. })) {
-                self.mend_later(&(key, agent.clone()), Need::Check);
+                self.mend_later(&(key, agent.clone()), IndexNeed::Check);
             }
             let mut hits = found?;
             if hits.is_empty() {
                 return Ok(hits);
             }
-            let Some(project) = self.store.of(key.user).project(key.project).await? else { return Ok(Vec::new()) };
-            let ids: Vec<_> = hits.iter().map(|hit| codelab_store::InteractionId(hit.id.0)).collect();
+            let Some(project) = self.store.of(key.user).project(key.project).await? else {
+                return Ok(Vec::new());
+            };
+            let ids: Vec<_> = hits
+                .iter()
+                .map(|hit| codelab_store::InteractionId(hit.id.0))
+                .collect();
             let present = project.present_interactions(agent, &ids).await?;
-            let is_present = |id: &InteractionId| present.contains(&codelab_store::InteractionId(id.0));
-            let gone: Vec<_> = hits.iter().map(|hit| hit.id).filter(|id| !is_present(id)).collect();
+            let is_present =
+                |id: &MemoryEntryId| present.contains(&codelab_store::InteractionId(id.0));
+            let gone: Vec<_> = hits
+                .iter()
+                .map(|hit| hit.id)
+                .filter(|id| !is_present(id))
+                .collect();
             hits.retain(|hit| is_present(&hit.id));
             if gone.is_empty() {
                 return Ok(hits);
             }
             let removed = self.memory.delete(&name, gone).await;
             if removed.is_err() || searches == MAX_SEARCHES {
-                self.due().note(&(key, agent.clone()), Need::Rebuild);
+                self.due().note(&(key, agent.clone()), IndexNeed::Rebuild);
                 return Ok(hits);
             }
         }
@@ -210,44 +252,53 @@ impl Memories {
         self.problem_of(|_| true)
     }
 
-    /// What is wrong with the memory of a project's agents; another project's trouble is not theirs.
+    /// What is wrong with the memory of a project's agents; another project's trouble is not
+    /// theirs.
     pub fn problem_in(&self, key: SpaceKey) -> Option<String> {
         self.problem_of(|(other, _)| *other == key)
     }
 
-    fn problem_of(&self, whose: impl Fn(&Place) -> bool) -> Option<String> {
+    fn problem_of(&self, whose: impl Fn(&AgentRef) -> bool) -> Option<String> {
         if let Some(problem) = self.engine().problem() {
             return Some(problem);
         }
-        let mut places: BTreeSet<Place> = self.engine().broken().filter(&whose).collect();
-        places.extend(self.due().late().filter(|place| whose(place)).cloned());
-        (!places.is_empty()).then(|| format!("{} collections wait to be made again", places.len()))
+        let mut agent_refs: BTreeSet<AgentRef> = self.engine().broken().filter(&whose).collect();
+        agent_refs.extend(
+            self.due()
+                .late()
+                .filter(|agent_ref| whose(agent_ref))
+                .cloned(),
+        );
+        (!agent_refs.is_empty())
+            .then(|| format!("{} collections wait to be made again", agent_refs.len()))
     }
 
     pub async fn close(&self) {
         self.memory.close().await;
     }
 
-    fn mend_later(&self, place: &Place, need: Need) {
-        self.due().note_late(place, need);
+    fn mend_later(&self, agent_ref: &AgentRef, need: IndexNeed) {
+        self.due().note_late(agent_ref, need);
         self.wake.notify_one();
     }
 
-    fn due(&self) -> MutexGuard<'_, Due> {
+    fn due(&self) -> MutexGuard<'_, DueWork> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn engine(&self) -> MutexGuard<'_, Engine> {
+    fn engine(&self) -> MutexGuard<'_, EngineState> {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Change<'_> {
     /// What makes up for a change that failed, whatever happened since.
-    fn need(self) -> Need {
+    fn need(self) -> IndexNeed {
         match self {
-            Self::Check => Need::Check,
-            Self::Remove | Self::Clear | Self::Forget(_) | Self::ForgetSession(_) => Need::Rebuild,
+            Self::Check => IndexNeed::Check,
+            Self::Remove | Self::Clear | Self::Forget(_) | Self::ForgetSession(_) => {
+                IndexNeed::Rebuild
+            }
         }
     }
 }
@@ -262,13 +313,13 @@ pub enum RebuildError {
 }
 
 /// A project's agents have names that fit; any other name has no collection.
-fn collection((key, agent): &Place) -> Result<CollectionName, MemoryError> {
+fn collection((key, agent): &AgentRef) -> Result<CollectionName, MemoryError> {
     CollectionName::new(key.user, key.project, agent)
 }
 
-fn remembered(row: InteractionRow) -> Interaction {
-    Interaction {
-        id: InteractionId(row.id.0),
+fn remembered(row: InteractionRow) -> MemoryEntry {
+    MemoryEntry {
+        id: MemoryEntryId(row.id.0),
         text: row.text,
         kind: row.kind,
         success: row.success.unwrap_or(true),

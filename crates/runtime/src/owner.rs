@@ -1,63 +1,64 @@
 //! The one owner of a live session: takes its inputs in order, commits, shows, performs.
 
+mod command;
 mod load;
 mod loaded;
 mod model;
-mod outside;
 mod recall;
 mod step;
 
+use codelab_protocol::SessionKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Answer, Budget, Downtime, Input, ModelCallId};
-use codelab_store::{Realm, SessionKey, StoreError};
+use codelab_engine::{Budget, CallerAnswer, Downtime, Input, ModelCallId};
+use codelab_store::{SessionKey, StoreError};
 use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use self::loaded::{Loaded, Moment};
+pub(crate) use self::command::Command;
+use self::loaded::{LoadedSession, StepContext};
 pub(crate) use self::model::measured_call;
 use self::model::{ModelTasks, Next};
-pub(crate) use self::outside::Outside;
-use self::step::Began;
+use self::step::TurnTimer;
 use crate::RuntimeError;
 use crate::clock::now;
 use crate::feed::Feed;
-use crate::registry::Name;
+use crate::registry::SessionName;
 use crate::runtime::{Inner, SessionView};
-use crate::space::{Places, SpaceKey};
+use crate::space::{HeldSlots, SpaceKey};
 
 /// How long an input that nobody waits for is held back after the database refused it.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// How long the database may refuse such an input before the readers of the session hear of it.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, RuntimeError>>;
+pub(crate) type ReplyTo<T> = oneshot::Sender<Result<T, RuntimeError>>;
 
 pub(crate) enum Mail {
     Input {
-        input: Outside,
-        reply: Reply<Taken>,
+        input: Command,
+        reply: ReplyTo<Accepted>,
     },
     /// Makes a session that has said nothing yet.
     Create {
-        new: Birth,
-        reply: Reply<SessionView>,
+        new: NewSession,
+        reply: ReplyTo<SessionView>,
     },
     Delete {
         hard: bool,
-        reply: Reply<()>,
+        reply: ReplyTo<()>,
     },
     /// Look whether anything is due.
     Touch {
-        reply: Option<Reply<()>>,
+        reply: Option<ReplyTo<()>>,
     },
 }
 
 /// What a session is from its first moment on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Birth {
+pub(crate) struct NewSession {
     pub system_prompt: Option<String>,
     pub title: Option<String>,
     pub budget: Budget,
@@ -66,23 +67,23 @@ pub(crate) struct Birth {
 }
 
 /// An input that was committed.
-pub(crate) struct Taken {
+pub(crate) struct Accepted {
     pub key: SessionKey,
-    pub answer: Answer,
+    pub answer: CallerAnswer,
     pub view: SessionView,
 }
 
 pub(crate) struct Owner {
     runtime: Arc<Inner>,
-    name: Name,
+    name: SessionName,
     mailbox: mpsc::Receiver<Box<Mail>>,
     feed: Arc<Feed>,
-    loaded: Option<Loaded>,
+    loaded: Option<LoadedSession>,
     models: ModelTasks,
-    places: Places,
+    slots: HeldSlots,
     /// Tells of room in the project's budget, since the last step looked.
     room: Option<watch::Receiver<()>>,
-    began: Began,
+    began: TurnTimer,
     /// Outcomes that the database did not take yet; the others wait behind them, where they are.
     retry: Option<(Vec<Input>, Instant)>,
     /// Since when the database takes nothing of what came from this server itself.
@@ -94,7 +95,12 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub fn new(runtime: Arc<Inner>, name: Name, mailbox: mpsc::Receiver<Box<Mail>>, feed: Arc<Feed>) -> Self {
+    pub fn new(
+        runtime: Arc<Inner>,
+        name: SessionName,
+        mailbox: mpsc::Receiver<Box<Mail>>,
+        feed: Arc<Feed>,
+    ) -> Self {
         Self {
             runtime,
             name,
@@ -102,9 +108,9 @@ impl Owner {
             feed,
             loaded: None,
             models: ModelTasks::default(),
-            places: Places::default(),
+            slots: HeldSlots::default(),
             room: None,
-            began: Began::default(),
+            began: TurnTimer::default(),
             retry: None,
             refused_since: None,
             down: None,
@@ -112,20 +118,30 @@ impl Owner {
         }
     }
 
-    /// What a step needs is boxed: most of its life an owner waits, and should take little room then.
+    /// What a step needs is boxed: most of its life an owner waits, and should take little room
+    /// then.
     pub async fn run(mut self) {
         let runtime = Arc::clone(&self.runtime);
         loop {
             if !self.held.is_empty() && self.retry.is_none() {
                 let held = std::mem::take(&mut self.held).into_iter();
-                Box::pin(self.inside(held.map(|call| Input::CallWaits { call, waits: true }).collect())).await;
+                Box::pin(
+                    self.inside(
+                        held.map(|call| Input::CallWaits { call, waits: true })
+                            .collect(),
+                    ),
+                )
+                .await;
             }
             let live = usize::try_from(runtime.metrics.live_sessions.get()).unwrap_or(0);
-            let patience = runtime.live.patience(live);
+            let deadline = runtime.live.idle_time(live);
             let nothing_ends = self.models.is_empty() && self.retry.is_none();
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
-            let awaits_room = self.loaded.as_ref().is_some_and(|loaded| loaded.session.awaits_room());
-            let idle = nothing_ends && !self.places.is_waiting() && !awaits_room;
+            let awaits_room = self
+                .loaded
+                .as_ref()
+                .is_some_and(|loaded| loaded.session.awaits_room());
+            let idle = nothing_ends && !self.slots.is_waiting() && !awaits_room;
             // While one outcome waits for the database, the others stay where they are.
             let retry_at = self.retry.as_ref().map(|(_, at)| *at);
             tokio::select! {
@@ -135,10 +151,10 @@ impl Owner {
                 },
                 next = self.models.next(), if retry_at.is_none() => match next {
                     Next::Recalled(call, recalled) => Box::pin(self.call_model(call, Some(recalled))).await,
-                    Next::Admitted(call, recalled, place) => {
+                    Next::Admitted(call, recalled, slot) => {
                         Box::pin(self.inside(vec![Input::CallWaits { call: call.id, waits: false }])).await;
                         if self.wants(call.id) {
-                            Box::pin(self.make_call(call, recalled, place)).await;
+                            Box::pin(self.make_call(call, recalled, slot)).await;
                         }
                     }
                     Next::Outcome(outcome) => {
@@ -147,9 +163,9 @@ impl Owner {
                         Box::pin(self.inside(outcomes)).await;
                     }
                 },
-                granted = self.places.granted(space.as_deref()), if retry_at.is_none() => {
+                granted = self.slots.granted(space.as_deref()), if retry_at.is_none() => {
                     let mut all = vec![granted];
-                    while let Some(granted) = self.places.granted(space.as_deref()).now_or_never() {
+                    while let Some(granted) = self.slots.granted(space.as_deref()).now_or_never() {
                         all.push(granted);
                     }
                     Box::pin(self.inside(all)).await;
@@ -165,13 +181,14 @@ impl Owner {
                 // What queues for a place would not begin any more.
                 () = runtime.stopping.cancelled(), if nothing_ends => break,
                 () = runtime.halted.cancelled() => break,
-                () = tokio::time::sleep(patience), if idle => {
+                () = tokio::time::sleep(deadline), if idle => {
                     if runtime.registry.retire(&runtime, &self.name, &self.mailbox) {
                         return;
                     }
                 }
             }
-            let nothing_to_own = self.loaded.is_none() && self.models.is_empty() && self.retry.is_none();
+            let nothing_to_own =
+                self.loaded.is_none() && self.models.is_empty() && self.retry.is_none();
             if nothing_to_own && runtime.registry.retire(&runtime, &self.name, &self.mailbox) {
                 return;
             }
@@ -210,9 +227,10 @@ impl Owner {
         }
     }
 
-    async fn outside(&mut self, input: Outside) -> Result<Taken, RuntimeError> {
-        let runtime_realm = self.name.realm == Realm::Runtime;
-        let creates = runtime_realm && matches!(input, Outside::UserMessage(_) | Outside::SwitchAgent(_));
+    async fn outside(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
+        let runtime_realm = self.name.kind == SessionKind::Runtime;
+        let creates =
+            runtime_realm && matches!(input, Command::UserMessage(_) | Command::SwitchAgent(_));
         if creates
             && self.loaded.is_none()
             && self.runtime.store.refuses_one_alone()
@@ -221,14 +239,15 @@ impl Owner {
             return taken;
         }
         self.load(creates).await?;
-        self.take_outside(input).await
+        self.accept_command(input).await
     }
 
-    /// Most messages to a session that is not in memory begin it. The commit finds out, so that they need not look first;
-    /// `None` where nothing was stored because the session is there already, or because there was nothing to store.
-    async fn take_as_first(&mut self, input: Outside) -> Option<Result<Taken, RuntimeError>> {
-        self.loaded = Some(self.unborn(&Birth::default()));
-        let taken = self.take_outside(input).await;
+    /// Most messages to a session that is not in memory begin it. The commit finds out, so that
+    /// they need not look first; `None` where nothing was stored because the session is there
+    /// already, or because there was nothing to store.
+    async fn take_as_first(&mut self, input: Command) -> Option<Result<Accepted, RuntimeError>> {
+        self.loaded = Some(self.new_session(&NewSession::default()));
+        let taken = self.accept_command(input).await;
         if self.loaded.as_ref().is_some_and(|loaded| !loaded.new) {
             return Some(taken);
         }
@@ -241,21 +260,26 @@ impl Owner {
         }
     }
 
-    async fn take_outside(&mut self, input: Outside) -> Result<Taken, RuntimeError> {
+    async fn accept_command(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
         if let Some(span) = self.repeated(&input).await? {
-            return self.taken(Answer::Repeat(span));
+            return self.accepted(CallerAnswer::Repeat(span));
         }
         let input = self.informed(input).await?;
         let answer = self.take(vec![input]).await?;
-        self.taken(answer)
+        self.accepted(answer)
     }
 
-    fn taken(&self, answer: Answer) -> Result<Taken, RuntimeError> {
+    fn accepted(&self, answer: CallerAnswer) -> Result<Accepted, RuntimeError> {
         let loaded = self.loaded.as_ref().ok_or(RuntimeError::SessionNotFound)?;
-        Ok(Taken { key: loaded.key, answer, view: SessionView::of(&loaded.session) })
+        Ok(Accepted {
+            key: loaded.key,
+            answer,
+            view: SessionView::of(&loaded.session),
+        })
     }
 
-    /// Inputs that come from this server itself. If the database does not take them now, they are tried again.
+    /// Inputs that come from this server itself. If the database does not take them now, they are
+    /// tried again.
     async fn inside(&mut self, inputs: Vec<Input>) {
         let begun = Instant::now();
         let result = match self.load(false).await {
@@ -263,7 +287,9 @@ impl Owner {
             Err(error) => Err(error),
         };
         match result {
-            Ok(_) | Err(RuntimeError::Refused(_) | RuntimeError::SessionNotFound) => self.untroubled(),
+            Ok(_) | Err(RuntimeError::Refused(_) | RuntimeError::SessionNotFound) => {
+                self.untroubled()
+            }
             Err(RuntimeError::NotStored(StoreError::Conflict)) => {
                 self.untroubled();
                 tracing::warn!(session = %self.name.id, "the session has another owner now");
@@ -285,7 +311,9 @@ impl Owner {
     /// Whoever waits for the turn is told, unless it is over in a moment.
     fn not_stored(&mut self, error: &RuntimeError, begun: Instant) {
         let since = *self.refused_since.get_or_insert(begun);
-        let (RuntimeError::NotStored(error) | RuntimeError::Store(error)) = error else { return };
+        let (RuntimeError::NotStored(error) | RuntimeError::Store(error)) = error else {
+            return;
+        };
         if !error.is_outage() {
             tracing::error!(session = %self.name.id, %error, "an outcome is not stored yet, trying again");
         }
@@ -297,29 +325,33 @@ impl Owner {
     /// Drops everything that is held for the session; the store keeps it.
     fn forget(&mut self) {
         self.models = ModelTasks::default();
-        self.places = Places::default();
+        self.slots = HeldSlots::default();
         self.room = None;
         if let Some(space) = self.loaded.take().and_then(|loaded| loaded.space) {
             space.release_all(&self.name.id);
             space.session_works(&self.name.id, false);
-            self.runtime.user_shares.works(space.user(), &self.name.id, false);
+            self.runtime
+                .user_shares
+                .works(space.user(), &self.name.id, false);
         }
     }
 
-    async fn create(&mut self, birth: Birth) -> Result<SessionView, RuntimeError> {
+    async fn create(&mut self, new_session: NewSession) -> Result<SessionView, RuntimeError> {
         match self.load(false).await {
             Ok(()) => return Err(RuntimeError::SessionExists),
             Err(RuntimeError::SessionNotFound) => {}
             Err(error) => return Err(error),
         }
-        let mut unborn = self.unborn(&birth);
-        unborn.system_prompt.clone_from(&birth.system_prompt);
-        self.loaded = Some(unborn);
-        let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
+        let mut fresh = self.new_session(&new_session);
+        fresh.system_prompt.clone_from(&new_session.system_prompt);
+        self.loaded = Some(fresh);
+        let Some(loaded) = &mut self.loaded else {
+            return Err(RuntimeError::SessionNotFound);
+        };
         let time = now();
         let key = self.runtime.store.audit_key()?;
-        let prepared = loaded.prepare(self.name.realm, Vec::new(), key, Some(time), time)?;
-        match self.store(prepared, Some(&birth)).await {
+        let prepared = loaded.prepare(self.name.kind, Vec::new(), key, Some(time), time)?;
+        match self.store(prepared, Some(&new_session)).await {
             Ok(_) => {}
             Err(error) => {
                 self.loaded = None;
@@ -329,13 +361,18 @@ impl Owner {
                 });
             }
         }
-        let Some(loaded) = &self.loaded else { return Err(RuntimeError::SessionNotFound) };
+        let Some(loaded) = &self.loaded else {
+            return Err(RuntimeError::SessionNotFound);
+        };
         Ok(SessionView::of(&loaded.session))
     }
 
     async fn delete(&mut self, hard: bool) -> Result<(), RuntimeError> {
         let store = self.runtime.store.clone();
-        let row = store.session(self.name.realm, &self.name.id).await?.ok_or(RuntimeError::SessionNotFound)?;
+        let row = store
+            .session(self.name.kind, &self.name.id)
+            .await?
+            .ok_or(RuntimeError::SessionNotFound)?;
         if row.deleted_at.is_none() {
             match self.load(false).await {
                 Ok(()) => drop(self.take(vec![Input::Cancel { drop_queue: true }]).await?),
@@ -376,7 +413,9 @@ async fn room_changed(room: &mut Option<watch::Receiver<()>>) {
 
 /// A session that was forgotten has given its places back, and asks for them anew when it is read.
 fn still_true(mut inputs: Vec<Input>, forgotten: bool) -> Vec<Input> {
-    inputs.retain(|input| !forgotten || !matches!(input, Input::PlaceGranted { .. } | Input::PlaceLost { .. }));
+    inputs.retain(|input| {
+        !forgotten || !matches!(input, Input::SlotGranted { .. } | Input::SlotLost { .. })
+    });
     inputs
 }
 
@@ -389,8 +428,19 @@ mod tests {
 
     #[test]
     fn a_place_that_was_given_back_is_not_granted_again() {
-        let inputs = || vec![Input::PlaceGranted { lane: Lane::OWN, status: AgentStatus::Processing }, Input::Tick];
+        let inputs = || {
+            vec![
+                Input::SlotGranted {
+                    lane: Lane::OWN,
+                    status: AgentStatus::Processing,
+                },
+                Input::Tick,
+            ]
+        };
         assert_eq!(still_true(inputs(), false).len(), 2);
-        assert!(matches!(still_true(inputs(), true).as_slice(), [Input::Tick]));
+        assert!(matches!(
+            still_true(inputs(), true).as_slice(),
+            [Input::Tick]
+        ));
     }
 }

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use codelab_engine::Span;
-use codelab_protocol::{AgentName, MessageId, Origin, TurnStatus};
+use codelab_engine::EventRange;
+use codelab_protocol::{AgentName, MessageId, TaskOrigin, TurnStatus};
 use codelab_store::{SessionKey, SessionRow, Store, StoreError, StoredEvent};
 
-use crate::feed::{Answer, Feed, FeedState};
-use crate::metrics::Open;
-use crate::pieces::{MAX_WHOLE_BYTES, Pieces};
+use crate::feed::{Feed, FeedState, PartialAnswer};
+use crate::metrics::OpenGauge;
+use crate::pieces::{EventPieces, MAX_WHOLE_BYTES};
 
 /// Events read from the store at once.
 const PAGE: usize = 64;
@@ -18,9 +18,9 @@ const PAGE: usize = 64;
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Clone)]
-pub enum Item {
+pub enum ReaderItem {
     Event(Arc<StoredEvent>),
-    Delta(Delta),
+    Delta(AnswerDelta),
     /// The turn ended or suspended here.
     Settled(TurnStatus),
     /// These numbers were pruned and can no longer be read.
@@ -28,15 +28,17 @@ pub enum Item {
         from: u64,
         to: u64,
     },
-    /// The reader came with the number `to`, but this log has nothing from `from` on: the reader knows another log of the
-    /// same name. This one follows from its start.
+    /// The reader came with the number `to`, but this log has nothing from `from` on: the reader
+    /// knows another log of the same name. This one follows from its start.
     StartOver {
         from: u64,
         to: u64,
     },
-    /// What was done last could not be stored, and is tried again. The stream of a turn ends here, as failed.
+    /// What was done last could not be stored, and is tried again. The stream of a turn ends here,
+    /// as failed.
     NotStored(StoreError),
-    /// A large event begins, for readers that take it in pieces; then come its pieces and its end, and nothing between.
+    /// A large event begins, for readers that take it in pieces; then come its pieces and its end,
+    /// and nothing between.
     LargeBegins {
         seq: u64,
         kind: Cow<'static, str>,
@@ -47,24 +49,24 @@ pub enum Item {
 
 /// A piece of an answer that is being written.
 #[derive(Debug, Clone)]
-pub struct Delta {
+pub struct AnswerDelta {
     pub content: String,
     pub agent: AgentName,
     pub message_id: MessageId,
     pub attempt: u32,
     /// Where `content` starts, in bytes.
     pub offset: u64,
-    pub origin: Origin,
+    pub origin: TaskOrigin,
 }
 
 pub struct Reader {
     store: Store,
     feed: Arc<Feed>,
     key: SessionKey,
-    scope: Scope,
+    scope: ReaderScope,
     /// The number of the last event that was passed on or skipped.
     cursor: u64,
-    ready: VecDeque<Item>,
+    ready: VecDeque<ReaderItem>,
     shown: Vec<Shown>,
     /// Whether it was looked at how the turn stood at the number the reader came with.
     resumed: bool,
@@ -73,18 +75,18 @@ pub struct Reader {
     told_trouble: Option<u64>,
     takes_pieces: bool,
     /// The large event that is being handed over.
-    large: Option<Pieces>,
+    large: Option<EventPieces>,
     /// Which of several answers gets its text first; they take turns.
     first_answer: usize,
-    _open: Open,
+    _open: OpenGauge,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Scope {
+pub(crate) enum ReaderScope {
     /// The whole log; `follow` waits for more.
     Log { follow: bool },
     /// One turn, until it settles.
-    Turn(Span),
+    Turn(EventRange),
     /// Nothing but this status.
     Status(TurnStatus),
 }
@@ -108,9 +110,9 @@ impl Reader {
         store: Store,
         feed: Arc<Feed>,
         key: SessionKey,
-        scope: Scope,
+        scope: ReaderScope,
         after_seq: u64,
-        open: Open,
+        open: OpenGauge,
     ) -> Self {
         Self {
             store,
@@ -130,36 +132,43 @@ impl Reader {
         }
     }
 
-    /// The log of a session after a number that the reader brings, or from its start if the log never got that far: the
-    /// session was purged and made anew, or a backup was restored.
+    /// The log of a session after a number that the reader brings, or from its start if the log
+    /// never got that far: the session was purged and made anew, or a backup was restored.
     pub(crate) fn of_log(
         store: Store,
         feed: Arc<Feed>,
         row: &SessionRow,
         follow: bool,
         after_seq: u64,
-        open: Open,
+        open: OpenGauge,
     ) -> Self {
-        let scope = Scope::Log { follow };
+        let scope = ReaderScope::Log { follow };
         if after_seq <= row.last_seq {
             return Self::new(store, feed, row.key, scope, after_seq, open);
         }
         let mut reader = Self::new(store, feed, row.key, scope, 0, open);
-        reader.ready.push_back(Item::StartOver { from: row.last_seq + 1, to: after_seq });
+        reader.ready.push_back(ReaderItem::StartOver {
+            from: row.last_seq + 1,
+            to: after_seq,
+        });
         reader
     }
 
-    /// For readers that may stall: a large event is not held for them, but read and handed over piece by piece.
+    /// For readers that may stall: a large event is not held for them, but read and handed over
+    /// piece by piece.
     pub fn in_pieces(self) -> Self {
-        Self { takes_pieces: true, ..self }
+        Self {
+            takes_pieces: true,
+            ..self
+        }
     }
 
     /// The next thing to show; `None` at the end. Waiting is cancel-safe.
-    pub async fn next(&mut self) -> Result<Option<Item>, StoreError> {
-        if let Scope::Status(status) = self.scope
+    pub async fn next(&mut self) -> Result<Option<ReaderItem>, StoreError> {
+        if let ReaderScope::Status(status) = self.scope
             && !std::mem::replace(&mut self.finished, true)
         {
-            return Ok(Some(Item::Settled(status)));
+            return Ok(Some(ReaderItem::Settled(status)));
         }
         loop {
             if let Some(large) = &mut self.large {
@@ -167,18 +176,20 @@ impl Reader {
                 if piece.is_none() {
                     self.large = None;
                 }
-                return Ok(Some(piece.map_or(Item::LargeEnds, Item::LargePiece)));
+                return Ok(Some(
+                    piece.map_or(ReaderItem::LargeEnds, ReaderItem::LargePiece),
+                ));
             }
             if let Some(item) = self.ready.pop_front() {
-                if let Item::LargeBegins { seq, .. } = item {
-                    self.large = Some(Pieces::new(self.store.clone(), self.key, seq));
+                if let ReaderItem::LargeBegins { seq, .. } = item {
+                    self.large = Some(EventPieces::new(self.store.clone(), self.key, seq));
                 }
                 return Ok(Some(item));
             }
             if self.finished {
                 return Ok(None);
             }
-            if matches!(self.scope, Scope::Log { .. }) && !self.resumed {
+            if matches!(self.scope, ReaderScope::Log { .. }) && !self.resumed {
                 self.resume().await?;
                 self.resumed = true;
                 continue;
@@ -196,7 +207,13 @@ impl Reader {
                     continue;
                 }
                 let closed = state.closed || state.stopped;
-                (self.look(&state), state.idle, closed, state.last_seq, state.trouble.clone())
+                (
+                    self.look(&state),
+                    state.idle,
+                    closed,
+                    state.last_seq,
+                    state.trouble.clone(),
+                )
             };
             match look {
                 Look::Found => continue,
@@ -211,10 +228,10 @@ impl Reader {
                 continue;
             }
             let follow = match self.scope {
-                Scope::Log { follow } => follow,
+                ReaderScope::Log { follow } => follow,
                 // A turn whose end is not in the log any more will not settle again.
-                Scope::Turn(_) => !idle,
-                Scope::Status(_) => false,
+                ReaderScope::Turn(_) => !idle,
+                ReaderScope::Status(_) => false,
             };
             if closed || !follow {
                 self.finished = true;
@@ -225,24 +242,32 @@ impl Reader {
     }
 
     /// What can be shown without waiting.
-    pub fn ready(&mut self) -> Option<Item> {
-        if self.large.is_some() || matches!(self.ready.front(), Some(Item::LargeBegins { .. })) {
+    pub fn ready(&mut self) -> Option<ReaderItem> {
+        if self.large.is_some()
+            || matches!(self.ready.front(), Some(ReaderItem::LargeBegins { .. }))
+        {
             return None;
         }
         self.ready.pop_front()
     }
 
-    /// Whether there is a trouble that this reader has not heard of. Whoever waits for one turn waits in vain for now.
+    /// Whether there is a trouble that this reader has not heard of. Whoever waits for one turn
+    /// waits in vain for now.
     fn tell(&mut self, trouble: Option<(u64, StoreError)>) -> bool {
         let news = trouble.filter(|(number, _)| self.told_trouble != Some(*number));
-        let (Some((number, error)), false) = (news, matches!(self.scope, Scope::Log { follow: false })) else {
+        let (Some((number, error)), false) = (
+            news,
+            matches!(self.scope, ReaderScope::Log { follow: false }),
+        ) else {
             return false;
         };
         self.told_trouble = Some(number);
-        self.ready.push_back(Item::NotStored(error));
-        if matches!(self.scope, Scope::Turn(_)) {
-            // Every stream of a turn ends with a status. What becomes of the turn is in the session's log later.
-            self.ready.push_back(Item::Settled(TurnStatus::Failed));
+        self.ready.push_back(ReaderItem::NotStored(error));
+        if matches!(self.scope, ReaderScope::Turn(_)) {
+            // Every stream of a turn ends with a status. What becomes of the turn is in the
+            // session's log later.
+            self.ready
+                .push_back(ReaderItem::Settled(TurnStatus::Failed));
             self.finished = true;
         }
         true
@@ -255,16 +280,23 @@ impl Reader {
         if !buffered && !up_to_date {
             return Look::Behind;
         }
-        let skip = state.recent.front().map_or(0, |event| next.saturating_sub(event.seq) as usize);
+        let skip = state
+            .recent
+            .front()
+            .map_or(0, |event| next.saturating_sub(event.seq) as usize);
         let newer: Vec<Arc<StoredEvent>> = state.recent.iter().skip(skip).cloned().collect();
         for event in newer {
             self.pass(event);
         }
         // Without following, the log is all there is to show.
-        if !self.finished && !matches!(self.scope, Scope::Log { follow: false }) {
+        if !self.finished && !matches!(self.scope, ReaderScope::Log { follow: false }) {
             self.pass_text(state);
         }
-        if self.ready.is_empty() && !self.finished { Look::AtTheEnd } else { Look::Found }
+        if self.ready.is_empty() && !self.finished {
+            Look::AtTheEnd
+        } else {
+            Look::Found
+        }
     }
 
     /// A reader that saw the last event of a turn may have missed that the turn settled there.
@@ -273,15 +305,20 @@ impl Reader {
         if let [event] = page.as_slice()
             && event.seq == self.cursor
         {
-            self.ready.extend(event.settled.map(Item::Settled));
+            self.ready.extend(event.settled.map(ReaderItem::Settled));
         }
         Ok(())
     }
 
     /// Events that exist by number but are no longer stored.
     fn skip_pruned(&mut self, last_seq: Option<u64>) -> bool {
-        let Some(to) = last_seq.filter(|last| *last > self.cursor) else { return false };
-        self.ready.push_back(Item::Gap { from: self.cursor + 1, to });
+        let Some(to) = last_seq.filter(|last| *last > self.cursor) else {
+            return false;
+        };
+        self.ready.push_back(ReaderItem::Gap {
+            from: self.cursor + 1,
+            to,
+        });
         self.cursor = to;
         true
     }
@@ -293,7 +330,10 @@ impl Reader {
         for event in page {
             let from = self.cursor + 1;
             if event.seq > from && !self.finished {
-                self.ready.push_back(Item::Gap { from, to: event.seq - 1 });
+                self.ready.push_back(ReaderItem::Gap {
+                    from,
+                    to: event.seq - 1,
+                });
             }
             self.pass(Arc::new(event));
         }
@@ -307,39 +347,61 @@ impl Reader {
         self.cursor = event.seq;
         let settled = event.settled;
         match self.scope {
-            Scope::Turn(span) if span.turn != event.turn => return,
-            Scope::Turn(_) => self.finished = settled.is_some(),
-            Scope::Log { .. } | Scope::Status(_) => {}
+            ReaderScope::Turn(span) if span.turn != event.turn => return,
+            ReaderScope::Turn(_) => self.finished = settled.is_some(),
+            ReaderScope::Log { .. } | ReaderScope::Status(_) => {}
         }
-        self.ready.push_back(match self.takes_pieces && event.body.len() > MAX_WHOLE_BYTES {
-            true => Item::LargeBegins { seq: event.seq, kind: event.kind.clone() },
-            false => Item::Event(event),
-        });
-        self.ready.extend(settled.map(Item::Settled));
+        self.ready.push_back(
+            match self.takes_pieces && event.body.len() > MAX_WHOLE_BYTES {
+                true => ReaderItem::LargeBegins {
+                    seq: event.seq,
+                    kind: event.kind.clone(),
+                },
+                false => ReaderItem::Event(event),
+            },
+        );
+        self.ready.extend(settled.map(ReaderItem::Settled));
     }
 
     fn pass_text(&mut self, state: &FeedState) {
-        self.shown.retain(|shown| state.answers.iter().any(|answer| shown.is_of(answer)));
+        self.shown
+            .retain(|shown| state.answers.iter().any(|answer| shown.is_of(answer)));
         let count = state.answers.len();
         let mut room_bytes = MAX_TEXT_BYTES;
         self.first_answer = (self.first_answer + 1) % count.max(1);
-        for answer in state.answers.iter().cycle().skip(self.first_answer).take(count) {
-            if matches!(self.scope, Scope::Turn(span) if span.turn != answer.turn) {
+        for answer in state
+            .answers
+            .iter()
+            .cycle()
+            .skip(self.first_answer)
+            .take(count)
+        {
+            if matches!(self.scope, ReaderScope::Turn(span) if span.turn != answer.turn) {
                 continue;
             }
-            let place = self.shown.iter().position(|shown| shown.is_of(answer)).unwrap_or_else(|| {
-                let (message_id, attempt) = (answer.message_id.clone(), answer.attempt);
-                self.shown.push(Shown { message_id, attempt, bytes: 0 });
-                self.shown.len() - 1
-            });
-            let Some(shown) = self.shown.get_mut(place) else { continue };
+            let place = self
+                .shown
+                .iter()
+                .position(|shown| shown.is_of(answer))
+                .unwrap_or_else(|| {
+                    let (message_id, attempt) = (answer.message_id.clone(), answer.attempt);
+                    self.shown.push(Shown {
+                        message_id,
+                        attempt,
+                        bytes: 0,
+                    });
+                    self.shown.len() - 1
+                });
+            let Some(shown) = self.shown.get_mut(place) else {
+                continue;
+            };
             let text = answer.text.get(shown.bytes..).unwrap_or_default();
             let content = &text[..text.floor_char_boundary(room_bytes)];
             if content.is_empty() {
                 continue;
             }
             room_bytes -= content.len();
-            self.ready.push_back(Item::Delta(Delta {
+            self.ready.push_back(ReaderItem::Delta(AnswerDelta {
                 content: content.to_owned(),
                 agent: answer.agent.clone(),
                 message_id: answer.message_id.clone(),
@@ -353,7 +415,7 @@ impl Reader {
 }
 
 impl Shown {
-    fn is_of(&self, answer: &Answer) -> bool {
+    fn is_of(&self, answer: &PartialAnswer) -> bool {
         self.message_id == answer.message_id && self.attempt == answer.attempt
     }
 }
@@ -368,14 +430,23 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_sees_nothing_of_another_session_with_the_same_name() {
-        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory)).await.expect("a store");
+        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory))
+            .await
+            .expect("a store");
         let metrics = Metrics::new();
         let (purged, made_again) = (SessionKey::from_raw(1), SessionKey::from_raw(2));
         let feed = Arc::new(Feed::default());
         feed.opened(purged, 1, true);
         let reader = |key, after| {
-            let scope = Scope::Log { follow: true };
-            Reader::new(store.clone(), Arc::clone(&feed), key, scope, after, Open::stream(&metrics))
+            let scope = ReaderScope::Log { follow: true };
+            Reader::new(
+                store.clone(),
+                Arc::clone(&feed),
+                key,
+                scope,
+                after,
+                OpenGauge::stream(&metrics),
+            )
         };
         // It was slow, and looks only when the name is another session's.
         let mut slow = reader(purged, 1);
@@ -383,13 +454,20 @@ mod tests {
         feed.opened(made_again, 0, true);
         let event = |seq| {
             let (turn, timestamp) = (TurnId(1), Timestamp::from_millis(0));
-            Arc::new(StoredEvent { seq, turn, kind: "message".into(), body: "{}".into(), settled: None, timestamp })
+            Arc::new(StoredEvent {
+                seq,
+                turn,
+                kind: "message".into(),
+                body: "{}".into(),
+                settled: None,
+                timestamp,
+            })
         };
         feed.publish(&[event(1), event(2)], true, &[]);
         assert!(slow.next().await.expect("it can read").is_none());
         let mut new = reader(made_again, 0);
         for _ in 0..2 {
-            assert!(matches!(new.next().await, Ok(Some(Item::Event(_)))));
+            assert!(matches!(new.next().await, Ok(Some(ReaderItem::Event(_)))));
         }
     }
 }

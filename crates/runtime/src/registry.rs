@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use codelab_protocol::SessionId;
-use codelab_store::Realm;
+use codelab_protocol::{SessionId, SessionKind};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -14,8 +13,8 @@ use crate::owner::{Mail, Owner};
 use crate::runtime::Inner;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Name {
-    pub realm: Realm,
+pub(crate) struct SessionName {
+    pub kind: SessionKind,
     pub id: SessionId,
 }
 
@@ -27,24 +26,31 @@ pub(crate) struct Registry {
 #[derive(Default)]
 struct State {
     /// Mail is boxed: a mailbox makes room for many at once, and seldom holds more than one.
-    owners: HashMap<Name, mpsc::Sender<Box<Mail>>>,
+    owners: HashMap<SessionName, mpsc::Sender<Box<Mail>>>,
     /// Feeds outlive owners while somebody reads.
-    feeds: HashMap<Name, Weak<Feed>>,
+    feeds: HashMap<SessionName, Weak<Feed>>,
     stopping: bool,
 }
 
 impl Registry {
     /// Hands mail to the session's owner, waking it up where it sleeps.
     ///
-    /// Sending happens under the lock, so that an owner which finds its mailbox empty under the same lock can leave and
-    /// no mail is lost.
-    pub fn send(&self, runtime: &Arc<Inner>, name: &Name, mail: Mail) -> Result<(), RuntimeError> {
+    /// Sending happens under the lock, so that an owner which finds its mailbox empty under the
+    /// same lock can leave and no mail is lost.
+    pub fn send(
+        &self,
+        runtime: &Arc<Inner>,
+        name: &SessionName,
+        mail: Mail,
+    ) -> Result<(), RuntimeError> {
         let mail = Box::new(mail);
         let mut state = self.lock();
         if state.stopping {
             return Err(RuntimeError::Stopping);
         }
-        let Some(owner) = state.owners.get(name) else { return self.spawn(runtime, name, mail, state) };
+        let Some(owner) = state.owners.get(name) else {
+            return self.spawn(runtime, name, mail, state);
+        };
         match owner.try_send(mail) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => Err(RuntimeError::Busy),
@@ -59,7 +65,7 @@ impl Registry {
     fn spawn(
         &self,
         runtime: &Arc<Inner>,
-        name: &Name,
+        name: &SessionName,
         mail: Box<Mail>,
         mut state: MutexGuard<'_, State>,
     ) -> Result<(), RuntimeError> {
@@ -77,22 +83,34 @@ impl Registry {
         Ok(())
     }
 
-    pub fn feed(&self, name: &Name) -> Arc<Feed> {
+    pub fn feed(&self, name: &SessionName) -> Arc<Feed> {
         self.lock().feed(name)
     }
 
-    pub fn is_live(&self, name: &Name) -> bool {
-        self.lock().owners.get(name).is_some_and(|owner| !owner.is_closed())
+    pub fn is_live(&self, name: &SessionName) -> bool {
+        self.lock()
+            .owners
+            .get(name)
+            .is_some_and(|owner| !owner.is_closed())
     }
 
     /// Whether anybody here works on the session or reads it.
-    pub fn is_known(&self, name: &Name) -> bool {
+    pub fn is_known(&self, name: &SessionName) -> bool {
         let state = self.lock();
-        state.owners.contains_key(name) || state.feeds.get(name).is_some_and(|feed| feed.strong_count() > 0)
+        state.owners.contains_key(name)
+            || state
+                .feeds
+                .get(name)
+                .is_some_and(|feed| feed.strong_count() > 0)
     }
 
     /// Lets an owner go, unless mail has come.
-    pub fn retire(&self, runtime: &Inner, name: &Name, mailbox: &mpsc::Receiver<Box<Mail>>) -> bool {
+    pub fn retire(
+        &self,
+        runtime: &Inner,
+        name: &SessionName,
+        mailbox: &mpsc::Receiver<Box<Mail>>,
+    ) -> bool {
         let mut state = self.lock();
         if !mailbox.is_empty() {
             return false;
@@ -107,13 +125,23 @@ impl Registry {
         self.lock().feeds.retain(|_, feed| feed.strong_count() > 0);
     }
 
-    /// From now on no mail is taken. Readers of sessions that nobody works on end; the others end with the session's
-    /// owner, so that they see how a turn ends that is finished within the grace.
+    /// From now on no mail is taken. Readers of sessions that nobody works on end; the others end
+    /// with the session's owner, so that they see how a turn ends that is finished within the
+    /// grace.
     pub fn stop(&self) {
         let mut state = self.lock();
         state.stopping = true;
-        let is_live = |name: &Name| state.owners.get(name).is_some_and(|owner| !owner.is_closed());
-        let ended = state.feeds.iter().filter(|(name, _)| !is_live(name)).filter_map(|(_, feed)| feed.upgrade());
+        let is_live = |name: &SessionName| {
+            state
+                .owners
+                .get(name)
+                .is_some_and(|owner| !owner.is_closed())
+        };
+        let ended = state
+            .feeds
+            .iter()
+            .filter(|(name, _)| !is_live(name))
+            .filter_map(|(_, feed)| feed.upgrade());
         ended.for_each(|feed| feed.stop());
     }
 
@@ -125,7 +153,11 @@ impl Registry {
     }
 
     pub fn owners(&self) -> usize {
-        self.lock().owners.values().filter(|owner| !owner.is_closed()).count()
+        self.lock()
+            .owners
+            .values()
+            .filter(|owner| !owner.is_closed())
+            .count()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -134,7 +166,7 @@ impl Registry {
 }
 
 impl State {
-    fn feed(&mut self, name: &Name) -> Arc<Feed> {
+    fn feed(&mut self, name: &SessionName) -> Arc<Feed> {
         if let Some(feed) = self.feeds.get(name).and_then(Weak::upgrade) {
             return feed;
         }

@@ -4,12 +4,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Answer, ChatLimits, Decision, Limits, PromptLimits, Region, Session, Team, UserMessage};
+use codelab_engine::{
+    CallerAnswer, ChatLimits, Decision, PromptLimits, Region, Session, SessionLimits, Team,
+    UserMessage,
+};
 use codelab_llm::{Model, ModelDescription};
 use codelab_memory::Memory;
 use codelab_policy::Policy;
-use codelab_protocol::{AgentName, CallId, Digest, SessionId, TurnStatus};
-use codelab_store::{Realm, Schedule, SessionKey, SessionRow, Store, StoreError};
+use codelab_protocol::{AgentName, CallId, Digest, SessionId, SessionKind, TurnStatus};
+use codelab_store::{Schedule, SessionKey, SessionRow, Store, StoreError};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -17,27 +20,27 @@ use tokio_util::task::TaskTracker;
 
 use crate::bus::BusLimits;
 use crate::cache::{AgentCache, CacheHealth};
+use crate::chat::{GlobalChat, adaptive_agent, keep_ids, reserve_ids};
 use crate::clock::now;
 use crate::feed::Feed;
-use crate::global_chat::{GlobalChat, adaptive_agent, keep_ids, reserve_ids};
 use crate::memories::Memories;
-use crate::metrics::{Metrics, Open};
-use crate::owner::{Birth, Mail, Outside, Reply, Taken};
-use crate::reader::{Reader, Scope};
-use crate::registry::{Name, Registry};
+use crate::metrics::{Metrics, OpenGauge};
+use crate::owner::{Accepted, Command, Mail, NewSession, ReplyTo};
+use crate::reader::{Reader, ReaderScope};
+use crate::registry::{Registry, SessionName};
 use crate::shares::{ShareLimits, Shares};
-use crate::space::{Shared, Spaces};
+use crate::space::{SharedParts, Spaces};
 use crate::timers;
 use crate::user_events::UserEvents;
-use crate::vitals::{Lease, Trials};
+use crate::vitals::{ServerLease, Trials};
 use crate::{Failpoint, RuntimeError};
 
 /// What a runtime is made of; built in one place and passed down.
-pub struct Parts {
+pub struct RuntimeParts {
     pub store: Store,
     pub model: Arc<dyn Model>,
     pub team: Team,
-    pub limits: Limits,
+    pub limits: SessionLimits,
     pub prompt: PromptLimits,
     /// Where callers say nothing of theirs.
     pub region: Region,
@@ -84,14 +87,24 @@ pub struct LiveLimits {
 
 impl Default for LiveLimits {
     fn default() -> Self {
-        Self { max_sessions: 20_000, mailbox: 256, idle_ms: 10_000, crowd: 2_000, crowded_idle_ms: 500 }
+        Self {
+            max_sessions: 20_000,
+            mailbox: 256,
+            idle_ms: 10_000,
+            crowd: 2_000,
+            crowded_idle_ms: 500,
+        }
     }
 }
 
 impl LiveLimits {
     /// How long an owner without work stays beside so many others.
-    pub(crate) fn patience(&self, sessions: usize) -> Duration {
-        Duration::from_millis(if sessions > self.crowd { self.crowded_idle_ms } else { self.idle_ms })
+    pub(crate) fn idle_time(&self, sessions: usize) -> Duration {
+        Duration::from_millis(if sessions > self.crowd {
+            self.crowded_idle_ms
+        } else {
+            self.idle_ms
+        })
     }
 }
 
@@ -103,7 +116,7 @@ pub struct Runtime {
 
 /// The parts, and what lives only while the server runs.
 pub(crate) struct Inner {
-    parts: Parts,
+    parts: RuntimeParts,
     pub registry: Registry,
     pub spaces: Spaces,
     pub memories: Arc<Memories>,
@@ -111,7 +124,7 @@ pub(crate) struct Inner {
     /// What each user may have; the parts hold the limits only.
     pub user_shares: Arc<Shares>,
     pub chat: Arc<GlobalChat>,
-    pub lease: Lease,
+    pub lease: ServerLease,
     pub trials: Arc<Trials>,
     /// No new work; owners finish the model call they are in.
     pub stopping: CancellationToken,
@@ -120,9 +133,9 @@ pub(crate) struct Inner {
 }
 
 impl Deref for Inner {
-    type Target = Parts;
+    type Target = RuntimeParts;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &RuntimeParts {
         &self.parts
     }
 }
@@ -137,13 +150,20 @@ pub struct SessionView {
 
 impl Runtime {
     /// Registers the server and starts its timers; sessions come back when they are touched or due.
-    pub async fn start(parts: Parts) -> Result<Self, StoreError> {
+    pub async fn start(parts: RuntimeParts) -> Result<Self, StoreError> {
         let time = now();
         let until = time.plus_seconds(timers::LEASE_SECONDS);
-        let lease = Lease::until(timers::lease_end());
-        parts.store.register_server(&parts.server_id, time, until).await?;
-        let memories = Arc::new(Memories::new(parts.memory.clone(), parts.store.clone(), Arc::clone(&parts.metrics)));
-        let shared = Shared {
+        let lease = ServerLease::until(timers::lease_end());
+        parts
+            .store
+            .register_server(&parts.server_id, time, until)
+            .await?;
+        let memories = Arc::new(Memories::new(
+            parts.memory.clone(),
+            parts.store.clone(),
+            Arc::clone(&parts.metrics),
+        ));
+        let shared = SharedParts {
             memories: Arc::clone(&memories),
             store: parts.store.clone(),
             cache: parts.cache.clone(),
@@ -182,7 +202,8 @@ impl Runtime {
         Ok(Self { inner, tasks })
     }
 
-    /// Stops taking requests, lets model calls finish within `grace`, and leaves the rest to be resumed.
+    /// Stops taking requests, lets model calls finish within `grace`, and leaves the rest to be
+    /// resumed.
     pub async fn stop(&self, grace: Duration) {
         self.inner.registry.stop();
         self.inner.user_events.stop();
@@ -197,11 +218,19 @@ impl Runtime {
         };
         if tokio::time::timeout(grace, quiet).await.is_err() {
             let left = self.inner.registry.owners();
-            tracing::warn!(left, "turns are still running; they go on at the next start");
+            tracing::warn!(
+                left,
+                "turns are still running; they go on at the next start"
+            );
         }
         self.inner.halted.cancel();
         // The row stays, so that the next run knows since when nobody was there.
-        if let Err(error) = self.inner.store.end_lease(&self.inner.server_id, now()).await {
+        if let Err(error) = self
+            .inner
+            .store
+            .end_lease(&self.inner.server_id, now())
+            .await
+        {
             tracing::warn!(%error, "the server's lease could not be ended");
         }
         self.inner.memories.close().await;
@@ -243,16 +272,37 @@ impl Runtime {
         self.inner.model.describe()
     }
 
-    pub async fn user_message(&self, id: &SessionId, message: UserMessage) -> Result<Reader, RuntimeError> {
-        self.submit(&name(id), Outside::UserMessage(message)).await
+    pub async fn user_message(
+        &self,
+        id: &SessionId,
+        message: UserMessage,
+    ) -> Result<Reader, RuntimeError> {
+        self.submit(&name(id), Command::UserMessage(message)).await
     }
 
-    pub async fn switch_agent(&self, id: &SessionId, agent: AgentName) -> Result<Reader, RuntimeError> {
-        self.submit(&name(id), Outside::SwitchAgent(agent)).await
+    pub async fn switch_agent(
+        &self,
+        id: &SessionId,
+        agent: AgentName,
+    ) -> Result<Reader, RuntimeError> {
+        self.submit(&name(id), Command::SwitchAgent(agent)).await
     }
 
-    pub async fn tool_result(&self, id: &SessionId, call_id: CallId, result: Value) -> Result<Reader, RuntimeError> {
-        self.submit(&name(id), Outside::ToolResult { call_id, result, client: None }).await
+    pub async fn tool_result(
+        &self,
+        id: &SessionId,
+        call_id: CallId,
+        result: Value,
+    ) -> Result<Reader, RuntimeError> {
+        self.submit(
+            &name(id),
+            Command::ToolResult {
+                call_id,
+                result,
+                client: None,
+            },
+        )
+        .await
     }
 
     pub async fn decide(
@@ -263,60 +313,94 @@ impl Runtime {
         digest: Option<Digest>,
         decided_by: String,
     ) -> Result<Reader, RuntimeError> {
-        self.decide_in(&name(id), call_id, decision, digest, decided_by).await
+        self.decide_in(&name(id), call_id, decision, digest, decided_by)
+            .await
     }
 
     /// Ends the current turn. The flag says whether there was one.
-    pub async fn cancel(&self, id: &SessionId, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
+    pub async fn cancel(
+        &self,
+        id: &SessionId,
+        drop_queue: bool,
+    ) -> Result<(SessionView, bool), RuntimeError> {
         self.cancel_in(&name(id), drop_queue).await
     }
 
     pub async fn reset(&self, id: &SessionId) -> Result<SessionView, RuntimeError> {
-        Ok(self.input(&name(id), Outside::Reset).await?.view)
+        Ok(self.input(&name(id), Command::Reset).await?.view)
     }
 
-    pub async fn create(&self, id: &SessionId, system_prompt: Option<String>) -> Result<SessionView, RuntimeError> {
-        let new = Birth { system_prompt, ..Birth::default() };
-        self.ask(&name(id), |reply| Mail::Create { new, reply }).await
+    pub async fn create(
+        &self,
+        id: &SessionId,
+        system_prompt: Option<String>,
+    ) -> Result<SessionView, RuntimeError> {
+        let new = NewSession {
+            system_prompt,
+            ..NewSession::default()
+        };
+        self.ask(&name(id), |reply| Mail::Create { new, reply })
+            .await
     }
 
     pub async fn delete(&self, id: &SessionId, hard: bool) -> Result<(), RuntimeError> {
-        self.ask(&name(id), |reply| Mail::Delete { hard, reply }).await
+        self.ask(&name(id), |reply| Mail::Delete { hard, reply })
+            .await
     }
 
     /// Brings a soft-deleted session back.
     pub async fn restore(&self, id: &SessionId) -> Result<SessionView, RuntimeError> {
-        let row = self.inner.store.session(Realm::Runtime, id).await?.ok_or(RuntimeError::SessionNotFound)?;
-        self.inner.store.restore(row.key).await.map_err(|error| match error {
-            StoreError::NotFound => RuntimeError::SessionNotFound,
-            other => other.into(),
+        let row = self
+            .inner
+            .store
+            .session(SessionKind::Runtime, id)
+            .await?
+            .ok_or(RuntimeError::SessionNotFound)?;
+        self.inner
+            .store
+            .restore(row.key)
+            .await
+            .map_err(|error| match error {
+                StoreError::NotFound => RuntimeError::SessionNotFound,
+                other => other.into(),
+            })?;
+        let session: Session = serde_json::from_str(&row.state).map_err(|error| {
+            StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
         })?;
-        let session: Session = serde_json::from_str(&row.state)
-            .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
         Ok(SessionView::of(&session))
     }
 
     /// A session that exists and is not deleted.
     pub async fn session(&self, id: &SessionId) -> Result<SessionRow, RuntimeError> {
-        let row = self.inner.store.session(Realm::Runtime, id).await?;
-        row.filter(|row| row.deleted_at.is_none()).ok_or(RuntimeError::SessionNotFound)
+        let row = self.inner.store.session(SessionKind::Runtime, id).await?;
+        row.filter(|row| row.deleted_at.is_none())
+            .ok_or(RuntimeError::SessionNotFound)
     }
 
     /// The same, after what an earlier server left behind has been recovered.
     pub async fn recovered_session(&self, id: &SessionId) -> Result<SessionRow, RuntimeError> {
         let row = self.session(id).await?;
-        if self.recover(&name(id), &row).await? { self.session(id).await } else { Ok(row) }
+        if self.recover(&name(id), &row).await? {
+            self.session(id).await
+        } else {
+            Ok(row)
+        }
     }
 
     /// The session's events after a number.
-    pub async fn events(&self, id: &SessionId, after: u64, follow: bool) -> Result<Reader, RuntimeError> {
+    pub async fn events(
+        &self,
+        id: &SessionId,
+        after: u64,
+        follow: bool,
+    ) -> Result<Reader, RuntimeError> {
         let row = self.session(id).await?;
         Ok(self.log_of(&name(id), &row, after, follow))
     }
 
     pub(crate) async fn decide_in(
         &self,
-        name: &Name,
+        name: &SessionName,
         call_id: CallId,
         decision: Decision,
         digest: Option<Digest>,
@@ -327,64 +411,106 @@ impl Runtime {
             Decision::Edit { .. } => "edit",
             Decision::Reject { .. } => "reject",
         };
-        let reader = self.submit(name, Outside::Decision { call_id, decision, digest, decided_by }).await?;
+        let reader = self
+            .submit(
+                name,
+                Command::Decision {
+                    call_id,
+                    decision,
+                    digest,
+                    decided_by,
+                },
+            )
+            .await?;
         Metrics::count(&self.inner.metrics.approvals, decided);
         Ok(reader)
     }
 
-    pub(crate) async fn cancel_in(&self, name: &Name, drop_queue: bool) -> Result<(SessionView, bool), RuntimeError> {
-        let taken = self.input(name, Outside::Cancel { drop_queue }).await?;
-        Ok((taken.view, taken.answer != Answer::Nothing))
+    pub(crate) async fn cancel_in(
+        &self,
+        name: &SessionName,
+        drop_queue: bool,
+    ) -> Result<(SessionView, bool), RuntimeError> {
+        let taken = self.input(name, Command::Cancel { drop_queue }).await?;
+        Ok((taken.view, taken.answer != CallerAnswer::Nothing))
     }
 
     /// Recovers what an earlier server left of the session; says whether there was anything.
-    pub(crate) async fn recover(&self, name: &Name, row: &SessionRow) -> Result<bool, RuntimeError> {
+    pub(crate) async fn recover(
+        &self,
+        name: &SessionName,
+        row: &SessionRow,
+    ) -> Result<bool, RuntimeError> {
         let mine = row.owner.as_deref() == Some(self.inner.server_id.as_str());
         if mine || row.schedule == Schedule::default() {
             return Ok(false);
         }
-        self.ask(name, |reply| Mail::Touch { reply: Some(reply) }).await?;
+        self.ask(name, |reply| Mail::Touch { reply: Some(reply) })
+            .await?;
         Ok(true)
     }
 
-    pub(crate) fn log_of(&self, name: &Name, row: &SessionRow, after: u64, follow: bool) -> Reader {
+    pub(crate) fn log_of(
+        &self,
+        name: &SessionName,
+        row: &SessionRow,
+        after: u64,
+        follow: bool,
+    ) -> Reader {
         let feed = self.inner.registry.feed(name);
         feed.found(row.key, row.last_seq, row.schedule == Schedule::default());
-        let open = Open::stream(&self.inner.metrics);
+        let open = OpenGauge::stream(&self.inner.metrics);
         Reader::of_log(self.inner.store.clone(), feed, row, follow, after, open)
     }
 
-    pub(crate) async fn submit(&self, name: &Name, input: Outside) -> Result<Reader, RuntimeError> {
+    pub(crate) async fn submit(
+        &self,
+        name: &SessionName,
+        input: Command,
+    ) -> Result<Reader, RuntimeError> {
         // Taken before the input, so that the owner publishes into the same feed.
         let feed = self.inner.registry.feed(name);
         let taken = self.input(name, input).await?;
         Ok(self.reader(feed, taken.key, taken.answer))
     }
 
-    pub(crate) fn reader(&self, feed: Arc<Feed>, key: SessionKey, answer: Answer) -> Reader {
+    pub(crate) fn reader(&self, feed: Arc<Feed>, key: SessionKey, answer: CallerAnswer) -> Reader {
         let (scope, after) = match answer {
-            Answer::Span(span) | Answer::Repeat(span) | Answer::Answered(span) => (Scope::Turn(span), span.after_seq),
-            Answer::Now(status) => (Scope::Status(status), 0),
-            Answer::Nothing | Answer::Claimed => (Scope::Status(TurnStatus::Completed), 0),
+            CallerAnswer::Span(span)
+            | CallerAnswer::Repeat(span)
+            | CallerAnswer::Answered(span) => (ReaderScope::Turn(span), span.after_seq),
+            CallerAnswer::Now(status) => (ReaderScope::Status(status), 0),
+            CallerAnswer::Nothing | CallerAnswer::Claimed => {
+                (ReaderScope::Status(TurnStatus::Completed), 0)
+            }
         };
-        let open = Open::stream(&self.inner.metrics);
+        let open = OpenGauge::stream(&self.inner.metrics);
         Reader::new(self.inner.store.clone(), feed, key, scope, after, open)
     }
 
-    pub(crate) async fn input(&self, name: &Name, input: Outside) -> Result<Taken, RuntimeError> {
+    pub(crate) async fn input(
+        &self,
+        name: &SessionName,
+        input: Command,
+    ) -> Result<Accepted, RuntimeError> {
         self.ask(name, |reply| Mail::Input { input, reply }).await
     }
 
-    pub(crate) async fn ask<T>(&self, name: &Name, mail: impl FnOnce(Reply<T>) -> Mail) -> Result<T, RuntimeError> {
+    pub(crate) async fn ask<T>(
+        &self,
+        name: &SessionName,
+        mail: impl FnOnce(ReplyTo<T>) -> Mail,
+    ) -> Result<T, RuntimeError> {
         let (reply, answer) = oneshot::channel();
         self.inner.registry.send(&self.inner, name, mail(reply))?;
-        // The owner answers everything it takes; it is gone only when the server stops or after a bug.
+        // The owner answers everything it takes; it is gone only when the server stops or after a
+        // bug.
         answer.await.unwrap_or(Err(RuntimeError::Stopping))
     }
 }
 
 impl Inner {
-    pub fn count_input(&self, taken: &Result<Taken, RuntimeError>) {
+    pub fn count_input(&self, taken: &Result<Accepted, RuntimeError>) {
         let outcome = match taken {
             Ok(_) => "taken",
             Err(RuntimeError::Refused(refusal)) => refusal.code.as_str(),
@@ -405,8 +531,11 @@ impl SessionView {
     }
 }
 
-fn name(id: &SessionId) -> Name {
-    Name { realm: Realm::Runtime, id: id.clone() }
+fn name(id: &SessionId) -> SessionName {
+    SessionName {
+        kind: SessionKind::Runtime,
+        id: id.clone(),
+    }
 }
 
 /// Runs to its end even if whoever asked hangs up.

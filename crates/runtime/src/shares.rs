@@ -1,7 +1,9 @@
-//! How much of this server one user may have, so that the others get theirs: requests, sessions, turns, model calls and
-//! streams of a user id. Whoever holds the internal key is no user and is not counted.
+//! How much of this server one user may have, so that the others get theirs: requests, sessions,
+//! turns, model calls and streams of a user id. Whoever holds the internal key is no user and is
+//! not counted.
 //!
-//! What is refused is said with the setting that bounds it. A model call is not refused: it waits for its turn.
+//! What is refused is said with the setting that bounds it. A model call is not refused: it waits
+//! for its turn.
 
 mod bucket;
 
@@ -15,13 +17,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use self::bucket::Bucket;
-use crate::metrics::{Metrics, Open};
+use crate::metrics::{Metrics, OpenGauge};
 
 /// Each for one user at one server; 0 = as much as there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareLimits {
     pub sessions_per_minute: u32,
-    /// Turns that work at the same time. One that waits for somebody costs nothing and does not count.
+    /// Turns that work at the same time. One that waits for somebody costs nothing and does not
+    /// count.
     pub turns: usize,
     pub model_calls: usize,
     pub streams: usize,
@@ -30,7 +33,13 @@ pub struct ShareLimits {
 
 impl Default for ShareLimits {
     fn default() -> Self {
-        Self { sessions_per_minute: 600, turns: 200, model_calls: 200, streams: 500, requests_per_second: 200 }
+        Self {
+            sessions_per_minute: 600,
+            turns: 200,
+            model_calls: 200,
+            streams: 500,
+            requests_per_second: 200,
+        }
     }
 }
 
@@ -64,48 +73,94 @@ struct Turns {
 
 impl Shares {
     pub fn new(limits: ShareLimits, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { limits, metrics, users: Mutex::default() })
+        Arc::new(Self {
+            limits,
+            metrics,
+            users: Mutex::default(),
+        })
     }
 
     /// Counts a request.
     pub fn request(&self, user: UserId) -> Result<(), Refusal> {
         let limit = self.limits.requests_per_second;
-        let taken = limit == 0 || self.with(user, |share| share.requests.take(limit, SECOND, Instant::now()));
-        self.allowed(taken, "requests", "limits.user_requests_per_second", limit.into(), ASK_AGAIN_SECONDS)
+        let taken = limit == 0
+            || self.with(user, |share| {
+                share.requests.take(limit, SECOND, Instant::now())
+            });
+        self.allowed(
+            taken,
+            "requests",
+            "limits.user_requests_per_second",
+            limit.into(),
+            ASK_AGAIN_SECONDS,
+        )
     }
 
     /// Counts a session that is about to be made.
     pub fn session(&self, user: UserId) -> Result<(), Refusal> {
         let limit = self.limits.sessions_per_minute;
-        let taken = limit == 0 || self.with(user, |share| share.sessions.take(limit, MINUTE, Instant::now()));
+        let taken = limit == 0
+            || self.with(user, |share| {
+                share.sessions.take(limit, MINUTE, Instant::now())
+            });
         let wait_seconds = MINUTE.as_secs().div_ceil(u64::from(limit.max(1)));
-        self.allowed(taken, "sessions", "limits.user_sessions_per_minute", limit.into(), wait_seconds)
+        self.allowed(
+            taken,
+            "sessions",
+            "limits.user_sessions_per_minute",
+            limit.into(),
+            wait_seconds,
+        )
     }
 
     /// Room for one more stream, until it is dropped.
-    pub fn stream(self: &Arc<Self>, user: UserId) -> Result<StreamPlace, Refusal> {
+    pub fn stream(self: &Arc<Self>, user: UserId) -> Result<StreamSlot, Refusal> {
         let limit = self.limits.streams;
         let taken = self.with(user, |share| {
             let is_room = limit == 0 || share.streams < limit;
             share.streams += usize::from(is_room);
             is_room
         });
-        self.allowed(taken, "streams", "limits.user_streams", limit as u64, ASK_AGAIN_SECONDS)?;
-        Ok(StreamPlace { shares: Arc::clone(self), user })
+        self.allowed(
+            taken,
+            "streams",
+            "limits.user_streams",
+            limit as u64,
+            ASK_AGAIN_SECONDS,
+        )?;
+        Ok(StreamSlot {
+            shares: Arc::clone(self),
+            user,
+        })
     }
 
     /// Room for a turn of this session. One that works already has it: its message queues there.
-    pub(crate) fn turn(self: &Arc<Self>, user: UserId, session: &SessionId) -> Result<TurnPlace, Refusal> {
+    pub(crate) fn turn(
+        self: &Arc<Self>,
+        user: UserId,
+        session: &SessionId,
+    ) -> Result<TurnSlot, Refusal> {
         let limit = self.limits.turns;
         let taken = self.with(user, |share| {
-            let is_room = limit == 0 || share.turns.len() < limit || share.turns.contains_key(session);
+            let is_room =
+                limit == 0 || share.turns.len() < limit || share.turns.contains_key(session);
             if is_room {
                 share.turns.entry(session.clone()).or_default().coming += 1;
             }
             is_room
         });
-        self.allowed(taken, "turns", "limits.user_turns", limit as u64, ASK_AGAIN_SECONDS)?;
-        Ok(TurnPlace { shares: Arc::clone(self), user, session: session.clone() })
+        self.allowed(
+            taken,
+            "turns",
+            "limits.user_turns",
+            limit as u64,
+            ASK_AGAIN_SECONDS,
+        )?;
+        Ok(TurnSlot {
+            shares: Arc::clone(self),
+            user,
+            session: session.clone(),
+        })
     }
 
     /// Whether the session has a turn that works; its owner says so after every step.
@@ -114,23 +169,30 @@ impl Shares {
         if !works && !users.contains_key(&user) {
             return;
         }
-        let share = users.entry(user).or_insert_with(|| Share::new(&self.limits));
+        let share = users
+            .entry(user)
+            .or_insert_with(|| Share::new(&self.limits));
         share.change_turns(session, |turns| turns.works = works);
     }
 
     /// Room for a model call at once; `None` where it must wait.
-    pub(crate) fn model_call_now(&self, user: UserId) -> Option<ModelPlace> {
-        let Some(calls) = self.model_calls(user) else { return Some(ModelPlace(None)) };
-        calls.try_acquire_owned().ok().map(|permit| ModelPlace(Some(permit)))
+    pub(crate) fn model_call_now(&self, user: UserId) -> Option<ModelSlot> {
+        let Some(calls) = self.model_calls(user) else {
+            return Some(ModelSlot(None));
+        };
+        calls
+            .try_acquire_owned()
+            .ok()
+            .map(|permit| ModelSlot(Some(permit)))
     }
 
     /// Waits for room for a model call; calls get it in the order in which they asked.
-    pub(crate) async fn model_call(&self, user: UserId) -> ModelPlace {
-        let _waits = Open::waiting_model_call(&self.metrics);
+    pub(crate) async fn model_call(&self, user: UserId) -> ModelSlot {
+        let _waits = OpenGauge::waiting_model_call(&self.metrics);
         match self.model_calls(user) {
             // It is never closed.
-            Some(calls) => ModelPlace(calls.acquire_owned().await.ok()),
-            None => ModelPlace(None),
+            Some(calls) => ModelSlot(calls.acquire_owned().await.ok()),
+            None => ModelSlot(None),
         }
     }
 
@@ -158,12 +220,18 @@ impl Shares {
         }
         Metrics::count(&self.metrics.user_refusals, what);
         let message = format!("Too many {what} of this user: {setting} is {limit}");
-        let refusal = Refusal::new(ErrorCode::RateLimited, message).with("setting", setting).with("limit", limit);
+        let refusal = Refusal::new(ErrorCode::RateLimited, message)
+            .with("setting", setting)
+            .with("limit", limit);
         Err(refusal.with("retry_after_seconds", wait_seconds))
     }
 
     fn with<T>(&self, user: UserId, change: impl FnOnce(&mut Share) -> T) -> T {
-        change(self.lock().entry(user).or_insert_with(|| Share::new(&self.limits)))
+        change(
+            self.lock()
+                .entry(user)
+                .or_insert_with(|| Share::new(&self.limits)),
+        )
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<UserId, Share>> {
@@ -179,7 +247,8 @@ impl Share {
             sessions: Bucket::default(),
             streams: 0,
             turns: HashMap::new(),
-            model_calls: (limits.model_calls > 0).then(|| Arc::new(Semaphore::new(limits.model_calls))),
+            model_calls: (limits.model_calls > 0)
+                .then(|| Arc::new(Semaphore::new(limits.model_calls))),
         }
     }
 
@@ -193,10 +262,9 @@ impl Share {
 
     fn is_idle(&self, limits: &ShareLimits, now: Instant) -> bool {
         // Whoever calls a model, or waits for it, shares the semaphore.
-        let calls = self
-            .model_calls
-            .as_ref()
-            .is_some_and(|calls| Arc::strong_count(calls) > 1 || calls.available_permits() < limits.model_calls);
+        let calls = self.model_calls.as_ref().is_some_and(|calls| {
+            Arc::strong_count(calls) > 1 || calls.available_permits() < limits.model_calls
+        });
         let is_full = |bucket: &Bucket, time| bucket.is_full(time, now);
         !calls
             && self.streams == 0
@@ -207,35 +275,40 @@ impl Share {
 }
 
 /// One of a user's streams, for as long as this lives.
-pub struct StreamPlace {
+pub struct StreamSlot {
     shares: Arc<Shares>,
     user: UserId,
 }
 
-impl Drop for StreamPlace {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
-        self.shares.with(self.user, |share| share.streams = share.streams.saturating_sub(1));
+        self.shares.with(self.user, |share| {
+            share.streams = share.streams.saturating_sub(1)
+        });
     }
 }
 
 /// A message on its way to a session; from then on the session's owner says whether it works.
-pub(crate) struct TurnPlace {
+pub(crate) struct TurnSlot {
     shares: Arc<Shares>,
     user: UserId,
     session: SessionId,
 }
 
-impl Drop for TurnPlace {
+impl Drop for TurnSlot {
     fn drop(&mut self) {
         let leave = |turns: &mut Turns| turns.coming = turns.coming.saturating_sub(1);
-        self.shares.with(self.user, |share| share.change_turns(&self.session, leave));
+        self.shares
+            .with(self.user, |share| share.change_turns(&self.session, leave));
     }
 }
 
 /// One of a user's model calls, for as long as this lives.
-pub(crate) struct ModelPlace(#[expect(dead_code, reason = "dropping it makes room")] Option<OwnedSemaphorePermit>);
+pub(crate) struct ModelSlot(
+    #[expect(dead_code, reason = "dropping it makes room")] Option<OwnedSemaphorePermit>,
+);
 
-impl ModelPlace {
+impl ModelSlot {
     /// For calls that are nobody's.
     pub fn of_nobody() -> Self {
         Self(None)
@@ -260,37 +333,60 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_come_back_with_time_and_each_user_has_their_own() {
-        let shares = shares(ShareLimits { requests_per_second: 3, sessions_per_minute: 2, ..ShareLimits::default() });
+        let shares = shares(ShareLimits {
+            requests_per_second: 3,
+            sessions_per_minute: 2,
+            ..ShareLimits::default()
+        });
         for _ in 0..3 {
             assert!(shares.request(user(1)).is_ok());
         }
-        let refused = shares.request(user(1)).expect_err("a fourth one is too many");
+        let refused = shares
+            .request(user(1))
+            .expect_err("a fourth one is too many");
         assert_eq!(refused.code, ErrorCode::RateLimited);
-        assert_eq!(refused.details["setting"], "limits.user_requests_per_second");
+        assert_eq!(
+            refused.details["setting"],
+            "limits.user_requests_per_second"
+        );
         assert_eq!(refused.details["retry_after_seconds"], 1);
-        assert!(shares.request(user(2)).is_ok(), "another user is not touched");
+        assert!(
+            shares.request(user(2)).is_ok(),
+            "another user is not touched"
+        );
         tokio::time::advance(Duration::from_millis(350)).await;
         assert!(shares.request(user(1)).is_ok() && shares.request(user(1)).is_err());
 
         assert!(shares.session(user(1)).is_ok() && shares.session(user(1)).is_ok());
-        let refused = shares.session(user(1)).expect_err("a third one is too many");
+        let refused = shares
+            .session(user(1))
+            .expect_err("a third one is too many");
         assert_eq!(refused.details["retry_after_seconds"], 30);
         tokio::time::advance(Duration::from_secs(31)).await;
         assert!(shares.session(user(1)).is_ok());
         tokio::time::advance(Duration::from_secs(61)).await;
         shares.sweep();
-        assert!(shares.lock().is_empty(), "users who have nothing here are forgotten");
+        assert!(
+            shares.lock().is_empty(),
+            "users who have nothing here are forgotten"
+        );
     }
 
     #[tokio::test]
     async fn a_session_counts_once_while_it_works_or_a_message_is_on_its_way() {
-        let shares = shares(ShareLimits { turns: 2, ..ShareLimits::default() });
+        let shares = shares(ShareLimits {
+            turns: 2,
+            ..ShareLimits::default()
+        });
         let (a, b, c) = (session("a"), session("b"), session("c"));
         let coming = shares.turn(user(1), &a).expect("room");
         shares.works(user(1), &a, true);
         drop(coming);
         let refused = shares.turn(user(1), &b).expect("room");
-        assert!(shares.turn(user(1), &a).is_ok(), "what works already may get another message");
+        assert!(
+            shares.turn(user(1), &a).is_ok(),
+            "what works already may get another message"
+        );
         assert!(shares.turn(user(1), &c).is_err());
         // The message was not taken.
         drop(refused);
@@ -303,10 +399,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_model_call_beyond_the_share_waits_for_one_to_end() {
-        let shares = shares(ShareLimits { model_calls: 1, ..ShareLimits::default() });
+        let shares = shares(ShareLimits {
+            model_calls: 1,
+            ..ShareLimits::default()
+        });
         let first = shares.model_call_now(user(1)).expect("room");
         assert!(shares.model_call_now(user(1)).is_none());
-        assert!(shares.model_call_now(user(2)).is_some(), "another user is not touched");
+        assert!(
+            shares.model_call_now(user(2)).is_some(),
+            "another user is not touched"
+        );
         let waiting = tokio::spawn({
             let shares = Arc::clone(&shares);
             async move { drop(shares.model_call(user(1)).await) }
@@ -316,7 +418,13 @@ mod tests {
         shares.sweep();
         drop(first);
         waiting.await.expect("it gets its turn");
-        let endless = Shares::new(ShareLimits { model_calls: 0, ..ShareLimits::default() }, Metrics::new());
+        let endless = Shares::new(
+            ShareLimits {
+                model_calls: 0,
+                ..ShareLimits::default()
+            },
+            Metrics::new(),
+        );
         assert!((0..1000).all(|_| endless.model_call_now(user(1)).is_some()));
     }
 }

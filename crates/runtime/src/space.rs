@@ -1,11 +1,11 @@
-//! Worker spaces: the live resources of one project. Its agents as they are now, their bus, who could run tools, what
-//! may be spent. Everything here can be rebuilt from the store.
+//! Worker spaces: the live resources of one project. Its agents as they are now, their bus, who
+//! could run tools, what may be spent. Everything here can be rebuilt from the store.
 
 mod clients;
 mod health;
 mod ledger;
 mod life;
-mod places;
+mod slots;
 mod spaces;
 mod team;
 mod upkeep;
@@ -22,25 +22,25 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use clients::{CLIENT_GONE_SECONDS, ClientsFull};
-pub(crate) use places::{Changes, Places, StepSpace};
+pub(crate) use slots::{HeldSlots, SlotChanges, StepSpace};
 pub use spaces::SpaceKey;
 pub(crate) use spaces::Spaces;
-pub(crate) use team::{AGENTS_PAGE, Crew};
+pub(crate) use team::{AGENTS_PAGE, TeamSnapshot};
 pub use team::{MAX_AGENTS, project_agent};
 pub(crate) use work::CallMode;
 
 use self::clients::Clients;
 use self::ledger::Ledger;
-use self::life::Phase;
-use self::team::Memo;
+use self::life::SpacePhase;
+use self::team::CachedTeam;
 use self::work::Calls;
 use crate::bus::{Bus, BusLimits};
 use crate::cache::{AgentCache, UserPrefix};
 use crate::memories::Memories;
 use crate::metrics::Metrics;
 
-/// The live resources of one project. One object for as long as anybody holds it, cleaned up or not, so that all its
-/// users meet at the same bus.
+/// The live resources of one project. One object for as long as anybody holds it, cleaned up or
+/// not, so that all its users meet at the same bus.
 pub struct Space {
     key: SpaceKey,
     prefix: UserPrefix,
@@ -53,11 +53,11 @@ pub struct Space {
     metrics: Arc<Metrics>,
     bus: Bus,
     /// Taken before any other lock of the space.
-    phase: Mutex<Phase>,
+    phase: Mutex<SpacePhase>,
     /// Clients that nobody heard of since then may still be there: the server before knew them.
     made_at: Instant,
     last_used: Mutex<Instant>,
-    memo: Mutex<Memo>,
+    memo: Mutex<CachedTeam>,
     /// Agents that are being deleted or taken out of service.
     leaving: Mutex<HashSet<AgentName>>,
     clients: Mutex<Clients>,
@@ -73,7 +73,7 @@ pub struct Space {
 
 /// What all spaces of a server share.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct SharedParts {
     pub store: Store,
     pub cache: AgentCache,
     pub model: Arc<dyn Model>,
@@ -84,8 +84,16 @@ pub(crate) struct Shared {
 }
 
 impl Space {
-    fn new(key: SpaceKey, shared: Shared) -> Self {
-        let Shared { store, cache, model, default_model, memories, metrics, limits } = shared;
+    fn new(key: SpaceKey, shared: SharedParts) -> Self {
+        let SharedParts {
+            store,
+            cache,
+            model,
+            default_model,
+            memories,
+            metrics,
+            limits,
+        } = shared;
         Self {
             key,
             prefix: UserPrefix::new(key.user, key.project),

@@ -1,4 +1,5 @@
-//! Looks in the store for what is due, so that deadlines survive restarts and sessions sleep on disk until then.
+//! Looks in the store for what is due, so that deadlines survive restarts and sessions sleep on
+//! disk until then.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use crate::clock::now;
 use crate::metrics::Alert;
 use crate::owner::Mail;
-use crate::registry::Name;
+use crate::registry::SessionName;
 use crate::runtime::{Inner, Retention};
 use crate::space::SpaceKey;
 
@@ -34,7 +35,11 @@ pub(crate) async fn deadlines(runtime: Arc<Inner>) {
     let mut looks = 0_u64;
     while pause(&runtime, LOOK_EVERY).await {
         let time = now();
-        match runtime.store.due_sessions(time, &runtime.server_id, time, MAX_DUE).await {
+        match runtime
+            .store
+            .due_sessions(time, &runtime.server_id, time, MAX_DUE)
+            .await
+        {
             Ok(due) => due.into_iter().for_each(|session| wake(&runtime, session)),
             Err(error) => log_failure(&error, "due sessions could not be read"),
         }
@@ -93,8 +98,14 @@ pub(crate) async fn dead_servers(runtime: Arc<Inner>) {
         let until = now().plus_millis(-(DEAD_SERVER_HOURS as i64) * 3_600_000);
         match runtime.store.remove_dead_servers(until).await {
             Ok(0) => {}
-            Ok(removed) => tracing::info!(removed, "servers that are long gone were removed from the database"),
-            Err(error) => log_failure(&error, "servers that are long gone could not be removed from the database"),
+            Ok(removed) => tracing::info!(
+                removed,
+                "servers that are long gone were removed from the database"
+            ),
+            Err(error) => log_failure(
+                &error,
+                "servers that are long gone could not be removed from the database",
+            ),
         }
         if !pause(&runtime, REMOVE_DEAD_EVERY).await {
             return;
@@ -104,7 +115,10 @@ pub(crate) async fn dead_servers(runtime: Arc<Inner>) {
 
 /// Lets old sessions and events go, where that is configured.
 pub(crate) async fn retention(runtime: Arc<Inner>) {
-    let Retention { session_hours, event_days } = runtime.retention;
+    let Retention {
+        session_hours,
+        event_days,
+    } = runtime.retention;
     if session_hours == 0 && event_days == 0 {
         return;
     }
@@ -120,17 +134,29 @@ pub(crate) async fn retention(runtime: Arc<Inner>) {
 
 async fn clean_up(runtime: &Inner, session_hours: u64, event_days: u64) -> Result<(), StoreError> {
     let time = now();
-    let ago = |hours: u64| time.plus_millis(-i64::try_from(hours.saturating_mul(3_600_000)).unwrap_or(i64::MAX));
+    let ago = |hours: u64| {
+        time.plus_millis(-i64::try_from(hours.saturating_mul(3_600_000)).unwrap_or(i64::MAX))
+    };
     if session_hours > 0 {
-        let cleaned = runtime.store.cleanup_older_than(ago(session_hours), time, MAX_CLEANED).await?;
+        let cleaned = runtime
+            .store
+            .cleanup_older_than(ago(session_hours), time, MAX_CLEANED)
+            .await?;
         if !cleaned.is_empty() {
-            tracing::info!(sessions = cleaned.len(), "old sessions were deleted; they can be restored");
+            tracing::info!(
+                sessions = cleaned.len(),
+                "old sessions were deleted; they can be restored"
+            );
         }
     }
     if event_days > 0 {
         let before = ago(event_days.saturating_mul(24));
         let mut pruned = 0;
-        for key in runtime.store.prunable_sessions(before, None, MAX_CLEANED).await? {
+        for key in runtime
+            .store
+            .prunable_sessions(before, None, MAX_CLEANED)
+            .await?
+        {
             pruned += runtime.store.prune_events(key, before).await?;
         }
         if pruned > 0 {
@@ -143,8 +169,13 @@ async fn clean_up(runtime: &Inner, session_hours: u64, event_days: u64) -> Resul
 async fn resume_running(runtime: &Arc<Inner>) -> Result<(), StoreError> {
     let mut after = None;
     loop {
-        let page = runtime.store.running_sessions(after, &runtime.server_id, now(), MAX_DUE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
+        let page = runtime
+            .store
+            .running_sessions(after, &runtime.server_id, now(), MAX_DUE)
+            .await?;
+        let Some(last) = page.last() else {
+            return Ok(());
+        };
         after = Some(last.key);
         for session in page {
             if !runtime.registry.is_live(&name_of(&session)) {
@@ -157,14 +188,20 @@ async fn resume_running(runtime: &Arc<Inner>) -> Result<(), StoreError> {
 fn wake(runtime: &Arc<Inner>, session: SessionRef) {
     let name = name_of(&session);
     // A full mailbox has mail that will find the same deadline due; a stopping server wakes nobody.
-    let _ = runtime.registry.send(runtime, &name, Mail::Touch { reply: None });
+    let _ = runtime
+        .registry
+        .send(runtime, &name, Mail::Touch { reply: None });
 }
 
-fn name_of(session: &SessionRef) -> Name {
-    Name { realm: session.realm, id: session.session_id.clone() }
+fn name_of(session: &SessionRef) -> SessionName {
+    SessionName {
+        kind: session.kind,
+        id: session.session_id.clone(),
+    }
 }
 
-/// Looks after the worker spaces: problems are told once each time they begin, idle ones are cleaned up.
+/// Looks after the worker spaces: problems are told once each time they begin, idle ones are
+/// cleaned up.
 pub(crate) async fn spaces(runtime: Arc<Inner>) {
     let idle = Duration::from_secs(runtime.space_idle_seconds);
     let stuck_after = Duration::from_secs(2 * runtime.limits.task_timeout_seconds);
@@ -173,30 +210,51 @@ pub(crate) async fn spaces(runtime: Arc<Inner>) {
     while pause(&runtime, WATCH_EVERY).await {
         let mut wrong = HashSet::new();
         for space in runtime.spaces.all() {
-            let key = SpaceKey { user: space.user(), project: space.project() };
+            let key = SpaceKey {
+                user: space.user(),
+                project: space.project(),
+            };
             let checks = space.health(stuck_after).checks.into_iter();
             let unhealthy = checks.filter(|(_, check)| check.status != HealthStatus::Healthy);
-            let mut problems: BTreeMap<String, Option<String>> =
-                unhealthy.map(|(name, check)| (name, check.detail)).collect();
+            let mut problems: BTreeMap<String, Option<String>> = unhealthy
+                .map(|(name, check)| (name, check.detail))
+                .collect();
             let refused = space.take_refusals();
             if refused > 0 {
-                problems.insert("queues".to_owned(), Some(format!("{refused} tasks met a full queue")));
+                problems.insert(
+                    "queues".to_owned(),
+                    Some(format!("{refused} tasks met a full queue")),
+                );
             }
             for (name, detail) in problems {
                 if !told.contains(&(key, name.clone())) {
                     let (user, project) = (key.user, key.project);
                     tracing::warn!(%user, %project, check = name, detail, "alert: worker space");
-                    runtime.metrics.alerts.get_or_create(&Alert { kind: name.clone() }).inc();
+                    runtime
+                        .metrics
+                        .alerts
+                        .get_or_create(&Alert { kind: name.clone() })
+                        .inc();
                 }
                 wrong.insert((key, name));
             }
         }
         told = wrong;
-        let pushed_out_before = std::mem::replace(&mut pushed_out, runtime.cache.counts().pushed_out);
+        let pushed_out_before =
+            std::mem::replace(&mut pushed_out, runtime.cache.counts().pushed_out);
         let was_overfull = std::mem::replace(&mut is_overfull, pushed_out > pushed_out_before);
         if is_overfull && !was_overfull {
-            tracing::warn!(pushed_out, "alert: the agent cache is too small for all agents in use");
-            runtime.metrics.alerts.get_or_create(&Alert { kind: "cache".to_owned() }).inc();
+            tracing::warn!(
+                pushed_out,
+                "alert: the agent cache is too small for all agents in use"
+            );
+            runtime
+                .metrics
+                .alerts
+                .get_or_create(&Alert {
+                    kind: "cache".to_owned(),
+                })
+                .inc();
         }
         runtime.spaces.clean_up_idle(idle).await;
     }

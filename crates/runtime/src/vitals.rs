@@ -1,5 +1,5 @@
-//! Whether this server can do its work: the database takes and gives, there is room on its disk, the lease runs. Whoever
-//! asks gets an answer within [`PATIENCE`], whatever hangs.
+//! Whether this server can do its work: the database takes and gives, there is room on its disk,
+//! the lease runs. Whoever asks gets an answer within [`PATIENCE`], whatever hangs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,11 +15,12 @@ use crate::runtime::Runtime;
 /// What worked within this time is not tried again.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long somebody who asks waits for a trial.
-const PATIENCE: Duration = Duration::from_millis(700);
+const DEADLINE: Duration = Duration::from_millis(700);
 /// A commit of a plan's step writes about as much.
 const MIN_FREE_BYTES: u64 = 256 * 1024;
 
-/// A rewriting after deletions that takes longer than this counts as a database that does not answer.
+/// A rewriting after deletions that takes longer than this counts as a database that does not
+/// answer.
 const LONGEST_REWRITING: Duration = Duration::from_secs(10 * 60);
 
 /// What is wrong with the database.
@@ -58,7 +59,11 @@ impl Trials {
 
     /// Whether a trial hangs.
     fn hang(&self) -> bool {
-        self.runs.load(Ordering::Acquire) && self.lock().begun_at.is_some_and(|at| at.elapsed() >= PATIENCE)
+        self.runs.load(Ordering::Acquire)
+            && self
+                .lock()
+                .begun_at
+                .is_some_and(|at| at.elapsed() >= DEADLINE)
     }
 
     /// Waits for the end of a trial, but not for one that hangs.
@@ -69,9 +74,13 @@ impl Trials {
         ended.as_mut().enable();
         if !self.runs.swap(true, Ordering::AcqRel) {
             self.lock().begun_at = Some(Instant::now());
-            tokio::spawn(trial(Running(Arc::clone(self)), store.clone(), server_id.to_owned()));
+            tokio::spawn(trial(
+                Running(Arc::clone(self)),
+                store.clone(),
+                server_id.to_owned(),
+            ));
         }
-        let _ = timeout(PATIENCE, ended).await;
+        let _ = timeout(DEADLINE, ended).await;
     }
 }
 
@@ -88,7 +97,9 @@ impl Drop for Running {
 /// Its outcome is known to the store.
 async fn trial(running: Running, store: Store, server_id: String) {
     let disk = store.clone();
-    let free_bytes = tokio::task::spawn_blocking(move || disk.free_bytes()).await.unwrap_or_default();
+    let free_bytes = tokio::task::spawn_blocking(move || disk.free_bytes())
+        .await
+        .unwrap_or_default();
     if !is_fresh(&store.reads()) {
         let _ = store.ping().await;
     }
@@ -124,7 +135,10 @@ impl Runtime {
         if store.has_lost_its_writer() {
             return Some(DatabaseTrouble::Refuses);
         }
-        let looked = trials.lock().looked_at.is_some_and(|at| at.elapsed() < FRESH);
+        let looked = trials
+            .lock()
+            .looked_at
+            .is_some_and(|at| at.elapsed() < FRESH);
         let is_known = looked && is_fresh(&store.reads()) && is_fresh(&store.writes());
         if !is_known && !trials.hang() {
             trials.run(store, &self.inner.server_id).await;
@@ -146,20 +160,23 @@ impl Runtime {
             return Some(DatabaseTrouble::Silent);
         }
         let free_bytes = trials.lock().free_bytes;
-        free_bytes.filter(|bytes| *bytes < MIN_FREE_BYTES).map(|_| DatabaseTrouble::DiskFull)
+        free_bytes
+            .filter(|bytes| *bytes < MIN_FREE_BYTES)
+            .map(|_| DatabaseTrouble::DiskFull)
     }
 
-    /// Whether another server may take over what is this one's, by this machine's own clock. Nobody can while the file of an
-    /// embedded database is rewritten: it is locked, and the renewal waits behind that.
+    /// Whether another server may take over what is this one's, by this machine's own clock. Nobody
+    /// can while the file of an embedded database is rewritten: it is locked, and the renewal waits
+    /// behind that.
     pub fn lease_has_lapsed(&self) -> bool {
         self.inner.lease.has_lapsed() && !is_expected(self.inner.store.rewrites_for())
     }
 }
 
 /// Until when this server's lease runs at least. A clock that is set does not move it.
-pub(crate) struct Lease(Mutex<Instant>);
+pub(crate) struct ServerLease(Mutex<Instant>);
 
-impl Lease {
+impl ServerLease {
     pub fn until(until: Instant) -> Self {
         Self(Mutex::new(until))
     }
@@ -179,8 +196,17 @@ mod tests {
 
     #[test]
     fn a_rewriting_excuses_silence_for_a_while_only() {
-        for (rewrites_for, expected) in [(None, false), (Some(30), true), (Some(599), true), (Some(600), false)] {
-            assert_eq!(is_expected(rewrites_for.map(Duration::from_secs)), expected, "{rewrites_for:?}");
+        for (rewrites_for, expected) in [
+            (None, false),
+            (Some(30), true),
+            (Some(599), true),
+            (Some(600), false),
+        ] {
+            assert_eq!(
+                is_expected(rewrites_for.map(Duration::from_secs)),
+                expected,
+                "{rewrites_for:?}"
+            );
         }
     }
 
@@ -194,6 +220,9 @@ mod tests {
             assert!(!running.0.runs.load(Ordering::Acquire), "on purpose");
         });
         assert!(panicked.await.is_err_and(|error| error.is_panic()));
-        assert!(!trials.runs.load(Ordering::Acquire), "the next one may begin");
+        assert!(
+            !trials.runs.load(Ordering::Acquire),
+            "the next one may begin"
+        );
     }
 }

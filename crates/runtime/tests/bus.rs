@@ -1,11 +1,12 @@
-//! The Agent Bus as its callers see it: slots, queue, breaker, counts. Time is tokio's and stands still.
+//! The Agent Bus as its callers see it: slots, queue, breaker, counts. Time is tokio's and stands
+//! still.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use codelab_protocol::{AgentName, AgentStatus};
-use codelab_runtime::{Bus, BusLimits, Entry, Outcome, Permit, Reason, Waiting};
+use codelab_runtime::{Bus, BusEntry, BusLimits, Permit, Reason, TaskOutcome, WaitingTask};
 use futures_util::FutureExt;
 
 const BUSY: Duration = Duration::from_secs(2);
@@ -15,21 +16,25 @@ fn agent(name: &str) -> AgentName {
 }
 
 fn bus_with(concurrency_limit: u32) -> (Bus, AgentName) {
-    let bus = Bus::new(BusLimits { queue_length: 3, accepted_queue_length: 3, ..BusLimits::default() });
+    let bus = Bus::new(BusLimits {
+        queue_length: 3,
+        accepted_queue_length: 3,
+        ..BusLimits::default()
+    });
     bus.register(&agent("coder"), concurrency_limit);
     (bus, agent("coder"))
 }
 
 fn now(bus: &Bus, name: &AgentName) -> Permit {
     match bus.enter(name, false) {
-        Ok(Entry::Now(permit)) => permit,
+        Ok(BusEntry::Now(permit)) => permit,
         other => panic!("expected a permit at once, got {other:?}"),
     }
 }
 
-fn later(bus: &Bus, name: &AgentName) -> Waiting {
+fn later(bus: &Bus, name: &AgentName) -> WaitingTask {
     match bus.enter(name, false) {
-        Ok(Entry::Later(waiting)) => waiting,
+        Ok(BusEntry::Later(waiting)) => waiting,
         other => panic!("expected to wait, got {other:?}"),
     }
 }
@@ -41,23 +46,34 @@ fn refused(bus: &Bus, name: &AgentName) -> (Reason, Duration) {
 
 fn fail(bus: &Bus, name: &AgentName, times: u32) {
     for _ in 0..times {
-        now(bus, name).finished(Outcome::Failed, BUSY);
+        now(bus, name).finished(TaskOutcome::Failed, BUSY);
     }
 }
 
 /// What a waiting task was told so far.
-fn told(waiting: &mut Waiting) -> Option<Result<Permit, Reason>> {
-    waiting.now_or_never().map(|answer| answer.map_err(|why| why.reason))
+fn told(waiting: &mut WaitingTask) -> Option<Result<Permit, Reason>> {
+    waiting
+        .now_or_never()
+        .map(|answer| answer.map_err(|why| why.reason))
 }
 
 #[test]
 fn what_was_accepted_waits_where_new_work_is_refused() {
-    let bus = Bus::new(BusLimits { queue_length: 1, accepted_queue_length: 2, ..BusLimits::default() });
+    let bus = Bus::new(BusLimits {
+        queue_length: 1,
+        accepted_queue_length: 2,
+        ..BusLimits::default()
+    });
     let coder = agent("coder");
     bus.register(&coder, 1);
     let _held = [now(&bus, &coder)];
     let _first = later(&bus, &coder);
-    assert_eq!(bus.check(&coder).expect_err("expected to be refused").reason, Reason::QueueFull);
+    assert_eq!(
+        bus.check(&coder)
+            .expect_err("expected to be refused")
+            .reason,
+        Reason::QueueFull
+    );
     let _second = later(&bus, &coder);
     assert_eq!(refused(&bus, &coder).0, Reason::QueueFull);
 }
@@ -66,18 +82,30 @@ fn what_was_accepted_waits_where_new_work_is_refused() {
 fn slots_are_given_in_order_and_come_back() {
     let (bus, coder) = bus_with(2);
     let (one, two) = (now(&bus, &coder), now(&bus, &coder));
-    let (mut three, mut four, mut five) = (later(&bus, &coder), later(&bus, &coder), later(&bus, &coder));
-    assert_eq!(refused(&bus, &coder), (Reason::QueueFull, Duration::from_secs(1)));
+    let (mut three, mut four, mut five) = (
+        later(&bus, &coder),
+        later(&bus, &coder),
+        later(&bus, &coder),
+    );
+    assert_eq!(
+        refused(&bus, &coder),
+        (Reason::QueueFull, Duration::from_secs(1))
+    );
     assert!(told(&mut three).is_none());
 
     drop(one);
-    assert!(told(&mut four).is_none(), "the first in the queue is the first served");
+    assert!(
+        told(&mut four).is_none(),
+        "the first in the queue is the first served"
+    );
     let three = told(&mut three).unwrap().unwrap();
     assert_eq!(three.agent(), &coder);
 
     drop(four);
-    two.finished(Outcome::Succeeded, BUSY);
-    let five = told(&mut five).expect("who left the queue is passed over").unwrap();
+    two.finished(TaskOutcome::Succeeded, BUSY);
+    let five = told(&mut five)
+        .expect("who left the queue is passed over")
+        .unwrap();
     let other = later(&bus, &coder);
 
     // Granted, but dropped before anybody looked: the slot is not lost.
@@ -97,12 +125,19 @@ fn another_limit_takes_effect_at_once() {
 
     bus.register(&coder, 1);
     drop(first);
-    assert!(told(&mut third).is_none(), "one is still active, and one is the limit");
+    assert!(
+        told(&mut third).is_none(),
+        "one is still active, and one is the limit"
+    );
     drop(second);
     assert!(told(&mut third).unwrap().is_ok());
 
     bus.register(&coder, 0);
-    assert_eq!(bus.metrics(&coder).unwrap().concurrency_limit, 1, "an agent without slots could never work");
+    assert_eq!(
+        bus.metrics(&coder).unwrap().concurrency_limit,
+        1,
+        "an agent without slots could never work"
+    );
 }
 
 #[test]
@@ -122,10 +157,13 @@ async fn a_deregistered_agent_finishes_what_it_has() {
     let mut waiting = later(&bus, &coder);
 
     let draining = bus.deregister(&coder);
-    assert!(told(&mut waiting).is_none(), "what waits stays in the queue");
+    assert!(
+        told(&mut waiting).is_none(),
+        "what waits stays in the queue"
+    );
     assert_eq!(refused(&bus, &coder).0, Reason::Deregistered);
     let mut back = match bus.enter(&coder, true) {
-        Ok(Entry::Later(waiting)) => waiting,
+        Ok(BusEntry::Later(waiting)) => waiting,
         other => panic!("what comes back after it waited for somebody goes on: {other:?}"),
     };
     assert!(bus.registered().is_empty() && !bus.is_registered(&coder));
@@ -137,15 +175,28 @@ async fn a_deregistered_agent_finishes_what_it_has() {
         async move { draining.finished().await }
     });
     tokio::task::yield_now().await;
-    active.finished(Outcome::Succeeded, BUSY);
-    told(&mut waiting).unwrap().unwrap().finished(Outcome::Succeeded, BUSY);
+    active.finished(TaskOutcome::Succeeded, BUSY);
+    told(&mut waiting)
+        .unwrap()
+        .unwrap()
+        .finished(TaskOutcome::Succeeded, BUSY);
     heard.await.unwrap();
-    told(&mut back).unwrap().unwrap().finished(Outcome::Succeeded, BUSY);
+    told(&mut back)
+        .unwrap()
+        .unwrap()
+        .finished(TaskOutcome::Succeeded, BUSY);
 
     bus.register(&coder, 1);
     let _next = now(&bus, &coder);
-    assert!(draining.finished().now_or_never().is_some(), "tasks of the new registration are not waited for");
-    assert_eq!(bus.metrics(&coder).unwrap().tasks_processed, 3, "counts survive a deregistration");
+    assert!(
+        draining.finished().now_or_never().is_some(),
+        "tasks of the new registration are not waited for"
+    );
+    assert_eq!(
+        bus.metrics(&coder).unwrap().tasks_processed,
+        3,
+        "counts survive a deregistration"
+    );
 }
 
 #[test]
@@ -154,13 +205,18 @@ fn a_closed_agent_refuses_what_waits_and_what_comes_back() {
     let _active = now(&bus, &coder);
     let mut waiting = later(&bus, &coder);
     drop(bus.close(&coder));
-    assert!(matches!(told(&mut waiting), Some(Err(Reason::Deregistered))));
+    assert!(matches!(
+        told(&mut waiting),
+        Some(Err(Reason::Deregistered))
+    ));
     assert!(bus.enter(&coder, true).is_err());
     // One that is out of service from its first moment on ends what began on another server.
     let writer = agent("writer");
     bus.deregister_with(&writer, 1);
     assert_eq!(refused(&bus, &writer).0, Reason::Deregistered);
-    assert!(matches!(bus.enter(&writer, true), Ok(Entry::Now(_))) && bus.registered().is_empty());
+    assert!(
+        matches!(bus.enter(&writer, true), Ok(BusEntry::Now(_))) && bus.registered().is_empty()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +225,10 @@ async fn a_removed_agent_is_forgotten() {
     let active = now(&bus, &coder);
     let mut waiting = later(&bus, &coder);
     let draining = bus.remove(&coder);
-    assert!(matches!(told(&mut waiting), Some(Err(Reason::NotRegistered))));
+    assert!(matches!(
+        told(&mut waiting),
+        Some(Err(Reason::NotRegistered))
+    ));
     assert_eq!(refused(&bus, &coder).0, Reason::NotRegistered);
     assert_eq!((bus.status(&coder), bus.metrics(&coder)), (None, None));
 
@@ -177,7 +236,7 @@ async fn a_removed_agent_is_forgotten() {
     bus.register(&coder, 1);
     let namesake = now(&bus, &coder);
     assert!(draining.finished().now_or_never().is_none());
-    active.finished(Outcome::Failed, BUSY);
+    active.finished(TaskOutcome::Failed, BUSY);
     assert!(draining.finished().now_or_never().is_some());
     let _waits = later(&bus, &coder);
     assert_eq!(bus.metrics(&coder).unwrap().tasks_processed, 0);
@@ -189,22 +248,36 @@ async fn a_removed_agent_is_forgotten() {
 async fn five_failures_in_a_row_break_an_agent_for_thirty_seconds() {
     let (bus, coder) = bus_with(2);
     fail(&bus, &coder, 4);
-    now(&bus, &coder).finished(Outcome::Succeeded, BUSY);
+    now(&bus, &coder).finished(TaskOutcome::Succeeded, BUSY);
     fail(&bus, &coder, 4);
-    now(&bus, &coder).finished(Outcome::Cancelled, BUSY);
-    assert_eq!(bus.status(&coder), Some(AgentStatus::Idle), "a success starts the count anew");
+    now(&bus, &coder).finished(TaskOutcome::Cancelled, BUSY);
+    assert_eq!(
+        bus.status(&coder),
+        Some(AgentStatus::Idle),
+        "a success starts the count anew"
+    );
 
     let (fifth, long) = (now(&bus, &coder), now(&bus, &coder));
     let mut waiting = later(&bus, &coder);
-    fifth.finished(Outcome::Failed, BUSY);
+    fifth.finished(TaskOutcome::Failed, BUSY);
     assert_eq!(bus.status(&coder), Some(AgentStatus::Error));
     assert!(matches!(told(&mut waiting), Some(Err(Reason::Broken))));
-    assert_eq!(refused(&bus, &coder), (Reason::Broken, Duration::from_secs(30)));
+    assert_eq!(
+        refused(&bus, &coder),
+        (Reason::Broken, Duration::from_secs(30))
+    );
 
     tokio::time::advance(Duration::from_secs(20)).await;
-    assert_eq!(refused(&bus, &coder), (Reason::Broken, Duration::from_secs(10)));
-    long.finished(Outcome::Succeeded, BUSY);
-    assert_eq!(refused(&bus, &coder).0, Reason::Broken, "a task from before is no trial");
+    assert_eq!(
+        refused(&bus, &coder),
+        (Reason::Broken, Duration::from_secs(10))
+    );
+    long.finished(TaskOutcome::Succeeded, BUSY);
+    assert_eq!(
+        refused(&bus, &coder).0,
+        Reason::Broken,
+        "a task from before is no trial"
+    );
     assert_eq!(bus.registered(), [coder]);
 }
 
@@ -216,18 +289,25 @@ async fn one_trial_decides() {
 
     for left in ["dropped", "cancelled"] {
         let trial = now(&bus, &coder);
-        assert_eq!(refused(&bus, &coder).0, Reason::Broken, "one trial at a time");
+        assert_eq!(
+            refused(&bus, &coder).0,
+            Reason::Broken,
+            "one trial at a time"
+        );
         assert_eq!(bus.status(&coder), Some(AgentStatus::Error));
         match left {
             "dropped" => drop(trial),
-            _ => trial.finished(Outcome::Cancelled, BUSY),
+            _ => trial.finished(TaskOutcome::Cancelled, BUSY),
         }
     }
-    now(&bus, &coder).finished(Outcome::Failed, BUSY);
-    assert_eq!(refused(&bus, &coder), (Reason::Broken, Duration::from_secs(30)));
+    now(&bus, &coder).finished(TaskOutcome::Failed, BUSY);
+    assert_eq!(
+        refused(&bus, &coder),
+        (Reason::Broken, Duration::from_secs(30))
+    );
 
     tokio::time::advance(Duration::from_secs(30)).await;
-    now(&bus, &coder).finished(Outcome::Succeeded, BUSY);
+    now(&bus, &coder).finished(TaskOutcome::Succeeded, BUSY);
     assert_eq!(bus.status(&coder), Some(AgentStatus::Idle));
     fail(&bus, &coder, 4);
     let _both = (now(&bus, &coder), now(&bus, &coder));
@@ -249,7 +329,10 @@ async fn a_trial_waits_for_a_slot_like_any_task() {
     bus.register(&coder, 1);
     let mut trial = later(&bus, &coder);
     drop(long);
-    told(&mut trial).unwrap().unwrap().finished(Outcome::Succeeded, BUSY);
+    told(&mut trial)
+        .unwrap()
+        .unwrap()
+        .finished(TaskOutcome::Succeeded, BUSY);
     assert_eq!(bus.status(&coder), Some(AgentStatus::Idle));
 }
 
@@ -258,33 +341,64 @@ async fn status_metrics_and_load_say_what_happens() {
     let (bus, coder) = bus_with(2);
     bus.register(&agent("writer"), 1);
     let fresh = bus.metrics(&coder).unwrap();
-    assert_eq!((fresh.avg_processing_time, fresh.error_rate, fresh.last_activity), (0.0, 0.0, None));
+    assert_eq!(
+        (
+            fresh.avg_processing_time,
+            fresh.error_rate,
+            fresh.last_activity
+        ),
+        (0.0, 0.0, None)
+    );
     assert_eq!(bus.load(), codelab_runtime::Load::default());
 
-    for (outcome, seconds) in [(Outcome::Succeeded, 1), (Outcome::Failed, 3), (Outcome::Cancelled, 90)] {
+    for (outcome, seconds) in [
+        (TaskOutcome::Succeeded, 1),
+        (TaskOutcome::Failed, 3),
+        (TaskOutcome::Cancelled, 90),
+    ] {
         now(&bus, &coder).finished(outcome, Duration::from_secs(seconds));
     }
     drop(now(&bus, &coder));
-    now(&bus, &agent("writer")).finished(Outcome::Succeeded, BUSY);
+    now(&bus, &agent("writer")).finished(TaskOutcome::Succeeded, BUSY);
     let first = now(&bus, &coder);
     assert_eq!(bus.status(&coder), Some(AgentStatus::Processing));
     tokio::time::advance(Duration::from_secs(7)).await;
     let _second = now(&bus, &coder);
     assert_eq!(bus.status(&coder), Some(AgentStatus::Busy));
-    let waiting = [later(&bus, &coder), later(&bus, &coder), later(&bus, &coder)];
+    let waiting = [
+        later(&bus, &coder),
+        later(&bus, &coder),
+        later(&bus, &coder),
+    ];
 
     let metrics = bus.metrics(&coder).unwrap();
     assert_eq!((metrics.tasks_processed, metrics.tasks_failed), (2, 1));
-    assert_eq!((metrics.avg_processing_time, metrics.error_rate), (2.0, 0.5));
-    assert_eq!((metrics.active, metrics.queue_length, metrics.concurrency_limit), (2, 3, 2));
+    assert_eq!(
+        (metrics.avg_processing_time, metrics.error_rate),
+        (2.0, 0.5)
+    );
+    assert_eq!(
+        (
+            metrics.active,
+            metrics.queue_length,
+            metrics.concurrency_limit
+        ),
+        (2, 3, 2)
+    );
     assert!(metrics.last_activity.is_some());
 
     let load = bus.load();
-    assert_eq!((load.active, load.waiting, load.processed, load.full_queues), (2, 3, 3, 1));
+    assert_eq!(
+        (load.active, load.waiting, load.processed, load.full_queues),
+        (2, 3, 3, 1)
+    );
     assert_eq!(load.oldest_active, Some(Duration::from_secs(7)));
     drop((first, waiting));
     assert_eq!(bus.load().full_queues, 0);
-    assert_eq!(serde_json::to_value(AgentStatus::Processing).unwrap(), "processing");
+    assert_eq!(
+        serde_json::to_value(AgentStatus::Processing).unwrap(),
+        "processing"
+    );
 }
 
 /// Small and repeatable; the sequence depends on the seed alone.
@@ -292,7 +406,10 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).expect("31 bits") % bound
     }
 }
@@ -301,7 +418,7 @@ impl Random {
 #[derive(Default)]
 struct Walk {
     held: Vec<Permit>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingTask>,
     processed: u64,
     failed: u64,
     refused: usize,
@@ -315,7 +432,10 @@ impl Walk {
         for mut waiting in std::mem::take(&mut self.waiting) {
             match told(&mut waiting) {
                 Some(Ok(permit)) => {
-                    assert!(!still_waiting, "a later task was served before an earlier one");
+                    assert!(
+                        !still_waiting,
+                        "a later task was served before an earlier one"
+                    );
                     self.held.push(permit);
                 }
                 Some(Err(_)) => self.refused += 1,
@@ -328,27 +448,29 @@ impl Walk {
         self.waiting = rest;
     }
 
-    fn end_one(&mut self, outcome: Option<Outcome>, random: &mut Random) {
+    fn end_one(&mut self, outcome: Option<TaskOutcome>, random: &mut Random) {
         if self.held.is_empty() {
             return;
         }
         let permit = self.held.swap_remove(random.below(self.held.len()));
-        let Some(outcome) = outcome else { return drop(permit) };
-        self.processed += u64::from(outcome != Outcome::Cancelled);
-        self.failed += u64::from(outcome == Outcome::Failed);
+        let Some(outcome) = outcome else {
+            return drop(permit);
+        };
+        self.processed += u64::from(outcome != TaskOutcome::Cancelled);
+        self.failed += u64::from(outcome == TaskOutcome::Failed);
         permit.finished(outcome, BUSY);
     }
 
     async fn step(&mut self, bus: &Bus, coder: &AgentName, limit: &mut usize, random: &mut Random) {
         match random.below(100) {
             0..45 => match bus.enter(coder, false) {
-                Ok(Entry::Now(permit)) => self.held.push(permit),
-                Ok(Entry::Later(waiting)) => self.waiting.push(waiting),
+                Ok(BusEntry::Now(permit)) => self.held.push(permit),
+                Ok(BusEntry::Later(waiting)) => self.waiting.push(waiting),
                 Err(_) => self.refused += 1,
             },
-            45..65 => self.end_one(Some(Outcome::Succeeded), random),
-            65..74 => self.end_one(Some(Outcome::Failed), random),
-            74..78 => self.end_one(Some(Outcome::Cancelled), random),
+            45..65 => self.end_one(Some(TaskOutcome::Succeeded), random),
+            65..74 => self.end_one(Some(TaskOutcome::Failed), random),
+            74..78 => self.end_one(Some(TaskOutcome::Cancelled), random),
             78..84 => self.end_one(None, random),
             84..90 if !self.waiting.is_empty() => {
                 let place = random.below(self.waiting.len());
@@ -375,26 +497,48 @@ async fn random_walks_keep_the_bus_right() {
             walk.step(&bus, &coder, &mut limit, &mut random).await;
             let metrics = bus.metrics(&coder).unwrap();
             let at = format!("seed {seed}, step {step}: {metrics:?}, limit {limit}");
-            let [active, waiting] = [metrics.active, metrics.queue_length].map(|count| count as usize);
+            let [active, waiting] =
+                [metrics.active, metrics.queue_length].map(|count| count as usize);
             assert!(active <= limit.max(active_before), "too many active; {at}");
-            assert!(waiting == 0 || active >= limit, "a task waits beside a free slot; {at}");
+            assert!(
+                waiting == 0 || active >= limit,
+                "a task waits beside a free slot; {at}"
+            );
             walk.collect_answers();
-            assert_eq!((active, waiting), (walk.held.len(), walk.waiting.len()), "{at}");
-            assert_eq!((metrics.tasks_processed, metrics.tasks_failed), (walk.processed, walk.failed), "{at}");
+            assert_eq!(
+                (active, waiting),
+                (walk.held.len(), walk.waiting.len()),
+                "{at}"
+            );
+            assert_eq!(
+                (metrics.tasks_processed, metrics.tasks_failed),
+                (walk.processed, walk.failed),
+                "{at}"
+            );
             active_before = active;
         }
-        assert!(walk.processed > 50 && walk.failed > 10 && walk.refused > 10, "seed {seed} tried too little");
+        assert!(
+            walk.processed > 50 && walk.failed > 10 && walk.refused > 10,
+            "seed {seed} tried too little"
+        );
         let draining = bus.close(&coder);
         walk.held.clear();
         draining.finished().await;
-        assert_eq!((bus.load().active, bus.load().waiting), (0, 0), "seed {seed}");
+        assert_eq!(
+            (bus.load().active, bus.load().waiting),
+            (0, 0),
+            "seed {seed}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tasks_on_many_threads_all_get_their_turn() {
     const TASKS: usize = 3000;
-    let bus = Bus::new(BusLimits { queue_length: TASKS, ..BusLimits::default() });
+    let bus = Bus::new(BusLimits {
+        queue_length: TASKS,
+        ..BusLimits::default()
+    });
     let coder = agent("coder");
     bus.register(&coder, 3);
     let (inside, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -418,13 +562,17 @@ async fn tasks_on_many_threads_all_get_their_turn() {
             inside.fetch_sub(1, SeqCst);
             match number % 7 {
                 0 => drop(permit),
-                _ => permit.finished(Outcome::Succeeded, BUSY),
+                _ => permit.finished(TaskOutcome::Succeeded, BUSY),
             }
         });
     }
-    tokio::time::timeout(Duration::from_secs(60), tasks.join_all()).await.expect("some task never got its turn");
+    tokio::time::timeout(Duration::from_secs(60), tasks.join_all())
+        .await
+        .expect("some task never got its turn");
     assert!(peak.load(SeqCst) <= 3, "{} at once", peak.load(SeqCst));
-    let expected = (0..TASKS).filter(|number| number % 5 != 0 && number % 7 != 0).count();
+    let expected = (0..TASKS)
+        .filter(|number| number % 5 != 0 && number % 7 != 0)
+        .count();
     assert_eq!(bus.load().processed, u64::try_from(expected).unwrap());
     assert_eq!((bus.load().active, bus.load().waiting), (0, 0));
 }

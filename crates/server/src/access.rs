@@ -9,60 +9,98 @@ use codelab_protocol::ErrorCode;
 use subtle::ConstantTimeEq;
 
 use crate::app::App;
-use crate::config::{Origin, Settings};
+use crate::config::{HttpOrigin, Settings};
 use crate::error::{ApiError, bad_internal_key};
-use crate::listen::Reserved;
+use crate::listen::ReservedConnection;
 
 /// Paths that need no access; everything else, known or not, does.
-const PUBLIC: [&str; 5] = ["/", "/openapi.json", "/docs", "/assets/status.css", "/assets/docs.css"];
+const PUBLIC: [&str; 5] = [
+    "/",
+    "/openapi.json",
+    "/docs",
+    "/assets/status.css",
+    "/assets/docs.css",
+];
 
 /// Whoever watches the server asks these, by whatever name it has for them.
 const HEALTH: [&str; 3] = ["/health", "/health/ready", "/health/live"];
 
-/// How the paths end whose answers take as long as their readers or a person like: streams, and questions to the user.
+/// How the paths end whose answers take as long as their readers or a person like: streams, and
+/// questions to the user.
 const LONG_ENDS: [&str; 3] = ["events", "stream", "ask_user"];
 
 /// The names this server answers to.
 #[derive(Debug, Clone)]
-pub(crate) struct Names {
+pub(crate) struct ServerNames {
     hosts: Vec<String>,
     origins: Vec<String>,
-    /// With which browsers reach this server. Unknown without a public address: a proxy may speak TLS for it.
+    /// With which browsers reach this server. Unknown without a public address: a proxy may speak
+    /// TLS for it.
     schemes: &'static [&'static str],
 }
 
-impl Names {
+impl ServerNames {
     pub fn new(settings: &Settings) -> Self {
-        let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
+        let mut hosts = vec![
+            "localhost".to_owned(),
+            "127.0.0.1".to_owned(),
+            "[::1]".to_owned(),
+        ];
         let ip = settings.addr.ip();
         if !ip.is_unspecified() {
-            hosts.push(if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() });
+            hosts.push(if ip.is_ipv6() {
+                format!("[{ip}]")
+            } else {
+                ip.to_string()
+            });
         }
-        hosts.extend(settings.http.allowed_hosts.iter().map(|host| host.to_lowercase()));
-        let mut origins: Vec<String> = settings.http.allowed_origins.iter().map(Origin::text).collect();
+        hosts.extend(
+            settings
+                .http
+                .allowed_hosts
+                .iter()
+                .map(|host| host.to_lowercase()),
+        );
+        let mut origins: Vec<String> = settings
+            .http
+            .allowed_origins
+            .iter()
+            .map(HttpOrigin::text)
+            .collect();
         if let Some(public) = &settings.http.public_url {
             origins.push(public.text());
             hosts.push(public.host().to_owned());
         }
-        let schemes: &[&str] = match settings.http.public_url.as_ref().map(Origin::is_https) {
+        let schemes: &[&str] = match settings.http.public_url.as_ref().map(HttpOrigin::is_https) {
             Some(true) => &["https://"],
             Some(false) => &["http://"],
             None => &["http://", "https://"],
         };
-        Self { hosts, origins, schemes }
+        Self {
+            hosts,
+            origins,
+            schemes,
+        }
     }
 
     fn knows_host(&self, host: &str) -> bool {
         let whole = host.to_lowercase();
-        let Some(name) = host_of(&whole) else { return false };
-        self.hosts.iter().any(|known| *known == name || *known == whole)
+        let Some(name) = host_of(&whole) else {
+            return false;
+        };
+        self.hosts
+            .iter()
+            .any(|known| *known == name || *known == whole)
     }
 
-    /// Same origin as the host that was asked, or a configured one. The scheme counts where it is known: whoever is in the
-    /// way of a plain connection can say anything in the name of its host.
+    /// Same origin as the host that was asked, or a configured one. The scheme counts where it is
+    /// known: whoever is in the way of a plain connection can say anything in the name of its host.
     fn knows_origin(&self, origin: &str, host: &str) -> bool {
         let origin = origin.to_lowercase();
-        let mut rests = self.schemes.iter().filter_map(|scheme| origin.strip_prefix(scheme));
+        let mut rests = self
+            .schemes
+            .iter()
+            .filter_map(|scheme| origin.strip_prefix(scheme));
         let is_own = rests.any(|rest| rest.eq_ignore_ascii_case(host));
         is_own || self.origins.contains(&origin)
     }
@@ -78,8 +116,11 @@ pub(crate) async fn check_names(State(app): State<App>, request: Request, next: 
             return forbidden("This host name is not allowed");
         };
         let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
-        let foreign =
-            origins.iter().any(|origin| !origin.to_str().is_ok_and(|origin| app.names.knows_origin(origin, host)));
+        let foreign = origins.iter().any(|origin| {
+            !origin
+                .to_str()
+                .is_ok_and(|origin| app.names.knows_origin(origin, host))
+        });
         if foreign && !PUBLIC.contains(&path) && !app.page.has(path) {
             return forbidden("This origin is not allowed");
         }
@@ -87,19 +128,24 @@ pub(crate) async fn check_names(State(app): State<App>, request: Request, next: 
     next.run(request).await
 }
 
-/// Where all ordinary places are busy, whoever watches and operates the server is answered and nobody else.
+/// Where all ordinary places are busy, whoever watches and operates the server is answered and
+/// nobody else.
 pub(crate) async fn check_room(State(app): State<App>, request: Request, next: Next) -> Response {
-    if let Some(Reserved(connection)) = request.extensions().get::<Reserved>()
+    if let Some(ReservedConnection(connection)) = request.extensions().get::<ReservedConnection>()
         && !HEALTH.contains(&request.uri().path())
         && !(is_short_of_operator(&app, &request) && connection.serves_operator())
     {
-        let full = ApiError::new(ErrorCode::RateLimited, "The server has too many connections; come back later");
+        let full = ApiError::new(
+            ErrorCode::RateLimited,
+            "The server has too many connections; come back later",
+        );
         return full.into_response();
     }
     next.run(request).await
 }
 
-/// Has the internal key, and does not ask for something that can hold its place for as long as it likes.
+/// Has the internal key, and does not ask for something that can hold its place for as long as it
+/// likes.
 fn is_short_of_operator(app: &App, request: &Request) -> bool {
     let path = request.uri().path().trim_end_matches('/');
     let is_long = LONG_ENDS.contains(&path.rsplit('/').next().unwrap_or_default());
@@ -116,7 +162,11 @@ pub(crate) async fn internal_key(State(app): State<App>, request: Request, next:
 }
 
 /// The internal key, also as a bearer token: what Prometheus can send.
-pub(crate) async fn internal_key_or_bearer(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn internal_key_or_bearer(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Response {
     if has_internal_key(request.headers(), &app.internal_api_key)
         || has_bearer_key(request.headers(), &app.internal_api_key)
     {
@@ -126,13 +176,17 @@ pub(crate) async fn internal_key_or_bearer(State(app): State<App>, request: Requ
 }
 
 fn has_bearer_key(headers: &HeaderMap, key: &Secret) -> bool {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let bearer = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok());
     let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
     bearer.is_some_and(|given| same(given.as_bytes(), key))
 }
 
 pub(crate) fn has_internal_key(headers: &HeaderMap, key: &Secret) -> bool {
-    headers.get("x-internal-auth").is_some_and(|given| same(given.as_bytes(), key))
+    headers
+        .get("x-internal-auth")
+        .is_some_and(|given| same(given.as_bytes(), key))
 }
 
 /// Takes the same time wherever the first difference is.
@@ -157,7 +211,9 @@ fn host_of(authority: &str) -> Option<&str> {
         _ => authority.find(':').unwrap_or(authority.len()),
     };
     let (host, rest) = authority.split_at(end);
-    let port = rest.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let port = rest
+        .strip_prefix(':')
+        .is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
     (rest.is_empty() || port).then_some(host)
 }
 

@@ -1,6 +1,7 @@
-//! Where the server of a data folder listens, for other commands on this machine. The address counts only while the
-//! server that wrote it lives: it holds a lock that the system frees when the process ends, however it ends. So nobody
-//! who has the port afterwards is taken for the server, and is sent a token.
+//! Where the server of a data folder listens, for other commands on this machine. The address
+//! counts only while the server that wrote it lives: it holds a lock that the system frees when the
+//! process ends, however it ends. So nobody who has the port afterwards is taken for the server,
+//! and is sent a token.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -39,11 +40,17 @@ impl KeptAddress {
         while let Err(error) = lock.try_lock() {
             attempt += 1;
             match error {
-                TryLockError::WouldBlock if attempt < LOCK_ATTEMPTS => tokio::time::sleep(LOCK_PAUSE).await,
+                TryLockError::WouldBlock if attempt < LOCK_ATTEMPTS => {
+                    tokio::time::sleep(LOCK_PAUSE).await
+                }
                 error => return Err(error.into()),
             }
         }
-        let kept = Self { path, text: addr.to_string(), lock };
+        let kept = Self {
+            path,
+            text: addr.to_string(),
+            lock,
+        };
         write_private(&kept.path, &kept.text)?;
         Ok(kept)
     }
@@ -63,7 +70,8 @@ impl KeptAddress {
 impl Drop for KeptAddress {
     fn drop(&mut self) {
         self.withdraw();
-        // A process that is being started meanwhile holds a copy of the handle for a moment, and with it the lock.
+        // A process that is being started meanwhile holds a copy of the handle for a moment, and
+        // with it the lock.
         if let Err(error) = self.lock.unlock() {
             tracing::warn!(%error, "the lock of the server's address was not released");
         }
@@ -78,11 +86,20 @@ pub(crate) fn living(data_dir: &Path) -> Option<SocketAddr> {
         Err(TryLockError::WouldBlock) => {}
         Ok(()) | Err(TryLockError::Error(_)) => return None,
     }
-    std::fs::read_to_string(data_dir.join(ADDRESS_FILE)).ok()?.trim().parse().ok()
+    std::fs::read_to_string(data_dir.join(ADDRESS_FILE))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 fn open_lock(data_dir: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(data_dir.join(LOCK_FILE))
+    OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(data_dir.join(LOCK_FILE))
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -105,7 +122,11 @@ mod tests {
         assert_eq!((living(place), living(place)), (Some(addr), Some(addr)));
         let other = "127.0.0.1:4712".parse().unwrap();
         let error = KeptAddress::write(place, other).await.unwrap_err();
-        assert_eq!((error.kind(), living(place)), (io::ErrorKind::WouldBlock, Some(addr)), "the first one stays");
+        assert_eq!(
+            (error.kind(), living(place)),
+            (io::ErrorKind::WouldBlock, Some(addr)),
+            "the first one stays"
+        );
         drop(kept);
         assert_eq!(living(place), None);
         assert!(!place.join(ADDRESS_FILE).exists());

@@ -14,12 +14,12 @@ use codelab_runtime::Runtime;
 use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::access::{Names, check_names, check_room, internal_key, internal_key_or_bearer};
+use crate::access::{ServerNames, check_names, check_room, internal_key, internal_key_or_bearer};
 use crate::buffers::Buffers;
 use crate::config::ChatAccess;
 use crate::error::{ApiError, internal_error};
 use crate::models::KnownModels;
-use crate::page::Page;
+use crate::page::WebPage;
 use crate::routes::{self, Attempts};
 use crate::users::{Logins, Verifier, agent_access, chat_access, user_access};
 
@@ -27,7 +27,7 @@ use crate::users::{Logins, Verifier, agent_access, chat_access, user_access};
 #[derive(Clone)]
 pub(crate) struct App {
     pub runtime: Runtime,
-    pub names: Arc<Names>,
+    pub names: Arc<ServerNames>,
     pub internal_api_key: Secret,
     pub body_bytes: usize,
     pub buffers: Arc<Buffers>,
@@ -35,7 +35,7 @@ pub(crate) struct App {
     pub openapi: Arc<str>,
     /// The same for people.
     pub docs: Arc<str>,
-    pub page: Arc<Page>,
+    pub page: Arc<WebPage>,
     pub verifier: Arc<Verifier>,
     pub logins: Logins,
     pub login_attempts: Arc<Attempts>,
@@ -57,8 +57,12 @@ pub(crate) fn router(app: App) -> Router {
     let (chat, _) = routes::global_chat().split_for_parts();
     let chat = chat.route_layer(middleware::from_fn_with_state(app.clone(), chat_access));
     let (chat_agents, _) = routes::global_chat_agents().split_for_parts();
-    let chat_agents = chat_agents.route_layer(middleware::from_fn_with_state(app.clone(), agent_access));
-    let metrics = metrics.route_layer(middleware::from_fn_with_state(app.clone(), internal_key_or_bearer));
+    let chat_agents =
+        chat_agents.route_layer(middleware::from_fn_with_state(app.clone(), agent_access));
+    let metrics = metrics.route_layer(middleware::from_fn_with_state(
+        app.clone(),
+        internal_key_or_bearer,
+    ));
     let inner = Router::new()
         .merge(internal)
         .merge(metrics)
@@ -78,7 +82,8 @@ pub(crate) fn router(app: App) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), observe))
         .with_state(app);
     // Rewriting must come before routing, so the router is a service inside another one.
-    Router::new().fallback(move |request: Request| inner.clone().oneshot(without_trailing_slash(request)))
+    Router::new()
+        .fallback(move |request: Request| inner.clone().oneshot(without_trailing_slash(request)))
 }
 
 fn without_trailing_slash(mut request: Request) -> Request {
@@ -104,18 +109,33 @@ fn without_trailing_slash(mut request: Request) -> Request {
 
 async fn observe(State(app): State<App>, request: Request, next: Next) -> Response {
     let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().map_or("unknown", MatchedPath::as_str).to_owned();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or("unknown", MatchedPath::as_str)
+        .to_owned();
     let started = std::time::Instant::now();
     let mut response = next.run(request).await;
     let status = response.status();
     tracing::debug!(%method, route, status = status.as_u16(), ms = started.elapsed().as_millis() as u64, "request");
     app.runtime.metrics().count_request(&route, status.as_u16());
     let headers = response.headers_mut();
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    );
     // Links in what models write must not be looked up before anybody follows them.
-    headers.insert(header::X_DNS_PREFETCH_CONTROL, HeaderValue::from_static("off"));
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::X_DNS_PREFETCH_CONTROL,
+        HeaderValue::from_static("off"),
+    );
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
@@ -124,7 +144,11 @@ async fn unknown_route() -> ApiError {
 }
 
 async fn wrong_method() -> Response {
-    let mut response = ApiError::new(ErrorCode::NotFound, "This address does not take this method").into_response();
+    let mut response = ApiError::new(
+        ErrorCode::NotFound,
+        "This address does not take this method",
+    )
+    .into_response();
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     response
 }

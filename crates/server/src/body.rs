@@ -12,7 +12,7 @@ use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 
 use crate::app::App;
-use crate::buffers::Held;
+use crate::buffers::HeldBytes;
 use crate::error::ApiError;
 use crate::users::User;
 
@@ -33,16 +33,21 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     }
 }
 
-/// A JSON body within the limit, for routes whose fields are all optional: a request that brings nothing asks for the
-/// default.
+/// A JSON body within the limit, for routes whose fields are all optional: a request that brings
+/// nothing asks for the default.
 pub(crate) struct OptionalJsonBody<T>(pub T);
 
 impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalJsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let is_empty = request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_TYPE);
-        if is_empty { Ok(Self(T::default())) } else { read(request, app, app.body_bytes).await.map(Self) }
+        let is_empty =
+            request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_TYPE);
+        if is_empty {
+            Ok(Self(T::default()))
+        } else {
+            read(request, app, app.body_bytes).await.map(Self)
+        }
     }
 }
 
@@ -55,39 +60,68 @@ impl<T: DeserializeOwned> FromRequest<App> for SmallJsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        read(request, app, app.body_bytes.min(SMALL_BODY_BYTES)).await.map(Self)
+        read(request, app, app.body_bytes.min(SMALL_BODY_BYTES))
+            .await
+            .map(Self)
     }
 }
 
-async fn read<T: DeserializeOwned>(request: Request, app: &App, limit: usize) -> Result<T, ApiError> {
-    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default().trim();
+async fn read<T: DeserializeOwned>(
+    request: Request,
+    app: &App,
+    limit: usize,
+) -> Result<T, ApiError> {
+    let content_type = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = content_type
+        .and_then(|value| value.split(';').next())
+        .unwrap_or_default()
+        .trim();
     if !essence.eq_ignore_ascii_case("application/json") {
-        return Err(ApiError::invalid("The content type must be application/json"));
+        return Err(ApiError::invalid(
+            "The content type must be application/json",
+        ));
     }
-    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    if declared.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > limit as u64) {
+    let declared = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok());
+    if declared
+        .and_then(|length| length.parse::<u64>().ok())
+        .is_some_and(|length| length > limit as u64)
+    {
         return Err(too_large(limit));
     }
-    let mut held = app.buffers.hold(request.extensions().get::<User>().map(User::id));
+    let mut held = app
+        .buffers
+        .hold(request.extensions().get::<User>().map(User::id));
     let arriving = collect(request.into_body(), limit, &mut held);
     let arrived = tokio::time::timeout(BODY_TIMEOUT, arriving).await;
     let bytes = arrived.map_err(|_| ApiError::invalid("The body did not arrive in time"))??;
     // A list would be taken for an object whose fields are all optional.
-    if bytes.trim_ascii_start().first().is_some_and(|first| *first == b'[') {
+    if bytes
+        .trim_ascii_start()
+        .first()
+        .is_some_and(|first| *first == b'[')
+    {
         return Err(ApiError::invalid("The body must be a JSON object"));
     }
     // Checked as a whole: a parser looks only at the parts it needs.
-    let text = std::str::from_utf8(&bytes).map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
     serde_json::from_str(text).map_err(|error| refused(&error))
 }
 
 /// The whole body. What has arrived of it counts against its user's share of memory.
-async fn collect(mut body: Body, limit: usize, held: &mut Held) -> Result<Vec<u8>, ApiError> {
+async fn collect(mut body: Body, limit: usize, held: &mut HeldBytes) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::invalid("The body could not be read"))?;
-        let Some(data) = frame.data_ref() else { continue };
+        let Some(data) = frame.data_ref() else {
+            continue;
+        };
         if bytes.len() + data.len() > limit {
             return Err(too_large(limit));
         }
@@ -104,7 +138,9 @@ fn too_large(limit: usize) -> ApiError {
 
 fn refused(error: &serde_json::Error) -> ApiError {
     let text = error.to_string();
-    let missing = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    let missing = text
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.split('`').next());
     match missing {
         Some(field) => ApiError::missing(field),
         None => {
@@ -128,7 +164,10 @@ impl FromRequestParts<App> for SessionPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "session_id").await.map(Self).ok_or_else(ApiError::no_session)
+        path_id(parts, app, "session_id")
+            .await
+            .map(Self)
+            .ok_or_else(ApiError::no_session)
     }
 }
 
@@ -141,7 +180,9 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let Query(params) = Query::<T>::from_request_parts(parts, app)
             .await
-            .map_err(|error| ApiError::invalid(format!("The query is not valid: {}", error.body_text())))?;
+            .map_err(|error| {
+                ApiError::invalid(format!("The query is not valid: {}", error.body_text()))
+            })?;
         Ok(Self(params))
     }
 }

@@ -1,4 +1,5 @@
-//! Bytes that slow clients make the server hold: bodies that are still arriving, and answers that are not read.
+//! Bytes that slow clients make the server hold: bodies that are still arriving, and answers that
+//! are not read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,17 +35,31 @@ impl Buffers {
     pub fn new(body_bytes: usize) -> Arc<Self> {
         let max_user_bytes = MAX_USER_BYTES.max(body_bytes.saturating_mul(2));
         let max_bytes = MAX_BYTES.max(max_user_bytes);
-        Arc::new(Self { max_user_bytes, max_bytes, state: Mutex::default() })
+        Arc::new(Self {
+            max_user_bytes,
+            max_bytes,
+            state: Mutex::default(),
+        })
     }
 
     /// Nothing yet. Requests without a user count for the server only.
-    pub fn hold(self: &Arc<Self>, user: Option<UserId>) -> Held {
-        Held { buffers: Arc::clone(self), user, bytes: 0 }
+    pub fn hold(self: &Arc<Self>, user: Option<UserId>) -> HeldBytes {
+        HeldBytes {
+            buffers: Arc::clone(self),
+            user,
+            bytes: 0,
+        }
     }
 
-    /// The answer, counted until its reader has taken it; a refusal where the user holds too much already.
+    /// The answer, counted until its reader has taken it; a refusal where the user holds too much
+    /// already.
     pub fn answer(self: &Arc<Self>, user: UserId, response: Response) -> Response {
-        let Some(bytes) = response.body().size_hint().exact().filter(|bytes| *bytes >= MIN_ANSWER_BYTES) else {
+        let Some(bytes) = response
+            .body()
+            .size_hint()
+            .exact()
+            .filter(|bytes| *bytes >= MIN_ANSWER_BYTES)
+        else {
             return response;
         };
         let mut held = self.hold(Some(user));
@@ -60,23 +75,31 @@ impl Buffers {
 }
 
 /// Bytes of one request; they are free again when this is dropped.
-pub(crate) struct Held {
+pub(crate) struct HeldBytes {
     buffers: Arc<Buffers>,
     user: Option<UserId>,
     bytes: usize,
 }
 
-impl Held {
+impl HeldBytes {
     pub fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
-        let Buffers { max_user_bytes, max_bytes, .. } = *self.buffers;
+        let Buffers {
+            max_user_bytes,
+            max_bytes,
+            ..
+        } = *self.buffers;
         let mut state = self.buffers.lock();
         if state.bytes.saturating_add(bytes) > max_bytes {
-            return Err(full("The server holds too many unfinished requests; come back later"));
+            return Err(full(
+                "The server holds too many unfinished requests; come back later",
+            ));
         }
         if let Some(user) = self.user {
             let of_user = state.users.entry(user).or_default();
             if of_user.saturating_add(bytes) > max_user_bytes {
-                return Err(full("Too many of your requests are unfinished; read their answers or come back later"));
+                return Err(full(
+                    "Too many of your requests are unfinished; read their answers or come back later",
+                ));
             }
             *of_user += bytes;
         }
@@ -86,7 +109,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         let mut state = self.buffers.lock();
         state.bytes -= self.bytes;
@@ -115,15 +138,21 @@ mod tests {
         let mut first = buffers.hold(Some(user(1)));
         assert!(first.grow(MAX_USER_BYTES).is_ok());
         assert!(first.grow(1).is_err());
-        assert!(buffers.hold(Some(user(1))).grow(1).is_err(), "another request of the same user");
-        let others: Vec<Held> = (2..9)
+        assert!(
+            buffers.hold(Some(user(1))).grow(1).is_err(),
+            "another request of the same user"
+        );
+        let others: Vec<HeldBytes> = (2..9)
             .map(|id| {
                 let mut held = buffers.hold(Some(user(id)));
                 assert!(held.grow(MAX_USER_BYTES).is_ok());
                 held
             })
             .collect();
-        assert!(buffers.hold(Some(user(9))).grow(1).is_err(), "the server's bound");
+        assert!(
+            buffers.hold(Some(user(9))).grow(1).is_err(),
+            "the server's bound"
+        );
         assert!(buffers.hold(None).grow(1).is_err());
         drop(first);
         assert!(buffers.hold(None).grow(1).is_ok());

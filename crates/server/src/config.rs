@@ -1,4 +1,5 @@
-//! Settings: `codelab.toml`, then the environment, then flags. A wrong one stops the start and is named.
+//! Settings: `codelab.toml`, then the environment, then flags. A wrong one stops the start and is
+//! named.
 
 mod checked;
 mod file;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use codelab_engine::{ChatLimits, Limits, Locale, Mode, PromptLimits, Region};
+use codelab_engine::{AgentMode, ChatLimits, Locale, PromptLimits, Region, SessionLimits};
 use codelab_llm::{PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
@@ -22,7 +23,7 @@ use self::file::File;
 use self::sources::Merged;
 
 pub use hint::ModelHint;
-pub use origin::Origin;
+pub use origin::HttpOrigin;
 pub use shown::{Explained, ShownSetting};
 pub use sources::{Flags, Source};
 
@@ -40,8 +41,8 @@ pub struct Settings {
     pub addr: SocketAddr,
     pub data_dir: PathBuf,
     pub database: DatabaseUrl,
-    pub mode: Mode,
-    pub limits: Limits,
+    pub mode: AgentMode,
+    pub limits: SessionLimits,
     /// What asks a person, here and in the hands that read these settings.
     pub policy: Policy,
     pub sandbox: SandboxSettings,
@@ -129,9 +130,9 @@ pub struct LlmSettings {
 
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    pub public_url: Option<Origin>,
+    pub public_url: Option<HttpOrigin>,
     pub allowed_hosts: Vec<String>,
-    pub allowed_origins: Vec<Origin>,
+    pub allowed_origins: Vec<HttpOrigin>,
     /// A reader that takes nothing for this long is cut.
     pub write_timeout_seconds: u64,
 }
@@ -171,7 +172,10 @@ pub(crate) const DEFAULT_MODEL: &str = "gpt-4";
 
 impl Settings {
     /// Reads the file, the environment and the flags, later ones winning.
-    pub fn load(flags: Flags, environment: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+    pub fn load(
+        flags: Flags,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
         Self::explain(flags, environment).settings
     }
 
@@ -180,7 +184,13 @@ impl Settings {
         let environment: BTreeMap<String, String> = environment.collect();
         let (data_dir, source) = match sources::data_dir(&flags, &environment) {
             Ok(found) => found,
-            Err(error) => return Explained { settings: Err(error), shown: Vec::new(), data_dir: None },
+            Err(error) => {
+                return Explained {
+                    settings: Err(error),
+                    shown: Vec::new(),
+                    data_dir: None,
+                };
+            }
         };
         let read = || {
             let merged = sources::merged(&flags, &environment, &data_dir)?;
@@ -191,9 +201,17 @@ impl Settings {
         match read() {
             Ok((file, shown)) => {
                 let settings = file.checked(data_dir.clone(), &environment);
-                Explained { settings, shown, data_dir: Some(data_dir) }
+                Explained {
+                    settings,
+                    shown,
+                    data_dir: Some(data_dir),
+                }
             }
-            Err(error) => Explained { settings: Err(error), shown: Vec::new(), data_dir: Some(data_dir) },
+            Err(error) => Explained {
+                settings: Err(error),
+                shown: Vec::new(),
+                data_dir: Some(data_dir),
+            },
         }
     }
 
@@ -214,7 +232,10 @@ fn parse(merged: &Merged) -> Result<File, ConfigError> {
             true => "must be a text".to_owned(),
             false => error.into_inner().to_string(),
         };
-        ConfigError { setting, why: why.lines().next().unwrap_or_default().to_owned() }
+        ConfigError {
+            setting,
+            why: why.lines().next().unwrap_or_default().to_owned(),
+        }
     })
 }
 
@@ -224,7 +245,10 @@ pub(crate) fn wrong_database(why: &str) -> ConfigError {
 }
 
 pub(crate) fn wrong(setting: &str, why: &str) -> ConfigError {
-    ConfigError { setting: setting.to_owned(), why: why.to_owned() }
+    ConfigError {
+        setting: setting.to_owned(),
+        why: why.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Which connections are open, and which one goes when there is no room for another. Each is an open file, so their number
-//! follows from how many of those the system allows.
+//! Which connections are open, and which one goes when there is no room for another. Each is an
+//! open file, so their number follows from how many of those the system allows.
 //!
-//! A few places beyond the bound are kept for whoever watches and operates the server: health and short requests with the
-//! internal key are answered there however many others hold the rest. Some of them are for health alone, so that nobody's
-//! slow request stands before it.
+//! A few places beyond the bound are kept for whoever watches and operates the server: health and
+//! short requests with the internal key are answered there however many others hold the rest. Some
+//! of them are for health alone, so that nobody's slow request stands before it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codelab_runtime::{Metrics, Open};
+use codelab_runtime::{Metrics, OpenGauge};
 use tokio::sync::Notify;
 
 /// More than this nobody needs of one process, whatever the system allows.
@@ -20,15 +20,20 @@ const RESERVED: usize = 32;
 const MAX_OPERATORS: usize = RESERVED - 8;
 /// Connections whose place was given to another and that are not closed yet.
 const MAX_LEAVING: usize = 32;
-/// Of the open files the server keeps a quarter for its own, between these bounds: the database, models, memories.
+/// Of the open files the server keeps a quarter for its own, between these bounds: the database,
+/// models, memories.
 const MIN_OWN_FILES: u64 = 64;
 const MAX_OWN_FILES: u64 = 4096;
 
 /// How many connections fit into so many open files.
 pub(crate) fn max_connections(open_files: Option<u64>) -> usize {
-    let Some(files) = open_files else { return MAX_CONNECTIONS };
+    let Some(files) = open_files else {
+        return MAX_CONNECTIONS;
+    };
     let own = (files / 4).clamp(MIN_OWN_FILES, MAX_OWN_FILES) + (RESERVED + MAX_LEAVING) as u64;
-    usize::try_from(files.saturating_sub(own)).unwrap_or(usize::MAX).clamp(RESERVED, MAX_CONNECTIONS)
+    usize::try_from(files.saturating_sub(own))
+        .unwrap_or(usize::MAX)
+        .clamp(RESERVED, MAX_CONNECTIONS)
 }
 
 pub(crate) struct Connections {
@@ -70,25 +75,30 @@ enum Standing {
 }
 
 /// An open connection; its place is free again when this is dropped.
-pub(crate) struct Connection {
+pub(crate) struct OpenConnection {
     table: Arc<Connections>,
     standing: Mutex<Standing>,
     has_spoken: AtomicBool,
     is_reserved: bool,
     /// It is to close.
     pub close: Arc<Notify>,
-    _open: Open,
+    _open: OpenGauge,
 }
 
 impl Connections {
     pub fn new(bound: usize, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { bound, metrics, state: Mutex::default(), freed: Notify::new() })
+        Arc::new(Self {
+            bound,
+            metrics,
+            state: Mutex::default(),
+            freed: Notify::new(),
+        })
     }
 
-    /// A place for a connection that has just come. At the bound the oldest that has sent no request gives its place, then
-    /// the one that was idle for longest; where all are busy, or too many are still closing, there are the reserved places.
-    /// `None` where those are taken too.
-    pub fn admit(self: &Arc<Self>) -> Option<Arc<Connection>> {
+    /// A place for a connection that has just come. At the bound the oldest that has sent no
+    /// request gives its place, then the one that was idle for longest; where all are busy, or too
+    /// many are still closing, there are the reserved places. `None` where those are taken too.
+    pub fn admit(self: &Arc<Self>) -> Option<Arc<OpenConnection>> {
         let mut state = self.lock();
         let is_reserved = if state.open < self.bound {
             false
@@ -105,17 +115,24 @@ impl Connections {
             true
         };
         let close = Arc::new(Notify::new());
-        let place = state.tick();
+        let slot = state.tick();
         match is_reserved {
-            true => state.silent_reserved.insert(place, Arc::clone(&close)),
-            false => state.silent.insert(place, Arc::clone(&close)),
+            true => state.silent_reserved.insert(slot, Arc::clone(&close)),
+            false => state.silent.insert(slot, Arc::clone(&close)),
         };
         *state.counted(is_reserved) += 1;
         drop(state);
-        let _open = Open::connection(&self.metrics);
-        let standing = Mutex::new(Standing::Silent(place));
+        let _open = OpenGauge::connection(&self.metrics);
+        let standing = Mutex::new(Standing::Silent(slot));
         let (table, has_spoken) = (Arc::clone(self), AtomicBool::new(false));
-        Some(Arc::new(Connection { table, standing, has_spoken, is_reserved, close, _open }))
+        Some(Arc::new(OpenConnection {
+            table,
+            standing,
+            has_spoken,
+            is_reserved,
+            close,
+            _open,
+        }))
     }
 
     /// Until a connection ends.
@@ -145,7 +162,10 @@ impl State {
         if self.leaving >= MAX_LEAVING {
             return None;
         }
-        self.silent.pop_first().or_else(|| self.idle.pop_first()).map(|(_, close)| close)
+        self.silent
+            .pop_first()
+            .or_else(|| self.idle.pop_first())
+            .map(|(_, close)| close)
     }
 
     fn oldest_reserved(&mut self) -> Option<Arc<Notify>> {
@@ -156,11 +176,15 @@ impl State {
     }
 
     fn counted(&mut self, is_reserved: bool) -> &mut usize {
-        if is_reserved { &mut self.reserved } else { &mut self.open }
+        if is_reserved {
+            &mut self.reserved
+        } else {
+            &mut self.open
+        }
     }
 }
 
-impl Connection {
+impl OpenConnection {
     /// Whether it may only ask for health, or for something short with the internal key.
     pub fn is_reserved(&self) -> bool {
         self.is_reserved
@@ -171,10 +195,11 @@ impl Connection {
         self.has_spoken.load(Ordering::Relaxed)
     }
 
-    /// A request begins. Until it has come whole its connection gives its place like one that has sent nothing: who sends half
-    /// a request can otherwise hold a place for as long as a body may take.
-    pub fn request(self: &Arc<Self>) -> Busy {
-        Busy(Arc::clone(self))
+    /// A request begins. Until it has come whole its connection gives its place like one that has
+    /// sent nothing: who sends half a request can otherwise hold a place for as long as a body may
+    /// take.
+    pub fn request(self: &Arc<Self>) -> BusyConnection {
+        BusyConnection(Arc::clone(self))
     }
 
     /// A request has come whole; the connection is busy until the request's guard is dropped.
@@ -185,11 +210,13 @@ impl Connection {
         }
     }
 
-    /// A place among the operators, for as long as the connection is open; false where they hold all that they may.
+    /// A place among the operators, for as long as the connection is open; false where they hold
+    /// all that they may.
     pub fn serves_operator(&self) -> bool {
         let mut state = self.table.lock();
         let mut standing = self.standing();
-        let asks = matches!(*standing, Standing::Busy | Standing::Silent(_)) && state.operators < MAX_OPERATORS;
+        let asks = matches!(*standing, Standing::Busy | Standing::Silent(_))
+            && state.operators < MAX_OPERATORS;
         if asks && self.forget(&mut state, *standing) {
             state.operators += 1;
             *standing = Standing::Operator;
@@ -210,9 +237,11 @@ impl Connection {
     /// False where its place is another's by now.
     fn forget(&self, state: &mut State, standing: Standing) -> bool {
         match standing {
-            Standing::Silent(place) if self.is_reserved => state.silent_reserved.remove(&place).is_some(),
-            Standing::Silent(place) => state.silent.remove(&place).is_some(),
-            Standing::Idle(place) => state.idle.remove(&place).is_some(),
+            Standing::Silent(slot) if self.is_reserved => {
+                state.silent_reserved.remove(&slot).is_some()
+            }
+            Standing::Silent(slot) => state.silent.remove(&slot).is_some(),
+            Standing::Idle(slot) => state.idle.remove(&slot).is_some(),
             Standing::Busy | Standing::Operator => true,
             Standing::Leaving => false,
         }
@@ -223,7 +252,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         let mut state = self.table.lock();
         let standing = *self.standing();
@@ -241,17 +270,17 @@ impl Drop for Connection {
 }
 
 /// A request that comes or is being answered.
-pub(crate) struct Busy(Arc<Connection>);
+pub(crate) struct BusyConnection(Arc<OpenConnection>);
 
-impl Drop for Busy {
+impl Drop for BusyConnection {
     fn drop(&mut self) {
         // A reserved place is used once.
         if !self.0.is_reserved {
             self.0.has_spoken.store(true, Ordering::Relaxed);
             self.0.stand(|state, close| {
-                let place = state.tick();
-                state.idle.insert(place, Arc::clone(close));
-                Standing::Idle(place)
+                let slot = state.tick();
+                state.idle.insert(slot, Arc::clone(close));
+                Standing::Idle(slot)
             });
         }
     }
@@ -263,13 +292,13 @@ mod tests {
 
     use super::*;
 
-    fn whole_request(connection: &Arc<Connection>) -> Busy {
+    fn whole_request(connection: &Arc<OpenConnection>) -> BusyConnection {
         let request = connection.request();
         connection.busy();
         request
     }
 
-    fn is_closed(connection: &Connection) -> bool {
+    fn is_closed(connection: &OpenConnection) -> bool {
         connection.close.notified().now_or_never().is_some()
     }
 
@@ -303,12 +332,22 @@ mod tests {
         let fifth_busy = whole_request(&fifth);
         assert!(!fifth.is_reserved());
 
-        // All three places are busy: only health and operators are answered, on places that are used once.
-        let reserved: Vec<_> = (0..RESERVED).map(|_| table.admit().expect("a reserved place")).collect();
+        // All three places are busy: only health and operators are answered, on places that are
+        // used once.
+        let reserved: Vec<_> = (0..RESERVED)
+            .map(|_| table.admit().expect("a reserved place"))
+            .collect();
         assert!(reserved.iter().all(|connection| connection.is_reserved()));
-        let another = table.admit().expect("the oldest reserved one has said nothing");
+        let another = table
+            .admit()
+            .expect("the oldest reserved one has said nothing");
         assert!(another.is_reserved() && is_closed(&reserved[0]));
-        let working: Vec<_> = reserved.iter().skip(1).chain([&another]).map(whole_request).collect();
+        let working: Vec<_> = reserved
+            .iter()
+            .skip(1)
+            .chain([&another])
+            .map(whole_request)
+            .collect();
         assert!(table.admit().is_none());
         drop((working, reserved, another));
         drop(first);
@@ -322,7 +361,9 @@ mod tests {
         let table = Connections::new(1, Metrics::new());
         let first = table.admit().expect("room");
         let half = first.request();
-        let second = table.admit().expect("the first one has sent half a request");
+        let second = table
+            .admit()
+            .expect("the first one has sent half a request");
         assert!(is_closed(&first) && !first.has_spoken());
         drop((half, first));
         let whole = whole_request(&second);
@@ -334,9 +375,14 @@ mod tests {
     #[test]
     fn operators_leave_places_for_health() {
         let table = Connections::new(0, Metrics::new());
-        let reserved: Vec<_> = (0..RESERVED).map(|_| table.admit().expect("a reserved place")).collect();
+        let reserved: Vec<_> = (0..RESERVED)
+            .map(|_| table.admit().expect("a reserved place"))
+            .collect();
         let busy: Vec<_> = reserved.iter().map(whole_request).collect();
-        let served = reserved.iter().filter(|connection| connection.serves_operator()).count();
+        let served = reserved
+            .iter()
+            .filter(|connection| connection.serves_operator())
+            .count();
         assert_eq!(served, MAX_OPERATORS);
         assert!(reserved[0].serves_operator(), "it has its place already");
         drop(busy);
@@ -356,18 +402,32 @@ mod tests {
         assert_eq!(table.lock().leaving, MAX_LEAVING);
         let newest = leaving.pop().expect("the one that has the place");
         assert!(!is_closed(&newest) && leaving.iter().all(|connection| is_closed(connection)));
-        let kept: Vec<_> = (0..RESERVED).map(|_| table.admit().expect("a reserved place")).collect();
+        let kept: Vec<_> = (0..RESERVED)
+            .map(|_| table.admit().expect("a reserved place"))
+            .collect();
         assert!(kept.iter().all(|connection| connection.is_reserved()));
-        assert!(table.admit().is_none(), "all files that there are may still be open");
+        assert!(
+            table.admit().is_none(),
+            "all files that there are may still be open"
+        );
         leaving.pop();
-        assert!(table.admit().is_some_and(|connection| !connection.is_reserved()));
+        assert!(
+            table
+                .admit()
+                .is_some_and(|connection| !connection.is_reserved())
+        );
         drop((leaving, newest, kept));
         assert_empty(&table);
     }
 
     fn assert_empty(table: &Connections) {
         let state = table.lock();
-        assert_eq!((state.open, state.reserved, state.operators, state.leaving), (0, 0, 0, 0));
-        assert!(state.silent.is_empty() && state.silent_reserved.is_empty() && state.idle.is_empty());
+        assert_eq!(
+            (state.open, state.reserved, state.operators, state.leaving),
+            (0, 0, 0, 0)
+        );
+        assert!(
+            state.silent.is_empty() && state.silent_reserved.is_empty() && state.idle.is_empty()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The API document as one page for people, made from the document alone. It needs no script and nothing from elsewhere.
+//! The API document as one page for people, made from the document alone. It needs no script and
+//! nothing from elsewhere.
 
 mod schema;
 
@@ -71,7 +72,11 @@ fn groups(document: &Value) -> Vec<(&str, Vec<Operation<'_>>)> {
     for (path, item) in members(&document["paths"]) {
         for (method, about) in members(item) {
             let tag = about["tags"][0].as_str().unwrap_or("other");
-            let operation = Operation { method, path, about };
+            let operation = Operation {
+                method,
+                path,
+                about,
+            };
             match groups.iter_mut().find(|(known, _)| *known == tag) {
                 Some((_, operations)) => operations.push(operation),
                 None => groups.push((tag, vec![operation])),
@@ -84,8 +89,16 @@ fn groups(document: &Value) -> Vec<(&str, Vec<Operation<'_>>)> {
 
 impl Operation<'_> {
     fn html(&self) -> Markup {
-        let Self { method, path, about } = self;
-        let parameters: Vec<&Value> = about["parameters"].as_array().into_iter().flatten().collect();
+        let Self {
+            method,
+            path,
+            about,
+        } = self;
+        let parameters: Vec<&Value> = about["parameters"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .collect();
         html! {
             details {
                 summary {
@@ -153,10 +166,21 @@ fn content(content: &Value) -> Markup {
 }
 
 fn access(security: &Value) -> Markup {
-    let schemes: Vec<&str> =
-        security.as_array().into_iter().flatten().flat_map(members).map(|(name, _)| name).collect();
-    let open = security.as_array().is_some_and(|ways| ways.iter().any(|way| members(way).next().is_none()));
-    let ways: Vec<&str> = WAYS_IN.iter().filter(|(name, _)| schemes.contains(name)).map(|(_, words)| *words).collect();
+    let schemes: Vec<&str> = security
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(members)
+        .map(|(name, _)| name)
+        .collect();
+    let open = security
+        .as_array()
+        .is_some_and(|ways| ways.iter().any(|way| members(way).next().is_none()));
+    let ways: Vec<&str> = WAYS_IN
+        .iter()
+        .filter(|(name, _)| schemes.contains(name))
+        .map(|(_, words)| *words)
+        .collect();
     html! {
         @if open { "For everybody." } @else { "Needs " (ways.join(", or ")) "." }
     }
@@ -172,7 +196,11 @@ fn prose(text: &str) -> Markup {
 }
 
 fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
+    value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.as_str(), value))
 }
 
 fn text(value: &Value) -> &str {
@@ -181,7 +209,11 @@ fn text(value: &Value) -> &str {
 
 fn slug(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    text.trim_matches('/').chars().filter(|c| !matches!(c, '{' | '}')).map(plain).collect()
+    text.trim_matches('/')
+        .chars()
+        .filter(|c| !matches!(c, '{' | '}'))
+        .map(plain)
+        .collect()
 }
 
 #[cfg(test)]

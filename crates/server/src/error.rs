@@ -22,10 +22,20 @@ pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 impl ApiError {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let busy = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        let status =
+            StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let busy = matches!(
+            status,
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+        );
         let retry_after_seconds = busy.then_some(1);
-        Self { status, code, message: message.into(), details: Map::new(), retry_after_seconds }
+        Self {
+            status,
+            code,
+            message: message.into(),
+            details: Map::new(),
+            retry_after_seconds,
+        }
     }
 
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
@@ -34,7 +44,11 @@ impl ApiError {
     }
 
     pub fn missing(field: &str) -> Self {
-        Self::new(ErrorCode::MissingRequiredField, format!("Missing required field: {field}")).with("field", field)
+        Self::new(
+            ErrorCode::MissingRequiredField,
+            format!("Missing required field: {field}"),
+        )
+        .with("field", field)
     }
 
     pub fn invalid(message: impl Into<String>) -> Self {
@@ -54,7 +68,10 @@ impl ApiError {
     }
 
     pub fn retry_after_seconds(self, seconds: u32) -> Self {
-        Self { retry_after_seconds: Some(seconds), ..self }
+        Self {
+            retry_after_seconds: Some(seconds),
+            ..self
+        }
     }
 
     /// A commit that the database did not take.
@@ -63,19 +80,28 @@ impl ApiError {
             StoreError::DiskFull | StoreError::Unavailable(_) => error.into(),
             error => {
                 log_refusal(&error);
-                Self::new(ErrorCode::DbWriteError, "The database could not store this; try again")
+                Self::new(
+                    ErrorCode::DbWriteError,
+                    "The database could not store this; try again",
+                )
             }
         }
     }
 
-    /// A turn goes on whose outcome the database did not take. Its message is stored, and must not be sent again.
+    /// A turn goes on whose outcome the database did not take. Its message is stored, and must not
+    /// be sent again.
     pub fn outcome_not_stored(error: StoreError, message_id: Option<&MessageId>) -> Self {
         let why = match error {
             StoreError::DiskFull => "The disk is full",
             _ => "The database does not work at the moment",
         };
-        let message = format!("{why}. The message is accepted; its outcome is not stored yet and is tried again");
-        let told = Self { message, ..Self::not_stored(error) };
+        let message = format!(
+            "{why}. The message is accepted; its outcome is not stored yet and is tried again"
+        );
+        let told = Self {
+            message,
+            ..Self::not_stored(error)
+        };
         match message_id {
             Some(id) => told.with("message_id", id.as_str()),
             None => told,
@@ -95,14 +121,21 @@ pub(crate) trait OrMissing<T> {
 
 impl<T> OrMissing<T> for Result<T, StoreError> {
     fn or_missing(self, missing: fn() -> ApiError) -> ApiResult<T> {
-        self.map_err(|error| if error == StoreError::NotFound { missing() } else { ApiError::not_stored(error) })
+        self.map_err(|error| {
+            if error == StoreError::NotFound {
+                missing()
+            } else {
+                ApiError::not_stored(error)
+            }
+        })
     }
 }
 
 impl<T> OrMissing<T> for Result<T, RuntimeError> {
     fn or_missing(self, missing: fn() -> ApiError) -> ApiResult<T> {
         self.map_err(|error| match error {
-            RuntimeError::Store(StoreError::NotFound) | RuntimeError::NotStored(StoreError::NotFound) => missing(),
+            RuntimeError::Store(StoreError::NotFound)
+            | RuntimeError::NotStored(StoreError::NotFound) => missing(),
             error => error.into(),
         })
     }
@@ -112,7 +145,11 @@ impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let error = Self::new(refusal.code, refusal.message);
         let told = retry_after(&refusal.details).or(error.retry_after_seconds);
-        Self { retry_after_seconds: told, details: refusal.details, ..error }
+        Self {
+            retry_after_seconds: told,
+            details: refusal.details,
+            ..error
+        }
     }
 }
 
@@ -120,11 +157,16 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let code = match &error {
             StoreError::DiskFull => {
-                return Self::new(ErrorCode::DbWriteError, "The disk is full; nothing was changed")
-                    .at(StatusCode::INSUFFICIENT_STORAGE);
+                return Self::new(
+                    ErrorCode::DbWriteError,
+                    "The disk is full; nothing was changed",
+                )
+                .at(StatusCode::INSUFFICIENT_STORAGE);
             }
             StoreError::Unavailable(_) => ErrorCode::DbConnectionError,
-            StoreError::Conflict | StoreError::Unknown | StoreError::AlreadyExists => ErrorCode::DbWriteError,
+            StoreError::Conflict | StoreError::Unknown | StoreError::AlreadyExists => {
+                ErrorCode::DbWriteError
+            }
             _ => ErrorCode::DbReadError,
         };
         log_refusal(&error);
@@ -140,7 +182,9 @@ impl From<RuntimeError> for ApiError {
             RuntimeError::SessionNotFound => Self::new(ErrorCode::SessionNotFound, message),
             RuntimeError::SessionExists => Self::new(ErrorCode::SessionCreationFailed, message),
             RuntimeError::Busy => Self::new(ErrorCode::RateLimited, message),
-            RuntimeError::Elsewhere | RuntimeError::Stopping => Self::new(ErrorCode::AgentUnavailable, message),
+            RuntimeError::Elsewhere | RuntimeError::Stopping => {
+                Self::new(ErrorCode::AgentUnavailable, message)
+            }
             RuntimeError::Store(error) => error.into(),
             RuntimeError::NotStored(error) => Self::not_stored(error),
         }
@@ -149,10 +193,16 @@ impl From<RuntimeError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = ErrorBody { detail: self.message, error_code: Some(self.code), details: self.details };
+        let body = ErrorBody {
+            detail: self.message,
+            error_code: Some(self.code),
+            details: self.details,
+        };
         let mut response = (self.status, Json(body)).into_response();
         if let Some(seconds) = self.retry_after_seconds {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

@@ -1,4 +1,5 @@
-//! What users may write into projects and agents. Each check takes what was sent and gives what is stored.
+//! What users may write into projects and agents. Each check takes what was sent and gives what is
+//! stored.
 
 use std::fmt::Display;
 
@@ -27,7 +28,10 @@ const MAX_FILE_RESTRICTIONS: usize = 32;
 const FILE_RESTRICTION_BYTES: usize = 512;
 const MAX_CONCURRENCY: u32 = 64;
 
-pub(crate) fn patch<T, U>(given: Patch<T>, check: impl FnOnce(T) -> ApiResult<U>) -> ApiResult<Patch<U>> {
+pub(crate) fn patch<T, U>(
+    given: Patch<T>,
+    check: impl FnOnce(T) -> ApiResult<U>,
+) -> ApiResult<Patch<U>> {
     Ok(match given {
         Patch::Absent => Patch::Absent,
         Patch::Null => Patch::Null,
@@ -70,7 +74,10 @@ pub(crate) fn context_kind(text: String) -> ApiResult<String> {
 pub(crate) fn metadata(given: Map<String, Value>) -> ApiResult<Map<String, Value>> {
     let bytes = serde_json::to_vec(&given).map_or(usize::MAX, |json| json.len());
     if bytes > METADATA_BYTES {
-        return Err(wrong("metadata", &format!("must be at most {METADATA_BYTES} bytes of JSON")));
+        return Err(wrong(
+            "metadata",
+            &format!("must be at most {METADATA_BYTES} bytes of JSON"),
+        ));
     }
     Ok(given)
 }
@@ -95,7 +102,9 @@ pub(crate) fn budget_tokens(tokens: u64) -> ApiResult<u64> {
 }
 
 pub(crate) fn agent_name(text: &str) -> ApiResult<AgentName> {
-    let is_allowed = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+    let is_allowed = text
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
     let name = AgentName::parse(text).ok().filter(|_| is_allowed);
     let name = name.ok_or_else(|| wrong("name", "must be 1 to 64 characters of a-z 0-9 _"))?;
     if name == orchestrator() {
@@ -151,12 +160,17 @@ pub(crate) fn tools(given: Vec<Tool>) -> Vec<Tool> {
 pub(crate) fn file_restrictions(patterns: Vec<String>) -> ApiResult<Vec<String>> {
     const FIELD: &str = "file_restrictions";
     if patterns.len() > MAX_FILE_RESTRICTIONS {
-        return Err(wrong(FIELD, &format!("must be at most {MAX_FILE_RESTRICTIONS}")));
+        return Err(wrong(
+            FIELD,
+            &format!("must be at most {MAX_FILE_RESTRICTIONS}"),
+        ));
     }
     for (index, pattern) in patterns.iter().enumerate() {
         let refused = |why: &str| wrong(FIELD, why).with("index", index);
         if pattern.is_empty() || pattern.len() > FILE_RESTRICTION_BYTES {
-            return Err(refused(&format!("must each be 1 to {FILE_RESTRICTION_BYTES} bytes")));
+            return Err(refused(&format!(
+                "must each be 1 to {FILE_RESTRICTION_BYTES} bytes"
+            )));
         }
         if FilePattern::parse(pattern).is_err() {
             return Err(refused("must each be a regular expression that compiles"));
@@ -170,8 +184,17 @@ pub(crate) fn concurrency_limit(value: u32) -> ApiResult<u32> {
 }
 
 /// Also for what a query holds.
-pub(crate) fn within<T: PartialOrd + Display>(field: &str, min: T, max: T, value: T) -> ApiResult<T> {
-    if (&min..=&max).contains(&&value) { Ok(value) } else { Err(wrong(field, &format!("must be {min} to {max}"))) }
+pub(crate) fn within<T: PartialOrd + Display>(
+    field: &str,
+    min: T,
+    max: T,
+    value: T,
+) -> ApiResult<T> {
+    if (&min..=&max).contains(&&value) {
+        Ok(value)
+    } else {
+        Err(wrong(field, &format!("must be {min} to {max}")))
+    }
 }
 
 /// One line that is not blank.
@@ -196,7 +219,10 @@ fn said(field: &str, max_bytes: usize, text: String) -> ApiResult<String> {
 
 fn at_most(field: &str, max_chars: usize, text: String) -> ApiResult<String> {
     if text.chars().count() > max_chars {
-        return Err(wrong(field, &format!("must be at most {max_chars} characters")));
+        return Err(wrong(
+            field,
+            &format!("must be at most {max_chars} characters"),
+        ));
     }
     Ok(text)
 }

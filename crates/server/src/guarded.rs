@@ -15,7 +15,10 @@ pub(crate) struct Guarded<G> {
 impl<G: Send + Unpin + 'static> Guarded<G> {
     /// The same body; the guard is dropped with it.
     pub fn body(body: Body, guard: G) -> Body {
-        Body::new(Self { body, _guard: guard })
+        Body::new(Self {
+            body,
+            _guard: guard,
+        })
     }
 }
 

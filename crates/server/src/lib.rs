@@ -1,6 +1,7 @@
 //! The only crate that speaks HTTP to the outside: access, routes, streams, settings.
 //!
-//! It parses requests into proven types, asks the runtime, and writes answers. It decides nothing about a session.
+//! It parses requests into proven types, asks the runtime, and writes answers. It decides nothing
+//! about a session.
 
 mod access;
 mod address;
@@ -27,13 +28,15 @@ mod unread;
 mod users;
 
 pub use config::{
-    ConfigError, Explained, Flags, JwtAlgorithm, JwtSettings, ModelHint, SandboxSettings, Settings, ShownSetting,
-    Source,
+    ConfigError, Explained, Flags, JwtAlgorithm, JwtSettings, ModelHint, SandboxSettings, Settings,
+    ShownSetting, Source,
 };
 pub use master_key::{MasterKey, audit_sealed_file};
 pub use openapi::openapi_json;
 pub use private::private_data_folder;
 pub use routes::check_agent;
 pub use secrets::{Secrets, SecretsError};
-pub use serve::{Server, StartError, default_model, embedded_memory, living_url, local_url, memory, model_config};
-pub use users::{Identity, LoginTicket, Role, SignError, sign_token};
+pub use serve::{
+    Server, StartError, default_model, embedded_memory, living_url, local_url, memory, model_config,
+};
+pub use users::{Identity, LoginTicket, SignError, UserRole, sign_token};

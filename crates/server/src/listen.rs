@@ -19,11 +19,12 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connections::{Connection, Connections, max_connections};
+use crate::connections::{Connections, OpenConnection, max_connections};
 use crate::guarded::Guarded;
 use crate::unread;
 
-/// Connections that wait to be accepted. A client that finds no room tries again only after a second.
+/// Connections that wait to be accepted. A client that finds no room tries again only after a
+/// second.
 const BACKLOG: u32 = 4096;
 const MAX_HEADERS: usize = 128;
 /// What is held of a request's head, and of an answer that its reader does not take.
@@ -31,16 +32,20 @@ const MAX_BUFFER_BYTES: usize = 64 * 1024;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a failed accept (no file descriptors, usually).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long open connections may take to finish when the server stops, after the grace of model calls, whose turns are
-/// shown to their end.
+/// How long open connections may take to finish when the server stops, after the grace of model
+/// calls, whose turns are shown to their end.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// How long a connection may take to close whose place is another's. It has no request, unless one came at that very
-/// moment; what it still sends of a refused body is not worth an open file.
+/// How long a connection may take to close whose place is another's. It has no request, unless one
+/// came at that very moment; what it still sends of a refused body is not worth an open file.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Listens with room for a burst of connections.
 pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    let socket = if addr.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
     socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)
@@ -48,11 +53,11 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
 
 /// The request came over a place that is kept for health and operators.
 #[derive(Clone)]
-pub(crate) struct Reserved(pub Arc<Connection>);
+pub(crate) struct ReservedConnection(pub Arc<OpenConnection>);
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct ConnectionDeadlines {
     /// A reader that takes nothing for so long is cut; it can resume.
     pub write_timeout: Duration,
     /// What runs when the server stops has so long to finish.
@@ -63,7 +68,7 @@ pub(crate) struct Patience {
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    patience: Patience,
+    deadline: ConnectionDeadlines,
     metrics: Arc<Metrics>,
     stop: impl Future<Output = ()>,
 ) {
@@ -98,12 +103,21 @@ pub(crate) async fn serve(
                 },
             }
         };
-        tasks.spawn(converse(stream, router.clone(), patience.write_timeout, connection, closing.clone()));
+        tasks.spawn(converse(
+            stream,
+            router.clone(),
+            deadline.write_timeout,
+            connection,
+            closing.clone(),
+        ));
     }
     drop(listener);
     closing.cancel();
     tasks.close();
-    if tokio::time::timeout(patience.grace + GOODBYE, tasks.wait()).await.is_err() {
+    if tokio::time::timeout(deadline.grace + GOODBYE, tasks.wait())
+        .await
+        .is_err()
+    {
         tracing::warn!("some connections did not end in time");
     }
 }
@@ -113,7 +127,7 @@ async fn converse(
     stream: TcpStream,
     router: Router,
     write_timeout: Duration,
-    connection: Arc<Connection>,
+    connection: Arc<OpenConnection>,
     closing: CancellationToken,
 ) {
     // Tokens are small and should not wait for each other.
@@ -127,11 +141,15 @@ async fn converse(
         let busy = connection.request();
         async move {
             if connection.is_reserved() {
-                request.extensions_mut().insert(Reserved(Arc::clone(&connection)));
+                request
+                    .extensions_mut()
+                    .insert(ReservedConnection(Arc::clone(&connection)));
             }
             let mut response = unread::answer(router, request, &connection).await?;
             if connection.is_reserved() {
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                response
+                    .headers_mut()
+                    .insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             // The connection is busy until the last of the answer was handed over.
             Ok::<_, std::convert::Infallible>(response.map(|body| Guarded::body(body, busy)))

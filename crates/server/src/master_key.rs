@@ -1,5 +1,5 @@
-//! The key from which all keys are derived that protect what is in the database: from the environment, else made once and
-//! kept in the data folder. It is in no database and no backup.
+//! The key from which all keys are derived that protect what is in the database: from the
+//! environment, else made once and kept in the data folder. It is in no database and no backup.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -55,7 +55,8 @@ impl MasterKey {
     /// A key for one purpose; keys for other purposes tell nothing about it.
     fn derive(&self, purpose: &str) -> [u8; 32] {
         let mut key = [0; 32];
-        let derived = Hkdf::<Sha256>::new(None, self.0.expose().as_bytes()).expand(purpose.as_bytes(), &mut key);
+        let derived = Hkdf::<Sha256>::new(None, self.0.expose().as_bytes())
+            .expand(purpose.as_bytes(), &mut key);
         derived.expect("HKDF gives 32 bytes");
         key
     }
@@ -67,19 +68,27 @@ impl fmt::Debug for MasterKey {
     }
 }
 
-/// The file that says that the audit log was sealed. To be removed with a database from before there was a key.
+/// The file that says that the audit log was sealed. To be removed with a database from before
+/// there was a key.
 pub fn audit_sealed_file(data_dir: &Path) -> PathBuf {
     data_dir.join(SEALED_FILE)
 }
 
 /// Seals the decisions from before there was a key, at the first start with one.
-pub(crate) async fn seal_audit(store: &Store, data_dir: &Path, embedded: bool) -> Result<(), StartError> {
+pub(crate) async fn seal_audit(
+    store: &Store,
+    data_dir: &Path,
+    embedded: bool,
+) -> Result<(), StartError> {
     let (file, now) = (audit_sealed_file(data_dir), codelab_runtime::now());
     match store.seal_audit(file.exists(), now).await? {
         AuditSealed::Before => {}
         AuditSealed::Now { chains: 0 } => {}
         AuditSealed::Now { chains } => {
-            tracing::info!(chains, "decisions from before the master key are sealed with it");
+            tracing::info!(
+                chains,
+                "decisions from before the master key are sealed with it"
+            );
         }
         AuditSealed::WithAnotherKey => {
             // Two servers with two keys would break what the other writes.
@@ -92,8 +101,15 @@ pub(crate) async fn seal_audit(store: &Store, data_dir: &Path, embedded: bool) -
         }
         AuditSealed::NotAgain => return Err(StartError::Unsealed(file)),
     }
-    let made = OpenOptions::new().create(true).append(true).mode(0o600).open(&file);
-    made.map(drop).map_err(|error| StartError::Io { what: file.display().to_string(), error })
+    let made = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&file);
+    made.map(drop).map_err(|error| StartError::Io {
+        what: file.display().to_string(),
+        error,
+    })
 }
 
 #[cfg(test)]
@@ -105,7 +121,10 @@ mod tests {
         let key = MasterKey(Secret::new("0123456789abcdef0123456789abcdef"));
         assert_eq!(key.derive("a"), key.derive("a"));
         assert_ne!(key.derive("a"), key.derive("b"));
-        assert_ne!(key.derive("a"), MasterKey(Secret::new("another")).derive("a"));
+        assert_ne!(
+            key.derive("a"),
+            MasterKey(Secret::new("another")).derive("a")
+        );
         assert_eq!(format!("{key:?}"), "MasterKey");
     }
 }

@@ -1,4 +1,5 @@
-//! Which models this server can say something about. Others can be used too: only the model's own server knows them all.
+//! Which models this server can say something about. Others can be used too: only the model's own
+//! server knows them all.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +20,16 @@ pub(crate) struct KnownModels {
 impl KnownModels {
     pub fn new(settings: &LlmSettings) -> Self {
         Self {
-            default: settings.model.clone().unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
+            default: settings
+                .model
+                .clone()
+                .unwrap_or_else(|| DEFAULT_MODEL.to_owned()),
             prices: settings.prices.clone(),
-            mapped: settings.model_map.keys().map(|name| name.to_lowercase()).collect(),
+            mapped: settings
+                .model_map
+                .keys()
+                .map(|name| name.to_lowercase())
+                .collect(),
             overridden: settings.model_override.is_some(),
         }
     }

@@ -11,16 +11,23 @@ pub(crate) fn document() -> OpenApi {
     components.add_security_scheme("internal_key", SecurityScheme::ApiKey(header));
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     components.add_security_scheme("internal_bearer", SecurityScheme::Http(bearer));
-    let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("JWT").build();
+    let token = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .bearer_format("JWT")
+        .build();
     components.add_security_scheme("user_token", SecurityScheme::Http(token));
     let cookie = ApiKey::Cookie(ApiKeyValue::new("codelab_session"));
     components.add_security_scheme("login_cookie", SecurityScheme::ApiKey(cookie));
     let mut info = Info::new("CodeLab", env!("CARGO_PKG_VERSION"));
-    info.description = Some("A self-hosted runtime where a team of AI agents works on a user's code.".to_owned());
+    info.description =
+        Some("A self-hosted runtime where a team of AI agents works on a user's code.".to_owned());
     let mut license = License::new("Apache-2.0");
     license.identifier = Some("Apache-2.0".to_owned());
     info.license = Some(license);
-    let mut document = OpenApiBuilder::new().info(info).components(Some(components)).build();
+    let mut document = OpenApiBuilder::new()
+        .info(info)
+        .components(Some(components))
+        .build();
     let all = [
         routes::public(),
         routes::internal(),
@@ -37,11 +44,14 @@ pub(crate) fn document() -> OpenApi {
     document
 }
 
-/// Handlers of different resources have the same name; what clients are generated from needs one for each.
+/// Handlers of different resources have the same name; what clients are generated from needs one
+/// for each.
 fn name_operations(document: &mut OpenApi) {
     for (path, item) in &mut document.paths.paths {
-        let words: Vec<&str> =
-            path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        let words: Vec<&str> = path
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
         let operations = [
             ("get", &mut item.get),
             ("put", &mut item.put),
@@ -59,8 +69,13 @@ fn name_operations(document: &mut OpenApi) {
 
 /// The one route that takes a request without a body; the attribute of the handler cannot say so.
 fn allow_no_body(document: &mut OpenApi) {
-    let create_chat = document.paths.paths.get_mut("/my/chat/sessions").and_then(|item| item.post.as_mut());
-    if let Some(RefOr::T(body)) = create_chat.and_then(|operation| operation.request_body.as_mut()) {
+    let create_chat = document
+        .paths
+        .paths
+        .get_mut("/my/chat/sessions")
+        .and_then(|item| item.post.as_mut());
+    if let Some(RefOr::T(body)) = create_chat.and_then(|operation| operation.request_body.as_mut())
+    {
         body.required = Some(Required::False);
     }
 }

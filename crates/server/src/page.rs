@@ -32,7 +32,7 @@ pub(crate) struct PageFile {
 
 const EMBEDDED: &[PageFile] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-pub(crate) struct Page {
+pub(crate) struct WebPage {
     files: HashMap<&'static str, Served>,
 }
 
@@ -43,9 +43,9 @@ struct Served {
     packed: OnceLock<Option<Bytes>>,
 }
 
-impl Page {
-    /// What was there when the program was built; perhaps nothing. The page is told the server's language, if it has
-    /// one.
+impl WebPage {
+    /// What was there when the program was built; perhaps nothing. The page is told the server's
+    /// language, if it has one.
     pub fn embedded(locale: Option<Locale>) -> Self {
         Self::of(EMBEDDED, locale)
     }
@@ -55,8 +55,14 @@ impl Page {
             Some(locale) => in_language(file.bytes, locale),
             None => Bytes::from_static(file.bytes),
         };
-        let served = |file: &PageFile| Served { bytes: bytes(file), hash: OnceLock::new(), packed: OnceLock::new() };
-        Self { files: files.iter().map(|file| (file.path, served(file))).collect() }
+        let served = |file: &PageFile| Served {
+            bytes: bytes(file),
+            hash: OnceLock::new(),
+            packed: OnceLock::new(),
+        };
+        Self {
+            files: files.iter().map(|file| (file.path, served(file))).collect(),
+        }
     }
 
     /// The addresses of its files, but for the page itself.
@@ -72,7 +78,10 @@ impl Page {
     pub fn index(&self, asked: &HeaderMap) -> Option<Response> {
         let mut response = self.answer(INDEX, asked)?;
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
+        headers.insert(
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(CONTENT_SECURITY_POLICY),
+        );
         // It names the other files, so an old one would ask for files that are gone.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.remove(header::ETAG);
@@ -83,20 +92,42 @@ impl Page {
     pub fn answer(&self, path: &str, asked: &HeaderMap) -> Option<Response> {
         let file = self.files.get(path)?;
         let packed = takes_gzip(asked).then(|| file.packed(path)).flatten();
-        let tag = format!("\"{}{}\"", file.hash(), if packed.is_some() { "-gzip" } else { "" });
-        let unchanged = path != INDEX && asked.get(header::IF_NONE_MATCH).is_some_and(|known| names(known, &tag));
+        let tag = format!(
+            "\"{}{}\"",
+            file.hash(),
+            if packed.is_some() { "-gzip" } else { "" }
+        );
+        let unchanged = path != INDEX
+            && asked
+                .get(header::IF_NONE_MATCH)
+                .is_some_and(|known| names(known, &tag));
         let mut response = match unchanged {
             true => StatusCode::NOT_MODIFIED.into_response(),
-            false => Body::from(packed.clone().unwrap_or_else(|| file.bytes.clone())).into_response(),
+            false => {
+                Body::from(packed.clone().unwrap_or_else(|| file.bytes.clone())).into_response()
+            }
         };
         let headers = response.headers_mut();
-        let keep = if path.starts_with(HASHED) { "public, max-age=31536000, immutable" } else { "no-cache" };
+        let keep = if path.starts_with(HASHED) {
+            "public, max-age=31536000, immutable"
+        } else {
+            "no-cache"
+        };
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(keep));
         headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-        headers.extend(HeaderValue::try_from(tag).ok().map(|tag| (header::ETAG, tag)));
+        headers.extend(
+            HeaderValue::try_from(tag)
+                .ok()
+                .map(|tag| (header::ETAG, tag)),
+        );
         if !unchanged {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(path)));
-            headers.extend(packed.map(|_| (header::CONTENT_ENCODING, HeaderValue::from_static("gzip"))));
+            headers.insert(
+                header::CONTENT_TYPE,
+                HeaderValue::from_static(content_type(path)),
+            );
+            headers.extend(
+                packed.map(|_| (header::CONTENT_ENCODING, HeaderValue::from_static("gzip"))),
+            );
         }
         Some(response)
     }
@@ -104,7 +135,8 @@ impl Page {
 
 impl Served {
     fn hash(&self) -> &str {
-        self.hash.get_or_init(|| Digest::of_bytes(&self.bytes).as_str().to_owned())
+        self.hash
+            .get_or_init(|| Digest::of_bytes(&self.bytes).as_str().to_owned())
     }
 
     /// None where packing saves nothing.
@@ -115,7 +147,11 @@ impl Served {
             }
             let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
             encoder.write_all(&self.bytes).ok()?;
-            encoder.finish().ok().filter(|packed| packed.len() < self.bytes.len()).map(Bytes::from)
+            encoder
+                .finish()
+                .ok()
+                .filter(|packed| packed.len() < self.bytes.len())
+                .map(Bytes::from)
         };
         self.packed.get_or_init(pack).clone()
     }
@@ -125,26 +161,41 @@ impl Served {
 fn in_language(page: &[u8], locale: Locale) -> Bytes {
     let tag = locale.tag();
     let page = String::from_utf8_lossy(page);
-    Bytes::from(page.replacen(LANGUAGE, &format!("<html lang=\"{tag}\" data-locale=\"{tag}\""), 1))
+    Bytes::from(page.replacen(
+        LANGUAGE,
+        &format!("<html lang=\"{tag}\" data-locale=\"{tag}\""),
+        1,
+    ))
 }
 
 fn takes_gzip(asked: &HeaderMap) -> bool {
-    let accepted = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let accepted = asked
+        .get_all(header::ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|coding| {
         let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));
-        let refused = quality.trim().strip_prefix("q=").is_some_and(|q| q.trim().parse() == Ok(0.0_f32));
+        let refused = quality
+            .trim()
+            .strip_prefix("q=")
+            .is_some_and(|q| q.trim().parse() == Ok(0.0_f32));
         name.trim().eq_ignore_ascii_case("gzip") && !refused
     })
 }
 
 fn names(known: &HeaderValue, tag: &str) -> bool {
     let known = known.to_str().unwrap_or_default();
-    known.split(',').map(str::trim).any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
+    known
+        .split(',')
+        .map(str::trim)
+        .any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }
 
 fn is_text(path: &str) -> bool {
     let kind = content_type(path);
-    kind.starts_with("text/") || kind.starts_with("application/") && kind.ends_with("json") || kind == "image/svg+xml"
+    kind.starts_with("text/")
+        || kind.starts_with("application/") && kind.ends_with("json")
+        || kind == "image/svg+xml"
 }
 
 fn content_type(path: &str) -> &'static str {

@@ -1,5 +1,6 @@
-//! The data folder is its owner's alone: folders are 0700 and files 0600, whatever the umask and wherever the secrets
-//! come from. What an earlier version, or a person, made wider is narrowed at the start.
+//! The data folder is its owner's alone: folders are 0700 and files 0600, whatever the umask and
+//! wherever the secrets come from. What an earlier version, or a person, made wider is narrowed at
+//! the start.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -17,22 +18,33 @@ const STICKY: u32 = 0o1000;
 /// Folders within folders; nothing of ours lies deeper.
 const MAX_DEPTH: usize = 64;
 
-/// Makes the data folder, or narrows the one that is there with everything beneath it. Blocks on the disk.
+/// Makes the data folder, or narrows the one that is there with everything beneath it. Blocks on
+/// the disk.
 pub fn private_data_folder(folder: &Path) -> io::Result<()> {
     let found = match fs::metadata(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return make_folder(folder),
         found => found?,
     };
     let mode = found.permissions().mode();
-    // A sticky folder such as /tmp is shared by all users of the machine: narrowing it would lock the others out.
+    // A sticky folder such as /tmp is shared by all users of the machine: narrowing it would lock
+    // the others out.
     if mode & STICKY != 0 {
-        return Err(io::Error::other("is shared by all users of this machine; name a folder of its own"));
+        return Err(io::Error::other(
+            "is shared by all users of this machine; name a folder of its own",
+        ));
     }
     let mut narrowed = Narrowed::default();
     if mode & OTHERS != 0 {
-        narrowed.note(fs::set_permissions(folder, Permissions::from_mode(mode & FOLDER_MODE)));
+        narrowed.note(fs::set_permissions(
+            folder,
+            Permissions::from_mode(mode & FOLDER_MODE),
+        ));
     }
-    let open = rustix::fs::open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let open = rustix::fs::open(
+        folder,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     narrowed.beneath(&open, MAX_DEPTH);
     narrowed.tell(folder);
     Ok(())
@@ -41,13 +53,21 @@ pub fn private_data_folder(folder: &Path) -> io::Result<()> {
 /// A file for its owner only, replaced as a whole.
 pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?;
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(FILE_MODE)
+        .open(path)?;
     file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     file.write_all(text.as_bytes())
 }
 
 fn make_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(folder)?;
     // The umask may have taken from the owner as well.
     fs::set_permissions(folder, Permissions::from_mode(FOLDER_MODE))
 }
@@ -71,19 +91,26 @@ impl Narrowed {
         }
     }
 
-    /// By handles and without following links: whoever could write here may still do so while this runs.
+    /// By handles and without following links: whoever could write here may still do so while this
+    /// runs.
     fn beneath(&mut self, folder: &OwnedFd, depth: usize) {
-        let Ok(entries) = Dir::read_from(folder) else { return };
+        let Ok(entries) = Dir::read_from(folder) else {
+            return;
+        };
         for entry in entries.flatten() {
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
             // What is gone by now needs nothing.
-            let Ok(found) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(found) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
             let kind = FileType::from_raw_mode(found.st_mode);
             let is_wide = found.st_mode & OTHERS != 0;
-            if !matches!(kind, FileType::Directory | FileType::RegularFile) || (kind.is_file() && !is_wide) {
+            if !matches!(kind, FileType::Directory | FileType::RegularFile)
+                || (kind.is_file() && !is_wide)
+            {
                 continue;
             }
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -118,7 +145,10 @@ impl Narrowed {
 /// Takes from the open file or folder whatever others may do with it.
 fn narrow(open: &impl AsFd) -> io::Result<()> {
     let mode = Mode::from_raw_mode(rustix::fs::fstat(open)?.st_mode);
-    Ok(rustix::fs::fchmod(open, mode & Mode::from_raw_mode(FOLDER_MODE))?)
+    Ok(rustix::fs::fchmod(
+        open,
+        mode & Mode::from_raw_mode(FOLDER_MODE),
+    )?)
 }
 
 #[cfg(test)]
@@ -141,7 +171,11 @@ mod tests {
         let (data, outside) = (home.path().join("data"), home.path().join("outside"));
         let deep = data.join("memory/collection/segments");
         fs::create_dir_all(&deep).unwrap();
-        for file in [data.join("codelab.db"), deep.join("vectors.dat"), outside.clone()] {
+        for file in [
+            data.join("codelab.db"),
+            deep.join("vectors.dat"),
+            outside.clone(),
+        ] {
             fs::write(&file, "x").unwrap();
             set(&file, 0o644);
         }
@@ -151,7 +185,12 @@ mod tests {
         }
         set(&data.join("memory/collection"), 0o700);
         private_data_folder(&data).unwrap();
-        for folder in [&data, &data.join("memory"), &data.join("memory/collection"), &deep] {
+        for folder in [
+            &data,
+            &data.join("memory"),
+            &data.join("memory/collection"),
+            &deep,
+        ] {
             assert_eq!(mode(folder), 0o700, "{}", folder.display());
         }
         for file in [data.join("codelab.db"), deep.join("vectors.dat")] {

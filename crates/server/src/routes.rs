@@ -8,13 +8,13 @@ mod context;
 mod decisions;
 mod events;
 mod frame;
-mod global_chat;
 mod health;
 mod login;
 mod long_list;
 mod page;
 mod paging;
 mod project_agents;
+mod project_sessions;
 mod projects;
 mod session_parts;
 mod sessions;
@@ -31,7 +31,7 @@ pub(crate) use login::Attempts;
 pub use project_agents::check_agent;
 
 use crate::app::App;
-use crate::page::Page;
+use crate::page::WebPage;
 
 /// With the internal key.
 pub(crate) fn internal() -> OpenApiRouter<App> {
@@ -62,32 +62,40 @@ pub(crate) fn my() -> OpenApiRouter<App> {
         .routes(routes!(projects::list, projects::create))
         .routes(routes!(projects::get, projects::change, projects::delete))
         .routes(routes!(project_agents::list, project_agents::create))
-        .routes(routes!(project_agents::get, project_agents::change, project_agents::delete))
+        .routes(routes!(
+            project_agents::get,
+            project_agents::change,
+            project_agents::delete
+        ))
         .routes(routes!(context::search))
         .routes(routes!(context::add, context::clear))
         .routes(routes!(context::forget))
-        .routes(routes!(chat::tools::attach))
-        .routes(routes!(chat::tools::detach))
-        .routes(routes!(chat::list, chat::create))
-        .routes(routes!(chat::get, chat::rename, chat::delete))
-        .routes(routes!(chat::messages::send))
-        .routes(routes!(chat::messages::list))
-        .routes(routes!(chat::messages::events))
-        .routes(routes!(chat::messages::cancel))
-        .routes(routes!(chat::plans::list))
-        .routes(routes!(chat::plans::get))
-        .routes(routes!(chat::plans::decide))
-        .routes(routes!(chat::plans::retry))
-        .routes(routes!(chat::plans::task_messages))
-        .routes(routes!(chat::approvals::list))
-        .routes(routes!(chat::approvals::decide))
-        .routes(routes!(chat::approvals::answer))
-        .routes(routes!(chat::approvals::audit))
-        .routes(routes!(chat::tools::claim))
-        .routes(routes!(chat::tools::result))
-        .routes(routes!(chat::mine::events))
-        .routes(routes!(chat::mine::approvals))
-        .routes(routes!(chat::mine::usage))
+        .routes(routes!(project_sessions::tools::attach))
+        .routes(routes!(project_sessions::tools::detach))
+        .routes(routes!(project_sessions::list, project_sessions::create))
+        .routes(routes!(
+            project_sessions::get,
+            project_sessions::rename,
+            project_sessions::delete
+        ))
+        .routes(routes!(project_sessions::messages::send))
+        .routes(routes!(project_sessions::messages::list))
+        .routes(routes!(project_sessions::messages::events))
+        .routes(routes!(project_sessions::messages::cancel))
+        .routes(routes!(project_sessions::plans::list))
+        .routes(routes!(project_sessions::plans::get))
+        .routes(routes!(project_sessions::plans::decide))
+        .routes(routes!(project_sessions::plans::retry))
+        .routes(routes!(project_sessions::plans::task_messages))
+        .routes(routes!(project_sessions::approvals::list))
+        .routes(routes!(project_sessions::approvals::decide))
+        .routes(routes!(project_sessions::approvals::answer))
+        .routes(routes!(project_sessions::approvals::audit))
+        .routes(routes!(project_sessions::tools::claim))
+        .routes(routes!(project_sessions::tools::result))
+        .routes(routes!(project_sessions::mine::events))
+        .routes(routes!(project_sessions::mine::approvals))
+        .routes(routes!(project_sessions::mine::usage))
         .routes(routes!(agent_service::status))
         .routes(routes!(agent_service::metrics))
         .routes(routes!(agent_service::register))
@@ -103,14 +111,16 @@ pub(crate) fn my() -> OpenApiRouter<App> {
 /// The global Chat: with the internal key, or a user's token or cookie.
 pub(crate) fn global_chat() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(global_chat::history))
-        .routes(routes!(global_chat::stream))
-        .routes(routes!(global_chat::user_message))
+        .routes(routes!(chat::history))
+        .routes(routes!(chat::stream))
+        .routes(routes!(chat::user_message))
 }
 
 /// The global Chat for other programs: with the internal key.
 pub(crate) fn global_chat_agents() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(global_chat::agent_message)).routes(routes!(global_chat::ask_user))
+    OpenApiRouter::new()
+        .routes(routes!(chat::agent_message))
+        .routes(routes!(chat::ask_user))
 }
 
 /// For everybody.
@@ -129,8 +139,10 @@ pub(crate) fn public() -> OpenApiRouter<App> {
 }
 
 /// The files of the web page, for everybody.
-pub(crate) fn page_files(page: &Page) -> Router<App> {
-    page.paths().fold(Router::new(), |router, path| router.route(path, get(page::file)))
+pub(crate) fn page_files(page: &WebPage) -> Router<App> {
+    page.paths().fold(Router::new(), |router, path| {
+        router.route(path, get(page::file))
+    })
 }
 
 /// Answers that every route with access can give.

@@ -21,12 +21,18 @@ pub struct Secrets {
 pub enum SecretsError {
     #[error("{}: {why}", path.display())]
     File { path: PathBuf, why: String },
-    #[error("addr: {addr} can be reached from other machines, so INTERNAL_API_KEY and JWT_SECRET must both be set")]
+    #[error(
+        "addr: {addr} can be reached from other machines, so INTERNAL_API_KEY and JWT_SECRET must both be set"
+    )]
     Exposed { addr: std::net::SocketAddr },
     #[error(
         "{name}: has {bytes} bytes, and {addr} can be reached from other machines: it needs at least {SECRET_BYTES}"
     )]
-    Short { name: &'static str, bytes: usize, addr: std::net::SocketAddr },
+    Short {
+        name: &'static str,
+        bytes: usize,
+        addr: std::net::SocketAddr,
+    },
 }
 
 /// Those that are made have as many, and those that are given must not be easier to guess.
@@ -35,14 +41,15 @@ const FOLDER: &str = "secrets";
 const INTERNAL_KEY_FILE: &str = "internal_api_key";
 
 impl Secrets {
-    /// Refuses to be reachable from outside with secrets that nobody chose, or that can be guessed. On this machine alone
-    /// a short one is good enough to begin with; see [`Self::warn_of_short`].
+    /// Refuses to be reachable from outside with secrets that nobody chose, or that can be guessed.
+    /// On this machine alone a short one is good enough to begin with; see [`Self::warn_of_short`].
     pub fn check(settings: &Settings) -> Result<(), SecretsError> {
         if !settings.is_exposed() {
             return Ok(());
         }
         let addr = settings.addr;
-        let tokens_are_safe = settings.jwt_secret.is_some() || settings.jwt.algorithm != JwtAlgorithm::Hs256;
+        let tokens_are_safe =
+            settings.jwt_secret.is_some() || settings.jwt.algorithm != JwtAlgorithm::Hs256;
         if settings.internal_api_key.is_none() || !tokens_are_safe {
             return Err(SecretsError::Exposed { addr });
         }
@@ -55,19 +62,28 @@ impl Secrets {
     /// Says which secrets are too short for a server that others can reach.
     pub(crate) fn warn_of_short(settings: &Settings) {
         for (name, bytes) in Self::short(settings) {
-            tracing::warn!(name, bytes, "a secret is short and can be guessed: give it at least {SECRET_BYTES} bytes");
+            tracing::warn!(
+                name,
+                bytes,
+                "a secret is short and can be guessed: give it at least {SECRET_BYTES} bytes"
+            );
         }
     }
 
     /// The given secrets that are in use and too short, with their lengths.
     pub fn short(settings: &Settings) -> Vec<(&'static str, usize)> {
-        let jwt = settings.jwt_secret.as_ref().filter(|_| settings.jwt.algorithm == JwtAlgorithm::Hs256);
+        let jwt = settings
+            .jwt_secret
+            .as_ref()
+            .filter(|_| settings.jwt.algorithm == JwtAlgorithm::Hs256);
         let given = [
             ("INTERNAL_API_KEY", settings.internal_api_key.as_ref()),
             ("JWT_SECRET", jwt),
             ("CODELAB_MASTER_KEY", settings.master_key.as_ref()),
         ];
-        let lengths = given.into_iter().filter_map(|(name, secret)| Some((name, secret?.expose().len())));
+        let lengths = given
+            .into_iter()
+            .filter_map(|(name, secret)| Some((name, secret?.expose().len())));
         lengths.filter(|(_, bytes)| *bytes < SECRET_BYTES).collect()
     }
 
@@ -97,7 +113,12 @@ impl Secrets {
 
 /// The secret in a file; none where there is no file.
 pub(crate) fn kept(path: &Path) -> Result<Option<Secret>, SecretsError> {
-    let failed = |why: String| Err(SecretsError::File { path: path.to_owned(), why });
+    let failed = |why: String| {
+        Err(SecretsError::File {
+            path: path.to_owned(),
+            why,
+        })
+    };
     match fs::read_to_string(path) {
         Ok(text) if text.trim().is_empty() => failed("the file is empty".to_owned()),
         Ok(text) => Ok(Some(Secret::new(text.trim()))),
@@ -108,17 +129,31 @@ pub(crate) fn kept(path: &Path) -> Result<Option<Secret>, SecretsError> {
 
 /// The secret in a file, which is made where there is none.
 pub(crate) fn kept_or_made(folder: &Path, path: &Path) -> Result<Secret, SecretsError> {
-    let failed = |error: std::io::Error| SecretsError::File { path: path.to_owned(), why: error.to_string() };
+    let failed = |error: std::io::Error| SecretsError::File {
+        path: path.to_owned(),
+        why: error.to_string(),
+    };
     if let Some(secret) = kept(path)? {
         return Ok(secret);
     }
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(failed)?;
     let secret = random_hex(SECRET_BYTES);
     // Written aside and renamed, so that a crash never leaves an empty secret.
     let draft = path.with_extension("new");
     let _ = fs::remove_file(&draft);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(failed)?;
-    file.write_all(secret.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .map_err(failed)?;
+    file.write_all(secret.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(failed)?;
     fs::rename(&draft, path).map_err(failed)?;
     Ok(Secret::new(secret))
 }

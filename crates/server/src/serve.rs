@@ -7,24 +7,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{Team, starter_pack};
-use codelab_llm::{Auth, DemoModel, Model, OpenAiConfig, OpenAiModel, is_private_address};
+use codelab_llm::{DemoModel, Model, ModelAuth, OpenAiConfig, OpenAiModel, is_private_address};
 use codelab_memory::{EmbeddedOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_protocol::UserId;
-use codelab_runtime::{AgentCache, BusLimits, CacheLimits, LiveLimits, Metrics, Parts, Runtime, random_hex};
+use codelab_runtime::{
+    AgentCache, BusLimits, CacheLimits, LiveLimits, Metrics, Runtime, RuntimeParts, random_hex,
+};
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Names;
+use crate::access::ServerNames;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
 use crate::buffers::Buffers;
-use crate::config::{ConfigError, DEFAULT_DATABASE, ModelHint, Origin, Settings, SpaceSettings, wrong, wrong_database};
+use crate::config::{
+    ConfigError, DEFAULT_DATABASE, HttpOrigin, ModelHint, Settings, SpaceSettings, wrong,
+    wrong_database,
+};
 use crate::docs::docs_html;
 use crate::listen;
 use crate::master_key::{MasterKey, seal_audit};
 use crate::models::KnownModels;
 use crate::openapi::{document, openapi_json};
-use crate::page::Page;
+use crate::page::WebPage;
 use crate::private::{private_data_folder, write_private};
 use crate::routes::Attempts;
 use crate::secrets::{Secrets, SecretsError};
@@ -38,7 +43,7 @@ pub enum StartError {
     #[error(transparent)]
     Secrets(#[from] SecretsError),
     #[error(transparent)]
-    Model(#[from] codelab_llm::ConfigError),
+    Model(#[from] codelab_llm::ModelConfigError),
     #[error("the built-in team: {0}")]
     Team(#[from] codelab_engine::AgentError),
     #[error(transparent)]
@@ -49,7 +54,9 @@ pub enum StartError {
          again", .0.display()
     )]
     Unsealed(PathBuf),
-    #[error("CODELAB_MASTER_KEY must be set to the key of the other server that uses this database")]
+    #[error(
+        "CODELAB_MASTER_KEY must be set to the key of the other server that uses this database"
+    )]
     OtherMasterKey,
     #[error("data folder {}: another server uses it", .0.display())]
     InUse(PathBuf),
@@ -100,9 +107,11 @@ impl Server {
         let verifier = Verifier::new(&settings, &secrets.jwt_secret)?;
         let starter_pack = starter_pack()?;
         let store = open_store(&settings, &master_key).await?;
-        let names = Arc::new(Names::new(&settings));
-        // Before anything is taken over: neither a taken port nor a taken data folder may disturb a running server.
-        let listener = listen::bind(settings.addr).map_err(io(&format!("addr {}", settings.addr)))?;
+        let names = Arc::new(ServerNames::new(&settings));
+        // Before anything is taken over: neither a taken port nor a taken data folder may disturb a
+        // running server.
+        let listener =
+            listen::bind(settings.addr).map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
         let kept = keep_address(&settings.data_dir, addr).await?;
         seal_audit(&store, &settings.data_dir, embedded).await?;
@@ -115,7 +124,7 @@ impl Server {
         }
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
-        let runtime = Runtime::start(Parts {
+        let runtime = Runtime::start(RuntimeParts {
             store,
             model,
             team,
@@ -146,22 +155,38 @@ impl Server {
             buffers: Buffers::new(settings.body_bytes),
             openapi: openapi_json().into(),
             docs: docs_html(&document()).into(),
-            page: Arc::new(Page::embedded(settings.page_locale)),
+            page: Arc::new(WebPage::embedded(settings.page_locale)),
             verifier: Arc::new(verifier),
             logins: logins.clone(),
             login_attempts: Arc::new(Attempts::default()),
-            is_secure: settings.http.public_url.as_ref().is_some_and(Origin::is_https),
+            is_secure: settings
+                .http
+                .public_url
+                .as_ref()
+                .is_some_and(HttpOrigin::is_https),
             models: Arc::new(models),
             starter_pack: starter_pack.into(),
             chat_access: settings.chat.access,
         };
         let stop = CancellationToken::new();
-        tokio::spawn(stop.clone().run_until_cancelled_owned(keep_logins_tidy(logins)));
+        tokio::spawn(
+            stop.clone()
+                .run_until_cancelled_owned(keep_logins_tidy(logins)),
+        );
         let write_timeout = Duration::from_secs(settings.http.write_timeout_seconds);
-        let patience = listen::Patience { write_timeout, grace: GRACE };
+        let deadline = listen::ConnectionDeadlines {
+            write_timeout,
+            grace: GRACE,
+        };
         let stopped = stop.clone().cancelled_owned();
         let metrics = Arc::clone(runtime.metrics());
-        let listening = tokio::spawn(listen::serve(listener, router(app), patience, metrics, stopped));
+        let listening = tokio::spawn(listen::serve(
+            listener,
+            router(app),
+            deadline,
+            metrics,
+            stopped,
+        ));
         Ok(Self {
             addr,
             model: description.label,
@@ -208,16 +233,22 @@ pub fn local_url(settings: &Settings) -> String {
     living_url(&settings.data_dir).unwrap_or_else(|| url_of(settings.addr))
 }
 
-/// Where the server that uses this data folder listens, if one lives. Whatever else has that port later is not it.
+/// Where the server that uses this data folder listens, if one lives. Whatever else has that port
+/// later is not it.
 pub fn living_url(data_dir: &Path) -> Option<String> {
     address::living(data_dir).map(url_of)
 }
 
 /// A server that cannot be found by other commands is still a server.
-async fn keep_address(data_dir: &Path, addr: SocketAddr) -> Result<Option<KeptAddress>, StartError> {
+async fn keep_address(
+    data_dir: &Path,
+    addr: SocketAddr,
+) -> Result<Option<KeptAddress>, StartError> {
     match KeptAddress::write(data_dir, addr).await {
         Ok(kept) => Ok(Some(kept)),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(StartError::InUse(data_dir.to_owned())),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            Err(StartError::InUse(data_dir.to_owned()))
+        }
         Err(error) => {
             tracing::warn!(%error, "other commands do not find this server: its address cannot be kept");
             Ok(None)
@@ -244,15 +275,20 @@ async fn keep_logins_tidy(logins: Logins) {
 async fn open_store(settings: &Settings, master_key: &MasterKey) -> Result<Store, StartError> {
     let place = &settings.database;
     let is_default = *place == DatabaseUrl::SqliteFile(settings.data_dir.join(DEFAULT_DATABASE));
-    let options = StoreOptions { audit_key: Some(master_key.audit_key()), ..StoreOptions::new(place.clone()) };
-    Store::open(options).await.map_err(|error| match is_default {
-        true => StartError::Store(error),
-        false => wrong_database(&format!("{place} cannot be used: {error}")).into(),
-    })
+    let options = StoreOptions {
+        audit_key: Some(master_key.audit_key()),
+        ..StoreOptions::new(place.clone())
+    };
+    Store::open(options)
+        .await
+        .map_err(|error| match is_default {
+            true => StartError::Store(error),
+            false => wrong_database(&format!("{place} cannot be used: {error}")).into(),
+        })
 }
 
-/// Names this run of the server, and ends the leases of those that are gone: all others of an embedded database, and the
-/// run that used this data folder before.
+/// Names this run of the server, and ends the leases of those that are gone: all others of an
+/// embedded database, and the run that used this data folder before.
 async fn begin_run(store: &Store, embedded: bool, data_dir: &Path) -> Result<String, StartError> {
     let path = data_dir.join("server-run");
     let before = std::fs::read_to_string(&path).unwrap_or_default();
@@ -263,13 +299,19 @@ async fn begin_run(store: &Store, embedded: bool, data_dir: &Path) -> Result<Str
         store.end_lease(before.trim(), time).await?;
     }
     let id = random_hex(8);
-    write_private(&path, &id).map_err(|error| StartError::Io { what: path.display().to_string(), error })?;
+    write_private(&path, &id).map_err(|error| StartError::Io {
+        what: path.display().to_string(),
+        error,
+    })?;
     Ok(id)
 }
 
 /// Memory, in front of Redis where that is configured.
 async fn cache(settings: &SpaceSettings) -> Result<AgentCache, ConfigError> {
-    let limits = CacheLimits { ttl: Duration::from_secs(settings.cache_ttl_seconds), ..CacheLimits::default() };
+    let limits = CacheLimits {
+        ttl: Duration::from_secs(settings.cache_ttl_seconds),
+        ..CacheLimits::default()
+    };
     match &settings.redis_url {
         None => Ok(AgentCache::memory(limits)),
         Some(url) => {
@@ -285,16 +327,26 @@ pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
     match &spaces.qdrant_url {
         None => embedded_memory(settings, &settings.data_dir.join(MEMORY_FOLDER)),
         Some(url) => {
-            let api_key = spaces.qdrant_api_key.as_ref().map(|key| key.expose().to_owned());
-            let options = QdrantOptions { url: url.clone(), api_key };
-            Memory::server(options, embedder(settings)?).map_err(|error| wrong("qdrant.url", &error.to_string()))
+            let api_key = spaces
+                .qdrant_api_key
+                .as_ref()
+                .map(|key| key.expose().to_owned());
+            let options = QdrantOptions {
+                url: url.clone(),
+                api_key,
+            };
+            Memory::server(options, embedder(settings)?)
+                .map_err(|error| wrong("qdrant.url", &error.to_string()))
         }
     }
 }
 
 /// The memory engine inside the process, on a folder of the caller's choice.
 pub fn embedded_memory(settings: &Settings, folder: &Path) -> Result<Memory, ConfigError> {
-    Ok(Memory::embedded(EmbeddedOptions::new(folder), embedder(settings)?))
+    Ok(Memory::embedded(
+        EmbeddedOptions::new(folder),
+        embedder(settings)?,
+    ))
 }
 
 fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
@@ -302,39 +354,62 @@ fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
     match (&spaces.embedding_model, &llm.proxy_url) {
         (Some(model), Some(url)) => {
             let auth_header = match auth(settings, url) {
-                Auth::Bearer(key) => Some(("authorization".to_owned(), format!("Bearer {}", key.expose()))),
-                Auth::InternalHeader(key) => Some(("x-internal-auth".to_owned(), key.expose().to_owned())),
-                Auth::None => None,
+                ModelAuth::Bearer(key) => Some((
+                    "authorization".to_owned(),
+                    format!("Bearer {}", key.expose()),
+                )),
+                ModelAuth::InternalHeader(key) => {
+                    Some(("x-internal-auth".to_owned(), key.expose().to_owned()))
+                }
+                ModelAuth::None => None,
             };
-            let options = EmbedderOptions { auth_header, ..EmbedderOptions::new(url.clone(), model.clone()) };
-            Ok(Some(Embedder::new(options).map_err(|error| wrong("embedding.model", &error.to_string()))?))
+            let options = EmbedderOptions {
+                auth_header,
+                ..EmbedderOptions::new(url.clone(), model.clone())
+            };
+            Ok(Some(Embedder::new(options).map_err(|error| {
+                wrong("embedding.model", &error.to_string())
+            })?))
         }
-        (Some(_), None) => Err(wrong("embedding.model", "needs llm.proxy_url, where it is asked for")),
+        (Some(_), None) => Err(wrong(
+            "embedding.model",
+            "needs llm.proxy_url, where it is asked for",
+        )),
         (None, _) => Ok(None),
     }
 }
 
-/// Memories are on a Qdrant server, and nobody would ever delete from the files that the embedded engine left. They can be made
-/// anew from the database.
+/// Memories are on a Qdrant server, and nobody would ever delete from the files that the embedded
+/// engine left. They can be made anew from the database.
 async fn remove_embedded_memory(folder: PathBuf) {
     let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
     match removed.unwrap_or_else(|panic| Err(std::io::Error::other(panic))) {
         Ok(()) => {
-            tracing::info!("memories are on the Qdrant server now; the files of the embedded memory were removed")
+            tracing::info!(
+                "memories are on the Qdrant server now; the files of the embedded memory were removed"
+            )
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => tracing::warn!(%error, "the files of the embedded memory could not be removed"),
+        Err(error) => {
+            tracing::warn!(%error, "the files of the embedded memory could not be removed")
+        }
     }
 }
 
-/// What the proxy is shown, whichever of its models is asked. The internal key goes to strangers only if that is wanted.
-fn auth(settings: &Settings, url: &str) -> Auth {
+/// What the proxy is shown, whichever of its models is asked. The internal key goes to strangers
+/// only if that is wanted.
+fn auth(settings: &Settings, url: &str) -> ModelAuth {
     let llm = &settings.llm;
-    let internal = || settings.internal_api_key.clone().filter(|_| llm.send_internal_key || is_private_address(url));
+    let internal = || {
+        settings
+            .internal_api_key
+            .clone()
+            .filter(|_| llm.send_internal_key || is_private_address(url))
+    };
     match (&llm.api_key, internal()) {
-        (Some(key), _) => Auth::Bearer(key.clone()),
-        (None, Some(key)) => Auth::InternalHeader(key),
-        (None, None) => Auth::None,
+        (Some(key), _) => ModelAuth::Bearer(key.clone()),
+        (None, Some(key)) => ModelAuth::InternalHeader(key),
+        (None, None) => ModelAuth::None,
     }
 }
 

@@ -10,10 +10,10 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use codelab_protocol::{
-    AssistantDelta, ChatError, ChatEvent, ChatEventBody, Chunk, ChunkBody, Done, ErrorCode, ErrorData, Gap,
-    MessageDelta, SessionId,
+    AssistantDelta, Chunk, ChunkBody, Done, ErrorCode, ErrorData, Gap, MessageDelta, SessionEvent,
+    SessionEventBody, SessionId, TurnError,
 };
-use codelab_runtime::{ChatReader, Delta, Item, Reader, StreamPlace, UserReader, now};
+use codelab_runtime::{AnswerDelta, ChatReader, Reader, ReaderItem, StreamSlot, UserReader, now};
 use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use tokio::time::{Instant, Sleep};
@@ -33,23 +33,38 @@ const STORED_LATER: &str = "come back with Last-Event-ID";
 /// Streams what the reader of a runtime session shows until it ends.
 pub(crate) fn response(reader: Reader) -> Response {
     let reader = reader.in_pieces();
-    event_stream(frames(SessionSource { reader, dialect: Dialect::Chunks }, HEARTBEAT_EVERY, None))
+    event_stream(frames(
+        SessionSource {
+            reader,
+            dialect: Dialect::Chunks,
+        },
+        HEARTBEAT_EVERY,
+        None,
+    ))
 }
 
-/// Streams what the reader of a project's session shows until it ends. The place is one of its user's streams.
-pub(crate) fn chat_response(reader: Reader, session: SessionId, place: StreamPlace) -> Response {
+/// Streams what the reader of a project's session shows until it ends. The place is one of its
+/// user's streams.
+pub(crate) fn session_response(reader: Reader, session: SessionId, slot: StreamSlot) -> Response {
     let reader = reader.in_pieces();
-    event_stream(frames(SessionSource { reader, dialect: Dialect::Chat(session) }, HEARTBEAT_EVERY, Some(place)))
+    event_stream(frames(
+        SessionSource {
+            reader,
+            dialect: Dialect::Chat(session),
+        },
+        HEARTBEAT_EVERY,
+        Some(slot),
+    ))
 }
 
 /// Streams all of a user's sessions until the reader falls behind or goes away.
-pub(crate) fn user_response(reader: UserReader, place: StreamPlace) -> Response {
-    event_stream(frames(reader, HEARTBEAT_EVERY, Some(place)))
+pub(crate) fn user_response(reader: UserReader, slot: StreamSlot) -> Response {
+    event_stream(frames(reader, HEARTBEAT_EVERY, Some(slot)))
 }
 
 /// Streams the global Chat until the server stops or the reader goes away. Programs have no place.
-pub(crate) fn global_chat_response(reader: ChatReader, place: Option<StreamPlace>) -> Response {
-    event_stream(frames(reader, HEARTBEAT_EVERY, place))
+pub(crate) fn global_chat_response(reader: ChatReader, slot: Option<StreamSlot>) -> Response {
+    event_stream(frames(reader, HEARTBEAT_EVERY, slot))
 }
 
 /// What a stream shows.
@@ -76,25 +91,36 @@ struct Streaming<S> {
     heartbeat: Heartbeat,
     /// A large event has begun and not ended.
     is_within: bool,
-    _place: Option<StreamPlace>,
+    _slot: Option<StreamSlot>,
 }
 
 /// The frames of a source, with a sign of life where nothing comes for a while.
 fn frames<S: Source>(
     source: S,
     heartbeat_every: Duration,
-    place: Option<StreamPlace>,
+    slot: Option<StreamSlot>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
     let heartbeat = Heartbeat::new(heartbeat_every);
-    let streaming = Streaming { source, heartbeat, is_within: false, _place: place };
+    let streaming = Streaming {
+        source,
+        heartbeat,
+        is_within: false,
+        _slot: slot,
+    };
     stream::unfold(Some(streaming), |streaming| async move {
         let mut streaming = streaming?;
-        let Streaming { source, heartbeat, is_within, .. } = &mut streaming;
+        let Streaming {
+            source,
+            heartbeat,
+            is_within,
+            ..
+        } = &mut streaming;
         let mut frames = String::new();
         let wrote = heartbeat.unless(source.write_next(&mut frames)).await;
         let more = match wrote {
             None => {
-                // A comment within a large event would become part of its data; its next piece is a sign of life.
+                // A comment within a large event would become part of its data; its next piece is a
+                // sign of life.
                 if !*is_within {
                     frames.push_str(Heartbeat::FRAME);
                 }
@@ -127,7 +153,10 @@ impl Heartbeat {
     const FRAME: &str = ": heartbeat\n\n";
 
     fn new(every: Duration) -> Self {
-        Self { timer: Box::pin(tokio::time::sleep(every)), every }
+        Self {
+            timer: Box::pin(tokio::time::sleep(every)),
+            every,
+        }
     }
 
     /// What comes next, or nothing when it is time to show a sign of life.
@@ -196,82 +225,158 @@ impl Source for UserReader {
 
 impl Source for ChatReader {
     async fn write_next(&mut self, frames: &mut String) -> Wrote {
-        let Some(messages) = self.next().await else { return Wrote::Nothing };
+        let Some(messages) = self.next().await else {
+            return Wrote::Nothing;
+        };
         for message in messages {
-            write_json(frames, u64::try_from(message.id.get()).ok(), "message", &message);
+            write_json(
+                frames,
+                u64::try_from(message.id.get()).ok(),
+                "message",
+                &message,
+            );
         }
         Wrote::Frames
     }
 }
 
 impl Wrote {
-    fn of(item: &Item) -> Self {
+    fn of(item: &ReaderItem) -> Self {
         match item {
-            Item::LargeBegins { .. } | Item::LargePiece(_) => Self::Part,
+            ReaderItem::LargeBegins { .. } | ReaderItem::LargePiece(_) => Self::Part,
             _ => Self::Frames,
         }
     }
 }
 
-fn event_stream(frames: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
+fn event_stream(
+    frames: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
+) -> Response {
     let mut response = Body::from_stream(frames).into_response();
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
 
 impl Dialect {
-    fn write_item(&self, frames: &mut String, item: Item) {
+    fn write_item(&self, frames: &mut String, item: ReaderItem) {
         match (self, item) {
-            (Self::Chunks, Item::Event(event)) => {
-                write_frame(frames, Some(event.seq), chunk_name(&event.kind), &event.body);
+            (Self::Chunks, ReaderItem::Event(event)) => {
+                write_frame(
+                    frames,
+                    Some(event.seq),
+                    chunk_name(&event.kind),
+                    &event.body,
+                );
             }
-            (Self::Chat(_), Item::Event(event)) => write_frame(frames, Some(event.seq), &event.kind, &event.body),
-            (Self::Chunks, Item::Delta(delta)) => {
-                let Delta { content, agent, message_id, attempt, offset, .. } = delta;
-                let delta = AssistantDelta { content, agent, message_id, attempt, offset };
+            (Self::Chat(_), ReaderItem::Event(event)) => {
+                write_frame(frames, Some(event.seq), &event.kind, &event.body)
+            }
+            (Self::Chunks, ReaderItem::Delta(delta)) => {
+                let AnswerDelta {
+                    content,
+                    agent,
+                    message_id,
+                    attempt,
+                    offset,
+                    ..
+                } = delta;
+                let delta = AssistantDelta {
+                    content,
+                    agent,
+                    message_id,
+                    attempt,
+                    offset,
+                };
                 write_chunk(frames, None, "message", ChunkBody::AssistantDelta(delta));
             }
-            (Self::Chat(session), Item::Delta(delta)) => {
-                let Delta { content, agent, message_id, attempt, offset, origin } = delta;
-                let delta = MessageDelta { content, agent, message_id, attempt, offset, origin };
-                write_chat(frames, session, None, ChatEventBody::MessageDelta(delta));
+            (Self::Chat(session), ReaderItem::Delta(delta)) => {
+                let AnswerDelta {
+                    content,
+                    agent,
+                    message_id,
+                    attempt,
+                    offset,
+                    origin,
+                } = delta;
+                let delta = MessageDelta {
+                    content,
+                    agent,
+                    message_id,
+                    attempt,
+                    offset,
+                    origin,
+                };
+                write_session_events(frames, session, None, SessionEventBody::MessageDelta(delta));
             }
-            (Self::Chunks, Item::Gap { from, to }) => {
-                write_chunk(frames, Some(to), "message", ChunkBody::Gap(Gap { from, to }));
+            (Self::Chunks, ReaderItem::Gap { from, to }) => {
+                write_chunk(
+                    frames,
+                    Some(to),
+                    "message",
+                    ChunkBody::Gap(Gap { from, to }),
+                );
             }
-            (Self::Chat(session), Item::Gap { from, to }) => {
-                write_chat(frames, session, Some(to), ChatEventBody::Gap(Gap { from, to }));
+            (Self::Chat(session), ReaderItem::Gap { from, to }) => {
+                write_session_events(
+                    frames,
+                    session,
+                    Some(to),
+                    SessionEventBody::Gap(Gap { from, to }),
+                );
             }
             // Its id is the start: a reader that is cut here comes back to the same log.
-            (Self::Chunks, Item::StartOver { from, to }) => {
+            (Self::Chunks, ReaderItem::StartOver { from, to }) => {
                 write_chunk(frames, Some(0), "message", ChunkBody::Gap(Gap { from, to }));
             }
-            (Self::Chat(session), Item::StartOver { from, to }) => {
-                write_chat(frames, session, Some(0), ChatEventBody::Gap(Gap { from, to }));
+            (Self::Chat(session), ReaderItem::StartOver { from, to }) => {
+                write_session_events(
+                    frames,
+                    session,
+                    Some(0),
+                    SessionEventBody::Gap(Gap { from, to }),
+                );
             }
-            (_, Item::Settled(status)) => write_json(frames, None, "done", &Done { status }),
-            (_, Item::NotStored(error)) => {
+            (_, ReaderItem::Settled(status)) => write_json(frames, None, "done", &Done { status }),
+            (_, ReaderItem::NotStored(error)) => {
                 let error = ApiError::outcome_not_stored(error, None);
-                self.write_error(frames, format!("{}; {STORED_LATER}", error.message()), error.code());
+                self.write_error(
+                    frames,
+                    format!("{}; {STORED_LATER}", error.message()),
+                    error.code(),
+                );
             }
-            (Self::Chunks, Item::LargeBegins { seq, kind }) => begin_frame(frames, Some(seq), chunk_name(&kind)),
-            (Self::Chat(_), Item::LargeBegins { seq, kind }) => begin_frame(frames, Some(seq), &kind),
-            (_, Item::LargePiece(piece)) => frames.push_str(&piece),
-            (_, Item::LargeEnds) => frames.push_str(FRAME_END),
+            (Self::Chunks, ReaderItem::LargeBegins { seq, kind }) => {
+                begin_frame(frames, Some(seq), chunk_name(&kind))
+            }
+            (Self::Chat(_), ReaderItem::LargeBegins { seq, kind }) => {
+                begin_frame(frames, Some(seq), &kind)
+            }
+            (_, ReaderItem::LargePiece(piece)) => frames.push_str(&piece),
+            (_, ReaderItem::LargeEnds) => frames.push_str(FRAME_END),
         }
     }
 
     /// An error that is no event of the session: it has no number.
     fn write_error(&self, frames: &mut String, message: String, error_code: ErrorCode) {
-        let error = ErrorData { message, error_code, details: Default::default() };
+        let error = ErrorData {
+            message,
+            error_code,
+            details: Default::default(),
+        };
         match self {
             Self::Chunks => write_chunk(frames, None, "error", ChunkBody::Error(error)),
             Self::Chat(session) => {
-                let error = ChatError { error, origin: Default::default() };
-                write_chat(frames, session, None, ChatEventBody::Error(error));
+                let error = TurnError {
+                    error,
+                    origin: Default::default(),
+                };
+                write_session_events(frames, session, None, SessionEventBody::Error(error));
             }
         }
     }
@@ -282,14 +387,32 @@ fn chunk_name(kind: &str) -> &'static str {
     if kind == "error" { "error" } else { "message" }
 }
 
-fn write_chat(frames: &mut String, session: &SessionId, seq: Option<u64>, body: ChatEventBody) {
+fn write_session_events(
+    frames: &mut String,
+    session: &SessionId,
+    seq: Option<u64>,
+    body: SessionEventBody,
+) {
     let name = body.kind();
-    let event = ChatEvent { body, session_id: session.clone(), seq, timestamp: now() };
+    let event = SessionEvent {
+        body,
+        session_id: session.clone(),
+        seq,
+        timestamp: now(),
+    };
     write_json(frames, seq, name, &event);
 }
 
 fn write_chunk(frames: &mut String, id: Option<u64>, name: &str, body: ChunkBody) {
-    write_json(frames, id, name, &Chunk { body, timestamp: now() });
+    write_json(
+        frames,
+        id,
+        name,
+        &Chunk {
+            body,
+            timestamp: now(),
+        },
+    );
 }
 
 fn write_json(frames: &mut String, id: Option<u64>, name: &str, data: &impl Serialize) {
@@ -300,14 +423,18 @@ fn write_json(frames: &mut String, id: Option<u64>, name: &str, data: &impl Seri
 }
 
 /// An event of one of a user's sessions, without a number: those of several sessions would mix.
-fn write_event(frames: &mut String, item: Item) {
+fn write_event(frames: &mut String, item: ReaderItem) {
     match item {
-        Item::Event(event) => write_frame(frames, None, &event.kind, &event.body),
-        Item::LargeBegins { kind, .. } => begin_frame(frames, None, &kind),
-        Item::LargePiece(piece) => frames.push_str(&piece),
-        Item::LargeEnds => frames.push_str(FRAME_END),
+        ReaderItem::Event(event) => write_frame(frames, None, &event.kind, &event.body),
+        ReaderItem::LargeBegins { kind, .. } => begin_frame(frames, None, &kind),
+        ReaderItem::LargePiece(piece) => frames.push_str(&piece),
+        ReaderItem::LargeEnds => frames.push_str(FRAME_END),
         // Only a single session's stream has these.
-        Item::Delta(_) | Item::Settled(_) | Item::Gap { .. } | Item::StartOver { .. } | Item::NotStored(_) => {}
+        ReaderItem::Delta(_)
+        | ReaderItem::Settled(_)
+        | ReaderItem::Gap { .. }
+        | ReaderItem::StartOver { .. }
+        | ReaderItem::NotStored(_) => {}
     }
 }
 
@@ -339,14 +466,16 @@ mod tests {
 
     /// Hands over one item each time the test allows it.
     struct Allowed {
-        items: std::vec::IntoIter<Item>,
+        items: std::vec::IntoIter<ReaderItem>,
         allowed: Arc<Semaphore>,
     }
 
     impl Source for Allowed {
         async fn write_next(&mut self, frames: &mut String) -> Wrote {
             self.allowed.acquire().await.expect("open").forget();
-            let Some(item) = self.items.next() else { return Wrote::Nothing };
+            let Some(item) = self.items.next() else {
+                return Wrote::Nothing;
+            };
             let wrote = Wrote::of(&item);
             write_event(frames, item);
             wrote
@@ -355,26 +484,48 @@ mod tests {
 
     #[tokio::test]
     async fn no_heartbeat_stands_within_a_large_event() {
-        let piece = |text: &str| Item::LargePiece(text.to_owned());
-        let begins = Item::LargeBegins { seq: 1, kind: "tool_result".into() };
-        let items = vec![begins, piece("{\"a\":"), piece("1}"), Item::LargeEnds];
+        let piece = |text: &str| ReaderItem::LargePiece(text.to_owned());
+        let begins = ReaderItem::LargeBegins {
+            seq: 1,
+            kind: "tool_result".into(),
+        };
+        let items = vec![begins, piece("{\"a\":"), piece("1}"), ReaderItem::LargeEnds];
         let count = items.len();
         let allowed = Arc::new(Semaphore::new(0));
-        let source = Allowed { items: items.into_iter(), allowed: Arc::clone(&allowed) };
+        let source = Allowed {
+            items: items.into_iter(),
+            allowed: Arc::clone(&allowed),
+        };
         let mut stream = Box::pin(frames(source, Duration::from_millis(5), None));
         let mut shown = String::new();
         for _ in 0..=count {
             // At least one sign of life is due before each item, and after the last.
-            let waited = stream.next().await.expect("it goes on").expect("infallible");
+            let waited = stream
+                .next()
+                .await
+                .expect("it goes on")
+                .expect("infallible");
             shown.push_str(std::str::from_utf8(&waited).expect("text"));
             allowed.add_permits(1);
             while allowed.available_permits() > 0 {
-                let Some(next) = stream.next().await else { break };
+                let Some(next) = stream.next().await else {
+                    break;
+                };
                 shown.push_str(std::str::from_utf8(&next.expect("infallible")).expect("text"));
             }
         }
-        let events: Vec<&str> = shown.split("\n\n").filter(|event| *event != ": heartbeat").collect();
-        assert_eq!(events, ["event: tool_result\ndata: {\"a\":1}", ""], "{shown}");
-        assert!(shown.starts_with(Heartbeat::FRAME) && shown.ends_with(Heartbeat::FRAME), "{shown}");
+        let events: Vec<&str> = shown
+            .split("\n\n")
+            .filter(|event| *event != ": heartbeat")
+            .collect();
+        assert_eq!(
+            events,
+            ["event: tool_result\ndata: {\"a\":1}", ""],
+            "{shown}"
+        );
+        assert!(
+            shown.starts_with(Heartbeat::FRAME) && shown.ends_with(Heartbeat::FRAME),
+            "{shown}"
+        );
     }
 }

@@ -1,6 +1,7 @@
-//! What a handler left unread of a request's body. A request that is refused early has a body all the same, and the next
-//! request of the connection stands behind it: either the rest is read, or the answer says that the connection closes.
-//! Otherwise the client's next request would be lost without a word.
+//! What a handler left unread of a request's body. A request that is refused early has a body all
+//! the same, and the next request of the connection stands behind it: either the rest is read, or
+//! the answer says that the connection closes. Otherwise the client's next request would be lost
+//! without a word.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,11 +18,12 @@ use bytes::Bytes;
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use tower::ServiceExt as _;
 
-use crate::connections::Connection;
+use crate::connections::OpenConnection;
 
 /// A rest of this size is read, so that the connection can go on.
 const MAX_REST_BYTES: u64 = 1 << 20;
-/// Of a larger one this much, so that the client comes to read the answer before the connection closes.
+/// Of a larger one this much, so that the client comes to read the answer before the connection
+/// closes.
 const MAX_LINGER_BYTES: u64 = 16 << 20;
 /// How long either may take.
 const REST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,7 +32,7 @@ const REST_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) async fn answer(
     router: Router,
     request: Request<Incoming>,
-    connection: &Arc<Connection>,
+    connection: &Arc<OpenConnection>,
 ) -> Result<Response, Infallible> {
     if request.body().is_end_stream() {
         connection.busy();
@@ -40,20 +42,40 @@ pub(crate) async fn answer(
     let is_announced = request.headers().contains_key(header::EXPECT);
     let left = Left::default();
     let connection = Arc::clone(connection);
-    let request = request.map(|body| Body::new(Watched { body: Some(body), left: left.clone(), connection }));
+    let request = request.map(|body| {
+        Body::new(Watched {
+            body: Some(body),
+            left: left.clone(),
+            connection,
+        })
+    });
     let mut response = router.oneshot(request).await?;
     if left.is_broken.load(Ordering::Relaxed) {
         // Nobody can tell where the next request would begin.
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     if let Some(rest) = left.take() {
-        let is_short = rest.size_hint().exact().is_some_and(|bytes| bytes <= MAX_REST_BYTES);
+        let is_short = rest
+            .size_hint()
+            .exact()
+            .is_some_and(|bytes| bytes <= MAX_REST_BYTES);
         let goes_on = is_short && !is_announced;
         if !goes_on {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+                .headers_mut()
+                .insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         // Beside the answer, which need not wait for it.
-        tokio::spawn(read(rest, if goes_on { MAX_REST_BYTES } else { MAX_LINGER_BYTES }));
+        tokio::spawn(read(
+            rest,
+            if goes_on {
+                MAX_REST_BYTES
+            } else {
+                MAX_LINGER_BYTES
+            },
+        ));
     }
     Ok(response)
 }
@@ -82,7 +104,10 @@ struct Left {
 
 impl Left {
     fn take(&self) -> Option<Incoming> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.rest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 }
 
@@ -90,15 +115,20 @@ struct Watched {
     /// Nothing once it was read to its end.
     body: Option<Incoming>,
     left: Left,
-    connection: Arc<Connection>,
+    connection: Arc<OpenConnection>,
 }
 
 impl hyper::body::Body for Watched {
     type Data = Bytes;
     type Error = hyper::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(None);
+        };
         let frame = std::task::ready!(Pin::new(body).poll_frame(context));
         if let Some(Err(_)) = &frame {
             self.left.is_broken.store(true, Ordering::Relaxed);
@@ -117,14 +147,20 @@ impl hyper::body::Body for Watched {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Incoming::size_hint)
+        self.body
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Incoming::size_hint)
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
         if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
-            *self.left.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+            *self
+                .left
+                .rest
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(body);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Who a user is: proven by a token, or by the cookie of a login. A handler gets a [`User`] only from here.
+//! Who a user is: proven by a token, or by the cookie of a login. A handler gets a [`User`] only
+//! from here.
 
 mod chat;
 mod cookie;
@@ -26,14 +27,14 @@ use crate::error::{ApiError, ApiResult};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub user_id: UserId,
-    pub role: Role,
+    pub role: UserRole,
     pub timezone: Option<String>,
     pub household_id: Option<String>,
     pub locale: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum UserRole {
     User,
     /// May operate the worker space of any project, and nothing else of other users.
     Admin,
@@ -42,7 +43,13 @@ pub enum Role {
 impl Identity {
     /// Somebody of whom only the number is known.
     pub fn of(user_id: UserId) -> Self {
-        Self { user_id, role: Role::User, timezone: None, household_id: None, locale: None }
+        Self {
+            user_id,
+            role: UserRole::User,
+            timezone: None,
+            household_id: None,
+            locale: None,
+        }
     }
 }
 
@@ -60,7 +67,7 @@ impl User {
     }
 
     pub fn is_admin(&self) -> bool {
-        self.0.role == Role::Admin
+        self.0.role == UserRole::Admin
     }
 }
 
@@ -68,12 +75,20 @@ impl FromRequestParts<App> for User {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(unauthorized)
+        parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .ok_or_else(unauthorized)
     }
 }
 
 /// Lets a user's request pass, with the [`User`] in it.
-pub(crate) async fn user_access(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn user_access(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     match authenticate(&app, request.headers()).await {
         Ok(identity) => {
             if let Err(refusal) = app.runtime.shares().request(identity.user_id) {
@@ -83,7 +98,11 @@ pub(crate) async fn user_access(State(app): State<App>, mut request: Request, ne
             request.extensions_mut().insert(User(identity));
             let response = next.run(request).await;
             // What was done is never answered as refused.
-            if only_reads { app.buffers.answer(user, response) } else { response }
+            if only_reads {
+                app.buffers.answer(user, response)
+            } else {
+                response
+            }
         }
         Err(error) => refused(error),
     }
@@ -92,7 +111,9 @@ pub(crate) async fn user_access(State(app): State<App>, mut request: Request, ne
 fn refused(error: ApiError) -> Response {
     let mut response = error.into_response();
     if response.status() == axum::http::StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
 }
@@ -102,12 +123,22 @@ async fn authenticate(app: &App, headers: &HeaderMap) -> ApiResult<Identity> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     match (given.next(), given.next()) {
         (Some(value), None) => {
-            let token = value.to_str().ok().and_then(bearer).ok_or_else(unauthorized)?;
-            app.verifier.verify(token, codelab_runtime::now()).ok_or_else(unauthorized)
+            let token = value
+                .to_str()
+                .ok()
+                .and_then(bearer)
+                .ok_or_else(unauthorized)?;
+            app.verifier
+                .verify(token, codelab_runtime::now())
+                .ok_or_else(unauthorized)
         }
         (None, _) => {
             let session = WebSession::of(headers).ok_or_else(unauthorized)?;
-            let user = app.runtime.store().web_session_user(&session.hash(), codelab_runtime::now()).await?;
+            let user = app
+                .runtime
+                .store()
+                .web_session_user(&session.hash(), codelab_runtime::now())
+                .await?;
             user.map(Identity::of).ok_or_else(unauthorized)
         }
         (Some(_), Some(_)) => Err(unauthorized()),
@@ -117,7 +148,9 @@ async fn authenticate(app: &App, headers: &HeaderMap) -> ApiResult<Identity> {
 /// The scheme's name may have any case.
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then_some(token.trim())
 }
 
 pub(crate) fn unauthorized() -> ApiError {

@@ -1,17 +1,18 @@
 //! The chain that makes the audit log tell when it was changed: pure functions over rows and a key.
 //!
-//! Each row's hash covers the hash before it, whose chain it is, and every field. Arguments and reason stand there by
-//! their digests, so that a purge can blank them and the chain still holds. The hash is an HMAC, and so is the seal on the
-//! head, which says where the chain ends: without the key nobody can change a row, cut the tail or add to it unseen.
+//! Each row's hash covers the hash before it, whose chain it is, and every field. Arguments and
+//! reason stand there by their digests, so that a purge can blank them and the chain still holds.
+//! The hash is an HMAC, and so is the seal on the head, which says where the chain ends: without
+//! the key nobody can change a row, cut the tail or add to it unseen.
 //!
-//! Rows from before there was a key have plain hashes. They come first in their chain, and the head that they had at the
-//! upgrade is sealed, so they are as safe from then on.
+//! Rows from before there was a key have plain hashes. They come first in their chain, and the head
+//! that they had at the upgrade is sealed, so they are as safe from then on.
 
-use codelab_protocol::{Digest, SessionId, arguments_digest};
+use codelab_protocol::{Digest, SessionId, SessionKind, arguments_digest};
 use serde_json::json;
 
+use crate::SessionKey;
 use crate::row::{AuditHead, AuditRecord, AuditRow};
-use crate::{Realm, SessionKey};
 
 mod key;
 
@@ -19,19 +20,29 @@ pub use key::AuditKey;
 
 /// Whose chain it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChainOf<'a> {
+pub struct ChainOwner<'a> {
     pub key: SessionKey,
-    pub realm: Realm,
+    pub kind: SessionKind,
     pub session_id: &'a SessionId,
 }
 
 /// What the first row of every chain follows.
 pub fn genesis() -> AuditHead {
-    AuditHead { count: 0, head: Digest::of_bytes(b"codelab audit chain"), keyed_from: 1, is_sealed: true }
+    AuditHead {
+        count: 0,
+        head: Digest::of_bytes(b"codelab audit chain"),
+        keyed_from: 1,
+        is_sealed: true,
+    }
 }
 
 /// The next row of a chain; the head after it is `head_after` that row.
-pub fn append(key: &AuditKey, head: &AuditHead, of: ChainOf<'_>, record: AuditRecord) -> AuditRow {
+pub fn append(
+    key: &AuditKey,
+    head: &AuditHead,
+    of: ChainOwner<'_>,
+    record: AuditRecord,
+) -> AuditRow {
     let ord = head.count + 1;
     let hash = keyed_hash(key, &head.head, of, ord, &record);
     AuditRow { ord, record, hash }
@@ -39,16 +50,28 @@ pub fn append(key: &AuditKey, head: &AuditHead, of: ChainOf<'_>, record: AuditRe
 
 /// A chain whose end was not sealed stays so, however much is added to it.
 pub fn head_after(before: &AuditHead, row: &AuditRow) -> AuditHead {
-    AuditHead { count: row.ord, head: row.hash.clone(), ..before.clone() }
+    AuditHead {
+        count: row.ord,
+        head: row.hash.clone(),
+        ..before.clone()
+    }
 }
 
-/// Proves that this head was written by whoever has the key; none for one that follows a head without proof.
-pub fn seal(key: &AuditKey, of: ChainOf<'_>, head: &AuditHead) -> Option<Digest> {
-    head.is_sealed.then(|| seal_of(key, of, head.count, &head.head, head.keyed_from))
+/// Proves that this head was written by whoever has the key; none for one that follows a head
+/// without proof.
+pub fn seal(key: &AuditKey, of: ChainOwner<'_>, head: &AuditHead) -> Option<Digest> {
+    head.is_sealed
+        .then(|| seal_of(key, of, head.count, &head.head, head.keyed_from))
 }
 
-/// Seals a chain from before there was a key: the rows it has now are plain, all that come are keyed.
-pub(crate) fn seal_old(key: &AuditKey, of: ChainOf<'_>, count: u64, head: &Digest) -> (u64, Digest) {
+/// Seals a chain from before there was a key: the rows it has now are plain, all that come are
+/// keyed.
+pub(crate) fn seal_old(
+    key: &AuditKey,
+    of: ChainOwner<'_>,
+    count: u64,
+    head: &Digest,
+) -> (u64, Digest) {
     let keyed_from = count + 1;
     (keyed_from, seal_of(key, of, count, head, keyed_from))
 }
@@ -62,18 +85,29 @@ pub(crate) struct StoredHead {
 }
 
 impl StoredHead {
-    pub fn checked(self, key: &AuditKey, of: ChainOf<'_>) -> AuditHead {
+    pub fn checked(self, key: &AuditKey, of: ChainOwner<'_>) -> AuditHead {
         let keyed_from = self.keyed_from.unwrap_or(self.count + 1);
         let expected = seal_of(key, of, self.count, &self.head, keyed_from);
-        AuditHead { count: self.count, head: self.head, keyed_from, is_sealed: self.seal == Some(expected) }
+        AuditHead {
+            count: self.count,
+            head: self.head,
+            keyed_from,
+            is_sealed: self.seal == Some(expected),
+        }
     }
 }
 
-fn seal_of(key: &AuditKey, of: ChainOf<'_>, count: u64, head: &Digest, keyed_from: u64) -> Digest {
+fn seal_of(
+    key: &AuditKey,
+    of: ChainOwner<'_>,
+    count: u64,
+    head: &Digest,
+    keyed_from: u64,
+) -> Digest {
     key.mac(&json!({
         "what": "head",
         "session_key": of.key.get(),
-        "realm": of.realm.as_str(),
+        "realm": of.kind.as_str(),
         "session_id": of.session_id,
         "count": count,
         "head": head,
@@ -81,12 +115,18 @@ fn seal_of(key: &AuditKey, of: ChainOf<'_>, count: u64, head: &Digest, keyed_fro
     }))
 }
 
-fn keyed_hash(key: &AuditKey, prev: &Digest, of: ChainOf<'_>, ord: u64, record: &AuditRecord) -> Digest {
+fn keyed_hash(
+    key: &AuditKey,
+    prev: &Digest,
+    of: ChainOwner<'_>,
+    ord: u64,
+    record: &AuditRecord,
+) -> Digest {
     key.mac(&json!({
         "what": "row",
         "prev": prev,
         "session_key": of.key.get(),
-        "realm": of.realm.as_str(),
+        "realm": of.kind.as_str(),
         "session_id": of.session_id,
         "ord": ord,
         "call_id": record.call_id,
@@ -101,10 +141,10 @@ fn keyed_hash(key: &AuditKey, prev: &Digest, of: ChainOf<'_>, ord: u64, record: 
 }
 
 /// The hash of rows from before there was a key.
-pub fn plain_hash(prev: &Digest, of: ChainOf<'_>, ord: u64, record: &AuditRecord) -> Digest {
+pub fn plain_hash(prev: &Digest, of: ChainOwner<'_>, ord: u64, record: &AuditRecord) -> Digest {
     Digest::of_json(&json!({
         "prev": prev,
-        "realm": of.realm.as_str(),
+        "realm": of.kind.as_str(),
         "session_id": of.session_id,
         "ord": ord,
         "call_id": record.call_id,
@@ -123,11 +163,11 @@ pub fn plain_hash(prev: &Digest, of: ChainOf<'_>, ord: u64, record: &AuditRecord
 #[error("the audit log is broken at row {ord}: {why}")]
 pub struct BrokenAt {
     pub ord: u64,
-    pub why: Break,
+    pub why: ChainBreak,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Break {
+pub enum ChainBreak {
     #[error("a row is missing")]
     Missing,
     #[error("the row or one before it was changed")]
@@ -161,16 +201,23 @@ pub struct Verified {
 /// A chain that is followed from its first row.
 pub struct Chain<'a> {
     key: &'a AuditKey,
-    of: ChainOf<'a>,
+    of: ChainOwner<'a>,
     end: AuditHead,
 }
 
 impl<'a> Chain<'a> {
     /// `head` says which rows are keyed; whether it tells the truth is seen at the end.
-    pub fn new(key: &'a AuditKey, of: ChainOf<'a>, head: Option<&AuditHead>) -> Self {
+    pub fn new(key: &'a AuditKey, of: ChainOwner<'a>, head: Option<&AuditHead>) -> Self {
         let genesis = genesis();
         let keyed_from = head.map_or(genesis.keyed_from, |head| head.keyed_from);
-        Self { key, of, end: AuditHead { keyed_from, ..genesis } }
+        Self {
+            key,
+            of,
+            end: AuditHead {
+                keyed_from,
+                ..genesis
+            },
+        }
     }
 
     /// The rows that come next, in order.
@@ -179,7 +226,7 @@ impl<'a> Chain<'a> {
             let ord = self.end.count + 1;
             let broken = |why| Err(BrokenAt { ord, why });
             if row.ord != ord {
-                return broken(Break::Missing);
+                return broken(ChainBreak::Missing);
             }
             let is_keyed = ord >= self.end.keyed_from;
             let hash = match is_keyed {
@@ -187,7 +234,7 @@ impl<'a> Chain<'a> {
                 false => plain_hash(&self.end.head, self.of, ord, &row.record),
             };
             if row.hash != hash {
-                return broken(Break::Hash);
+                return broken(ChainBreak::Hash);
             }
             check_texts(&row.record, is_keyed).or_else(broken)?;
             self.end = head_after(&self.end, row);
@@ -199,39 +246,66 @@ impl<'a> Chain<'a> {
     pub fn ends_at(self, head: Option<&AuditHead>) -> Result<Verified, BrokenAt> {
         let (ord, keyed_from) = (self.end.count, self.end.keyed_from);
         let why = match head {
-            None if ord == 0 => return Ok(Verified { count: 0, unkeyed: 0 }),
-            None => Break::HeadMissing,
-            Some(head) if head.count > ord => Break::TailCut,
-            Some(head) if head.count < ord => Break::NotCounted,
-            Some(head) if head.head != self.end.head || head.keyed_from != keyed_from => Break::Head,
-            Some(head) if !head.is_sealed => Break::Head,
-            Some(_) => return Ok(Verified { count: ord, unkeyed: ord.min(keyed_from.saturating_sub(1)) }),
+            None if ord == 0 => {
+                return Ok(Verified {
+                    count: 0,
+                    unkeyed: 0,
+                });
+            }
+            None => ChainBreak::HeadMissing,
+            Some(head) if head.count > ord => ChainBreak::TailCut,
+            Some(head) if head.count < ord => ChainBreak::NotCounted,
+            Some(head) if head.head != self.end.head || head.keyed_from != keyed_from => {
+                ChainBreak::Head
+            }
+            Some(head) if !head.is_sealed => ChainBreak::Head,
+            Some(_) => {
+                return Ok(Verified {
+                    count: ord,
+                    unkeyed: ord.min(keyed_from.saturating_sub(1)),
+                });
+            }
         };
-        Err(BrokenAt { ord: if why == Break::TailCut { ord + 1 } else { ord }, why })
+        Err(BrokenAt {
+            ord: if why == ChainBreak::TailCut {
+                ord + 1
+            } else {
+                ord
+            },
+            why,
+        })
     }
 }
 
-/// Whether texts are gone that the row's digests speak of. A purge does that, together with the session.
+/// Whether texts are gone that the row's digests speak of. A purge does that, together with the
+/// session.
 pub(crate) fn is_blanked(record: &AuditRecord) -> bool {
     let is_gone = |text: bool, digest: bool| digest && !text;
     record.original_args.is_none()
-        || is_gone(record.modified_args.is_some(), record.modified_digest.is_some())
+        || is_gone(
+            record.modified_args.is_some(),
+            record.modified_digest.is_some(),
+        )
         || is_gone(record.reason.is_some(), record.reason_digest.is_some())
 }
 
 /// What is still there must be what its digest in the chain says.
-fn check_texts(record: &AuditRecord, is_keyed: bool) -> Result<(), Break> {
+fn check_texts(record: &AuditRecord, is_keyed: bool) -> Result<(), ChainBreak> {
     let digest_of = |arguments| arguments_digest(&record.tool_name, arguments);
-    if record.original_args.as_ref().is_some_and(|arguments| digest_of(arguments) != record.original_digest) {
-        return Err(Break::OriginalArguments);
+    if record
+        .original_args
+        .as_ref()
+        .is_some_and(|arguments| digest_of(arguments) != record.original_digest)
+    {
+        return Err(ChainBreak::OriginalArguments);
     }
     let modified = record.modified_args.as_ref();
     if modified.is_some_and(|arguments| Some(digest_of(arguments)) != record.modified_digest) {
-        return Err(Break::ModifiedArguments);
+        return Err(ChainBreak::ModifiedArguments);
     }
     let reason = record.reason.as_deref().map(AuditRecord::digest_of_reason);
     if is_keyed && reason.is_some() && reason != record.reason_digest {
-        return Err(Break::Reason);
+        return Err(ChainBreak::Reason);
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! One row of a result, read column by column in the order of the SELECT, whichever database it came from.
+//! One row of a result, read column by column in the order of the SELECT, whichever database it
+//! came from.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -21,11 +22,17 @@ pub(crate) struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     pub fn sqlite(row: &'a rusqlite::Row<'a>) -> Self {
-        Self { source: Source::Sqlite(row), next: 0 }
+        Self {
+            source: Source::Sqlite(row),
+            next: 0,
+        }
     }
 
     pub fn postgres(row: &'a tokio_postgres::Row) -> Self {
-        Self { source: Source::Postgres(row), next: 0 }
+        Self {
+            source: Source::Postgres(row),
+            next: 0,
+        }
     }
 
     pub fn optional_int(&mut self) -> Result<Option<i64>, StoreError> {
@@ -41,7 +48,10 @@ impl<'a> Columns<'a> {
         match self.source {
             Source::Sqlite(row) => {
                 let value = row.get_ref(index).map_err(|_| unreadable(index))?;
-                Ok(value.as_str_or_null().map_err(|_| unreadable(index))?.map(Cow::Borrowed))
+                Ok(value
+                    .as_str_or_null()
+                    .map_err(|_| unreadable(index))?
+                    .map(Cow::Borrowed))
             }
             Source::Postgres(row) => {
                 let text: Option<&'a str> = row.try_get(index).map_err(|_| unreadable(index))?;
@@ -73,7 +83,9 @@ impl<'a> Columns<'a> {
 
     pub fn optional_count(&mut self) -> Result<Option<u64>, StoreError> {
         let number = self.optional_int()?;
-        number.map(|number| u64::try_from(number).map_err(|_| self.invalid())).transpose()
+        number
+            .map(|number| u64::try_from(number).map_err(|_| self.invalid()))
+            .transpose()
     }
 
     /// A number that fits 32 bits.
@@ -83,7 +95,9 @@ impl<'a> Columns<'a> {
 
     pub fn optional_small(&mut self) -> Result<Option<u32>, StoreError> {
         let number = self.optional_int()?;
-        number.map(|number| u32::try_from(number).map_err(|_| self.invalid())).transpose()
+        number
+            .map(|number| u32::try_from(number).map_err(|_| self.invalid()))
+            .transpose()
     }
 
     pub fn project(&mut self) -> Result<ProjectId, StoreError> {
@@ -93,7 +107,9 @@ impl<'a> Columns<'a> {
 
     pub fn optional_project(&mut self) -> Result<Option<ProjectId>, StoreError> {
         let number = self.optional_int()?;
-        number.map(|number| ProjectId::new(number).ok_or_else(|| self.invalid())).transpose()
+        number
+            .map(|number| ProjectId::new(number).ok_or_else(|| self.invalid()))
+            .transpose()
     }
 
     pub fn user(&mut self) -> Result<UserId, StoreError> {
@@ -102,7 +118,9 @@ impl<'a> Columns<'a> {
 
     pub fn optional_user(&mut self) -> Result<Option<UserId>, StoreError> {
         let number = self.optional_int()?;
-        number.map(|number| UserId::new(number).ok_or_else(|| self.invalid())).transpose()
+        number
+            .map(|number| UserId::new(number).ok_or_else(|| self.invalid()))
+            .transpose()
     }
 
     /// A text of `protocol`'s ids.
@@ -144,7 +162,10 @@ impl<'a> Columns<'a> {
         parse(&text).ok_or_else(|| self.invalid())
     }
 
-    pub fn optional_parsed<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, StoreError> {
+    pub fn optional_parsed<T>(
+        &mut self,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, StoreError> {
         match self.optional_text()? {
             None => Ok(None),
             Some(text) => parse(&text).map(Some).ok_or_else(|| self.invalid()),
@@ -155,7 +176,9 @@ impl<'a> Columns<'a> {
         self.parsed(|text| serde_json::from_str(text).ok())
     }
 
-    pub fn optional_json<T: serde::de::DeserializeOwned>(&mut self) -> Result<Option<T>, StoreError> {
+    pub fn optional_json<T: serde::de::DeserializeOwned>(
+        &mut self,
+    ) -> Result<Option<T>, StoreError> {
         self.optional_parsed(|text| serde_json::from_str(text).ok())
     }
 

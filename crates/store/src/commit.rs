@@ -1,26 +1,29 @@
 //! One step of one session: everything the step changed, written all or not at all.
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ClientMessageId, Digest, ProjectId, SessionId, Timestamp, TurnId, UserId,
+    AgentName, ApprovalInfo, CallId, ClientMessageId, Digest, ProjectId, SessionId, SessionKind,
+    Timestamp, TurnId, UserId,
 };
 
-use crate::chat::{NewInteraction, NewSpending, PlanSaved, ProjectBudget};
+use crate::project_session::{NewInteraction, NewSpending, PlanSaved, ProjectBudget};
 use crate::row::{
-    ApprovalStatus, AuditHead, AuditRow, InputRow, Schedule, StoredEvent, StoredMessage, StoredSwitch, ToolCallStatus,
+    ApprovalStatus, AuditHead, AuditRow, InputRow, Schedule, StoredEvent, StoredMessage,
+    StoredSwitch, ToolCallStatus,
 };
-use crate::{Epoch, Realm, SessionKey};
+use crate::{Epoch, SessionKey};
 
-pub(crate) mod chat;
+pub(crate) mod project_session;
 pub(crate) mod statements;
 
-/// Fails with `Conflict` unless the session exists, is not deleted, has this epoch, and its newest event is the one just
-/// before the first of `events`; with `NotFound` when it makes a session in a project that is gone or another user's.
+/// Fails with `Conflict` unless the session exists, is not deleted, has this epoch, and its newest
+/// event is the one just before the first of `events`; with `NotFound` when it makes a session in a
+/// project that is gone or another user's.
 #[derive(Debug, Clone)]
 pub struct Commit {
     pub key: SessionKey,
     pub epoch: Epoch,
     /// Set for the first commit of a session, which makes it.
-    pub create: Option<NewSession>,
+    pub create: Option<NewSessionRow>,
     /// The engine's new snapshot; the old one stays when absent. A new session needs one.
     pub state: Option<String>,
     /// Absent: unchanged. Only what changed should be given, each has an index.
@@ -38,7 +41,7 @@ pub struct Commit {
     pub approvals_extended: Vec<ApprovalExtended>,
     pub approvals_closed: Vec<ApprovalClosed>,
     pub tool_calls_opened: Vec<ToolCallOpened>,
-    pub tool_calls_closed: Vec<ToolCallClosed>,
+    pub tool_calls_closed: Vec<ToolCallEnd>,
     pub inputs: Vec<NewInput>,
     pub audit: Option<AuditAppended>,
     // The rest is for sessions of a project only.
@@ -80,8 +83,8 @@ impl Commit {
 
 /// What a session is from its first moment on. Its title is the commit's.
 #[derive(Debug, Clone)]
-pub struct NewSession {
-    pub realm: Realm,
+pub struct NewSessionRow {
+    pub kind: SessionKind,
     pub session_id: SessionId,
     pub user_id: Option<UserId>,
     pub project_id: Option<ProjectId>,
@@ -125,7 +128,7 @@ pub struct ToolCallOpened {
 
 /// Fails with `Conflict` unless the call is open or its outcome was unknown.
 #[derive(Debug, Clone)]
-pub struct ToolCallClosed {
+pub struct ToolCallEnd {
     pub call_id: CallId,
     pub status: ToolCallStatus,
     pub result_digest: Option<Digest>,
@@ -139,10 +142,11 @@ pub struct NewInput {
     pub input: InputRow,
 }
 
-/// New links of the session's audit chain. Fails with `Conflict` unless they follow the stored head.
+/// New links of the session's audit chain. Fails with `Conflict` unless they follow the stored
+/// head.
 #[derive(Debug, Clone)]
 pub struct AuditAppended {
-    pub realm: Realm,
+    pub kind: SessionKind,
     pub session_id: SessionId,
     pub rows: Vec<AuditRow>,
     /// The head after the last of `rows`.

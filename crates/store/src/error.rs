@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The epoch changed, the session is deleted, or a row the commit relied on is not as expected. Nothing was written.
+    /// The epoch changed, the session is deleted, or a row the commit relied on is not as expected.
+    /// Nothing was written.
     #[error("the session has changed since it was read")]
     Conflict,
     /// A session of this name exists, deleted ones included. Nothing was written.
@@ -25,11 +26,16 @@ pub enum StoreError {
     Unknown,
     #[error("the database {} is in use by another process", .0.display())]
     Locked(PathBuf),
-    #[error("the database has schema version {found}, this program knows only {known}: use a newer program")]
+    #[error(
+        "the database has schema version {found}, this program knows only {known}: use a newer program"
+    )]
     TooNew { found: i64, known: i64 },
-    #[error("the database has schema version {found}, this program needs {known}: start the server once to upgrade it")]
+    #[error(
+        "the database has schema version {found}, this program needs {known}: start the server once to upgrade it"
+    )]
     TooOld { found: i64, known: i64 },
-    /// The caller wanted only to read. A database that takes no writes from anybody is `Unavailable`.
+    /// The caller wanted only to read. A database that takes no writes from anybody is
+    /// `Unavailable`.
     #[error("the database was opened for reading only")]
     ReadOnly,
     #[error("the database is damaged: {0}")]
@@ -49,9 +55,13 @@ impl StoreError {
         }
     }
 
-    /// The database does not work at the moment, for this caller or any other. It says so in the log by itself.
+    /// The database does not work at the moment, for this caller or any other. It says so in the
+    /// log by itself.
     pub fn is_outage(&self) -> bool {
-        matches!(self, Self::DiskFull | Self::Unavailable(_) | Self::Unknown | Self::Io(_))
+        matches!(
+            self,
+            Self::DiskFull | Self::Unavailable(_) | Self::Unknown | Self::Io(_)
+        )
     }
 
     pub(crate) fn stopped() -> Self {

@@ -1,5 +1,5 @@
-//! A look at a database, for whoever wonders whether a server can use it. It makes no file and no table, takes no lock, and
-//! can be done while a server runs.
+//! A look at a database, for whoever wonders whether a server can use it. It makes no file and no
+//! table, takes no lock, and can be done while a server runs.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -84,11 +84,19 @@ pub async fn inspect(options: StoreOptions) -> Result<Inspection, StoreError> {
     match options.url.clone() {
         DatabaseUrl::SqliteFile(path) => {
             let look = move || inspect_sqlite(&path, &options);
-            tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(StoreError::stopped()))
+            tokio::task::spawn_blocking(look)
+                .await
+                .unwrap_or_else(|_| Err(StoreError::stopped()))
         }
         DatabaseUrl::SqliteMemory => Ok(sqlite(SchemaState::Missing, None)),
         DatabaseUrl::Postgres(url) => {
-            let PostgresLook { version, found, seal, clock, access } = Postgres::look(&url, &options).await?;
+            let PostgresLook {
+                version,
+                found,
+                seal,
+                clock,
+                access,
+            } = Postgres::look(&url, &options).await?;
             Ok(Inspection {
                 engine: format!("PostgreSQL {version}"),
                 schema: SchemaState::of(found, migrate::POSTGRES),
@@ -110,28 +118,49 @@ fn inspect_sqlite(path: &Path, options: &StoreOptions) -> Result<Inspection, Sto
         Ok(true) => {}
         Ok(false) => return Ok(sqlite(SchemaState::Missing, None)),
         // There is no such folder either; whoever looks at folders says so.
-        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(sqlite(SchemaState::Missing, None)),
-        Err(error) => return Err(StoreError::io(&format!("cannot look at {}", path.display()), &error)),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            return Ok(sqlite(SchemaState::Missing, None));
+        }
+        Err(error) => {
+            return Err(StoreError::io(
+                &format!("cannot look at {}", path.display()),
+                &error,
+            ));
+        }
     }
     let connection = open_unchanged(path)?;
-    connection.busy_timeout(std::time::Duration::from_millis(options.busy_timeout_ms)).map_err(translate)?;
+    connection
+        .busy_timeout(std::time::Duration::from_millis(options.busy_timeout_ms))
+        .map_err(translate)?;
     let found = migrate::sqlite_version(&connection).map_err(translate)?;
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
     let seal = match has_seals(found) {
-        true => connection.query_row(SEALED_AT, [], read).optional().map_err(translate)?,
+        true => connection
+            .query_row(SEALED_AT, [], read)
+            .optional()
+            .map_err(translate)?,
         false => None,
     };
-    let fits = fits(options.audit_key.as_ref(), seal.map(|(at, seal)| (Timestamp::from_millis(at), seal)));
+    let fits = fits(
+        options.audit_key.as_ref(),
+        seal.map(|(at, seal)| (Timestamp::from_millis(at), seal)),
+    );
     Ok(sqlite(SchemaState::of(found, migrate::SQLITE), fits))
 }
 
 fn sqlite(schema: SchemaState, audit_key_fits: Option<bool>) -> Inspection {
     let engine = format!("SQLite {}", rusqlite::version());
-    Inspection { engine, schema, audit_key_fits, clock: None, access: DatabaseAccess::Full }
+    Inspection {
+        engine,
+        schema,
+        audit_key_fits,
+        clock: None,
+        access: DatabaseAccess::Full,
+    }
 }
 
-/// A database that nobody has open has no log beside it, and SQLite would make one even to read. Told that the file does
-/// not change, it makes none.
+/// A database that nobody has open has no log beside it, and SQLite would make one even to read.
+/// Told that the file does not change, it makes none.
 fn open_unchanged(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if crate::sqlite::beside(path, "-wal").exists() {
@@ -161,7 +190,10 @@ fn fits(key: Option<&AuditKey>, seal: Option<(Timestamp, String)>) -> Option<boo
 
 impl DatabaseClock {
     pub(crate) fn now(theirs_ms: i64) -> Self {
-        Self { theirs: Timestamp::from_millis(theirs_ms), ours: SystemTime::now().into() }
+        Self {
+            theirs: Timestamp::from_millis(theirs_ms),
+            ours: SystemTime::now().into(),
+        }
     }
 }
 
@@ -172,7 +204,9 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(folder).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -186,27 +220,48 @@ mod tests {
             audit_key: Some(AuditKey::new(&[1; 32])),
             ..StoreOptions::new(DatabaseUrl::SqliteFile(path.clone()))
         };
-        assert_eq!(inspect(options.clone()).await.unwrap().schema, SchemaState::Missing);
+        assert_eq!(
+            inspect(options.clone()).await.unwrap().schema,
+            SchemaState::Missing
+        );
         assert_eq!(names(folder.path()), [""; 0]);
 
         let store = Store::open(options.clone()).await.unwrap();
-        store.seal_audit(false, Timestamp::from_millis(5)).await.unwrap();
+        store
+            .seal_audit(false, Timestamp::from_millis(5))
+            .await
+            .unwrap();
         let known = migrate::newest(migrate::SQLITE);
         let found = inspect(options.clone()).await.unwrap();
-        assert_eq!(found.schema, SchemaState::Current { version: known }, "also while the store is open");
+        assert_eq!(
+            found.schema,
+            SchemaState::Current { version: known },
+            "also while the store is open"
+        );
         assert_eq!(found.audit_key_fits, Some(true));
         store.close().await;
         drop(store);
 
         let before = (names(folder.path()), std::fs::read(&path).unwrap());
-        let other = StoreOptions { audit_key: Some(AuditKey::new(&[2; 32])), ..options.clone() };
+        let other = StoreOptions {
+            audit_key: Some(AuditKey::new(&[2; 32])),
+            ..options.clone()
+        };
         assert_eq!(inspect(other).await.unwrap().audit_key_fits, Some(false));
-        assert_eq!((names(folder.path()), std::fs::read(&path).unwrap()), before);
+        assert_eq!(
+            (names(folder.path()), std::fs::read(&path).unwrap()),
+            before
+        );
 
         let connection = Connection::open(&path).unwrap();
-        connection.execute("DELETE FROM schema_migrations WHERE version > 4", []).unwrap();
+        connection
+            .execute("DELETE FROM schema_migrations WHERE version > 4", [])
+            .unwrap();
         drop(connection);
         let old = inspect(options).await.unwrap();
-        assert_eq!((old.schema, old.audit_key_fits), (SchemaState::Old { found: 4, known }, None));
+        assert_eq!(
+            (old.schema, old.audit_key_fits),
+            (SchemaState::Old { found: 4, known }, None)
+        );
     }
 }

@@ -2,14 +2,16 @@
 
 use std::fmt;
 
-/// A session's number in every table. Chosen by the caller, so that a commit can name its session before it exists.
+/// A session's number in every table. Chosen by the caller, so that a commit can name its session
+/// before it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionKey(i64);
 
 impl SessionKey {
     const RANDOM_BITS: u32 = 20;
 
-    /// Time first, so that new sessions are appended to the tables; the random part keeps several servers apart.
+    /// Time first, so that new sessions are appended to the tables; the random part keeps several
+    /// servers apart.
     pub fn allocate(now_ms: i64, random: u32) -> Self {
         let random = i64::from(random & ((1 << Self::RANDOM_BITS) - 1));
         Self((now_ms << Self::RANDOM_BITS | random) & i64::MAX)
@@ -33,26 +35,6 @@ impl fmt::Display for SessionKey {
 /// Counts the owners of a session. A commit that carries an older one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
-
-/// Which kind of caller a session belongs to; ids never cross realms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Realm {
-    Runtime,
-    Project,
-}
-
-impl Realm {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Runtime => "runtime",
-            Self::Project => "project",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Runtime, Self::Project].into_iter().find(|realm| realm.as_str() == text)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,10 @@
-//! SQL for CodeLab: SQLite or PostgreSQL behind one `Store`, with a writer that shares one fsync among waiting commits.
+//! SQL for CodeLab: SQLite or PostgreSQL behind one `Store`, with a writer that shares one fsync
+//! among waiting commits.
 //!
-//! It stores and reads rows. It decides nothing: what a row means, and when to write one, is the caller's.
+//! It stores and reads rows. It decides nothing: what a row means, and when to write one, is the
+//! caller's.
 
 pub mod audit_chain;
-mod chat;
 mod columns;
 mod commit;
 mod error;
@@ -12,6 +13,7 @@ mod key;
 mod migrate;
 mod options;
 mod postgres;
+mod project_session;
 mod row;
 mod sqlite;
 mod statement;
@@ -19,24 +21,28 @@ mod store;
 mod user;
 mod vitals;
 
-pub use chat::{
-    AgentUsage, ChatSessionRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction, NewSpending,
-    OpenApproval, PlanRow, PlanSaved, ProjectBudget, ProjectUsage, SessionUsage, UnfinishedSession,
-    UnindexedInteraction, UsageReport, UsageSum,
-};
 pub use commit::{
-    ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSession, ToolCallClosed,
-    ToolCallOpened,
+    ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSessionRow,
+    ToolCallEnd, ToolCallOpened,
 };
 pub use error::StoreError;
 pub use inspect::{DatabaseAccess, DatabaseClock, Inspection, SchemaState, inspect};
-pub use key::{Epoch, Realm, SessionKey};
+pub use key::{Epoch, SessionKey};
 pub use options::{DatabaseUrl, StoreOptions};
+pub use project_session::{
+    AgentUsageRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction, NewSpending,
+    OpenApprovalRow, PlanRow, PlanSaved, ProjectBudget, ProjectSessionRow, ProjectUsageRow,
+    SessionUsageRow, UnfinishedSession, UnindexedInteraction, UsageRows, UsageSum,
+};
 pub use row::{
-    ApprovalRow, ApprovalStatus, AuditHead, AuditRecord, AuditRow, AuditSession, ContextRow, InputRow, Schedule,
-    SessionRef, SessionRow, StoredEvent, StoredMessage, StoredSwitch, ToolCallRow, ToolCallStatus,
+    ApprovalRow, ApprovalStatus, AuditHead, AuditRecord, AuditRow, AuditSession, ContextRow,
+    InputRow, Schedule, SessionRef, SessionRow, StoredEvent, StoredMessage, StoredSwitch,
+    ToolCallRow, ToolCallStatus,
 };
 pub use sqlite::backup::{Restored, restore_sqlite};
-pub use store::{AgentPlace, AuditSealed, MessageRange, OwnedSession, ProjectStore, Store, StoreStats, UserStore};
+pub use store::{
+    AgentLocation, AuditSealed, MessageRange, OwnedSession, ProjectStore, Store, StoreStats,
+    UserStore,
+};
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};
 pub use vitals::Pulse;

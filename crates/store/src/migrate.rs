@@ -4,7 +4,8 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use crate::StoreError;
 
-/// `version` is the place in the list, from 1. A released migration is never changed, only followed by another.
+/// `version` is the place in the list, from 1. A released migration is never changed, only followed
+/// by another.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Migration {
     pub version: i64,
@@ -13,15 +14,31 @@ pub(crate) struct Migration {
 }
 
 pub(crate) const SQLITE: &[Migration] = &[
-    Migration { version: 1, name: "init", sql: include_str!("../migrations/sqlite/0001_init.sql") },
-    Migration { version: 2, name: "users", sql: include_str!("../migrations/sqlite/0002_users.sql") },
-    Migration { version: 3, name: "chat", sql: include_str!("../migrations/sqlite/0003_chat.sql") },
+    Migration {
+        version: 1,
+        name: "init",
+        sql: include_str!("../migrations/sqlite/0001_init.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "users",
+        sql: include_str!("../migrations/sqlite/0002_users.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "chat",
+        sql: include_str!("../migrations/sqlite/0003_chat.sql"),
+    },
     Migration {
         version: 4,
         name: "events_in_order",
         sql: include_str!("../migrations/sqlite/0004_events_in_order.sql"),
     },
-    Migration { version: 5, name: "keyed_audit", sql: include_str!("../migrations/sqlite/0005_keyed_audit.sql") },
+    Migration {
+        version: 5,
+        name: "keyed_audit",
+        sql: include_str!("../migrations/sqlite/0005_keyed_audit.sql"),
+    },
     Migration {
         version: 6,
         name: "notes_and_grants",
@@ -30,15 +47,31 @@ pub(crate) const SQLITE: &[Migration] = &[
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
-    Migration { version: 1, name: "init", sql: include_str!("../migrations/postgres/0001_init.sql") },
-    Migration { version: 2, name: "users", sql: include_str!("../migrations/postgres/0002_users.sql") },
-    Migration { version: 3, name: "chat", sql: include_str!("../migrations/postgres/0003_chat.sql") },
+    Migration {
+        version: 1,
+        name: "init",
+        sql: include_str!("../migrations/postgres/0001_init.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "users",
+        sql: include_str!("../migrations/postgres/0002_users.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "chat",
+        sql: include_str!("../migrations/postgres/0003_chat.sql"),
+    },
     Migration {
         version: 4,
         name: "events_in_order",
         sql: include_str!("../migrations/postgres/0004_events_in_order.sql"),
     },
-    Migration { version: 5, name: "keyed_audit", sql: include_str!("../migrations/postgres/0005_keyed_audit.sql") },
+    Migration {
+        version: 5,
+        name: "keyed_audit",
+        sql: include_str!("../migrations/postgres/0005_keyed_audit.sql"),
+    },
     Migration {
         version: 6,
         name: "notes_and_grants",
@@ -46,11 +79,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
     },
 ];
 
-const CREATE_LEDGER: &str =
-    "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";
+const CREATE_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";
 const READ_VERSION: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_migrations";
 const RECORD: &str = "INSERT INTO schema_migrations (version, name) VALUES ($1, $2)";
-/// Two servers that start together on one PostgreSQL take turns; the number is only a name for that lock.
+/// Two servers that start together on one PostgreSQL take turns; the number is only a name for that
+/// lock.
 const LOCK_LEDGER: &str = "SELECT pg_advisory_xact_lock(7136048201935)";
 
 pub(crate) fn newest(migrations: &[Migration]) -> i64 {
@@ -59,7 +92,11 @@ pub(crate) fn newest(migrations: &[Migration]) -> i64 {
 
 fn check_not_newer(found: i64, migrations: &[Migration]) -> Result<(), StoreError> {
     let known = newest(migrations);
-    if found > known { Err(StoreError::TooNew { found, known }) } else { Ok(()) }
+    if found > known {
+        Err(StoreError::TooNew { found, known })
+    } else {
+        Ok(())
+    }
 }
 
 /// For a database that must not be changed: it has to be exactly at the newest version.
@@ -67,17 +104,25 @@ pub(crate) fn check_current(found: i64, migrations: &[Migration]) -> Result<(), 
     check_not_newer(found, migrations)?;
     let known = newest(migrations);
     match found {
-        0 => Err(StoreError::Invalid("this is not a CodeLab database".to_owned())),
+        0 => Err(StoreError::Invalid(
+            "this is not a CodeLab database".to_owned(),
+        )),
         found if found < known => Err(StoreError::TooOld { found, known }),
         _ => Ok(()),
     }
 }
 
-pub(crate) fn sqlite(connection: &mut Connection, migrations: &[Migration]) -> Result<(), rusqlite::Error> {
+pub(crate) fn sqlite(
+    connection: &mut Connection,
+    migrations: &[Migration],
+) -> Result<(), rusqlite::Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(CREATE_LEDGER)?;
     let version: i64 = transaction.query_row(READ_VERSION, [], |row| row.get(0))?;
-    for migration in migrations.iter().filter(|migration| migration.version > version) {
+    for migration in migrations
+        .iter()
+        .filter(|migration| migration.version > version)
+    {
         transaction.execute_batch(migration.sql)?;
         transaction.execute(RECORD, (migration.version, migration.name))?;
     }
@@ -94,21 +139,46 @@ pub(crate) fn sqlite_version(connection: &Connection) -> Result<i64, rusqlite::E
 }
 
 /// Refuses a newer database before anything in it is touched.
-pub(crate) fn check_sqlite(connection: &Connection, migrations: &[Migration]) -> Result<(), StoreError> {
+pub(crate) fn check_sqlite(
+    connection: &Connection,
+    migrations: &[Migration],
+) -> Result<(), StoreError> {
     let found = sqlite_version(connection).map_err(crate::sqlite::error::translate)?;
     check_not_newer(found, migrations)
 }
 
-pub(crate) async fn postgres(client: &mut tokio_postgres::Client, migrations: &[Migration]) -> Result<(), StoreError> {
+pub(crate) async fn postgres(
+    client: &mut tokio_postgres::Client,
+    migrations: &[Migration],
+) -> Result<(), StoreError> {
     let failed = |error| crate::postgres::error::translate(&error);
     let transaction = client.transaction().await.map_err(failed)?;
-    transaction.batch_execute(LOCK_LEDGER).await.map_err(failed)?;
-    transaction.batch_execute(CREATE_LEDGER).await.map_err(failed)?;
-    let version: i64 = transaction.query_one(READ_VERSION, &[]).await.map_err(failed)?.get(0);
+    transaction
+        .batch_execute(LOCK_LEDGER)
+        .await
+        .map_err(failed)?;
+    transaction
+        .batch_execute(CREATE_LEDGER)
+        .await
+        .map_err(failed)?;
+    let version: i64 = transaction
+        .query_one(READ_VERSION, &[])
+        .await
+        .map_err(failed)?
+        .get(0);
     check_not_newer(version, migrations)?;
-    for migration in migrations.iter().filter(|migration| migration.version > version) {
-        transaction.batch_execute(migration.sql).await.map_err(failed)?;
-        transaction.execute(RECORD, &[&migration.version, &migration.name]).await.map_err(failed)?;
+    for migration in migrations
+        .iter()
+        .filter(|migration| migration.version > version)
+    {
+        transaction
+            .batch_execute(migration.sql)
+            .await
+            .map_err(failed)?;
+        transaction
+            .execute(RECORD, &[&migration.version, &migration.name])
+            .await
+            .map_err(failed)?;
     }
     transaction.commit().await.map_err(failed)
 }
@@ -117,10 +187,19 @@ pub(crate) async fn postgres(client: &mut tokio_postgres::Client, migrations: &[
 pub(crate) async fn postgres_version(client: &tokio_postgres::Client) -> Result<i64, StoreError> {
     let failed = |error| crate::postgres::error::translate(&error);
     let exists = "SELECT to_regclass('schema_migrations') IS NOT NULL";
-    if !client.query_one(exists, &[]).await.map_err(failed)?.get::<_, bool>(0) {
+    if !client
+        .query_one(exists, &[])
+        .await
+        .map_err(failed)?
+        .get::<_, bool>(0)
+    {
         return Ok(0);
     }
-    Ok(client.query_one(READ_VERSION, &[]).await.map_err(failed)?.get(0))
+    Ok(client
+        .query_one(READ_VERSION, &[])
+        .await
+        .map_err(failed)?
+        .get(0))
 }
 
 #[cfg(test)]
@@ -130,7 +209,11 @@ mod tests {
     /// The next migration, as it will look: it changes a table that holds rows.
     fn with_next(released: &[Migration]) -> Vec<Migration> {
         let version = newest(released) + 1;
-        let next = Migration { version, name: "next", sql: "ALTER TABLE servers ADD COLUMN address TEXT" };
+        let next = Migration {
+            version,
+            name: "next",
+            sql: "ALTER TABLE servers ADD COLUMN address TEXT",
+        };
         released.iter().copied().chain([next]).collect()
     }
 
@@ -150,9 +233,20 @@ mod tests {
     fn the_versions_are_their_places() {
         for migrations in [SQLITE, POSTGRES] {
             let places: Vec<_> = (1..=migrations.len() as i64).collect();
-            assert_eq!(migrations.iter().map(|migration| migration.version).collect::<Vec<_>>(), places);
+            assert_eq!(
+                migrations
+                    .iter()
+                    .map(|migration| migration.version)
+                    .collect::<Vec<_>>(),
+                places
+            );
         }
-        assert!(SQLITE.iter().zip(POSTGRES).all(|(one, other)| one.name == other.name));
+        assert!(
+            SQLITE
+                .iter()
+                .zip(POSTGRES)
+                .all(|(one, other)| one.name == other.name)
+        );
     }
 
     #[test]
@@ -164,19 +258,34 @@ mod tests {
             connection.execute_batch(ROWS).unwrap();
             for _ in 0..2 {
                 sqlite(&mut connection, &all).unwrap();
-                assert_eq!(connection.query_row(CHECK, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+                assert_eq!(
+                    connection
+                        .query_row(CHECK, [], |row| row.get::<_, i64>(0))
+                        .unwrap(),
+                    1
+                );
                 assert_eq!(sqlite_version(&connection).unwrap(), newest(&all));
             }
             let error = check_sqlite(&connection, SQLITE).unwrap_err();
-            assert_eq!(error, StoreError::TooNew { found: newest(&all), known: newest(SQLITE) });
-            assert!(matches!(check_current(old as i64, &all), Err(StoreError::TooOld { .. })));
+            assert_eq!(
+                error,
+                StoreError::TooNew {
+                    found: newest(&all),
+                    known: newest(SQLITE)
+                }
+            );
+            assert!(matches!(
+                check_current(old as i64, &all),
+                Err(StoreError::TooOld { .. })
+            ));
         }
     }
 
     #[test]
     fn a_migration_that_fails_leaves_no_trace() {
         let mut all = with_next(SQLITE);
-        all.last_mut().unwrap().sql = "CREATE TABLE half (a BIGINT); INSERT INTO nowhere VALUES (1)";
+        all.last_mut().unwrap().sql =
+            "CREATE TABLE half (a BIGINT); INSERT INTO nowhere VALUES (1)";
         let mut connection = Connection::open_in_memory().unwrap();
         sqlite(&mut connection, SQLITE).unwrap();
         assert!(sqlite(&mut connection, &all).is_err());
@@ -186,22 +295,41 @@ mod tests {
 
     #[tokio::test]
     async fn postgres_upgrades_from_every_version_and_keeps_its_rows() {
-        let Ok(url) = std::env::var("CODELAB_TEST_POSTGRES_URL") else { return };
-        let (mut client, driver) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        let Ok(url) = std::env::var("CODELAB_TEST_POSTGRES_URL") else {
+            return;
+        };
+        let (mut client, driver) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .unwrap();
         tokio::spawn(driver);
         let all = with_next(POSTGRES);
         for old in 1..all.len() {
-            client.batch_execute("CREATE SCHEMA test_migrate; SET search_path = test_migrate").await.unwrap();
+            client
+                .batch_execute("CREATE SCHEMA test_migrate; SET search_path = test_migrate")
+                .await
+                .unwrap();
             postgres(&mut client, &all[..old]).await.unwrap();
             client.batch_execute(ROWS).await.unwrap();
             for _ in 0..2 {
                 postgres(&mut client, &all).await.unwrap();
-                assert_eq!(client.query_one(CHECK, &[]).await.unwrap().get::<_, i64>(0), 1);
+                assert_eq!(
+                    client.query_one(CHECK, &[]).await.unwrap().get::<_, i64>(0),
+                    1
+                );
                 assert_eq!(postgres_version(&client).await.unwrap(), newest(&all));
             }
             let error = postgres(&mut client, POSTGRES).await.unwrap_err();
-            assert_eq!(error, StoreError::TooNew { found: newest(&all), known: newest(POSTGRES) });
-            client.batch_execute("DROP SCHEMA test_migrate CASCADE").await.unwrap();
+            assert_eq!(
+                error,
+                StoreError::TooNew {
+                    found: newest(&all),
+                    known: newest(POSTGRES)
+                }
+            );
+            client
+                .batch_execute("DROP SCHEMA test_migrate CASCADE")
+                .await
+                .unwrap();
         }
     }
 }

@@ -9,7 +9,8 @@ use tokio_postgres::config::SslMode;
 use crate::StoreError;
 use crate::audit_chain::AuditKey;
 
-/// `sqlite:/path/file.db`, `sqlite::memory:` or `postgres://user@host/name`. Printing it never shows a password.
+/// `sqlite:/path/file.db`, `sqlite::memory:` or `postgres://user@host/name`. Printing it never
+/// shows a password.
 #[derive(Clone, PartialEq, Eq)]
 pub enum DatabaseUrl {
     SqliteFile(PathBuf),
@@ -26,7 +27,9 @@ impl DatabaseUrl {
         if text.starts_with("postgres:") || text.starts_with("postgresql:") {
             return Self::parse_postgres(text);
         }
-        Err(StoreError::Invalid("the database address must start with sqlite: or postgres:".to_owned()))
+        Err(StoreError::Invalid(
+            "the database address must start with sqlite: or postgres:".to_owned(),
+        ))
     }
 
     fn parse_sqlite(place: &str) -> Result<Self, StoreError> {
@@ -35,17 +38,23 @@ impl DatabaseUrl {
         }
         let path = place.strip_prefix("//").unwrap_or(place);
         if path.is_empty() || path.contains('\0') {
-            return Err(StoreError::Invalid("the database address sqlite: needs the path of a file".to_owned()));
+            return Err(StoreError::Invalid(
+                "the database address sqlite: needs the path of a file".to_owned(),
+            ));
         }
         Ok(Self::SqliteFile(PathBuf::from(path)))
     }
 
     fn parse_postgres(text: &str) -> Result<Self, StoreError> {
-        let config = tokio_postgres::Config::from_str(text)
-            .map_err(|_| StoreError::Invalid("the postgres: database address is malformed".to_owned()))?;
-        // Connections are plain: better refused here than an address that asks for encryption and silently has none.
+        let config = tokio_postgres::Config::from_str(text).map_err(|_| {
+            StoreError::Invalid("the postgres: database address is malformed".to_owned())
+        })?;
+        // Connections are plain: better refused here than an address that asks for encryption and
+        // silently has none.
         if config.get_ssl_mode() == SslMode::Require {
-            return Err(StoreError::Invalid("sslmode=require is not supported for the postgres: database".to_owned()));
+            return Err(StoreError::Invalid(
+                "sslmode=require is not supported for the postgres: database".to_owned(),
+            ));
         }
         Ok(Self::Postgres(text.to_owned()))
     }
@@ -83,7 +92,8 @@ pub struct StoreOptions {
     pub writers: usize,
     /// SQLite: page cache of the writer; each reader has a quarter of it.
     pub cache_kib: u32,
-    /// SQLite: the largest size of the database, in pages of 4 KiB; beyond it a commit fails as on a full disk.
+    /// SQLite: the largest size of the database, in pages of 4 KiB; beyond it a commit fails as on
+    /// a full disk.
     pub max_pages: Option<u32>,
     /// SQLite: how long to wait for another connection's lock.
     pub busy_timeout_ms: u64,
@@ -91,7 +101,8 @@ pub struct StoreOptions {
     pub erase_delay_ms: u64,
     /// PostgreSQL: how long a connection may take to open.
     pub connect_timeout_ms: u64,
-    /// PostgreSQL: how long a batch, its commit or a read may take before the connection is given up.
+    /// PostgreSQL: how long a batch, its commit or a read may take before the connection is given
+    /// up.
     pub query_timeout_ms: u64,
 }
 
@@ -126,16 +137,27 @@ mod tests {
             ("sqlite:///data/codelab.db", file("/data/codelab.db")),
             ("sqlite:codelab.db", file("codelab.db")),
             ("sqlite::memory:", DatabaseUrl::SqliteMemory),
-            ("postgres://me:secret@db/codelab", DatabaseUrl::Postgres("postgres://me:secret@db/codelab".to_owned())),
+            (
+                "postgres://me:secret@db/codelab",
+                DatabaseUrl::Postgres("postgres://me:secret@db/codelab".to_owned()),
+            ),
         ] {
             let url = DatabaseUrl::parse(text).unwrap();
             assert_eq!(url, expected, "{text}");
             assert!(!format!("{url} {url:?}").contains("secret"));
         }
-        for bad in
-            ["", "sqlite:", "mysql://x", "/data/codelab.db", "postgres://h:port/x", "postgres://h/x?sslmode=require"]
-        {
-            assert!(matches!(DatabaseUrl::parse(bad), Err(StoreError::Invalid(_))), "{bad}");
+        for bad in [
+            "",
+            "sqlite:",
+            "mysql://x",
+            "/data/codelab.db",
+            "postgres://h:port/x",
+            "postgres://h/x?sslmode=require",
+        ] {
+            assert!(
+                matches!(DatabaseUrl::parse(bad), Err(StoreError::Invalid(_))),
+                "{bad}"
+            );
         }
     }
 }

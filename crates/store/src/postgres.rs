@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
 
 use crate::columns::{Columns, Decode};
-use crate::statement::{Param, Stmt, Written};
+use crate::statement::{Param, Stmt, WriteResult};
 use crate::store::Counters;
 use crate::{SessionKey, StoreError, StoreOptions, migrate};
 
@@ -16,10 +16,10 @@ mod look;
 pub(crate) mod text;
 mod writer;
 
-use connection::{Access, Connection, Connector};
+use connection::{Connector, PostgresAccess, PostgresConnection};
 use error::translate;
 pub(crate) use look::PostgresLook;
-use writer::Job;
+use writer::PostgresJob;
 
 /// Reads that share one connection; they are pipelined.
 const READS_PER_CONNECTION: usize = 16;
@@ -28,24 +28,34 @@ const READ_ATTEMPTS: usize = 2;
 
 pub(crate) struct Postgres {
     /// Empty when opened for reading only.
-    writers: Vec<mpsc::Sender<Job>>,
+    writers: Vec<mpsc::Sender<PostgresJob>>,
     connector: Arc<Connector>,
-    readers: Vec<Mutex<Option<Arc<Connection>>>>,
+    readers: Vec<Mutex<Option<Arc<PostgresConnection>>>>,
     next_reader: AtomicUsize,
     permits: Semaphore,
 }
 
 impl Postgres {
-    pub async fn open(url: &str, options: &StoreOptions, counters: &Arc<Counters>) -> Result<Self, StoreError> {
+    pub async fn open(
+        url: &str,
+        options: &StoreOptions,
+        counters: &Arc<Counters>,
+    ) -> Result<Self, StoreError> {
         let connector = Arc::new(Connector::new(url, options)?);
-        let mut first = connector.connect(Access::Write).await?;
+        let mut first = connector.connect(PostgresAccess::Write).await?;
         migrate::postgres(&mut first.client, migrate::POSTGRES).await?;
         let mut first = Some(first);
         let spawn = |_| {
             let (sender, queue) = mpsc::channel(options.write_queue.max(1));
             let counters = Arc::clone(counters);
             let max_batch = options.max_batch.max(1);
-            tokio::spawn(writer::run(Arc::clone(&connector), first.take(), queue, max_batch, counters));
+            tokio::spawn(writer::run(
+                Arc::clone(&connector),
+                first.take(),
+                queue,
+                max_batch,
+                counters,
+            ));
             sender
         };
         let writers = (0..options.writers.max(1)).map(spawn).collect();
@@ -54,27 +64,48 @@ impl Postgres {
 
     pub async fn open_read_only(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
         let connector = Arc::new(Connector::new(url, options)?);
-        let first = connector.connect(Access::Read).await?;
+        let first = connector.connect(PostgresAccess::Read).await?;
         let version = migrate::postgres_version(&first.client).await?;
         migrate::check_current(version, migrate::POSTGRES)?;
         Ok(Self::with_readers(connector, Vec::new(), options))
     }
 
-    fn with_readers(connector: Arc<Connector>, writers: Vec<mpsc::Sender<Job>>, options: &StoreOptions) -> Self {
+    fn with_readers(
+        connector: Arc<Connector>,
+        writers: Vec<mpsc::Sender<PostgresJob>>,
+        options: &StoreOptions,
+    ) -> Self {
         let count = options.readers.max(1);
         let readers = (0..count).map(|_| Mutex::new(None)).collect();
         let permits = Semaphore::new(count * READS_PER_CONNECTION);
-        Self { writers, connector, readers, next_reader: AtomicUsize::new(0), permits }
+        Self {
+            writers,
+            connector,
+            readers,
+            next_reader: AtomicUsize::new(0),
+            permits,
+        }
     }
 
-    /// Returns once the statements are committed. After the queue took them, dropping the future changes nothing.
+    /// Returns once the statements are committed. After the queue took them, dropping the future
+    /// changes nothing.
     ///
-    /// A session's writes all go through one writer, so they are committed in the order they were handed in.
-    pub async fn write(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<Written, StoreError> {
-        let shard = key.map_or(0, |key| key.get().unsigned_abs() as usize % self.writers.len().max(1));
+    /// A session's writes all go through one writer, so they are committed in the order they were
+    /// handed in.
+    pub async fn write(
+        &self,
+        key: Option<SessionKey>,
+        stmts: Vec<Stmt>,
+    ) -> Result<WriteResult, StoreError> {
+        let shard = key.map_or(0, |key| {
+            key.get().unsigned_abs() as usize % self.writers.len().max(1)
+        });
         let writer = self.writers.get(shard).ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
-        writer.send(Job::write(stmts, reply)).await.map_err(|_| StoreError::stopped())?;
+        writer
+            .send(PostgresJob::write(stmts, reply))
+            .await
+            .map_err(|_| StoreError::stopped())?;
         answer.await.unwrap_or(Err(StoreError::Unknown))
     }
 
@@ -84,15 +115,30 @@ impl Postgres {
         params: Vec<Param>,
         decode: Decode<T>,
     ) -> Result<Vec<T>, StoreError> {
-        let _permit = self.permits.acquire().await.map_err(|_| StoreError::stopped())?;
+        let _permit = self
+            .permits
+            .acquire()
+            .await
+            .map_err(|_| StoreError::stopped())?;
         let slot = self.next_reader.fetch_add(1, Ordering::Relaxed) % self.readers.len();
         let mut failure = StoreError::stopped();
         for _ in 0..READ_ATTEMPTS {
             let connection = self.reader(slot).await?;
-            let answer = tokio::time::timeout(self.connector.query_timeout, query(&connection, sql, &params)).await;
+            let answer = tokio::time::timeout(
+                self.connector.query_timeout,
+                query(&connection, sql, &params),
+            )
+            .await;
             failure = match answer {
-                Ok(Ok(rows)) => return rows.iter().map(|row| decode(&mut Columns::postgres(row))).collect(),
-                Ok(Err(error)) if connection.is_usable_after(&error) => return Err(translate(&error)),
+                Ok(Ok(rows)) => {
+                    return rows
+                        .iter()
+                        .map(|row| decode(&mut Columns::postgres(row)))
+                        .collect();
+                }
+                Ok(Err(error)) if connection.is_usable_after(&error) => {
+                    return Err(translate(&error));
+                }
                 Ok(Err(error)) => translate(&error),
                 Err(_) => StoreError::Unavailable("no answer within the time limit".to_owned()),
             };
@@ -114,36 +160,47 @@ impl Postgres {
         }
         for writer in &self.writers {
             let (done, closed) = oneshot::channel();
-            if writer.send(Job::Close(done)).await.is_ok() {
+            if writer.send(PostgresJob::Close(done)).await.is_ok() {
                 let _ = closed.await;
             }
         }
     }
 
-    async fn reader(&self, slot: usize) -> Result<Arc<Connection>, StoreError> {
+    async fn reader(&self, slot: usize) -> Result<Arc<PostgresConnection>, StoreError> {
         let mut reader = self.readers[slot].lock().await;
-        if let Some(connection) = reader.as_ref().filter(|connection| !connection.client.is_closed()) {
+        if let Some(connection) = reader
+            .as_ref()
+            .filter(|connection| !connection.client.is_closed())
+        {
             return Ok(Arc::clone(connection));
         }
-        let connection = Arc::new(self.connector.connect(Access::Read).await?);
+        let connection = Arc::new(self.connector.connect(PostgresAccess::Read).await?);
         *reader = Some(Arc::clone(&connection));
         Ok(connection)
     }
 
-    async fn forget(&self, slot: usize, broken: &Arc<Connection>) {
+    async fn forget(&self, slot: usize, broken: &Arc<PostgresConnection>) {
         let mut reader = self.readers[slot].lock().await;
-        if reader.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
+        if reader
+            .as_ref()
+            .is_some_and(|current| Arc::ptr_eq(current, broken))
+        {
             *reader = None;
         }
     }
 }
 
 async fn query(
-    connection: &Connection,
+    connection: &PostgresConnection,
     sql: &'static str,
     params: &[Param],
 ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
     use futures_util::TryStreamExt as _;
     let statement = connection.prepare(sql).await?;
-    connection.client.query_raw(&statement, params).await?.try_collect().await
+    connection
+        .client
+        .query_raw(&statement, params)
+        .await?
+        .try_collect()
+        .await
 }

@@ -1,16 +1,17 @@
-//! What the tables hold, as the rest of CodeLab sees it. Rows that look the same going in and coming out are one type.
+//! What the tables hold, as the rest of CodeLab sees it. Rows that look the same going in and
+//! coming out are one type.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, Digest, Message, Origin, PlanId, ProjectId, SessionId, SwitchEntry, TaskId,
-    Timestamp, TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, SessionId, SessionKind,
+    SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Epoch, Realm, SessionKey, StoreError};
+use crate::{Epoch, SessionKey, StoreError};
 
 macro_rules! text_enum {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal,)* }) => {
@@ -43,7 +44,8 @@ text_enum!(
 );
 
 text_enum!(
-    /// How a tool call stands. A call that ended as `Unknown` may still be completed by a late result.
+    /// How a tool call stands. A call that ended as `Unknown` may still be completed by a late
+    /// result.
     ToolCallStatus {
         Open = "open",
         Completed = "completed",
@@ -57,7 +59,7 @@ text_enum!(
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {
     pub key: SessionKey,
-    pub realm: Realm,
+    pub kind: SessionKind,
     pub session_id: SessionId,
     pub user_id: Option<UserId>,
     pub project_id: Option<ProjectId>,
@@ -91,7 +93,7 @@ pub struct Schedule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRef {
     pub key: SessionKey,
-    pub realm: Realm,
+    pub kind: SessionKind,
     pub session_id: SessionId,
 }
 
@@ -101,21 +103,31 @@ pub struct StoredMessage {
     pub ord: u64,
     pub turn: TurnId,
     /// Whose thread it belongs to; none for the session's own history.
-    pub task: Option<Origin>,
+    pub task: Option<TaskOrigin>,
     pub message: Message,
 }
 
 impl StoredMessage {
     pub fn is_own(&self) -> bool {
-        self.task.as_ref().is_none_or(|origin| *origin == Origin::default())
+        self.task
+            .as_ref()
+            .is_none_or(|origin| *origin == TaskOrigin::default())
     }
 
     /// The plan and the task whose thread it belongs to.
     pub(crate) fn thread(&self) -> Result<Option<(PlanId, TaskId)>, StoreError> {
         match self.task.clone().unwrap_or_default() {
-            Origin { plan_id: None, task_id: None } => Ok(None),
-            Origin { plan_id: Some(plan), task_id: Some(task) } => Ok(Some((plan, task))),
-            _ => Err(StoreError::Invalid("a task's message names its plan and its task".to_owned())),
+            TaskOrigin {
+                plan_id: None,
+                task_id: None,
+            } => Ok(None),
+            TaskOrigin {
+                plan_id: Some(plan),
+                task_id: Some(task),
+            } => Ok(Some((plan, task))),
+            _ => Err(StoreError::Invalid(
+                "a task's message names its plan and its task".to_owned(),
+            )),
         }
     }
 }
@@ -136,8 +148,15 @@ pub(crate) struct MessageNotes {
 
 impl MessageNotes {
     pub fn of(message: &Message) -> Option<Self> {
-        let Message { answers, plan_id, task_id, warnings, .. } = message;
-        let has_any = answers.is_some() || plan_id.is_some() || task_id.is_some() || !warnings.is_empty();
+        let Message {
+            answers,
+            plan_id,
+            task_id,
+            warnings,
+            ..
+        } = message;
+        let has_any =
+            answers.is_some() || plan_id.is_some() || task_id.is_some() || !warnings.is_empty();
         has_any.then(|| Self {
             answers: answers.clone(),
             plan_id: plan_id.clone(),
@@ -246,5 +265,5 @@ pub struct AuditHead {
 pub struct AuditSession {
     pub key: SessionKey,
     /// Absent when neither a head nor the session is left to tell.
-    pub name: Option<(Realm, SessionId)>,
+    pub name: Option<(SessionKind, SessionId)>,
 }

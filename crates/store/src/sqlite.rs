@@ -7,7 +7,7 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::columns::{Columns, Decode};
-use crate::statement::{Param, Stmt, Written};
+use crate::statement::{Param, Stmt, WriteResult};
 use crate::store::Counters;
 use crate::{StoreError, StoreOptions, migrate};
 
@@ -22,9 +22,10 @@ use erase::Eraser;
 use error::translate;
 use lock::DatabaseLock;
 pub(crate) use lock::beside;
-use writer::Job;
+use writer::SqliteJob;
 
-/// Before this version two connections could corrupt a database while its write-ahead log was reset.
+/// Before this version two connections could corrupt a database while its write-ahead log was
+/// reset.
 const OLDEST_SQLITE: i32 = 3_051_003;
 const CACHED_STATEMENTS: usize = 64;
 /// Pages in the write-ahead log before they are moved to the database.
@@ -34,7 +35,7 @@ const LOG_LIMIT_BYTES: u32 = 64 << 20;
 
 pub(crate) struct Sqlite {
     /// Absent when opened for reading only.
-    writer: Option<mpsc::Sender<Job>>,
+    writer: Option<mpsc::Sender<SqliteJob>>,
     /// Absent for a database in memory, which only the writer can see.
     readers: Option<Readers>,
     path: Option<PathBuf>,
@@ -44,7 +45,11 @@ pub(crate) struct Sqlite {
 
 impl Sqlite {
     /// Blocks on the disk. Must be called inside a tokio runtime.
-    pub fn open(path: Option<&Path>, options: &StoreOptions, counters: Arc<Counters>) -> Result<Self, StoreError> {
+    pub fn open(
+        path: Option<&Path>,
+        options: &StoreOptions,
+        counters: Arc<Counters>,
+    ) -> Result<Self, StoreError> {
         check_version()?;
         let path = path.map(absolute).transpose()?;
         let lock = path.as_deref().map(DatabaseLock::take).transpose()?;
@@ -55,7 +60,10 @@ impl Sqlite {
         migrate::check_sqlite(&connection, migrate::SQLITE)?;
         configure_writer(&connection, path.is_some(), options)?;
         migrate::sqlite(&mut connection, migrate::SQLITE).map_err(translate)?;
-        let readers = path.as_deref().map(|path| Readers::open(path, options)).transpose()?;
+        let readers = path
+            .as_deref()
+            .map(|path| Readers::open(path, options))
+            .transpose()?;
         let eraser = Arc::<Eraser>::default();
         if erase::is_due(&connection).map_err(translate)? {
             eraser.due.notify_one();
@@ -76,7 +84,12 @@ impl Sqlite {
             .name("store-writer".to_owned())
             .spawn(move || writer::run(connection, lock, queue, max_batch, &counters))
             .map_err(|error| StoreError::io("cannot start the writer", &error))?;
-        Ok(Self { writer: Some(sender), readers, path, eraser })
+        Ok(Self {
+            writer: Some(sender),
+            readers,
+            path,
+            eraser,
+        })
     }
 
     /// Works beside a running server, and takes no lock. Blocks on the disk.
@@ -84,24 +97,41 @@ impl Sqlite {
         check_version()?;
         let path = absolute(path)?;
         if !path.exists() {
-            return Err(StoreError::Invalid(format!("there is no database {}", path.display())));
+            return Err(StoreError::Invalid(format!(
+                "there is no database {}",
+                path.display()
+            )));
         }
         let readers = Readers::open(&path, options)?;
-        let version = readers.with_idle(|connection| migrate::sqlite_version(connection).map_err(translate))?;
+        let version = readers
+            .with_idle(|connection| migrate::sqlite_version(connection).map_err(translate))?;
         migrate::check_current(version, migrate::SQLITE)?;
-        Ok(Self { writer: None, readers: Some(readers), path: Some(path), eraser: Arc::default() })
+        Ok(Self {
+            writer: None,
+            readers: Some(readers),
+            path: Some(path),
+            eraser: Arc::default(),
+        })
     }
 
-    /// Returns once the statements are on the disk. After the queue took them, dropping the future changes nothing.
-    pub async fn write(&self, stmts: Vec<Stmt>) -> Result<Written, StoreError> {
+    /// Returns once the statements are on the disk. After the queue took them, dropping the future
+    /// changes nothing.
+    pub async fn write(&self, stmts: Vec<Stmt>) -> Result<WriteResult, StoreError> {
         let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
-        writer.send(Job::write(stmts, reply)).await.map_err(|_| StoreError::stopped())?;
-        // A writer that is gone without an answer died between two instructions; the row may be there.
-        answer.await.map_or(Err(StoreError::Unknown), |(outcome, _)| outcome)
+        writer
+            .send(SqliteJob::write(stmts, reply))
+            .await
+            .map_err(|_| StoreError::stopped())?;
+        // A writer that is gone without an answer died between two instructions; the row may be
+        // there.
+        answer
+            .await
+            .map_or(Err(StoreError::Unknown), |(outcome, _)| outcome)
     }
 
-    /// A write that deletes: soon afterwards what it deleted is in no file of the database any more.
+    /// A write that deletes: soon afterwards what it deleted is in no file of the database any
+    /// more.
     pub async fn erase(&self, mut stmts: Vec<Stmt>) -> Result<(), StoreError> {
         stmts.push(erase::note());
         self.write(stmts).await?;
@@ -120,7 +150,8 @@ impl Sqlite {
         params: Vec<Param>,
         decode: Decode<T>,
     ) -> Result<Vec<T>, StoreError> {
-        self.with_connection(move |connection| query(connection, sql, &params, decode)).await
+        self.with_connection(move |connection| query(connection, sql, &params, decode))
+            .await
     }
 
     pub fn path(&self) -> Option<&Path> {
@@ -132,7 +163,8 @@ impl Sqlite {
         self.writer.as_ref().is_some_and(mpsc::Sender::is_closed)
     }
 
-    /// Runs `work` away from the async threads, on a connection that sees every acknowledged commit.
+    /// Runs `work` away from the async threads, on a connection that sees every acknowledged
+    /// commit.
     pub async fn with_connection<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -142,7 +174,7 @@ impl Sqlite {
         }
         let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
-        let job = Job::alone(move |connection| drop(reply.send(work(connection))));
+        let job = SqliteJob::alone(move |connection| drop(reply.send(work(connection))));
         writer.send(job).await.map_err(|_| StoreError::stopped())?;
         answer.await.unwrap_or_else(|_| Err(StoreError::stopped()))
     }
@@ -154,7 +186,7 @@ impl Sqlite {
         }
         if let Some(writer) = &self.writer {
             let (done, closed) = oneshot::channel();
-            if writer.send(Job::close(done)).await.is_ok() {
+            if writer.send(SqliteJob::close(done)).await.is_ok() {
                 let _ = closed.await;
             }
         }
@@ -163,7 +195,8 @@ impl Sqlite {
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        // The writer goes first, so that the task that rewrites the file sees that the store is closed and ends.
+        // The writer goes first, so that the task that rewrites the file sees that the store is
+        // closed and ends.
         self.writer = None;
         self.eraser.due.notify_one();
     }
@@ -180,14 +213,21 @@ impl Readers {
         let count = u32::try_from(options.readers.max(1)).unwrap_or(1);
         let open = |_| open_reader(path, options);
         let idle = (0..count).map(open).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { permits: Arc::new(Semaphore::new(count as usize)), idle: Arc::new(Mutex::new(idle)), count })
+        Ok(Self {
+            permits: Arc::new(Semaphore::new(count as usize)),
+            idle: Arc::new(Mutex::new(idle)),
+            count,
+        })
     }
 
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| StoreError::stopped())?;
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|_| StoreError::stopped())?;
         let idle = Arc::clone(&self.idle);
         let task = tokio::task::spawn_blocking(move || {
             let result = with_idle(&idle, work);
@@ -197,7 +237,10 @@ impl Readers {
         task.await.unwrap_or_else(|_| Err(StoreError::stopped()))
     }
 
-    fn with_idle<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn with_idle<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         with_idle(&self.idle, work)
     }
 
@@ -205,7 +248,10 @@ impl Readers {
         let all = self.permits.acquire_many(self.count).await;
         self.permits.close();
         if all.is_ok() {
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            self.idle
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clear();
         }
     }
 }
@@ -218,7 +264,9 @@ fn with_idle<T>(
     let taken = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let connection = taken.ok_or_else(StoreError::stopped)?;
     let result = work(&connection);
-    idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    idle.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(connection);
     result
 }
 
@@ -229,7 +277,9 @@ fn query<T>(
     decode: Decode<T>,
 ) -> Result<Vec<T>, StoreError> {
     let mut statement = connection.prepare_cached(sql).map_err(translate)?;
-    let mut rows = statement.query(rusqlite::params_from_iter(params)).map_err(translate)?;
+    let mut rows = statement
+        .query(rusqlite::params_from_iter(params))
+        .map_err(translate)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(translate)? {
         found.push(decode(&mut Columns::sqlite(row))?);
@@ -254,38 +304,63 @@ fn check_version() -> Result<(), StoreError> {
     if version >= OLDEST_SQLITE {
         return Ok(());
     }
-    Err(StoreError::Invalid(format!("SQLite {} is too old, 3.51.3 is needed", rusqlite::version())))
+    Err(StoreError::Invalid(format!(
+        "SQLite {} is too old, 3.51.3 is needed",
+        rusqlite::version()
+    )))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
-    std::path::absolute(path).map_err(|error| StoreError::io("cannot use the path of the database", &error))
+    std::path::absolute(path)
+        .map_err(|error| StoreError::io("cannot use the path of the database", &error))
 }
 
 fn open_file(path: &Path) -> Result<Connection, StoreError> {
-    // Made here and not by SQLite, so that what people wrote is theirs alone; its other files copy the mode.
+    // Made here and not by SQLite, so that what people wrote is theirs alone; its other files copy
+    // the mode.
     lock::private_file()
         .create(true)
         .truncate(false)
         .write(true)
         .open(path)
-        .map_err(|error| StoreError::io(&format!("cannot open the database {}", path.display()), &error))?;
+        .map_err(|error| {
+            StoreError::io(
+                &format!("cannot open the database {}", path.display()),
+                &error,
+            )
+        })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(path, flags).map_err(translate)
 }
 
-fn configure_writer(connection: &Connection, in_file: bool, options: &StoreOptions) -> Result<(), StoreError> {
-    let set = |name: &str, value: &dyn rusqlite::ToSql| connection.pragma_update(None, name, value).map_err(translate);
-    connection.busy_timeout(std::time::Duration::from_millis(options.busy_timeout_ms)).map_err(translate)?;
+fn configure_writer(
+    connection: &Connection,
+    in_file: bool,
+    options: &StoreOptions,
+) -> Result<(), StoreError> {
+    let set = |name: &str, value: &dyn rusqlite::ToSql| {
+        connection
+            .pragma_update(None, name, value)
+            .map_err(translate)
+    };
+    connection
+        .busy_timeout(std::time::Duration::from_millis(options.busy_timeout_ms))
+        .map_err(translate)?;
     if in_file {
-        let mode: String =
-            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(translate)?;
+        let mode: String = connection
+            .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
+            .map_err(translate)?;
         if mode != "wal" {
-            return Err(StoreError::Invalid("the file system of the database does not support its log".to_owned()));
+            return Err(StoreError::Invalid(
+                "the file system of the database does not support its log".to_owned(),
+            ));
         }
     }
     set("synchronous", &"FULL")?;
     // Rows that are deleted or replaced are overwritten where they stand; `erase` does the rest.
-    connection.pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(())).map_err(translate)?;
+    connection
+        .pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(()))
+        .map_err(translate)?;
     set("cache_size", &-i64::from(options.cache_kib))?;
     set("wal_autocheckpoint", &CHECKPOINT_PAGES)?;
     set("journal_size_limit", &LOG_LIMIT_BYTES)?;
@@ -299,8 +374,12 @@ fn configure_writer(connection: &Connection, in_file: bool, options: &StoreOptio
 fn open_reader(path: &Path, options: &StoreOptions) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(translate)?;
-    connection.busy_timeout(std::time::Duration::from_millis(options.busy_timeout_ms)).map_err(translate)?;
-    connection.pragma_update(None, "cache_size", -i64::from(options.cache_kib / 4)).map_err(translate)?;
+    connection
+        .busy_timeout(std::time::Duration::from_millis(options.busy_timeout_ms))
+        .map_err(translate)?;
+    connection
+        .pragma_update(None, "cache_size", -i64::from(options.cache_kib / 4))
+        .map_err(translate)?;
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     Ok(connection)
 }

@@ -1,7 +1,7 @@
 //! A write as data: statements that either backend executes in order, all or none.
 //!
-//! Parameters are written `$1, $2 …`, numbered in the order of their first appearance: PostgreSQL goes by the number,
-//! SQLite by the appearance.
+//! Parameters are written `$1, $2 …`, numbered in the order of their first appearance: PostgreSQL
+//! goes by the number, SQLite by the appearance.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,22 +29,30 @@ pub(crate) enum Expect {
 
 /// What a write did, as told by its last statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct WriteResult {
     pub rows: u64,
     pub number: Option<i64>,
 }
 
 impl Stmt {
     pub fn any(sql: &'static str, params: Vec<Param>) -> Self {
-        Self { sql, params, expect: Expect::Any }
+        Self {
+            sql,
+            params,
+            expect: Expect::Any,
+        }
     }
 
     pub fn one(sql: &'static str, params: Vec<Param>) -> Self {
-        Self { sql, params, expect: Expect::One }
+        Self {
+            sql,
+            params,
+            expect: Expect::One,
+        }
     }
 
     /// Fails unless `written` is what the statement expects.
-    pub fn check(&self, written: Written) -> Result<Written, StoreError> {
+    pub fn check(&self, written: WriteResult) -> Result<WriteResult, StoreError> {
         match self.expect {
             Expect::One if written.rows != 1 => Err(StoreError::Conflict),
             Expect::New if written.rows != 1 => Err(StoreError::AlreadyExists),
@@ -89,7 +97,9 @@ impl fmt::Debug for Param {
         match self {
             Self::Null => f.write_str("NULL"),
             Self::Int(number) => number.fmt(f),
-            Self::Text(_) | Self::Shared(_) => write!(f, "text of {} bytes", self.as_text().map_or(0, str::len)),
+            Self::Text(_) | Self::Shared(_) => {
+                write!(f, "text of {} bytes", self.as_text().map_or(0, str::len))
+            }
         }
     }
 }
@@ -161,7 +171,10 @@ mod tests {
 
     #[test]
     fn debug_output_hides_what_people_wrote() {
-        let stmt = Stmt::any("SELECT $1, $2", vec!["canary".into(), Param::Shared("canary".into())]);
+        let stmt = Stmt::any(
+            "SELECT $1, $2",
+            vec!["canary".into(), Param::Shared("canary".into())],
+        );
         assert!(!format!("{stmt:?}").contains("canary"));
     }
 }

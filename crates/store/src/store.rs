@@ -1,5 +1,7 @@
-//! The store itself: opening, committing, closing. What it reads and removes is in the modules below.
+//! The store itself: opening, committing, closing. What it reads and removes is in the modules
+//! below.
 
+use codelab_protocol::SessionKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,9 +12,9 @@ use crate::commit::{Commit, statements};
 use crate::options::{DatabaseUrl, StoreOptions};
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::statement::{Param, Stmt, Written};
+use crate::statement::{Param, Stmt, WriteResult};
 use crate::vitals::Vitals;
-use crate::{Pulse, Realm, SessionKey, StoreError};
+use crate::{Pulse, SessionKey, StoreError};
 
 mod audit;
 mod counters;
@@ -27,7 +29,7 @@ mod users;
 
 pub use audit::AuditSealed;
 pub use read::MessageRange;
-pub use users::{AgentPlace, OwnedSession, ProjectStore, UserStore};
+pub use users::{AgentLocation, OwnedSession, ProjectStore, UserStore};
 
 /// A handle to the database; clones share it.
 #[derive(Clone)]
@@ -66,19 +68,31 @@ impl Counters {
 }
 
 impl Store {
-    /// Creates or upgrades the tables. An SQLite file is locked against other processes until the store is closed.
+    /// Creates or upgrades the tables. An SQLite file is locked against other processes until the
+    /// store is closed.
     pub async fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let counters = Arc::new(Counters::default());
         let audit_key = options.audit_key.clone();
         let backend = match options.url.clone() {
             DatabaseUrl::SqliteFile(path) => {
                 let counters = Arc::clone(&counters);
-                Backend::Sqlite(blocking(move || Sqlite::open(Some(&path), &options, counters)).await?)
+                Backend::Sqlite(
+                    blocking(move || Sqlite::open(Some(&path), &options, counters)).await?,
+                )
             }
-            DatabaseUrl::SqliteMemory => Backend::Sqlite(Sqlite::open(None, &options, Arc::clone(&counters))?),
-            DatabaseUrl::Postgres(url) => Backend::Postgres(Postgres::open(&url, &options, &counters).await?),
+            DatabaseUrl::SqliteMemory => {
+                Backend::Sqlite(Sqlite::open(None, &options, Arc::clone(&counters))?)
+            }
+            DatabaseUrl::Postgres(url) => {
+                Backend::Postgres(Postgres::open(&url, &options, &counters).await?)
+            }
         };
-        Ok(Self { backend: Arc::new(backend), counters, audit_key, vitals: Arc::default() })
+        Ok(Self {
+            backend: Arc::new(backend),
+            counters,
+            audit_key,
+            vitals: Arc::default(),
+        })
     }
 
     /// For looking only, also beside a running server. Every write fails with `ReadOnly`.
@@ -89,20 +103,35 @@ impl Store {
                 Backend::Sqlite(blocking(move || Sqlite::open_read_only(&path, &options)).await?)
             }
             DatabaseUrl::SqliteMemory => {
-                return Err(StoreError::Invalid("a database in memory has nothing to read".to_owned()));
+                return Err(StoreError::Invalid(
+                    "a database in memory has nothing to read".to_owned(),
+                ));
             }
-            DatabaseUrl::Postgres(url) => Backend::Postgres(Postgres::open_read_only(&url, &options).await?),
+            DatabaseUrl::Postgres(url) => {
+                Backend::Postgres(Postgres::open_read_only(&url, &options).await?)
+            }
         };
-        Ok(Self { backend: Arc::new(backend), counters: Arc::default(), audit_key, vitals: Arc::default() })
+        Ok(Self {
+            backend: Arc::new(backend),
+            counters: Arc::default(),
+            audit_key,
+            vitals: Arc::default(),
+        })
     }
 
-    /// Returns when the commit is on the disk. Dropping the future does not stop a commit that was handed in.
+    /// Returns when the commit is on the disk. Dropping the future does not stop a commit that was
+    /// handed in.
     ///
-    /// A session's commits are stored in the order they are handed in, once its creation has returned.
-    /// After `Conflict`, `Unknown` or any other error the session must be read again before the next commit.
+    /// A session's commits are stored in the order they are handed in, once its creation has
+    /// returned. After `Conflict`, `Unknown` or any other error the session must be read again
+    /// before the next commit.
     pub async fn commit(&self, commit: Commit) -> Result<(), StoreError> {
-        let in_project = commit.create.as_ref().is_some_and(|session| session.realm == Realm::Project);
-        // What holds projects goes through one writer: two would come to wait for each other's projects.
+        let in_project = commit
+            .create
+            .as_ref()
+            .is_some_and(|session| session.kind == SessionKind::Project);
+        // What holds projects goes through one writer: two would come to wait for each other's
+        // projects.
         let key = (!in_project).then_some(commit.key);
         match self.write(key, statements::build(commit)?).await {
             // Nothing but its project can be missing from a new session.
@@ -124,7 +153,13 @@ impl Store {
         if self.has_lost_its_writer() {
             return Err(StoreError::stopped());
         }
-        self.read("SELECT version FROM schema_migrations LIMIT 1", vec![], |row| row.int()).await.map(drop)
+        self.read(
+            "SELECT version FROM schema_migrations LIMIT 1",
+            vec![],
+            |row| row.int(),
+        )
+        .await
+        .map(drop)
     }
 
     /// How reading stands, by the last that was read.
@@ -139,11 +174,14 @@ impl Store {
 
     /// What the disk of an embedded database has left for it, in bytes. Blocks on the disk.
     pub fn free_bytes(&self) -> Option<u64> {
-        let Backend::Sqlite(sqlite) = self.backend.as_ref() else { return None };
+        let Backend::Sqlite(sqlite) = self.backend.as_ref() else {
+            return None;
+        };
         crate::sqlite::erase::free_bytes(sqlite.path()?)
     }
 
-    /// How long commits have been waiting for the file of an embedded database to be rewritten after deletions.
+    /// How long commits have been waiting for the file of an embedded database to be rewritten
+    /// after deletions.
     pub fn rewrites_for(&self) -> Option<std::time::Duration> {
         match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.rewrites_for(),
@@ -159,8 +197,8 @@ impl Store {
         }
     }
 
-    /// Whether a commit that may not begin costs nothing to those who share its transaction. On PostgreSQL, where all
-    /// statements are on their way by then, the whole batch is run again.
+    /// Whether a commit that may not begin costs nothing to those who share its transaction. On
+    /// PostgreSQL, where all statements are on their way by then, the whole batch is run again.
     pub fn refuses_one_alone(&self) -> bool {
         matches!(self.backend.as_ref(), Backend::Sqlite(_))
     }
@@ -176,14 +214,18 @@ impl Store {
     pub async fn backup(&self, target: impl Into<PathBuf>) -> Result<(), StoreError> {
         match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.backup(target.into()).await,
-            Backend::Postgres(_) => {
-                Err(StoreError::Invalid("a PostgreSQL database is backed up with its own tools".to_owned()))
-            }
+            Backend::Postgres(_) => Err(StoreError::Invalid(
+                "a PostgreSQL database is backed up with its own tools".to_owned(),
+            )),
         }
     }
 
     /// Writes of one session are stored in the order they are handed in.
-    async fn write(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<Written, StoreError> {
+    async fn write(
+        &self,
+        key: Option<SessionKey>,
+        stmts: Vec<Stmt>,
+    ) -> Result<WriteResult, StoreError> {
         let written = match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.write(stmts).await,
             Backend::Postgres(postgres) => postgres.write(key, stmts).await,
@@ -192,8 +234,9 @@ impl Store {
         written
     }
 
-    /// A write that deletes what people wrote. On SQLite it is in no file any more within a minute; what PostgreSQL keeps
-    /// until its next vacuum, in its log and in its backups is not ours to remove.
+    /// A write that deletes what people wrote. On SQLite it is in no file any more within a minute;
+    /// what PostgreSQL keeps until its next vacuum, in its log and in its backups is not ours to
+    /// remove.
     async fn erase(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<(), StoreError> {
         let written = match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.erase(stmts).await,
@@ -230,5 +273,7 @@ impl Store {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(StoreError::stopped()))
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(StoreError::stopped()))
 }

@@ -1,5 +1,6 @@
-//! Whether the database does what it is asked. An outage is told in the log once and then once a minute, however many
-//! requests it refuses; whoever asks for the server's health learns of it at once.
+//! Whether the database does what it is asked. An outage is told in the log once and then once a
+//! minute, however many requests it refuses; whoever asks for the server's health learns of it at
+//! once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +17,10 @@ pub(crate) struct Vitals {
 
 impl Default for Vitals {
     fn default() -> Self {
-        Self { reads: Side::new("read"), writes: Side::new("written") }
+        Self {
+            reads: Side::new("read"),
+            writes: Side::new("written"),
+        }
     }
 }
 
@@ -48,7 +52,10 @@ pub struct Pulse {
 
 impl Side {
     fn new(done: &'static str) -> Self {
-        Self { done, state: Mutex::default() }
+        Self {
+            done,
+            state: Mutex::default(),
+        }
     }
 
     pub fn note<T>(&self, outcome: &Result<T, StoreError>) {
@@ -62,7 +69,10 @@ impl Side {
 
     pub fn pulse(&self) -> Pulse {
         let state = self.lock();
-        Pulse { worked: state.worked_at.map(|at| at.elapsed()), failure: state.failure.clone() }
+        Pulse {
+            worked: state.worked_at.map(|at| at.elapsed()),
+            failure: state.failure.clone(),
+        }
     }
 
     fn worked(&self, now: Instant) {
@@ -101,7 +111,13 @@ mod tests {
     #[test]
     fn an_outage_lasts_until_something_works_and_is_told_once_a_minute() {
         let side = Side::new("written");
-        assert_eq!(side.pulse(), Pulse { worked: None, failure: None });
+        assert_eq!(
+            side.pulse(),
+            Pulse {
+                worked: None,
+                failure: None
+            }
+        );
         let begun = Instant::now();
         for second in 0..130 {
             side.failed(&StoreError::DiskFull, begun + Duration::from_secs(second));

@@ -1,12 +1,19 @@
-//! Requests that may be made twice without counting twice, repeated while the server cannot be reached.
+//! Requests that may be made twice without counting twice, repeated while the server cannot be
+//! reached.
 
 use codelab_client::{Backoff, ClientError};
 
-/// For what counts once however often it is sent: more than a minute, so that a server that restarts is back by then.
-pub const PATIENT: Backoff =
-    Backoff { first_delay_ms: 50, max_delay_ms: 5_000, attempts: 20, max_retry_after_ms: 60_000 };
+/// For what counts once however often it is sent: more than a minute, so that a server that
+/// restarts is back by then.
+pub const PATIENT: Backoff = Backoff {
+    first_delay_ms: 50,
+    max_delay_ms: 5_000,
+    attempts: 20,
+    max_retry_after_ms: 60_000,
+};
 
-/// Tries again for as long as it may help, at most `backoff.attempts` times. Too much asked is for the caller to hear.
+/// Tries again for as long as it may help, at most `backoff.attempts` times. Too much asked is for
+/// the caller to hear.
 pub async fn repeated<T, F: Future<Output = Result<T, ClientError>>>(
     backoff: Backoff,
     request: impl Fn() -> F,
@@ -14,7 +21,11 @@ pub async fn repeated<T, F: Future<Output = Result<T, ClientError>>>(
     let mut attempt = 0;
     loop {
         match request().await {
-            Err(error) if error.is_passing() && error.status() != Some(429) && attempt < backoff.attempts => {
+            Err(error)
+                if error.is_passing()
+                    && error.status() != Some(429)
+                    && attempt < backoff.attempts =>
+            {
                 attempt += 1;
                 tokio::time::sleep(backoff.delay(attempt)).await;
             }
@@ -32,9 +43,18 @@ mod tests {
     #[tokio::test]
     async fn only_what_may_pass_is_repeated_and_not_for_ever() {
         let lost = || ClientError::Connect("refused".to_owned());
-        let status =
-            |status| ClientError::Status { status, body: None, text: String::new(), retry_after_seconds: None };
-        let at_once = Backoff { first_delay_ms: 0, max_delay_ms: 0, attempts: 3, ..Backoff::default() };
+        let status = |status| ClientError::Status {
+            status,
+            body: None,
+            text: String::new(),
+            retry_after_seconds: None,
+        };
+        let at_once = Backoff {
+            first_delay_ms: 0,
+            max_delay_ms: 0,
+            attempts: 3,
+            ..Backoff::default()
+        };
         let cases: [(usize, &dyn Fn() -> ClientError, usize, bool); 5] = [
             (0, &lost, 1, true),
             (3, &lost, 4, true),
@@ -46,7 +66,11 @@ mod tests {
             let made = Cell::new(0);
             let answer = repeated(at_once, || {
                 made.set(made.get() + 1);
-                let answer = if made.get() > failures { Ok(()) } else { Err(error()) };
+                let answer = if made.get() > failures {
+                    Ok(())
+                } else {
+                    Err(error())
+                };
                 async { answer }
             });
             assert_eq!(answer.await.is_ok(), succeeds, "{failures} failures");

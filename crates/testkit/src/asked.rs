@@ -28,23 +28,41 @@ impl Asked for RecordedRequest {
     }
 
     fn wire_message(&self, index: isize) -> &Value {
-        let messages = self.body["messages"].as_array().expect("a chat request has messages");
-        let place = if index < 0 { messages.len().checked_add_signed(index) } else { usize::try_from(index).ok() };
-        place.and_then(|place| messages.get(place)).unwrap_or_else(|| panic!("no message {index}: {:#}", self.body))
+        let messages = self.body["messages"]
+            .as_array()
+            .expect("a chat request has messages");
+        let place = if index < 0 {
+            messages.len().checked_add_signed(index)
+        } else {
+            usize::try_from(index).ok()
+        };
+        place
+            .and_then(|place| messages.get(place))
+            .unwrap_or_else(|| panic!("no message {index}: {:#}", self.body))
     }
 
     fn roles(&self) -> Vec<&str> {
-        let messages = self.body["messages"].as_array().map_or(&[][..], Vec::as_slice);
-        messages.iter().filter_map(|message| message["role"].as_str()).collect()
+        let messages = self.body["messages"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        messages
+            .iter()
+            .filter_map(|message| message["role"].as_str())
+            .collect()
     }
 
     fn tool_names(&self) -> Vec<&str> {
         let tools = self.body["tools"].as_array().map_or(&[][..], Vec::as_slice);
-        tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect()
+        tools
+            .iter()
+            .filter_map(|tool| tool["function"]["name"].as_str())
+            .collect()
     }
 
     fn temperature(&self) -> f64 {
-        let exact = self.body["temperature"].as_f64().expect("a temperature is sent");
+        let exact = self.body["temperature"]
+            .as_f64()
+            .expect("a temperature is sent");
         (exact * 1000.0).round() / 1000.0
     }
 }

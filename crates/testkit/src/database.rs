@@ -12,7 +12,10 @@ impl OwnDatabase {
     /// `None`, and a line that says so, where there is no PostgreSQL to test on.
     #[allow(clippy::print_stdout)]
     pub async fn make(name: &str) -> Option<Self> {
-        let Some(server_url) = std::env::var("CODELAB_TEST_POSTGRES_URL").ok().filter(|url| !url.is_empty()) else {
+        let Some(server_url) = std::env::var("CODELAB_TEST_POSTGRES_URL")
+            .ok()
+            .filter(|url| !url.is_empty())
+        else {
             println!("skipped on PostgreSQL: CODELAB_TEST_POSTGRES_URL is not set");
             return None;
         };
@@ -21,15 +24,23 @@ impl OwnDatabase {
 
     /// `server_url` names any database of the server; a new one is made beside it.
     pub async fn beside(server_url: &str, name: String) -> Self {
-        let (server, _) = server_url.rsplit_once('/').expect("the address names a database");
+        let (server, _) = server_url
+            .rsplit_once('/')
+            .expect("the address names a database");
         let url = format!("{server}/{name}");
         execute(server_url, &format!("CREATE DATABASE {name}")).await;
-        Self { url, name, server_url: server_url.to_owned() }
+        Self {
+            url,
+            name,
+            server_url: server_url.to_owned(),
+        }
     }
 
     /// Connections of others on this database that wait inside a transaction.
     pub async fn open_transactions(&self) -> i64 {
-        let (client, connection) = tokio_postgres::connect(&self.server_url, NoTls).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(&self.server_url, NoTls)
+            .await
+            .unwrap();
         let connection = tokio::spawn(connection);
         let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND state LIKE 'idle in transaction%'";
         let count = client.query_one(sql, &[&self.name]).await.unwrap().get(0);
@@ -43,14 +54,23 @@ impl OwnDatabase {
     }
 
     pub async fn remove(&self) {
-        execute(&self.server_url, &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+        execute(
+            &self.server_url,
+            &format!("DROP DATABASE {} WITH (FORCE)", self.name),
+        )
+        .await;
     }
 }
 
 async fn execute(url: &str, sql: &str) {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("PostgreSQL can be reached");
+    let (client, connection) = tokio_postgres::connect(url, NoTls)
+        .await
+        .expect("PostgreSQL can be reached");
     let connection = tokio::spawn(connection);
-    client.batch_execute(sql).await.expect("PostgreSQL does as it is told");
+    client
+        .batch_execute(sql)
+        .await
+        .expect("PostgreSQL does as it is told");
     drop(client);
     let _ended = connection.await;
 }

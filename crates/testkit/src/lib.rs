@@ -12,11 +12,14 @@ mod waiting;
 
 pub use asked::Asked;
 pub use codelab_client::{
-    Access, Client, ClientError, EventData, EventStream, Method, RawResponse, SseDecoder, SseEvent, StreamEvent,
+    Client, ClientError, Credentials, EventData, EventStream, Method, RawResponse, SseDecoder,
+    SseEvent, StreamEvent,
 };
 pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply, is_classification};
 pub use database::OwnDatabase;
 pub use process::announced_url;
-pub use seen::Seen;
-pub use server::{INTERNAL_KEY, TestServer, hitl_decision, id, message, refusal, request, tool_result};
+pub use seen::SeenEvents;
+pub use server::{
+    INTERNAL_KEY, TestServer, hitl_decision, id, message, refusal, request, tool_result,
+};
 pub use waiting::eventually;

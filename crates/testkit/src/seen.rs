@@ -2,23 +2,25 @@
 
 use codelab_client::{EventData, EventStream, StreamEvent};
 use codelab_protocol::{
-    AssistantDelta, AssistantMessage, CallId, ChunkBody, Completion, ErrorData, Question, SwitchAgent, ToolCallChunk,
-    TurnStatus,
+    AssistantDelta, AssistantMessage, CallId, ChunkBody, Completion, ErrorData, Question,
+    SwitchAgent, ToolCallChunk, TurnStatus,
 };
 
 /// All events of one stream, in order.
 #[derive(Debug)]
-pub struct Seen {
+pub struct SeenEvents {
     pub events: Vec<StreamEvent>,
 }
 
-impl Seen {
+impl SeenEvents {
     pub async fn all(stream: EventStream) -> Self {
-        Self { events: stream.collect().await.expect("the stream ends well") }
+        Self {
+            events: stream.collect().await.expect("the stream ends well"),
+        }
     }
 
-    /// What comes until a turn settles; the stream can be read on. A `done` that is only said again, to a reader that
-    /// came back to the end of the log, is passed over.
+    /// What comes until a turn settles; the stream can be read on. A `done` that is only said
+    /// again, to a reader that came back to the end of the log, is passed over.
     pub async fn until_done(stream: &mut EventStream) -> Self {
         loop {
             let seen = Self::until(stream, |event| matches!(event.data, EventData::Done(_))).await;
@@ -32,7 +34,11 @@ impl Seen {
     pub async fn until(stream: &mut EventStream, last: impl Fn(&StreamEvent) -> bool) -> Self {
         let mut events = Vec::new();
         loop {
-            let event = stream.next().await.expect("the stream goes on").expect("the stream can be read");
+            let event = stream
+                .next()
+                .await
+                .expect("the stream goes on")
+                .expect("the stream can be read");
             let found = last(&event);
             events.push(event);
             if found {
@@ -41,7 +47,8 @@ impl Seen {
         }
     }
 
-    /// One word per stored event, e.g. `switch_agent coder`, `tool_call write_file?` (asks), `error LLM_ERROR`.
+    /// One word per stored event, e.g. `switch_agent coder`, `tool_call write_file?` (asks), `error
+    /// LLM_ERROR`.
     pub fn story(&self) -> Vec<String> {
         self.chunks().filter_map(word).collect()
     }
@@ -62,7 +69,10 @@ impl Seen {
 
     /// The text of all deltas, as a client would show it.
     pub fn streamed_text(&self) -> String {
-        self.deltas().into_iter().map(|delta| delta.content.as_str()).collect()
+        self.deltas()
+            .into_iter()
+            .map(|delta| delta.content.as_str())
+            .collect()
     }
 
     /// The statuses of all `done` frames.

@@ -3,16 +3,17 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use codelab_client::{Access, Client, ClientError, EventStream, Method};
+use codelab_client::{Client, ClientError, Credentials, EventStream, Method};
 use codelab_fakemodel::{FakeModel, RecordedRequest};
 use codelab_protocol::{
-    AgentStreamRequest, ApprovalInfo, AuditList, CallId, HitlDecision, Message, SessionId, SwitchEntry, UserId,
+    AgentStreamRequest, ApprovalInfo, AuditList, CallId, HitlDecision, Message, SessionId,
+    SwitchEntry, UserId,
 };
 use codelab_server::{Flags, Identity, Server, Settings, StartError, sign_token};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Asked, Seen};
+use crate::{Asked, SeenEvents};
 
 pub const INTERNAL_KEY: &str = "test-internal-key";
 
@@ -42,23 +43,43 @@ impl TestServer {
             ("LLM_PROXY_URL".to_owned(), model.url()),
             ("CODELAB_ADDR".to_owned(), "127.0.0.1:0".to_owned()),
             // A test asks faster than a person; one about the limit sets its own.
-            ("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND".to_owned(), "0".to_owned()),
-            ("CODELAB_LIMITS__USER_SESSIONS_PER_MINUTE".to_owned(), "0".to_owned()),
+            (
+                "CODELAB_LIMITS__USER_REQUESTS_PER_SECOND".to_owned(),
+                "0".to_owned(),
+            ),
+            (
+                "CODELAB_LIMITS__USER_SESSIONS_PER_MINUTE".to_owned(),
+                "0".to_owned(),
+            ),
         ];
-        environment.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        environment.extend(
+            settings
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+        );
         let data = tempfile::tempdir().unwrap();
         let server = boot(data.path(), &environment).await?;
         let url = format!("http://{}", server.addr);
-        let client = Client::new(&url, Access::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
-        Ok(Self { model, client, url, server: Some(server), environment, data })
+        let client = Client::new(&url, Credentials::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
+        Ok(Self {
+            model,
+            client,
+            url,
+            server: Some(server),
+            environment,
+            data,
+        })
     }
 
     /// Stops and starts again on the same data; the address changes.
     pub async fn restart(&mut self) {
         self.stop().await;
-        let server = boot(self.data.path(), &self.environment).await.expect("the server starts again");
+        let server = boot(self.data.path(), &self.environment)
+            .await
+            .expect("the server starts again");
         self.url = format!("http://{}", server.addr);
-        self.client = Client::new(&self.url, Access::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
+        self.client =
+            Client::new(&self.url, Credentials::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
         self.server = Some(server);
     }
 
@@ -72,8 +93,13 @@ impl TestServer {
     pub fn token(&self, user: i64) -> String {
         let server = self.server.as_ref().expect("the server runs");
         let identity = Identity::of(UserId::new(user).expect("a positive number"));
-        sign_token(&identity, &server.secrets.jwt_secret, SystemTime::now().into(), 3600)
-            .expect("a token can be signed")
+        sign_token(
+            &identity,
+            &server.secrets.jwt_secret,
+            SystemTime::now().into(),
+            3600,
+        )
+        .expect("a token can be signed")
     }
 
     pub fn data_dir(&self) -> &Path {
@@ -81,15 +107,19 @@ impl TestServer {
     }
 
     /// Sends a user message and reads its stream to the end.
-    pub async fn say(&self, session: &str, text: &str) -> Seen {
+    pub async fn say(&self, session: &str, text: &str) -> SeenEvents {
         self.send(&message(session, text)).await
     }
 
-    pub async fn say_to(&self, session: &str, agent: &str, text: &str) -> Seen {
-        self.send(&AgentStreamRequest { agent_type: Some(agent.to_owned()), ..message(session, text) }).await
+    pub async fn say_to(&self, session: &str, agent: &str, text: &str) -> SeenEvents {
+        self.send(&AgentStreamRequest {
+            agent_type: Some(agent.to_owned()),
+            ..message(session, text)
+        })
+        .await
     }
 
-    pub async fn switch(&self, session: &str, agent: &str) -> Seen {
+    pub async fn switch(&self, session: &str, agent: &str) -> SeenEvents {
         self.send(&AgentStreamRequest {
             message_type: Some("switch_agent".to_owned()),
             agent_type: Some(agent.to_owned()),
@@ -98,68 +128,118 @@ impl TestServer {
         .await
     }
 
-    pub async fn result(&self, session: &str, call: &CallId, result: Value) -> Seen {
+    pub async fn result(&self, session: &str, call: &CallId, result: Value) -> SeenEvents {
         self.send(&tool_result(session, call, result)).await
     }
 
-    pub async fn approve(&self, session: &str, call: &CallId) -> Seen {
-        self.decide(session, call, HitlDecision { decision: Some("APPROVE".to_owned()), ..Default::default() }).await
+    pub async fn approve(&self, session: &str, call: &CallId) -> SeenEvents {
+        self.decide(
+            session,
+            call,
+            HitlDecision {
+                decision: Some("APPROVE".to_owned()),
+                ..Default::default()
+            },
+        )
+        .await
     }
 
-    pub async fn decide(&self, session: &str, call: &CallId, decision: HitlDecision) -> Seen {
+    pub async fn decide(&self, session: &str, call: &CallId, decision: HitlDecision) -> SeenEvents {
         self.send(&hitl_decision(session, call, decision)).await
     }
 
-    pub async fn send(&self, request: &AgentStreamRequest) -> Seen {
-        Seen::all(self.open(request).await).await
+    pub async fn send(&self, request: &AgentStreamRequest) -> SeenEvents {
+        SeenEvents::all(self.open(request).await).await
     }
 
     /// Sends, and leaves the reading of the stream to the test.
     pub async fn open(&self, request: &AgentStreamRequest) -> EventStream {
-        self.client.send(request).await.expect("the request is taken")
+        self.client
+            .send(request)
+            .await
+            .expect("the request is taken")
     }
 
     /// The session's events after a number, and those to come.
     pub async fn follow(&self, session: &str, after: u64) -> EventStream {
-        self.client.events(&id(session), Some(after), true).await.expect("the events can be read")
+        self.client
+            .events(&id(session), Some(after), true)
+            .await
+            .expect("the events can be read")
     }
 
     /// All stored events of the session.
-    pub async fn log(&self, session: &str) -> Seen {
-        Seen::all(self.client.events(&id(session), None, false).await.expect("the events can be read")).await
+    pub async fn log(&self, session: &str) -> SeenEvents {
+        SeenEvents::all(
+            self.client
+                .events(&id(session), None, false)
+                .await
+                .expect("the events can be read"),
+        )
+        .await
     }
 
     pub async fn history(&self, session: &str) -> Vec<Message> {
-        self.client.history(&id(session)).await.expect("the history can be read").messages
+        self.client
+            .history(&id(session))
+            .await
+            .expect("the history can be read")
+            .messages
     }
 
     pub async fn pending(&self, session: &str) -> Vec<ApprovalInfo> {
-        self.client.pending_approvals(&id(session)).await.expect("the approvals can be read").pending_approvals
+        self.client
+            .pending_approvals(&id(session))
+            .await
+            .expect("the approvals can be read")
+            .pending_approvals
     }
 
     pub async fn audit(&self, session: &str) -> AuditList {
-        self.client.audit(&id(session)).await.expect("the audit can be read")
+        self.client
+            .audit(&id(session))
+            .await
+            .expect("the audit can be read")
     }
 
     pub async fn switches(&self, session: &str) -> Vec<SwitchEntry> {
-        self.client.agent_history(&id(session)).await.expect("the switches can be read").switches
+        self.client
+            .agent_history(&id(session))
+            .await
+            .expect("the switches can be read")
+            .switches
     }
 
     pub async fn current_agent(&self, session: &str) -> String {
-        let current = self.client.current_agent(&id(session)).await.expect("the agent can be read");
+        let current = self
+            .client
+            .current_agent(&id(session))
+            .await
+            .expect("the agent can be read");
         current.current_agent.into()
     }
 
     /// The model requests that were steps of an agent, without the classifications.
     pub fn steps(&self) -> Vec<RecordedRequest> {
-        self.model.requests().into_iter().filter(|request| !request.is_classification()).collect()
+        self.model
+            .requests()
+            .into_iter()
+            .filter(|request| !request.is_classification())
+            .collect()
     }
 
     /// A plain request with the internal key; the body is null where there is none.
     pub async fn http(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
-        let answer = self.client.raw(method, path, &[("content-type", "application/json")], body).await.unwrap();
-        (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+        let answer = self
+            .client
+            .raw(method, path, &[("content-type", "application/json")], body)
+            .await
+            .unwrap();
+        (
+            answer.status,
+            serde_json::from_slice(&answer.body).unwrap_or_default(),
+        )
     }
 
     /// The status and code of a request that must be refused.
@@ -169,7 +249,10 @@ impl TestServer {
 }
 
 async fn boot(data: &Path, environment: &[(String, String)]) -> Result<Server, StartError> {
-    let flags = Flags { data_dir: Some(data.to_owned()), ..Flags::default() };
+    let flags = Flags {
+        data_dir: Some(data.to_owned()),
+        ..Flags::default()
+    };
     Server::start(Settings::load(flags, environment.iter().cloned())?).await
 }
 
@@ -192,7 +275,10 @@ pub fn request(session: &str) -> AgentStreamRequest {
 }
 
 pub fn message(session: &str, text: &str) -> AgentStreamRequest {
-    AgentStreamRequest { message: Some(text.to_owned()), ..request(session) }
+    AgentStreamRequest {
+        message: Some(text.to_owned()),
+        ..request(session)
+    }
 }
 
 pub fn tool_result(session: &str, call: &CallId, result: Value) -> AgentStreamRequest {
@@ -217,7 +303,10 @@ pub fn hitl_decision(session: &str, call: &CallId, decision: HitlDecision) -> Ag
 pub fn refusal(answer: Result<EventStream, ClientError>) -> (u16, String) {
     match answer {
         Err(error @ ClientError::Status { .. }) => {
-            let code = error.error_code().map(|code| code.as_str().to_owned()).unwrap_or_default();
+            let code = error
+                .error_code()
+                .map(|code| code.as_str().to_owned())
+                .unwrap_or_default();
             (error.status().unwrap_or_default(), code)
         }
         Err(error) => panic!("not answered: {error}"),

@@ -1,7 +1,8 @@
 //! Keeps the house in order: what rustc and clippy cannot see but a reader would notice.
 //!
-//! Each test checks one rule on the whole repository and names every offender as `file:line`. The rules themselves
-//! live in the modules beside this file, each with small bad inputs that prove it can fail.
+//! Each test checks one rule on the whole repository and names every offender as `file:line`. The
+//! rules themselves live in the modules beside this file, each with small bad inputs that prove it
+//! can fail.
 
 #[path = "tidy/architecture.rs"]
 mod architecture;
@@ -25,11 +26,22 @@ use metadata::Metadata;
 use repository::{Repository, TextFile};
 
 /// Programs that must start with `./name` in a fresh clone.
-const PROGRAMS: [&str; 5] = ["run", "test", ".ci/run", "scripts/package", "tests/packages"];
+const PROGRAMS: [&str; 5] = [
+    "run",
+    "test",
+    ".ci/run",
+    "scripts/package",
+    "tests/packages",
+];
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 fn none(findings: Vec<String>) {
-    assert!(findings.is_empty(), "{} found:\n  {}\n", findings.len(), findings.join("\n  "));
+    assert!(
+        findings.is_empty(),
+        "{} found:\n  {}\n",
+        findings.len(),
+        findings.join("\n  ")
+    );
 }
 
 fn every_text(check: impl Fn(&TextFile) -> Vec<String>) -> Result<()> {
@@ -115,7 +127,13 @@ fn no_banned_word_in_names() -> Result<()> {
 
 #[test]
 fn no_banned_word_in_paths() -> Result<()> {
-    none(Repository::open().files()?.iter().filter_map(|path| names::banned_in_path(path)).collect());
+    none(
+        Repository::open()
+            .files()?
+            .iter()
+            .filter_map(|path| names::banned_in_path(path))
+            .collect(),
+    );
     Ok(())
 }
 
@@ -163,6 +181,9 @@ fn programs_can_be_started() -> Result<()> {
 
 #[test]
 fn the_lock_file_is_tracked() -> Result<()> {
-    assert!(Repository::open().is_tracked("Cargo.lock")?, "Cargo.lock: not tracked by git");
+    assert!(
+        Repository::open().is_tracked("Cargo.lock")?,
+        "Cargo.lock: not tracked by git"
+    );
     Ok(())
 }

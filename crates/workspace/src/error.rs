@@ -1,4 +1,5 @@
-//! Why a workspace cannot be opened, and why a call is refused. A refusal's text is what the model reads.
+//! Why a workspace cannot be opened, and why a call is refused. A refusal's text is what the model
+//! reads.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ pub enum OpenError {
 
 /// Paths are shown as the caller wrote them.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum ToolRefusal {
     #[error("Path {0} is outside workspace bounds")]
     Outside(String),
     #[error("Path {0} does not exist")]
@@ -53,15 +54,27 @@ pub(crate) enum Refusal {
     #[error("{path} has only {lines} lines")]
     PastTheEnd { path: String, lines: u64 },
     #[error("{path} has {size} bytes; at most {max_bytes} can be changed")]
-    TooLarge { path: String, size: u64, max_bytes: u64 },
-    #[error("{0} is not UTF-8 or UTF-16 text, so it cannot be edited without damage; give the whole content")]
+    TooLarge {
+        path: String,
+        size: u64,
+        max_bytes: u64,
+    },
+    #[error(
+        "{0} is not UTF-8 or UTF-16 text, so it cannot be edited without damage; give the whole content"
+    )]
     UnknownEncoding(String),
     #[error("{0} changed since it was read: read it again")]
     Changed(String),
     #[error("edit {number}: the old text does not occur in {path}")]
     EditMissing { path: String, number: usize },
-    #[error("edit {number}: the old text occurs {count} times in {path}; it must occur exactly once")]
-    EditAmbiguous { path: String, number: usize, count: usize },
+    #[error(
+        "edit {number}: the old text occurs {count} times in {path}; it must occur exactly once"
+    )]
+    EditAmbiguous {
+        path: String,
+        number: usize,
+        count: usize,
+    },
     #[error("`{pattern}` is not a usable pattern: {reason}")]
     Pattern { pattern: String, reason: String },
     #[error("cancelled")]
@@ -76,25 +89,30 @@ pub(crate) enum Refusal {
 
 /// What was being done to a path when the system said no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum PathAction {
     Read,
     Write,
 }
 
-impl Refusal {
-    pub fn from_io(path: &str, access: Access, source: io::Error) -> Self {
+impl ToolRefusal {
+    pub fn from_io(path: &str, access: PathAction, source: io::Error) -> Self {
         let path = path.to_owned();
         match (source.kind(), access) {
             // Only an attempt to leave the root comes without a number from the system.
-            (io::ErrorKind::PermissionDenied, _) if source.raw_os_error().is_none() => Self::Outside(path),
-            (io::ErrorKind::PermissionDenied, Access::Read) => Self::ReadDenied(path),
-            (io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem, Access::Write) => {
-                Self::WriteDenied(path)
+            (io::ErrorKind::PermissionDenied, _) if source.raw_os_error().is_none() => {
+                Self::Outside(path)
             }
+            (io::ErrorKind::PermissionDenied, PathAction::Read) => Self::ReadDenied(path),
+            (
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem,
+                PathAction::Write,
+            ) => Self::WriteDenied(path),
             (io::ErrorKind::NotFound, _) => Self::Missing(path),
             (io::ErrorKind::NotADirectory, _) => Self::NotAFolder(path),
             (io::ErrorKind::IsADirectory, _) => Self::NotAFile(path),
-            _ if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => Self::Swapped(path),
+            _ if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                Self::Swapped(path)
+            }
             _ => Self::Io { what: path, source },
         }
     }

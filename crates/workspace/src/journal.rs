@@ -1,8 +1,9 @@
-//! The client's own memory of tool calls, so that none runs twice: claimed, started, finished with its result, and
-//! acknowledged by the server. Every step is on disk before it counts.
+//! The client's own memory of tool calls, so that none runs twice: claimed, started, finished with
+//! its result, and acknowledged by the server. Every step is on disk before it counts.
 //!
-//! One file of lines in the client's data folder, each with a checksum. A torn last line is what a crash leaves and is
-//! dropped; any other damage is an error, because what cannot be read may have run. Calls block on the disk.
+//! One file of lines in the client's data folder, each with a checksum. A torn last line is what a
+//! crash leaves and is dropped; any other damage is an error, because what cannot be read may have
+//! run. Calls block on the disk.
 
 mod file;
 mod record;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use file::JournalFile;
-use record::{Record, Step};
+use record::{CallStage, JournalRecord};
 
 /// Calls that are open or whose result the server has not acknowledged.
 const MAX_OPEN: usize = 1000;
@@ -38,16 +39,16 @@ pub struct CallKey {
 
 /// What is claimed: the digest tells whether a later offer is the same call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct JournalClaim {
     pub tool: Tool,
     pub digest: Digest,
 }
 
 /// A call that an earlier process left open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenCall {
+pub struct UnfinishedCall {
     pub key: CallKey,
-    pub claim: Claim,
+    pub claim: JournalClaim,
     pub since: Timestamp,
 }
 
@@ -64,7 +65,11 @@ pub enum JournalError {
     #[error("call {call_id} of session {session_id} is known already: it is {phase}", call_id = .key.call_id, session_id = .key.session_id)]
     Known { key: CallKey, phase: &'static str },
     #[error("call {call_id} of session {session_id} cannot be {wanted}: it is {phase}", call_id = .key.call_id, session_id = .key.session_id)]
-    OutOfOrder { key: CallKey, wanted: &'static str, phase: &'static str },
+    OutOfOrder {
+        key: CallKey,
+        wanted: &'static str,
+        phase: &'static str,
+    },
     #[error("{MAX_OPEN} calls are open or unacknowledged: no further one is taken")]
     Full,
 }
@@ -80,7 +85,7 @@ struct State {
 }
 
 struct Entry {
-    claim: Claim,
+    claim: JournalClaim,
     since: Timestamp,
     phase: Phase,
 }
@@ -101,7 +106,12 @@ impl Journal {
     /// Opens or creates the journal of a data folder; one process at a time.
     pub fn open(folder: &Path) -> Result<Self, JournalError> {
         let (file, records) = JournalFile::open(folder)?;
-        let mut state = State { file, calls: BTreeMap::new(), acknowledged: 0, is_broken: false };
+        let mut state = State {
+            file,
+            calls: BTreeMap::new(),
+            acknowledged: 0,
+            is_broken: false,
+        };
         for record in records {
             state.apply(record);
         }
@@ -110,61 +120,88 @@ impl Journal {
                 entry.phase = Phase::Unknown;
             }
         }
-        let expired = now().plus_millis(-i64::try_from(MAX_UNSENT_AGE.as_millis()).unwrap_or(i64::MAX));
-        state.calls.retain(|_, entry| !matches!(entry.phase, Phase::Finished(_)) || entry.since >= expired);
+        let expired =
+            now().plus_millis(-i64::try_from(MAX_UNSENT_AGE.as_millis()).unwrap_or(i64::MAX));
+        state.calls.retain(|_, entry| {
+            !matches!(entry.phase, Phase::Finished(_)) || entry.since >= expired
+        });
         state.compact()?;
         Ok(Self(Mutex::new(state)))
     }
 
-    /// Before anything is run: this call is this client's. Refused for every call that was ever claimed here, as far back
-    /// as the journal remembers.
-    pub fn claim(&self, key: &CallKey, claim: Claim) -> Result<(), JournalError> {
+    /// Before anything is run: this call is this client's. Refused for every call that was ever
+    /// claimed here, as far back as the journal remembers.
+    pub fn claim(&self, key: &CallKey, claim: JournalClaim) -> Result<(), JournalError> {
         let mut state = self.state()?;
         if let Some(entry) = state.calls.get(key) {
-            return Err(JournalError::Known { key: key.clone(), phase: entry.phase.name() });
+            return Err(JournalError::Known {
+                key: key.clone(),
+                phase: entry.phase.name(),
+            });
         }
-        if state.calls.values().filter(|entry| entry.phase.is_open()).count() >= MAX_OPEN {
+        if state
+            .calls
+            .values()
+            .filter(|entry| entry.phase.is_open())
+            .count()
+            >= MAX_OPEN
+        {
             return Err(JournalError::Full);
         }
-        state.write(key, Step::Claimed(claim))
+        state.write(key, CallStage::Claimed(claim))
     }
 
     /// Whether this call was ever claimed here, as far back as the journal remembers.
     pub fn knows(&self, key: &CallKey) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).calls.contains_key(key)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .calls
+            .contains_key(key)
     }
 
     /// Immediately before the first side effect.
     pub fn start(&self, key: &CallKey) -> Result<(), JournalError> {
-        self.step(key, Step::Started, |phase| matches!(phase, Phase::Claimed))
+        self.step(key, CallStage::Started, |phase| {
+            matches!(phase, Phase::Claimed)
+        })
     }
 
     pub fn finish(&self, key: &CallKey, result: Value) -> Result<(), JournalError> {
-        self.step(key, Step::Finished(result), |phase| matches!(phase, Phase::Started))
+        self.step(key, CallStage::Finished(result), |phase| {
+            matches!(phase, Phase::Started)
+        })
     }
 
-    /// The server has the result, knows that there is none, or closed the call: nothing is sent any more.
+    /// The server has the result, knows that there is none, or closed the call: nothing is sent any
+    /// more.
     pub fn acknowledge(&self, key: &CallKey) -> Result<(), JournalError> {
-        self.step(key, Step::Acknowledged, |phase| !matches!(phase, Phase::Started | Phase::Acknowledged { .. }))
+        self.step(key, CallStage::Acknowledged, |phase| {
+            !matches!(phase, Phase::Started | Phase::Acknowledged { .. })
+        })
     }
 
-    /// Calls that an earlier process started and did not finish. They may have run; they are reported, never rerun.
-    pub fn unknown(&self) -> Vec<OpenCall> {
+    /// Calls that an earlier process started and did not finish. They may have run; they are
+    /// reported, never rerun.
+    pub fn unknown(&self) -> Vec<UnfinishedCall> {
         self.open_calls(|phase| matches!(phase, Phase::Unknown))
     }
 
     /// Calls that were claimed and not started: nothing of them has run.
-    pub fn unstarted(&self) -> Vec<OpenCall> {
+    pub fn unstarted(&self) -> Vec<UnfinishedCall> {
         self.open_calls(|phase| matches!(phase, Phase::Claimed))
     }
 
     /// Results to send, again and again until they are acknowledged.
     pub fn unsent(&self) -> Vec<(CallKey, Value)> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let finished = state.calls.iter().filter_map(|(key, entry)| match &entry.phase {
-            Phase::Finished(result) => Some((key.clone(), result.clone())),
-            _ => None,
-        });
+        let finished = state
+            .calls
+            .iter()
+            .filter_map(|(key, entry)| match &entry.phase {
+                Phase::Finished(result) => Some((key.clone(), result.clone())),
+                _ => None,
+            });
         finished.collect()
     }
 
@@ -177,57 +214,93 @@ impl Journal {
         }
     }
 
-    fn open_calls(&self, is_wanted: impl Fn(&Phase) -> bool) -> Vec<OpenCall> {
+    fn open_calls(&self, is_wanted: impl Fn(&Phase) -> bool) -> Vec<UnfinishedCall> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = state.calls.iter().filter(|(_, entry)| is_wanted(&entry.phase));
+        let wanted = state
+            .calls
+            .iter()
+            .filter(|(_, entry)| is_wanted(&entry.phase));
         wanted
-            .map(|(key, entry)| OpenCall { key: key.clone(), claim: entry.claim.clone(), since: entry.since })
+            .map(|(key, entry)| UnfinishedCall {
+                key: key.clone(),
+                claim: entry.claim.clone(),
+                since: entry.since,
+            })
             .collect()
     }
 
-    fn step(&self, key: &CallKey, step: Step, may: impl Fn(&Phase) -> bool) -> Result<(), JournalError> {
+    fn step(
+        &self,
+        key: &CallKey,
+        step: CallStage,
+        may: impl Fn(&Phase) -> bool,
+    ) -> Result<(), JournalError> {
         let mut state = self.state()?;
         let phase = state.calls.get(key).map(|entry| &entry.phase);
         if !phase.is_some_and(may) {
             let phase = phase.map_or("unknown to the journal", Phase::name);
-            return Err(JournalError::OutOfOrder { key: key.clone(), wanted: step.name(), phase });
+            return Err(JournalError::OutOfOrder {
+                key: key.clone(),
+                wanted: step.name(),
+                phase,
+            });
         }
         state.write(key, step)
     }
 
     fn state(&self) -> Result<MutexGuard<'_, State>, JournalError> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.is_broken { Err(JournalError::Broken) } else { Ok(state) }
+        if state.is_broken {
+            Err(JournalError::Broken)
+        } else {
+            Ok(state)
+        }
     }
 }
 
 impl State {
-    /// On disk first, then in memory. After a failed write nobody knows what the disk holds, so nothing more is taken.
-    fn write(&mut self, key: &CallKey, step: Step) -> Result<(), JournalError> {
-        let record = Record { key: key.clone(), at: now(), step };
+    /// On disk first, then in memory. After a failed write nobody knows what the disk holds, so
+    /// nothing more is taken.
+    fn write(&mut self, key: &CallKey, step: CallStage) -> Result<(), JournalError> {
+        let record = JournalRecord {
+            key: key.clone(),
+            at: now(),
+            step,
+        };
         if let Err(error) = self.file.append(&record) {
             self.is_broken = true;
             return Err(error);
         }
         self.apply(record);
-        if self.file.size_bytes() > MAX_FILE_BYTES && self.file.size_bytes() > 2 * self.file.compacted_bytes() {
+        if self.file.size_bytes() > MAX_FILE_BYTES
+            && self.file.size_bytes() > 2 * self.file.compacted_bytes()
+        {
             self.compact()?;
         }
         Ok(())
     }
 
-    fn apply(&mut self, record: Record) {
-        let Record { key, at, step } = record;
+    fn apply(&mut self, record: JournalRecord) {
+        let JournalRecord { key, at, step } = record;
         let phase = match step {
-            Step::Claimed(claim) => {
-                self.calls.insert(key, Entry { claim, since: at, phase: Phase::Claimed });
+            CallStage::Claimed(claim) => {
+                self.calls.insert(
+                    key,
+                    Entry {
+                        claim,
+                        since: at,
+                        phase: Phase::Claimed,
+                    },
+                );
                 return;
             }
-            Step::Started => Phase::Started,
-            Step::Finished(result) => Phase::Finished(result),
-            Step::Acknowledged => {
+            CallStage::Started => Phase::Started,
+            CallStage::Finished(result) => Phase::Finished(result),
+            CallStage::Acknowledged => {
                 self.acknowledged += 1;
-                Phase::Acknowledged { order: self.acknowledged }
+                Phase::Acknowledged {
+                    order: self.acknowledged,
+                }
             }
         };
         if let Some(entry) = self.calls.get_mut(&key) {
@@ -239,7 +312,8 @@ impl State {
 
     fn forget(&mut self) {
         let kept = self.acknowledged.saturating_sub(MAX_ACKNOWLEDGED as u64);
-        let is_forgotten = |phase: &Phase| matches!(phase, Phase::Acknowledged { order } if *order <= kept);
+        let is_forgotten =
+            |phase: &Phase| matches!(phase, Phase::Acknowledged { order } if *order <= kept);
         if kept > 0 {
             self.calls.retain(|_, entry| !is_forgotten(&entry.phase));
         }
@@ -248,7 +322,9 @@ impl State {
     fn compact(&mut self) -> Result<(), JournalError> {
         let mut entries: Vec<(&CallKey, &Entry)> = self.calls.iter().collect();
         entries.sort_by_key(|(_, entry)| entry.phase.order());
-        let records = entries.into_iter().flat_map(|(key, entry)| entry.records(key));
+        let records = entries
+            .into_iter()
+            .flat_map(|(key, entry)| entry.records(key));
         let rewritten = self.file.rewrite(records);
         self.is_broken |= rewritten.is_err();
         rewritten
@@ -257,15 +333,25 @@ impl State {
 
 impl Entry {
     /// The steps that lead to what is known, as they would have been written.
-    fn records(&self, key: &CallKey) -> Vec<Record> {
+    fn records(&self, key: &CallKey) -> Vec<JournalRecord> {
         let steps = match &self.phase {
             Phase::Claimed => vec![],
-            Phase::Started | Phase::Unknown => vec![Step::Started],
-            Phase::Finished(result) => vec![Step::Started, Step::Finished(result.clone())],
-            Phase::Acknowledged { .. } => vec![Step::Acknowledged],
+            Phase::Started | Phase::Unknown => vec![CallStage::Started],
+            Phase::Finished(result) => {
+                vec![CallStage::Started, CallStage::Finished(result.clone())]
+            }
+            Phase::Acknowledged { .. } => vec![CallStage::Acknowledged],
         };
-        let steps = [Step::Claimed(self.claim.clone())].into_iter().chain(steps);
-        steps.map(|step| Record { key: key.clone(), at: self.since, step }).collect()
+        let steps = [CallStage::Claimed(self.claim.clone())]
+            .into_iter()
+            .chain(steps);
+        steps
+            .map(|step| JournalRecord {
+                key: key.clone(),
+                at: self.since,
+                step,
+            })
+            .collect()
     }
 }
 

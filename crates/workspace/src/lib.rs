@@ -1,8 +1,9 @@
-//! The client's hands: file tools beneath one root, search, commands in a sandbox, and a journal that keeps a call from
-//! running twice.
+//! The client's hands: file tools beneath one root, search, commands in a sandbox, and a journal
+//! that keeps a call from running twice.
 //!
-//! Nothing here talks to a server or asks a person. A tool that fails is data for the model, so [`Workspace::run`] has
-//! no error; only opening a workspace or a journal does. Unix only; the sandbox is for Linux.
+//! Nothing here talks to a server or asks a person. A tool that fails is data for the model, so
+//! [`Workspace::run`] has no error; only opening a workspace or a journal does. Unix only; the
+//! sandbox is for Linux.
 
 mod error;
 mod journal;
@@ -17,7 +18,7 @@ mod walk;
 mod workspace;
 
 pub use error::OpenError;
-pub use journal::{CallKey, Claim, Journal, JournalError, OpenCall};
-pub use options::{Bounds, Limits, Network, Options};
+pub use journal::{CallKey, Journal, JournalClaim, JournalError, UnfinishedCall};
+pub use options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};
 pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};
 pub use workspace::{Call, Workspace};

@@ -8,7 +8,7 @@ use codelab_protocol::UserId;
 use crate::sandbox::{Launcher, Sandbox};
 
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct WorkspaceOptions {
     /// The user this client works for; a call for somebody else is refused.
     pub user_id: Option<UserId>,
     /// CodeLab's own data folder: neither tools nor commands may read it.
@@ -28,7 +28,7 @@ pub struct Options {
     /// How this program starts itself again to run a command.
     pub launcher: Launcher,
     pub policy: Policy,
-    pub limits: Limits,
+    pub limits: WorkspaceLimits,
     /// What one command may use.
     pub bounds: Bounds,
 }
@@ -43,7 +43,7 @@ pub enum Network {
 }
 
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct WorkspaceLimits {
     /// What one `read_file` returns at most.
     pub read_bytes: usize,
     /// The largest file that `write_file` writes or changes.
@@ -60,7 +60,7 @@ pub struct Limits {
     pub command_timeout_max_seconds: u64,
 }
 
-impl Options {
+impl WorkspaceOptions {
     /// No sandbox and no user until they are set; the home folder is the process's own.
     pub fn new(launcher: Launcher) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Options {
             sandbox: Sandbox::None,
             launcher,
             policy: Policy::default(),
-            limits: Limits::default(),
+            limits: WorkspaceLimits::default(),
             bounds: Bounds::default(),
         }
     }
@@ -108,23 +108,38 @@ impl Default for Bounds {
 /// What a model and a person are told when a command passes a limit.
 impl Bounds {
     pub(crate) fn memory_passed(&self) -> String {
-        format!("the command used more than {} of memory (sandbox.memory_bytes)", size(self.memory_bytes))
+        format!(
+            "the command used more than {} of memory (sandbox.memory_bytes)",
+            size(self.memory_bytes)
+        )
     }
 
     pub(crate) fn processes_passed(&self) -> String {
-        format!("the command had more than {} processes (sandbox.processes)", self.processes)
+        format!(
+            "the command had more than {} processes (sandbox.processes)",
+            self.processes
+        )
     }
 
     pub(crate) fn file_passed(&self) -> String {
-        format!("the command wrote a file of more than {} (sandbox.file_bytes)", size(self.file_bytes))
+        format!(
+            "the command wrote a file of more than {} (sandbox.file_bytes)",
+            size(self.file_bytes)
+        )
     }
 
     pub(crate) fn written_passed(&self) -> String {
-        format!("the command wrote more than {} in all (sandbox.written_bytes)", size(self.written_bytes))
+        format!(
+            "the command wrote more than {} in all (sandbox.written_bytes)",
+            size(self.written_bytes)
+        )
     }
 
     pub(crate) fn cpu_passed(&self) -> String {
-        format!("the command used more than {} s of processor time (sandbox.cpu_seconds)", self.cpu_seconds)
+        format!(
+            "the command used more than {} s of processor time (sandbox.cpu_seconds)",
+            self.cpu_seconds
+        )
     }
 }
 
@@ -145,7 +160,7 @@ fn machine_memory_bytes() -> u64 {
     kilobytes.map_or(8 * GIB, |kilobytes| kilobytes.saturating_mul(1024))
 }
 
-impl Default for Limits {
+impl Default for WorkspaceLimits {
     fn default() -> Self {
         Self {
             read_bytes: 1024 * 1024,

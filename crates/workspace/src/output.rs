@@ -1,4 +1,5 @@
-//! A command's output within bounds: its start and its end are kept, what lies between is counted and dropped.
+//! A command's output within bounds: its start and its end are kept, what lies between is counted
+//! and dropped.
 
 use std::collections::VecDeque;
 
@@ -14,11 +15,20 @@ pub(crate) struct HeadTail {
 
 impl HeadTail {
     pub fn new(head_max_bytes: usize, tail_max_bytes: usize) -> Self {
-        Self { head: Vec::new(), head_max_bytes, tail: VecDeque::new(), tail_max_bytes, dropped_bytes: 0 }
+        Self {
+            head: Vec::new(),
+            head_max_bytes,
+            tail: VecDeque::new(),
+            tail_max_bytes,
+            dropped_bytes: 0,
+        }
     }
 
     pub fn push(&mut self, bytes: &[u8]) {
-        let room = self.head_max_bytes.saturating_sub(self.head.len()).min(bytes.len());
+        let room = self
+            .head_max_bytes
+            .saturating_sub(self.head.len())
+            .min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.head.extend_from_slice(first);
         // Of a piece longer than the tail only its own end can stay.
@@ -38,7 +48,10 @@ impl HeadTail {
         }
         let head = String::from_utf8_lossy(whole_characters(&self.head));
         let tail = String::from_utf8_lossy(from_character(tail));
-        (format!("{head}\n… [{} bytes cut] …\n{tail}", self.dropped_bytes), true)
+        (
+            format!("{head}\n… [{} bytes cut] …\n{tail}", self.dropped_bytes),
+            true,
+        )
     }
 }
 
@@ -52,7 +65,11 @@ mod tests {
         for piece in 1..=input.len() {
             let mut output = HeadTail::new(3, 4);
             input.chunks(piece).for_each(|bytes| output.push(bytes));
-            assert_eq!(output.finish(), ("abc\n… [19 bytes cut] …\nwxyz".to_owned(), true), "{piece}");
+            assert_eq!(
+                output.finish(),
+                ("abc\n… [19 bytes cut] …\nwxyz".to_owned(), true),
+                "{piece}"
+            );
         }
     }
 

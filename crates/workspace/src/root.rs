@@ -1,8 +1,9 @@
-//! The workspace's root: one open folder, beneath which every path is resolved. Never joins a path by text and opens it.
+//! The workspace's root: one open folder, beneath which every path is resolved. Never joins a path
+//! by text and opens it.
 //!
-//! A path is first made real (links followed, beneath the root), then the real path is opened again one component at a
-//! time without following links. So the name that was judged is the name that is used, and a link swapped in between is
-//! an error instead of another file.
+//! A path is first made real (links followed, beneath the root), then the real path is opened again
+//! one component at a time without following links. So the name that was judged is the name that is
+//! used, and a link swapped in between is an error instead of another file.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,13 +13,14 @@ use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions, OpenOptionsExt};
 
-use crate::error::{Access, OpenError, Refusal};
+use crate::error::{OpenError, PathAction, ToolRefusal};
 
 const MAX_PATH_BYTES: usize = 4096;
 
 pub(crate) struct Root {
     dir: Dir,
-    /// Without links, for the places where only a name will do: a sandbox, an absolute path of a caller.
+    /// Without links, for the places where only a name will do: a sandbox, an absolute path of a
+    /// caller.
     path: PathBuf,
     given: PathBuf,
     identity: (u64, u64),
@@ -27,7 +29,7 @@ pub(crate) struct Root {
 }
 
 /// Something that exists beneath the root.
-pub(crate) struct Place {
+pub(crate) struct ExistingPath {
     pub folder: Dir,
     /// Its name in `folder`; `.` for the root itself.
     pub name: OsString,
@@ -36,8 +38,8 @@ pub(crate) struct Place {
 }
 
 /// A place that may not exist yet.
-pub(crate) enum Target {
-    Existing(Place),
+pub(crate) enum TargetPath {
+    Existing(ExistingPath),
     New {
         /// The deepest folder of the path that exists.
         base: Dir,
@@ -50,7 +52,10 @@ pub(crate) enum Target {
 impl Root {
     /// `private` are absolute paths; those beneath the root are kept from every tool.
     pub fn open(given: &Path, private: &[PathBuf]) -> Result<Self, OpenError> {
-        let failed = |source| OpenError::Root { path: given.to_owned(), source };
+        let failed = |source| OpenError::Root {
+            path: given.to_owned(),
+            source,
+        };
         let path = given.canonicalize().map_err(failed)?;
         if path.parent().is_none() {
             return Err(OpenError::WholeFileSystem { path });
@@ -67,7 +72,13 @@ impl Root {
             .filter(|hidden| !hidden.as_os_str().is_empty())
             .collect();
         let given = std::path::absolute(given).map_err(failed)?;
-        Ok(Self { dir, path, given, identity, private })
+        Ok(Self {
+            dir,
+            path,
+            given,
+            identity,
+            private,
+        })
     }
 
     pub fn path(&self) -> &Path {
@@ -93,118 +104,179 @@ impl Root {
             .is_ok_and(|metadata| identity(&metadata) == self.identity)
     }
 
-    pub fn existing(&self, path: &str, access: Access) -> Result<Place, Refusal> {
+    pub fn existing(&self, path: &str, access: PathAction) -> Result<ExistingPath, ToolRefusal> {
         let relative = self.relative(path)?;
-        let real = self.dir.canonicalize(&relative).map_err(|error| Refusal::from_io(path, access, error))?;
+        let real = self
+            .dir
+            .canonicalize(&relative)
+            .map_err(|error| ToolRefusal::from_io(path, access, error))?;
         self.place(path, &real, access)
     }
 
     /// An existing folder, opened.
-    pub fn folder(&self, path: &str) -> Result<(Dir, PathBuf), Refusal> {
-        let place = self.existing(path, Access::Read)?;
+    pub fn folder(&self, path: &str) -> Result<(Dir, PathBuf), ToolRefusal> {
+        let place = self.existing(path, PathAction::Read)?;
         if !place.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-            return Err(Refusal::NotAFolder(path.to_owned()));
+            return Err(ToolRefusal::NotAFolder(path.to_owned()));
         }
-        let folder = place.open_folder().map_err(|error| Refusal::from_io(path, Access::Read, error))?;
+        let folder = place
+            .open_folder()
+            .map_err(|error| ToolRefusal::from_io(path, PathAction::Read, error))?;
         Ok((folder, place.real))
     }
 
-    pub fn target(&self, path: &str) -> Result<Target, Refusal> {
+    pub fn target(&self, path: &str) -> Result<TargetPath, ToolRefusal> {
         let relative = self.relative(path)?;
-        let refused = |error| Refusal::from_io(path, Access::Write, error);
+        let refused = |error| ToolRefusal::from_io(path, PathAction::Write, error);
         match self.dir.canonicalize(&relative) {
-            Ok(real) => return self.place(path, &real, Access::Write).map(Target::Existing),
+            Ok(real) => {
+                return self
+                    .place(path, &real, PathAction::Write)
+                    .map(TargetPath::Existing);
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refused(error)),
-            Err(_) if self.dir.symlink_metadata(&relative).is_ok() => return Err(Refusal::Dangling(path.to_owned())),
+            Err(_) if self.dir.symlink_metadata(&relative).is_ok() => {
+                return Err(ToolRefusal::Dangling(path.to_owned()));
+            }
             Err(_) => {}
         }
         for ancestor in relative.ancestors().skip(1) {
-            let here = if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor };
+            let here = if ancestor.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                ancestor
+            };
             let real = match self.dir.canonicalize(here) {
                 Ok(real) => real,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(refused(error)),
             };
             let rest = relative.strip_prefix(ancestor).unwrap_or(&relative);
-            let missing = plain_names(rest).ok_or_else(|| Refusal::Missing(path.to_owned()))?;
-            let place = self.place(path, &real, Access::Write)?;
+            let missing = plain_names(rest).ok_or_else(|| ToolRefusal::Missing(path.to_owned()))?;
+            let place = self.place(path, &real, PathAction::Write)?;
             let base_real = place.real.clone();
-            let all: PathBuf = base_real.iter().chain(missing.iter().map(OsString::as_os_str)).collect();
+            let all: PathBuf = base_real
+                .iter()
+                .chain(missing.iter().map(OsString::as_os_str))
+                .collect();
             self.check_private(path, &all)?;
             let base = place.open_folder().map_err(refused)?;
-            return Ok(Target::New { base, base_real, missing });
+            return Ok(TargetPath::New {
+                base,
+                base_real,
+                missing,
+            });
         }
-        Err(Refusal::Missing(path.to_owned()))
+        Err(ToolRefusal::Missing(path.to_owned()))
     }
 
-    /// A caller's path as one relative to the root. Whether it stays beneath it is found out by resolving.
-    fn relative(&self, path: &str) -> Result<PathBuf, Refusal> {
+    /// A caller's path as one relative to the root. Whether it stays beneath it is found out by
+    /// resolving.
+    fn relative(&self, path: &str) -> Result<PathBuf, ToolRefusal> {
         if path.len() > MAX_PATH_BYTES {
             let shown: String = path.chars().take(80).collect();
-            return Err(Refusal::TooLong { path: format!("{shown}…"), max_bytes: MAX_PATH_BYTES });
+            return Err(ToolRefusal::TooLong {
+                path: format!("{shown}…"),
+                max_bytes: MAX_PATH_BYTES,
+            });
         }
         if path.contains('\0') {
-            return Err(Refusal::Nul(path.replace('\0', "\u{fffd}")));
+            return Err(ToolRefusal::Nul(path.replace('\0', "\u{fffd}")));
         }
         let given = Path::new(path);
         let relative = if given.is_absolute() {
-            let inside = given.strip_prefix(&self.path).or_else(|_| given.strip_prefix(&self.given));
-            inside.map_err(|_| Refusal::Outside(path.to_owned()))?
+            let inside = given
+                .strip_prefix(&self.path)
+                .or_else(|_| given.strip_prefix(&self.given));
+            inside.map_err(|_| ToolRefusal::Outside(path.to_owned()))?
         } else {
             given
         };
-        Ok(if relative.as_os_str().is_empty() { PathBuf::from(".") } else { relative.to_owned() })
+        Ok(if relative.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            relative.to_owned()
+        })
     }
 
-    fn place(&self, path: &str, real: &Path, access: Access) -> Result<Place, Refusal> {
-        let names = plain_names(real).ok_or_else(|| Refusal::Outside(path.to_owned()))?;
+    fn place(
+        &self,
+        path: &str,
+        real: &Path,
+        access: PathAction,
+    ) -> Result<ExistingPath, ToolRefusal> {
+        let names = plain_names(real).ok_or_else(|| ToolRefusal::Outside(path.to_owned()))?;
         let real: PathBuf = names.iter().collect();
         self.check_private(path, &real)?;
-        let mut folder = self.dir.try_clone().map_err(|error| Refusal::from_io(path, access, error))?;
+        let mut folder = self
+            .dir
+            .try_clone()
+            .map_err(|error| ToolRefusal::from_io(path, access, error))?;
         let Some((name, parents)) = names.split_last() else {
-            return Ok(Place { folder, name: OsString::from("."), real });
+            return Ok(ExistingPath {
+                folder,
+                name: OsString::from("."),
+                real,
+            });
         };
         for parent in parents {
-            folder = folder.open_dir_nofollow(parent).map_err(|error| match error.kind() {
-                io::ErrorKind::NotADirectory | io::ErrorKind::NotFound => Refusal::Swapped(path.to_owned()),
-                _ => Refusal::from_io(path, access, error),
-            })?;
+            folder = folder
+                .open_dir_nofollow(parent)
+                .map_err(|error| match error.kind() {
+                    io::ErrorKind::NotADirectory | io::ErrorKind::NotFound => {
+                        ToolRefusal::Swapped(path.to_owned())
+                    }
+                    _ => ToolRefusal::from_io(path, access, error),
+                })?;
         }
-        Ok(Place { folder, name: name.clone(), real })
+        Ok(ExistingPath {
+            folder,
+            name: name.clone(),
+            real,
+        })
     }
 
-    fn check_private(&self, path: &str, real: &Path) -> Result<(), Refusal> {
-        if self.is_private(real) { Err(Refusal::Private(path.to_owned())) } else { Ok(()) }
+    fn check_private(&self, path: &str, real: &Path) -> Result<(), ToolRefusal> {
+        if self.is_private(real) {
+            Err(ToolRefusal::Private(path.to_owned()))
+        } else {
+            Ok(())
+        }
     }
 }
 
-impl Place {
+impl ExistingPath {
     /// Of the thing itself, were it a link by now.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.folder.symlink_metadata(&self.name)
     }
 
     pub fn open_folder(&self) -> io::Result<Dir> {
-        if self.name == "." { self.folder.try_clone() } else { self.folder.open_dir_nofollow(&self.name) }
+        if self.name == "." {
+            self.folder.try_clone()
+        } else {
+            self.folder.open_dir_nofollow(&self.name)
+        }
     }
 
-    pub fn open_file(&self, path: &str) -> Result<File, Refusal> {
+    pub fn open_file(&self, path: &str) -> Result<File, ToolRefusal> {
         open_file(&self.folder, self.name.as_ref(), path)
     }
 }
 
-/// A regular file in `folder`, for reading; a link is not followed, and a pipe or device is never waited for.
-pub(crate) fn open_file(folder: &Dir, name: &Path, path: &str) -> Result<File, Refusal> {
-    let refused = |error| Refusal::from_io(path, Access::Read, error);
+/// A regular file in `folder`, for reading; a link is not followed, and a pipe or device is never
+/// waited for.
+pub(crate) fn open_file(folder: &Dir, name: &Path, path: &str) -> Result<File, ToolRefusal> {
+    let refused = |error| ToolRefusal::from_io(path, PathAction::Read, error);
     if !folder.symlink_metadata(name).map_err(refused)?.is_file() {
-        return Err(Refusal::NotAFile(path.to_owned()));
+        return Err(ToolRefusal::NotAFile(path.to_owned()));
     }
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No);
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     let file = folder.open_with(name, &options).map_err(refused)?;
     if !file.metadata().map_err(refused)?.is_file() {
-        return Err(Refusal::NotAFile(path.to_owned()));
+        return Err(ToolRefusal::NotAFile(path.to_owned()));
     }
     Ok(file)
 }

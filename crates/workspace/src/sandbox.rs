@@ -1,8 +1,9 @@
-//! The wall around commands: bubblewrap with Landlock inside, or one of the two, or none. Where there is a wall, seccomp
-//! belongs to it.
+//! The wall around commands: bubblewrap with Landlock inside, or one of the two, or none. Where
+//! there is a wall, seccomp belongs to it.
 //!
-//! Every command runs beneath a process of its own, this program started again ([`sandbox_exec`]), which puts up the wall,
-//! runs the command and ends everything the command started when it is over, or when this program is gone.
+//! Every command runs beneath a process of its own, this program started again ([`sandbox_exec`]),
+//! which puts up the wall, runs the command and ends everything the command started when it is
+//! over, or when this program is gone.
 
 mod boundary;
 mod bwrap;
@@ -30,15 +31,19 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::options::{Bounds, Limits};
+use crate::options::{Bounds, WorkspaceLimits};
 
-pub(crate) use boundary::{Boundary, Job};
-pub(crate) use guard::Protected;
-pub(crate) use run::{Ending, Finished, run};
+pub(crate) use boundary::{Boundary, SupervisorJob};
+pub(crate) use guard::GuardedPaths;
+pub(crate) use run::{CommandEnd, Finished, run};
 pub use supervisor::sandbox_exec;
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
-const BWRAP_NAMES: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
+const BWRAP_NAMES: [&str; 3] = [
+    "/usr/bin/bwrap",
+    "/usr/local/bin/bwrap",
+    "/run/current-system/sw/bin/bwrap",
+];
 
 /// How programs tell of a wall they met.
 const DENIED: [&str; 6] = [
@@ -50,7 +55,8 @@ const DENIED: [&str; 6] = [
     "os error 13",
 ];
 
-/// How shells tell that the kernel refused another process, before the supervisor saw that there are too many.
+/// How shells tell that the kernel refused another process, before the supervisor saw that there
+/// are too many.
 const CROWDED: &str = "fork: retry: Resource temporarily unavailable";
 
 /// What stands between a command and the machine.
@@ -59,7 +65,8 @@ const CROWDED: &str = "fork: retry: Resource temporarily unavailable";
 pub enum Sandbox {
     Bwrap {
         program: PathBuf,
-        /// From version 0.8 it can forbid further namespaces and bound the size of temporary folders.
+        /// From version 0.8 it can forbid further namespaces and bound the size of temporary
+        /// folders.
         is_recent: bool,
         /// Commands are restricted by Landlock inside as well.
         with_landlock: bool,
@@ -68,7 +75,8 @@ pub enum Sandbox {
     None,
 }
 
-/// How this program starts itself again to run a command: the program and the arguments that lead to [`sandbox_exec`].
+/// How this program starts itself again to run a command: the program and the arguments that lead
+/// to [`sandbox_exec`].
 #[derive(Debug, Clone)]
 pub struct Launcher {
     pub program: PathBuf,
@@ -85,7 +93,10 @@ pub struct Detection {
 impl Launcher {
     /// This very program with the given arguments, such as `sandbox-exec`.
     pub fn current<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> io::Result<Self> {
-        Ok(Self { program: std::env::current_exe()?, arguments: arguments.into_iter().map(Into::into).collect() })
+        Ok(Self {
+            program: std::env::current_exe()?,
+            arguments: arguments.into_iter().map(Into::into).collect(),
+        })
     }
 }
 
@@ -93,8 +104,14 @@ impl Sandbox {
     /// The name a server is told.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Self::Bwrap { with_landlock: true, .. } => "bwrap+landlock",
-            Self::Bwrap { with_landlock: false, .. } => "bwrap",
+            Self::Bwrap {
+                with_landlock: true,
+                ..
+            } => "bwrap+landlock",
+            Self::Bwrap {
+                with_landlock: false,
+                ..
+            } => "bwrap",
             Self::Landlock => "landlock",
             Self::None => "none",
         }
@@ -104,14 +121,24 @@ impl Sandbox {
         *self == Self::None
     }
 
-    /// Tries each sandbox for real, the strongest first: what is installed or announced need not work.
+    /// Tries each sandbox for real, the strongest first: what is installed or announced need not
+    /// work.
     pub async fn detect(launcher: &Launcher) -> Detection {
         let mut refused = Vec::new();
-        let bwrap = BWRAP_NAMES.map(Path::new).into_iter().find(|path| path.exists());
+        let bwrap = BWRAP_NAMES
+            .map(Path::new)
+            .into_iter()
+            .find(|path| path.exists());
         match bwrap {
             Some(program) => {
-                for (with_landlock, is_recent) in [(true, true), (true, false), (false, true), (false, false)] {
-                    let sandbox = Self::Bwrap { program: program.to_owned(), is_recent, with_landlock };
+                for (with_landlock, is_recent) in
+                    [(true, true), (true, false), (false, true), (false, false)]
+                {
+                    let sandbox = Self::Bwrap {
+                        program: program.to_owned(),
+                        is_recent,
+                        with_landlock,
+                    };
                     match sandbox.probe(launcher).await {
                         Ok(()) => return Detection { sandbox, refused },
                         Err(reason) => refused.push(format!("{}: {reason}", sandbox.as_str())),
@@ -121,41 +148,63 @@ impl Sandbox {
             None => refused.push("bwrap: not installed".to_owned()),
         }
         match Self::Landlock.probe(launcher).await {
-            Ok(()) => Detection { sandbox: Self::Landlock, refused },
+            Ok(()) => Detection {
+                sandbox: Self::Landlock,
+                refused,
+            },
             Err(reason) => {
                 refused.push(format!("landlock: {reason}"));
-                Detection { sandbox: Self::None, refused }
+                Detection {
+                    sandbox: Self::None,
+                    refused,
+                }
             }
         }
     }
 
-    /// Whether a command behind this wall runs, and is really kept from writing beside the one folder it was given.
+    /// Whether a command behind this wall runs, and is really kept from writing beside the one
+    /// folder it was given.
     pub async fn probe(&self, launcher: &Launcher) -> Result<(), String> {
         let inside = tempfile::tempdir().map_err(|error| error.to_string())?;
         let outside = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let job = Job {
+        let job = SupervisorJob {
             sandbox: self.clone(),
             boundary: Boundary {
                 readable: view::system(),
                 writable: vec![inside.path().to_owned()],
                 ..Boundary::default()
             },
-            protected: Protected {
+            protected: GuardedPaths {
                 root: inside.path().to_owned(),
                 baselines: outside.path().join("guard"),
-                ..Protected::default()
+                ..GuardedPaths::default()
             },
             bounds: Bounds::default(),
             command: format!("echo a >a && ! echo b >'{}/b'", outside.path().display()),
             folder: inside.path().to_owned(),
             environment: Vec::new(),
         };
-        let finished = run(launcher, &job, PROBE_TIMEOUT, &CancellationToken::new(), &Limits::default()).await;
+        let finished = run(
+            launcher,
+            &job,
+            PROBE_TIMEOUT,
+            &CancellationToken::new(),
+            &WorkspaceLimits::default(),
+        )
+        .await;
         match finished.ending {
-            Ending::Exited(0) if inside.path().join("a").exists() && !outside.path().join("b").exists() => Ok(()),
-            Ending::NotStarted(reason) => Err(reason),
-            Ending::Exited(_) if !finished.stderr.trim().is_empty() => Err(finished.stderr.trim().to_owned()),
-            ending => Err(format!("a trial command ended otherwise than expected: {ending:?}")),
+            CommandEnd::Exited(0)
+                if inside.path().join("a").exists() && !outside.path().join("b").exists() =>
+            {
+                Ok(())
+            }
+            CommandEnd::NotStarted(reason) => Err(reason),
+            CommandEnd::Exited(_) if !finished.stderr.trim().is_empty() => {
+                Err(finished.stderr.trim().to_owned())
+            }
+            ending => Err(format!(
+                "a trial command ended otherwise than expected: {ending:?}"
+            )),
         }
     }
 

@@ -1,4 +1,5 @@
-//! What files looked like when they were last read or written, so that a write can tell that somebody else was there.
+//! What files looked like when they were last read or written, so that a write can tell that
+//! somebody else was there.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Seek};
@@ -19,11 +20,15 @@ pub(crate) const MAX_HASHED_BYTES: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fingerprint {
     Content([u8; 32]),
-    Metadata { size: u64, modified: Option<SystemTime>, inode: u64 },
+    Metadata {
+        size: u64,
+        modified: Option<SystemTime>,
+        inode: u64,
+    },
 }
 
 #[derive(Default)]
-pub(crate) struct Seen(Mutex<Files>);
+pub(crate) struct SeenFiles(Mutex<Files>);
 
 #[derive(Default)]
 struct Files {
@@ -40,21 +45,34 @@ impl Fingerprint {
     pub fn of_file(file: &mut File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         if metadata.len() > MAX_HASHED_BYTES {
-            let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
-            return Ok(Self::Metadata { size: metadata.len(), modified, inode: metadata.ino() });
+            let modified = metadata
+                .modified()
+                .ok()
+                .map(cap_std::time::SystemTime::into_std);
+            return Ok(Self::Metadata {
+                size: metadata.len(),
+                modified,
+                inode: metadata.ino(),
+            });
         }
         let mut bytes = Vec::new();
         file.rewind()?;
-        Read::by_ref(file).take(MAX_HASHED_BYTES + 1).read_to_end(&mut bytes)?;
+        Read::by_ref(file)
+            .take(MAX_HASHED_BYTES + 1)
+            .read_to_end(&mut bytes)?;
         file.rewind()?;
         Ok(Self::of_content(&bytes))
     }
 }
 
-impl Seen {
+impl SeenFiles {
     pub fn remember(&self, real: &Path, fingerprint: Fingerprint) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if files.fingerprints.insert(real.to_owned(), fingerprint).is_none() {
+        if files
+            .fingerprints
+            .insert(real.to_owned(), fingerprint)
+            .is_none()
+        {
             files.order.push_back(real.to_owned());
         }
         if files.order.len() > MAX_FILES

@@ -1,5 +1,5 @@
-//! Bytes as text: what is binary, which encoding a file has, and the way back when it is written. Decodes what models
-//! and people meet in repositories; never guesses a legacy code page.
+//! Bytes as text: what is binary, which encoding a file has, and the way back when it is written.
+//! Decodes what models and people meet in repositories; never guesses a legacy code page.
 
 /// How a file's text is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,10 @@ pub(crate) fn decode(bytes: &[u8]) -> (String, Encoding) {
     };
     match decoded {
         Some(text) => (text, encoding),
-        None => (String::from_utf8_lossy(bytes).into_owned(), Encoding::Unknown),
+        None => (
+            String::from_utf8_lossy(bytes).into_owned(),
+            Encoding::Unknown,
+        ),
     }
 }
 
@@ -72,12 +75,16 @@ pub(crate) fn encode(text: &str, encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Utf8 | Encoding::Unknown => text.as_bytes().to_vec(),
         Encoding::Utf8Bom => [UTF8_BOM, text.as_bytes()].concat(),
-        Encoding::Utf16Le => {
-            UTF16LE_BOM.iter().copied().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect()
-        }
-        Encoding::Utf16Be => {
-            UTF16BE_BOM.iter().copied().chain(text.encode_utf16().flat_map(u16::to_be_bytes)).collect()
-        }
+        Encoding::Utf16Le => UTF16LE_BOM
+            .iter()
+            .copied()
+            .chain(text.encode_utf16().flat_map(u16::to_le_bytes))
+            .collect(),
+        Encoding::Utf16Be => UTF16BE_BOM
+            .iter()
+            .copied()
+            .chain(text.encode_utf16().flat_map(u16::to_be_bytes))
+            .collect(),
     }
 }
 
@@ -92,7 +99,11 @@ pub(crate) fn whole_characters(bytes: &[u8]) -> &[u8] {
 /// Without the last bytes of a character whose start was cut off.
 pub(crate) fn from_character(bytes: &[u8]) -> &[u8] {
     const MAX_CONTINUATION_BYTES: usize = 3;
-    let skipped = bytes.iter().take(MAX_CONTINUATION_BYTES).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    let skipped = bytes
+        .iter()
+        .take(MAX_CONTINUATION_BYTES)
+        .take_while(|byte| **byte & 0xc0 == 0x80)
+        .count();
     &bytes[skipped..]
 }
 
@@ -101,7 +112,10 @@ pub(crate) fn shortened(text: &str, max_bytes: usize) -> &str {
     if text.len() <= max_bytes {
         return text;
     }
-    let end = (0..=max_bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=max_bytes)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0);
     &text[..end]
 }
 
@@ -110,7 +124,9 @@ fn wide(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     if !rest.is_empty() {
         return None;
     }
-    char::decode_utf16(pairs.iter().map(|pair| unit(*pair))).collect::<Result<String, _>>().ok()
+    char::decode_utf16(pairs.iter().map(|pair| unit(*pair)))
+        .collect::<Result<String, _>>()
+        .ok()
 }
 
 #[cfg(test)]
@@ -120,7 +136,12 @@ mod tests {
     #[test]
     fn text_survives_its_encoding() {
         let text = "Привіт, 世界 🦀\r\nline\n";
-        for encoding in [Encoding::Utf8, Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be] {
+        for encoding in [
+            Encoding::Utf8,
+            Encoding::Utf8Bom,
+            Encoding::Utf16Le,
+            Encoding::Utf16Be,
+        ] {
             let bytes = encode(text, encoding);
             assert_eq!(decode(&bytes), (text.to_owned(), encoding));
             assert!(!is_binary(&bytes), "{encoding:?}");
@@ -130,7 +151,9 @@ mod tests {
     #[test]
     fn what_is_no_text_is_said_to_be_so() {
         assert!(is_binary(b"\x7fELF\0\0"));
-        assert!(is_binary(&[b"x".repeat(SNIFFED_BYTES - 1), vec![0]].concat()));
+        assert!(is_binary(
+            &[b"x".repeat(SNIFFED_BYTES - 1), vec![0]].concat()
+        ));
         assert_eq!(decode(b"caf\xe9").1, Encoding::Unknown);
         assert_eq!(decode(b"\xff\xfea\0b").1, Encoding::Unknown);
     }
@@ -139,8 +162,14 @@ mod tests {
     fn cuts_never_split_a_character() {
         let bytes = "ж🦀".as_bytes();
         for end in 0..=bytes.len() {
-            assert!(std::str::from_utf8(whole_characters(&bytes[..end])).is_ok(), "{end}");
-            assert!(std::str::from_utf8(from_character(&bytes[end..])).is_ok(), "{end}");
+            assert!(
+                std::str::from_utf8(whole_characters(&bytes[..end])).is_ok(),
+                "{end}"
+            );
+            assert!(
+                std::str::from_utf8(from_character(&bytes[end..])).is_ok(),
+                "{end}"
+            );
             assert!(shortened("ж🦀", end).len() <= end);
         }
     }

@@ -1,5 +1,5 @@
-//! Walks a folder beneath the root by open handles, obeying `.gitignore` and `.ignore`. Links are named and never
-//! entered, `.git` is left out, and what is private does not exist.
+//! Walks a folder beneath the root by open handles, obeying `.gitignore` and `.ignore`. Links are
+//! named and never entered, `.git` is left out, and what is private does not exist.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -31,7 +31,7 @@ pub(crate) enum WalkEnd {
     Cancelled,
 }
 
-pub(crate) struct Entry<'a> {
+pub(crate) struct WalkEntry<'a> {
     pub folder: &'a Dir,
     pub name: &'a Path,
     /// From the root.
@@ -59,7 +59,7 @@ pub(crate) fn walk(
     start_real: &Path,
     is_recursive: bool,
     cancel: &CancellationToken,
-    visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(WalkEntry<'_>) -> ControlFlow<()>,
 ) -> io::Result<WalkEnd> {
     let rules = Rules::above(root, start_real);
     let (mut visited, mut is_cut) = (0, false);
@@ -73,7 +73,12 @@ pub(crate) fn walk(
         if visited > MAX_VISITED {
             return Ok(WalkEnd::Cut);
         }
-        let entry = Entry { folder: &next.folder, name: next.name.as_ref(), real: &next.real, kind: next.kind };
+        let entry = WalkEntry {
+            folder: &next.folder,
+            name: next.name.as_ref(),
+            real: &next.real,
+            kind: next.kind,
+        };
         if visit(entry).is_break() {
             return Ok(WalkEnd::Cut);
         }
@@ -85,15 +90,29 @@ pub(crate) fn walk(
             continue;
         }
         // What vanished, became a link or may not be read is passed over.
-        let Ok(folder) = next.folder.open_dir_nofollow(&next.name) else { continue };
-        let Ok(mut found) = children(root, folder, &next.real, &next.rules, next.depth + 1) else { continue };
+        let Ok(folder) = next.folder.open_dir_nofollow(&next.name) else {
+            continue;
+        };
+        let Ok(mut found) = children(root, folder, &next.real, &next.rules, next.depth + 1) else {
+            continue;
+        };
         found.reverse();
         pending.append(&mut found);
     }
-    Ok(if is_cut { WalkEnd::Cut } else { WalkEnd::Complete })
+    Ok(if is_cut {
+        WalkEnd::Cut
+    } else {
+        WalkEnd::Complete
+    })
 }
 
-fn children(root: &Root, folder: Dir, real: &Path, rules: &Rules, depth: usize) -> io::Result<Vec<Pending>> {
+fn children(
+    root: &Root,
+    folder: Dir,
+    real: &Path,
+    rules: &Rules,
+    depth: usize,
+) -> io::Result<Vec<Pending>> {
     let rules = rules.beneath(&folder, real);
     let folder = Arc::new(folder);
     let mut found = Vec::new();
@@ -101,26 +120,41 @@ fn children(root: &Root, folder: Dir, real: &Path, rules: &Rules, depth: usize) 
         let entry = entry?;
         let name = entry.file_name();
         let real = real.join(&name);
-        let Ok(kind) = entry.file_type() else { continue };
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
         if name == ".git" || root.is_private(&real) || rules.ignores(&real, kind.is_dir()) {
             continue;
         }
-        found.push(Pending { folder: Arc::clone(&folder), name, real, kind, rules: rules.clone(), depth });
+        found.push(Pending {
+            folder: Arc::clone(&folder),
+            name,
+            real,
+            kind,
+            rules: rules.clone(),
+            depth,
+        });
     }
     found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(found)
 }
 
 impl Rules {
-    /// What the folders above `start` say. Who asks for an ignored folder by name wants to see into it: then nothing.
+    /// What the folders above `start` say. Who asks for an ignored folder by name wants to see into
+    /// it: then nothing.
     fn above(root: &Root, start: &Path) -> Self {
         let mut rules = Self::default();
-        if let Some(excluded) =
-            root.dir().open_dir(".git/info").ok().and_then(|info| Self::read(&info, Path::new(""), &["exclude"]))
+        if let Some(excluded) = root
+            .dir()
+            .open_dir(".git/info")
+            .ok()
+            .and_then(|info| Self::read(&info, Path::new(""), &["exclude"]))
         {
             rules.0.push(Arc::new(excluded));
         }
-        let Ok(mut folder) = root.dir().try_clone() else { return rules };
+        let Ok(mut folder) = root.dir().try_clone() else {
+            return rules;
+        };
         let mut real = PathBuf::new();
         for name in start {
             rules = rules.beneath(&folder, &real);
@@ -159,9 +193,15 @@ impl Rules {
         let mut builder = GitignoreBuilder::new(real);
         let mut is_empty = true;
         for name in names {
-            let Ok(file) = open_file(folder, Path::new(name), name) else { continue };
+            let Ok(file) = open_file(folder, Path::new(name), name) else {
+                continue;
+            };
             let mut text = Vec::new();
-            if file.take(MAX_IGNORE_FILE_BYTES).read_to_end(&mut text).is_err() {
+            if file
+                .take(MAX_IGNORE_FILE_BYTES)
+                .read_to_end(&mut text)
+                .is_err()
+            {
                 continue;
             }
             for line in String::from_utf8_lossy(&text).lines() {

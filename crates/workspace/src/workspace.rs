@@ -1,5 +1,5 @@
-//! The workspace as a client uses it: open it once, run calls in it. Who may call and which tool it is are decided here,
-//! what the tools do is not.
+//! The workspace as a client uses it: open it once, run calls in it. Who may call and which tool it
+//! is are decided here, what the tools do is not.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use codelab_protocol::{Tool, ToolArguments, UserId};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::{OpenError, Refusal};
-use crate::options::{Limits, Options};
+use crate::error::{OpenError, ToolRefusal};
+use crate::options::{WorkspaceLimits, WorkspaceOptions};
 use crate::root::Root;
 use crate::sandbox::{Sandbox, secrets};
-use crate::seen::Seen;
-use crate::tools::{self, Approved, Commands, Written};
+use crate::seen::SeenFiles;
+use crate::tools::{self, Approved, Commands, WrittenPath};
 
 /// The user's files, and the hands that work on them. Cheap to clone.
 #[derive(Clone)]
@@ -24,10 +24,10 @@ pub struct Workspace {
 
 struct Shared {
     root: Root,
-    seen: Seen,
+    seen: SeenFiles,
     user_id: Option<UserId>,
     policy: Policy,
-    limits: Limits,
+    limits: WorkspaceLimits,
     commands: Commands,
 }
 
@@ -43,13 +43,30 @@ pub struct Call<'a> {
 
 impl Workspace {
     /// Opens the root; from here on it is known by its handle and not by its name.
-    pub fn open(root: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
+    pub fn open(root: impl AsRef<Path>, options: WorkspaceOptions) -> Result<Self, OpenError> {
         let hidden = secrets::hidden(&options);
         let root = Root::open(root.as_ref(), &hidden)?;
-        let Options { user_id, ref policy, ref limits, .. } = options;
-        let (policy, limits) = (policy.in_workspace(&root.path().to_string_lossy()), limits.clone());
+        let WorkspaceOptions {
+            user_id,
+            ref policy,
+            ref limits,
+            ..
+        } = options;
+        let (policy, limits) = (
+            policy.in_workspace(&root.path().to_string_lossy()),
+            limits.clone(),
+        );
         let commands = Commands::new(options, hidden);
-        Ok(Self { shared: Arc::new(Shared { root, seen: Seen::default(), user_id, policy, limits, commands }) })
+        Ok(Self {
+            shared: Arc::new(Shared {
+                root,
+                seen: SeenFiles::default(),
+                user_id,
+                policy,
+                limits,
+                commands,
+            }),
+        })
     }
 
     /// Where the root was found, without symbolic links.
@@ -61,13 +78,21 @@ impl Workspace {
         self.shared.commands.sandbox()
     }
 
-    /// What this client itself wants a person to see first, whatever the server decided: what the policy asks for, and
-    /// every command where there is no sandbox.
+    /// What this client itself wants a person to see first, whatever the server decided: what the
+    /// policy asks for, and every command where there is no sandbox.
     pub fn review(&self, arguments: &ToolArguments) -> Verdict {
         match self.shared.policy.review(arguments) {
-            Verdict::Allow if matches!(arguments, ToolArguments::ExecuteCommand(_)) && self.sandbox().is_none() => {
-                let reason = "There is no sandbox on this machine: every command requires approval".to_owned();
-                Verdict::Ask(Ask { reason, parts: Vec::new(), remember: None })
+            Verdict::Allow
+                if matches!(arguments, ToolArguments::ExecuteCommand(_))
+                    && self.sandbox().is_none() =>
+            {
+                let reason = "There is no sandbox on this machine: every command requires approval"
+                    .to_owned();
+                Verdict::Ask(Ask {
+                    reason,
+                    parts: Vec::new(),
+                    remember: None,
+                })
             }
             Verdict::Allow => match self.review_links(arguments) {
                 Verdict::Allow => self.review_git(arguments),
@@ -86,18 +111,28 @@ impl Workspace {
         ask
     }
 
-    /// The policy judges names, and a symbolic link gives a file a harmless one. Blocks on the file system for a moment.
+    /// The policy judges names, and a symbolic link gives a file a harmless one. Blocks on the file
+    /// system for a moment.
     fn review_links(&self, arguments: &ToolArguments) -> Verdict {
-        let ToolArguments::ExecuteCommand(call) = arguments else { return Verdict::Allow };
+        let ToolArguments::ExecuteCommand(call) = arguments else {
+            return Verdict::Allow;
+        };
         match tools::misleading_link(&self.shared.root, &self.shared.policy, call) {
-            Some(link) => Verdict::Ask(Ask { reason: link.to_string(), parts: Vec::new(), remember: None }),
+            Some(link) => Verdict::Ask(Ask {
+                reason: link.to_string(),
+                parts: Vec::new(),
+                remember: None,
+            }),
             None => Verdict::Allow,
         }
     }
 
-    /// A look at a repository runs whatever its settings name. Blocks on the file system for a moment.
+    /// A look at a repository runs whatever its settings name. Blocks on the file system for a
+    /// moment.
     fn review_git(&self, arguments: &ToolArguments) -> Verdict {
-        let ToolArguments::ExecuteCommand(call) = arguments else { return Verdict::Allow };
+        let ToolArguments::ExecuteCommand(call) = arguments else {
+            return Verdict::Allow;
+        };
         let named = tools::programs_of_git(&self.shared.root, &call.command);
         if named.is_empty() {
             return Verdict::Allow;
@@ -106,15 +141,24 @@ impl Workspace {
             "Git would run programs that this repository's settings name, which requires approval: {}",
             codelab_policy::visible(&named.join(", "))
         );
-        Verdict::Ask(Ask { reason, parts: Vec::new(), remember: None })
+        Verdict::Ask(Ask {
+            reason,
+            parts: Vec::new(),
+            remember: None,
+        })
     }
 
-    /// Runs a call that was approved where it had to be. The result is what the model reads; failures are results too.
-    /// A command stops when `cancel` is; what is being written is written to its end.
+    /// Runs a call that was approved where it had to be. The result is what the model reads;
+    /// failures are results too. A command stops when `cancel` is; what is being written is written
+    /// to its end.
     pub async fn run(&self, call: Call<'_>, cancel: CancellationToken) -> Value {
         let done = match self.check(call) {
             Ok(()) => {
-                let approved = if call.is_approved { Approved::Yes } else { Approved::No };
+                let approved = if call.is_approved {
+                    Approved::Yes
+                } else {
+                    Approved::No
+                };
                 self.perform(call.arguments.clone(), approved, cancel).await
             }
             Err(refusal) => Err(refusal),
@@ -122,9 +166,9 @@ impl Workspace {
         done.unwrap_or_else(|refusal| tools::refused(&refusal))
     }
 
-    fn check(&self, call: Call<'_>) -> Result<(), Refusal> {
+    fn check(&self, call: Call<'_>) -> Result<(), ToolRefusal> {
         match (call.user_id, self.shared.user_id) {
-            (Some(named), Some(own)) if named != own => Err(Refusal::WrongUser(named)),
+            (Some(named), Some(own)) if named != own => Err(ToolRefusal::WrongUser(named)),
             _ => Ok(()),
         }
     }
@@ -134,52 +178,90 @@ impl Workspace {
         arguments: ToolArguments,
         approved: Approved,
         cancel: CancellationToken,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, ToolRefusal> {
         if cancel.is_cancelled() {
-            return Err(Refusal::Cancelled);
+            return Err(ToolRefusal::Cancelled);
         }
         let shared = Arc::clone(&self.shared);
         if let ToolArguments::ExecuteCommand(command) = arguments {
-            let prepared = blocking(move || tools::prepare(&shared.root, &shared.commands, &command, approved)).await?;
+            let prepared = blocking(move || {
+                tools::prepare(&shared.root, &shared.commands, &command, approved)
+            })
+            .await?;
             return Ok(tools::execute(&self.shared.commands, prepared, &cancel).await);
         }
         blocking(move || shared.work_on_files(&arguments, &cancel)).await
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
-    let failed = |error| Refusal::Io { what: "the tool failed".to_owned(), source: std::io::Error::other(error) };
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolRefusal> + Send + 'static,
+) -> Result<T, ToolRefusal> {
+    let failed = |error| ToolRefusal::Io {
+        what: "the tool failed".to_owned(),
+        source: std::io::Error::other(error),
+    };
     tokio::task::spawn_blocking(work).await.map_err(failed)?
 }
 
 impl Shared {
-    /// Writes with the gate held, so that a command that runs is not taken for the writer of this very content.
-    fn write(&self, write: impl FnOnce() -> Result<(Value, Written), Refusal>) -> Result<Value, Refusal> {
+    /// Writes with the gate held, so that a command that runs is not taken for the writer of this
+    /// very content.
+    fn write(
+        &self,
+        write: impl FnOnce() -> Result<(Value, WrittenPath), ToolRefusal>,
+    ) -> Result<Value, ToolRefusal> {
         let gate = self.commands.gate(&self.root)?;
         let (value, written) = write()?;
         let Some(gate) = gate else { return Ok(value) };
         let is_protected = |path: &Path| self.policy.protects(&path.to_string_lossy());
-        let Written { real, content, mode } = written;
+        let WrittenPath {
+            real,
+            content,
+            mode,
+        } = written;
         if let Err(error) = gate.add_written(&real, content, mode, is_protected) {
             tracing::warn!(%error, "a write was not added to the record of protected paths: a command may undo it");
         }
         Ok(value)
     }
 
-    fn work_on_files(&self, arguments: &ToolArguments, cancel: &CancellationToken) -> Result<Value, Refusal> {
-        let Self { root, seen, policy, limits, .. } = self;
+    fn work_on_files(
+        &self,
+        arguments: &ToolArguments,
+        cancel: &CancellationToken,
+    ) -> Result<Value, ToolRefusal> {
+        let Self {
+            root,
+            seen,
+            policy,
+            limits,
+            ..
+        } = self;
         match arguments {
             ToolArguments::ReadFile(call) => tools::read_file(root, seen, limits, call),
-            ToolArguments::WriteFile(call) => self.write(|| tools::write_file(root, seen, policy, limits, call)),
+            ToolArguments::WriteFile(call) => {
+                self.write(|| tools::write_file(root, seen, policy, limits, call))
+            }
             ToolArguments::ListFiles(call) => tools::list_files(root, limits, call, cancel),
             ToolArguments::SearchInCode(call) => tools::search_in_code(root, limits, call, cancel),
-            ToolArguments::CreateDirectory { path } => self.write(|| tools::create_directory(root, policy, path)),
-            ToolArguments::ExecuteCommand(_) => Err(Refusal::NotOurs(Tool::ExecuteCommand.as_str())),
-            ToolArguments::AttemptCompletion { .. } => Err(Refusal::NotOurs(Tool::AttemptCompletion.as_str())),
-            ToolArguments::AskFollowupQuestion { .. } => Err(Refusal::NotOurs(Tool::AskFollowupQuestion.as_str())),
-            ToolArguments::SwitchMode(_) => Err(Refusal::NotOurs(Tool::SwitchMode.as_str())),
-            ToolArguments::Echo { .. } => Err(Refusal::NotOurs(Tool::Echo.as_str())),
-            ToolArguments::Calculator { .. } => Err(Refusal::NotOurs(Tool::Calculator.as_str())),
+            ToolArguments::CreateDirectory { path } => {
+                self.write(|| tools::create_directory(root, policy, path))
+            }
+            ToolArguments::ExecuteCommand(_) => {
+                Err(ToolRefusal::NotOurs(Tool::ExecuteCommand.as_str()))
+            }
+            ToolArguments::AttemptCompletion { .. } => {
+                Err(ToolRefusal::NotOurs(Tool::AttemptCompletion.as_str()))
+            }
+            ToolArguments::AskFollowupQuestion { .. } => {
+                Err(ToolRefusal::NotOurs(Tool::AskFollowupQuestion.as_str()))
+            }
+            ToolArguments::SwitchMode(_) => Err(ToolRefusal::NotOurs(Tool::SwitchMode.as_str())),
+            ToolArguments::Echo { .. } => Err(ToolRefusal::NotOurs(Tool::Echo.as_str())),
+            ToolArguments::Calculator { .. } => {
+                Err(ToolRefusal::NotOurs(Tool::Calculator.as_str()))
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
-//! The measure of everything else: one transaction for each append, one wait for the disk, again and again.
+//! The measure of everything else: one transaction for each append, one wait for the disk, again
+//! and again.
 //!
-//! An append does what it does in the store, as plainly as can be: it adds an event and replaces the session's state.
+//! An append does what it does in the store, as plainly as can be: it adds an event and replaces
+//! the session's state.
 
 use std::path::Path;
 
@@ -34,10 +36,19 @@ impl BareSqlite {
 
     pub fn append(&mut self) -> anyhow::Result<()> {
         self.seq += 1;
-        let (body, state) = (payload::event_body(self.seq as u64), payload::state(self.seq as u64));
-        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        self.connection.prepare_cached("UPDATE sessions SET state = ?1 WHERE id = 1")?.execute([state])?;
-        self.connection.prepare_cached("INSERT INTO events VALUES (?1, ?2)")?.execute((self.seq, body))?;
+        let (body, state) = (
+            payload::event_body(self.seq as u64),
+            payload::state(self.seq as u64),
+        );
+        self.connection
+            .prepare_cached("BEGIN IMMEDIATE")?
+            .execute([])?;
+        self.connection
+            .prepare_cached("UPDATE sessions SET state = ?1 WHERE id = 1")?
+            .execute([state])?;
+        self.connection
+            .prepare_cached("INSERT INTO events VALUES (?1, ?2)")?
+            .execute((self.seq, body))?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     }
@@ -72,24 +83,41 @@ impl BarePostgres {
                 "WITH event AS (INSERT INTO bare_events VALUES ($1, $2)) UPDATE bare_sessions SET state = $3 WHERE id = 1",
             )
             .await?;
-        Ok(Self { client, driver, append, url: url.to_owned(), schema, seq: 0 })
+        Ok(Self {
+            client,
+            driver,
+            append,
+            url: url.to_owned(),
+            schema,
+            seq: 0,
+        })
     }
 
     /// The same database, with the schema that is only for this run.
     pub fn own_url(&self) -> String {
         let separator = if self.url.contains('?') { '&' } else { '?' };
-        format!("{}{separator}options=-c%20search_path%3D{}", self.url, self.schema)
+        format!(
+            "{}{separator}options=-c%20search_path%3D{}",
+            self.url, self.schema
+        )
     }
 
     pub async fn append(&mut self) -> anyhow::Result<()> {
         self.seq += 1;
-        let (body, state) = (payload::event_body(self.seq as u64), payload::state(self.seq as u64));
-        self.client.execute(&self.append, &[&self.seq, &body, &state]).await?;
+        let (body, state) = (
+            payload::event_body(self.seq as u64),
+            payload::state(self.seq as u64),
+        );
+        self.client
+            .execute(&self.append, &[&self.seq, &body, &state])
+            .await?;
         Ok(())
     }
 
     pub async fn remove(self) -> anyhow::Result<()> {
-        self.client.batch_execute(&format!("DROP SCHEMA {} CASCADE", self.schema)).await?;
+        self.client
+            .batch_execute(&format!("DROP SCHEMA {} CASCADE", self.schema))
+            .await?;
         drop(self.client);
         Ok(self.driver.await??)
     }

@@ -34,14 +34,26 @@ impl Figures {
     pub fn print(&self, database: &str) {
         let times = |rates: &Rates| {
             // Each round is compared with itself: a disk's speed changes from one to the next.
-            let ratios: Vec<f64> = rates.0.iter().zip(&self.bare.0).map(|(rate, bare)| rate / bare).collect();
+            let ratios: Vec<f64> = rates
+                .0
+                .iter()
+                .zip(&self.bare.0)
+                .map(|(rate, bare)| rate / bare)
+                .collect();
             median(&ratios)
         };
         let reached = times(&self.many);
         let verdict = if reached >= GOAL { "met" } else { "MISSED" };
-        println!("{database}: durable appends per second, median of {} rounds", self.bare.0.len());
+        println!(
+            "{database}: durable appends per second, median of {} rounds",
+            self.bare.0.len()
+        );
         println!("  bare loop          {:>9.0}", self.bare.median());
-        println!("  store, 1 writer    {:>9.0}   {:>5.2}x", self.one.median(), times(&self.one));
+        println!(
+            "  store, 1 writer    {:>9.0}   {:>5.2}x",
+            self.one.median(),
+            times(&self.one)
+        );
         println!(
             "  store, {WRITERS} writers  {:>9.0}   {reached:>5.2}x   goal {GOAL}x: {verdict}; {:.1} appends share a transaction",
             self.many.median(),

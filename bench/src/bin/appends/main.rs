@@ -1,7 +1,9 @@
-//! `appends`: how many appends per second are on the disk, by the store and by a bare loop on the same database.
+//! `appends`: how many appends per second are on the disk, by the store and by a bare loop on the
+//! same database.
 //!
-//! An append is what a step of a session commits: one event, and the session's new state. The bare loop writes the same
-//! two in one transaction each, which is the least that anybody without group commit pays.
+//! An append is what a step of a session commits: one event, and the session's new state. The bare
+//! loop writes the same two in one transaction each, which is the least that anybody without group
+//! commit pays.
 
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measured")]
 
@@ -43,8 +45,13 @@ struct Options {
 
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
-    ensure!((1..=MAX_ROUNDS).contains(&options.rounds), "--rounds must be 1 to {MAX_ROUNDS}");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    ensure!(
+        (1..=MAX_ROUNDS).contains(&options.rounds),
+        "--rounds must be 1 to {MAX_ROUNDS}"
+    );
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         measure_sqlite(&options).await?.print("SQLite");
         if let Some(url) = &options.postgres {

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use codelab_protocol::{SessionId, Timestamp, TurnId};
-use codelab_store::{Commit, DatabaseUrl, Epoch, NewSession, Realm, SessionKey, Store, StoreOptions, StoredEvent};
+use codelab_protocol::{SessionId, SessionKind, Timestamp, TurnId};
+use codelab_store::{
+    Commit, DatabaseUrl, Epoch, NewSessionRow, SessionKey, Store, StoreOptions, StoredEvent,
+};
 use tokio::task::JoinSet;
 
 use crate::WRITERS;
@@ -18,7 +20,9 @@ pub struct Stored {
 
 impl Stored {
     pub async fn open(url: DatabaseUrl) -> anyhow::Result<Self> {
-        Ok(Self { store: Store::open(StoreOptions::new(url)).await? })
+        Ok(Self {
+            store: Store::open(StoreOptions::new(url)).await?,
+        })
     }
 
     pub async fn close(&self) {
@@ -33,9 +37,10 @@ impl Stored {
         let (appends, took) = self.append_for(turn, WRITERS).await?;
         let after = self.store.stats();
         figures.many.push(appends, took);
-        figures
-            .shared_by
-            .push((after.commits - before.commits) as f64 / (after.transactions - before.transactions) as f64);
+        figures.shared_by.push(
+            (after.commits - before.commits) as f64
+                / (after.transactions - before.transactions) as f64,
+        );
         Ok(())
     }
 
@@ -69,8 +74,8 @@ impl Stored {
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
         let key = SessionKey::allocate(now_ms as i64, number as u32);
         let mut commit = append(key, 1);
-        commit.create = Some(NewSession {
-            realm: Realm::Runtime,
+        commit.create = Some(NewSessionRow {
+            kind: SessionKind::Runtime,
             session_id: SessionId::parse(&format!("bench-{number:016x}"))?,
             user_id: None,
             project_id: None,

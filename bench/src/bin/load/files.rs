@@ -18,7 +18,9 @@ pub fn raise() {
 pub fn ensure(wanted: u64) -> anyhow::Result<()> {
     match getrlimit(Resource::Nofile).current {
         Some(limit) if limit < wanted => {
-            anyhow::bail!("this run needs {wanted} open files, the limit is {limit}: try 'ulimit -n {wanted}'")
+            anyhow::bail!(
+                "this run needs {wanted} open files, the limit is {limit}: try 'ulimit -n {wanted}'"
+            )
         }
         _ => Ok(()),
     }

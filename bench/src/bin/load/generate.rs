@@ -1,4 +1,5 @@
-//! The load generator, a process of its own: takes an order on standard input, says what it saw on standard output.
+//! The load generator, a process of its own: takes an order on standard input, says what it saw on
+//! standard output.
 
 mod plans;
 mod searches;
@@ -9,37 +10,56 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::Target;
-pub use turns::{Kind, Until};
+use crate::wire::LoadTarget;
+pub use turns::{RunUntil, TurnKind};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
-    pub target: Target,
-    pub work: Work,
+    pub target: LoadTarget,
+    pub work: LoadWork,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Work {
+pub enum LoadWork {
     /// A closed loop: each worker begins its next turn when its last has ended.
-    Turns { kind: Kind, workers: usize, until: Until, pace: Pace, prefix: String },
+    Turns {
+        kind: TurnKind,
+        workers: usize,
+        until: RunUntil,
+        pace: ModelPace,
+        prefix: String,
+    },
     /// Readers of sessions' events, first idle, then told things.
-    Streams { sessions: usize, readers: usize, events_per_second: usize, seconds: f64, prefix: String },
+    Streams {
+        sessions: usize,
+        readers: usize,
+        events_per_second: usize,
+        seconds: f64,
+        prefix: String,
+    },
     /// Orchestrated requests, one after the other.
-    Plans { model: String, count: usize, pace: Pace },
+    Plans {
+        model: String,
+        count: usize,
+        pace: ModelPace,
+    },
     /// An agent's memory is filled, then searched, one search after the other.
-    Searches { interactions: usize, searches: usize },
+    Searches {
+        interactions: usize,
+        searches: usize,
+    },
 }
 
 /// Milliseconds the model takes to its first delta, and between deltas.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub struct Pace {
+pub struct ModelPace {
     pub first_ms: u64,
     pub gap_ms: u64,
 }
 
 /// What came of an order.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Report {
+pub struct LoadReport {
     pub count: usize,
     pub seconds: f64,
     pub first_ms: Times,
@@ -63,17 +83,23 @@ impl Times {
             0 => 0.0,
             count => times[(count * percent).div_ceil(100).max(1) - 1].as_secs_f64() * 1000.0,
         };
-        Self { p50: at(50), p95: at(95), p99: at(99), most: at(100) }
+        Self {
+            p50: at(50),
+            p95: at(95),
+            p99: at(99),
+            most: at(100),
+        }
     }
 }
 
-impl Report {
+impl LoadReport {
     pub fn rate(&self) -> f64 {
         self.count as f64 / self.seconds
     }
 }
 
-/// Said where the parent may look at the server between two parts of an order; a line from it ends the pause.
+/// Said where the parent may look at the server between two parts of an order; a line from it ends
+/// the pause.
 pub const PAUSE: &str = "pause";
 
 pub async fn run() -> anyhow::Result<()> {
@@ -81,14 +107,35 @@ pub async fn run() -> anyhow::Result<()> {
     std::io::stdin().read_line(&mut order)?;
     let Order { target, work } = serde_json::from_str(&order)?;
     let report = match work {
-        Work::Turns { kind, workers, until, pace, prefix } => {
-            turns::run(&target, kind, workers, until, pace, &prefix).await?
+        LoadWork::Turns {
+            kind,
+            workers,
+            until,
+            pace,
+            prefix,
+        } => turns::run(&target, kind, workers, until, pace, &prefix).await?,
+        LoadWork::Streams {
+            sessions,
+            readers,
+            events_per_second,
+            seconds,
+            prefix,
+        } => {
+            streams::run(
+                &target,
+                sessions,
+                readers,
+                events_per_second,
+                seconds,
+                &prefix,
+            )
+            .await?
         }
-        Work::Streams { sessions, readers, events_per_second, seconds, prefix } => {
-            streams::run(&target, sessions, readers, events_per_second, seconds, &prefix).await?
-        }
-        Work::Plans { model, count, pace } => plans::run(&target, &model, count, pace).await?,
-        Work::Searches { interactions, searches } => searches::run(&target, interactions, searches).await?,
+        LoadWork::Plans { model, count, pace } => plans::run(&target, &model, count, pace).await?,
+        LoadWork::Searches {
+            interactions,
+            searches,
+        } => searches::run(&target, interactions, searches).await?,
     };
     crate::say(&serde_json::to_string(&report)?);
     Ok(())

@@ -16,20 +16,35 @@ struct Relay {
 }
 
 pub async fn serve(listener: TcpListener, model_url: &str) -> anyhow::Result<()> {
-    let http = reqwest::Client::builder().tcp_nodelay(true).pool_max_idle_per_host(usize::MAX).build()?;
-    let relay = Relay { http, url: format!("{model_url}/v1/chat/completions") };
+    let http = reqwest::Client::builder()
+        .tcp_nodelay(true)
+        .pool_max_idle_per_host(usize::MAX)
+        .build()?;
+    let relay = Relay {
+        http,
+        url: format!("{model_url}/v1/chat/completions"),
+    };
     let app = Router::new().route("/turn", post(turn)).with_state(relay);
-    axum::serve(axum::serve::ListenerExt::tap_io(listener, |socket| drop(socket.set_nodelay(true))), app)
-        .await
-        .context("the relay ended")
+    axum::serve(
+        axum::serve::ListenerExt::tap_io(listener, |socket| drop(socket.set_nodelay(true))),
+        app,
+    )
+    .await
+    .context("the relay ended")
 }
 
 async fn turn(State(relay): State<Relay>, body: Bytes) -> Response {
-    let request = relay.http.post(&relay.url).header(header::CONTENT_TYPE, "application/json").body(body);
+    let request = relay
+        .http
+        .post(&relay.url)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(body);
     match request.send().await {
-        Ok(answer) => {
-            ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(answer.bytes_stream())).into_response()
-        }
+        Ok(answer) => (
+            [(header::CONTENT_TYPE, "text/event-stream")],
+            Body::from_stream(answer.bytes_stream()),
+        )
+            .into_response(),
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }
 }

@@ -1,9 +1,14 @@
-//! `load`: CodeLab under load through its public API, beside a bare relay on the same machine in the same run.
+//! `load`: CodeLab under load through its public API, beside a bare relay on the same machine in
+//! the same run.
 //!
-//! The model, the relay, the load generator and the server are processes of their own; all but the server are this
-//! program again, with a part's name as its first argument.
+//! The model, the relay, the load generator and the server are processes of their own; all but the
+//! server are this program again, with a part's name as its first argument.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark says what it measured")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark says what it measured"
+)]
 
 mod files;
 mod generate;
@@ -23,7 +28,7 @@ use clap::{Parser, Subcommand};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 
-use postgres::Postgres;
+use postgres::PostgresServer;
 use process::Served;
 use suite::{Size, Suite};
 
@@ -70,7 +75,9 @@ enum Part {
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     files::raise();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         match &options.part {
             Some(Part::Model) => model::serve(listen("the model").await?).await,
@@ -115,17 +122,29 @@ async fn measure(options: &Options) -> anyhow::Result<()> {
         Some(program) => program.clone(),
         None => std::env::current_exe()?.with_file_name("codelab"),
     };
-    ensure!(program.is_file(), "{} is not there: cargo build --release --bin codelab", program.display());
-    let size = if options.quick { Size::quick() } else { Size::full() };
+    ensure!(
+        program.is_file(),
+        "{} is not there: cargo build --release --bin codelab",
+        program.display()
+    );
+    let size = if options.quick {
+        Size::quick()
+    } else {
+        Size::full()
+    };
     files::ensure(size.open_files())?;
     let model = Served::part("model", &[]).await?;
     let limit = Served::part("limit", &[&format!("http://{}", model.addr)]).await?;
     for database in &options.databases {
         let postgres = match database {
             Database::Sqlite => None,
-            Database::Postgres => Some(Postgres::start(&options.dir)?),
+            Database::Postgres => Some(PostgresServer::start(&options.dir)?),
         };
-        let name = if postgres.is_some() { "PostgreSQL" } else { "SQLite" };
+        let name = if postgres.is_some() {
+            "PostgreSQL"
+        } else {
+            "SQLite"
+        };
         let mut suite = Suite {
             size: &size,
             program: &program,

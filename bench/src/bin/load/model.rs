@@ -1,8 +1,9 @@
-//! A model that costs next to nothing: OpenAI's wire format, no JSON read, everything it says made beforehand.
+//! A model that costs next to nothing: OpenAI's wire format, no JSON read, everything it says made
+//! beforehand.
 //!
 //! What it does stands in the message it is sent, so one process serves every workload:
-//! `pace:FIRST:GAP` waits FIRST ms before the first delta and GAP ms before each further one, `act:tool` asks for a file
-//! until a result is there. A request for structured output gets a plan.
+//! `pace:FIRST:GAP` waits FIRST ms before the first delta and GAP ms before each further one,
+//! `act:tool` asks for a file until a result is there. A request for structured output gets a plan.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -42,7 +43,9 @@ async fn serve_connection(socket: TcpStream, replies: Arc<Replies>) {
         let replies = replies.clone();
         async move { Ok::<_, Infallible>(answer(request, &replies).await) }
     });
-    let _ended = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service).await;
+    let _ended = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(socket), service)
+        .await;
 }
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -105,13 +108,18 @@ async fn answer(request: Request<Incoming>, replies: &Replies) -> Response<Body>
         StreamBody::new(paced).boxed_unsync()
     };
     let mut response = Response::new(body);
-    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        hyper::header::HeaderValue::from_static("text/event-stream"),
+    );
     response
 }
 
 /// The newest `pace:FIRST:GAP` of a request, in milliseconds.
 fn pace(body: &[u8]) -> (u64, u64) {
-    let Some(at) = rfind(body, b"pace:") else { return (0, 0) };
+    let Some(at) = rfind(body, b"pace:") else {
+        return (0, 0);
+    };
     let mut numbers = body[at + b"pace:".len()..].splitn(3, |byte| !byte.is_ascii_digit());
     let mut next = || std::str::from_utf8(numbers.next()?).ok()?.parse().ok();
     (next().unwrap_or(0), next().unwrap_or(0))
@@ -124,9 +132,13 @@ fn frames(deltas: &[Value], finish: &str) -> Arc<[Bytes]> {
         Bytes::from(format!("data: {chunk}\n\n"))
     };
     let delta = |delta: &Value, finish: Value| json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
-    let mut frames: Vec<Bytes> = deltas.iter().map(|content| frame(delta(content, Value::Null), Value::Null)).collect();
+    let mut frames: Vec<Bytes> = deltas
+        .iter()
+        .map(|content| frame(delta(content, Value::Null), Value::Null))
+        .collect();
     frames.push(frame(delta(&json!({}), json!(finish)), Value::Null));
-    let usage = json!({ "prompt_tokens": 100, "completion_tokens": DELTAS, "total_tokens": 100 + DELTAS });
+    let usage =
+        json!({ "prompt_tokens": 100, "completion_tokens": DELTAS, "total_tokens": 100 + DELTAS });
     frames.push(frame(json!([]), usage));
     frames.push(Bytes::from_static(b"data: [DONE]\n\n"));
     frames.into()

@@ -13,7 +13,7 @@ const MAX_CONNECTIONS: u32 = 200;
 const MAINTENANCE: &str = "postgres";
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-pub struct Postgres {
+pub struct PostgresServer {
     /// Of the database that is always there.
     url: String,
     made: AtomicUsize,
@@ -22,10 +22,13 @@ pub struct Postgres {
     home: TempDir,
 }
 
-impl Postgres {
+impl PostgresServer {
     pub fn start(dir: &Path) -> anyhow::Result<Self> {
-        let programs = programs().context("PostgreSQL is missing (on Debian: apt-get install postgresql)")?;
-        let home = tempfile::Builder::new().prefix("codelab-postgres").tempdir_in(dir)?;
+        let programs =
+            programs().context("PostgreSQL is missing (on Debian: apt-get install postgresql)")?;
+        let home = tempfile::Builder::new()
+            .prefix("codelab-postgres")
+            .tempdir_in(dir)?;
         // PostgreSQL refuses to run as root.
         let user = rustix::process::geteuid().is_root().then_some("postgres");
         if let Some(user) = user {
@@ -35,30 +38,60 @@ impl Postgres {
         }
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let url = format!("postgres://codelab@127.0.0.1:{port}/{MAINTENANCE}");
-        let postgres = Self { url, made: AtomicUsize::new(0), programs, user, home };
+        let postgres = Self {
+            url,
+            made: AtomicUsize::new(0),
+            programs,
+            user,
+            home,
+        };
         let db = postgres.home.path().join("db");
         postgres.run(
             "initdb",
-            &["--username=codelab", "--auth=trust", "--encoding=UTF8", "--no-locale", "--pgdata"],
+            &[
+                "--username=codelab",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--no-locale",
+                "--pgdata",
+            ],
             &db,
         )?;
         let options = format!(
             "-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections={MAX_CONNECTIONS}"
         );
         let log = postgres.home.path().join("log").display().to_string();
-        postgres.run("pg_ctl", &["--wait", "--log", &log, "--options", &options, "start", "--pgdata"], &db)?;
+        postgres.run(
+            "pg_ctl",
+            &[
+                "--wait",
+                "--log",
+                &log,
+                "--options",
+                &options,
+                "start",
+                "--pgdata",
+            ],
+            &db,
+        )?;
         Ok(postgres)
     }
 
     /// A new one in it.
     pub async fn database(&self) -> anyhow::Result<String> {
         let name = format!("load_{}", self.made.fetch_add(1, Ordering::Relaxed));
-        let (client, connection) = tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await?;
+        let (client, connection) =
+            tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await?;
         let serving = tokio::spawn(connection);
-        client.batch_execute(&format!("CREATE DATABASE {name}")).await?;
+        client
+            .batch_execute(&format!("CREATE DATABASE {name}"))
+            .await?;
         drop(client);
         serving.await??;
-        Ok(format!("{}{name}", self.url.strip_suffix(MAINTENANCE).unwrap_or(&self.url)))
+        Ok(format!(
+            "{}{name}",
+            self.url.strip_suffix(MAINTENANCE).unwrap_or(&self.url)
+        ))
     }
 
     fn run(&self, program: &str, arguments: &[&str], db: &Path) -> anyhow::Result<()> {
@@ -71,7 +104,11 @@ impl Postgres {
             }
             None => Command::new(path),
         };
-        command.args(arguments).arg(db).current_dir(self.home.path()).stdin(Stdio::null());
+        command
+            .args(arguments)
+            .arg(db)
+            .current_dir(self.home.path())
+            .stdin(Stdio::null());
         // The server keeps what it inherits; a pipe would never end.
         command.stdout(Stdio::null()).stderr(Stdio::inherit());
         let Output { status, .. } = command.output()?;
@@ -80,7 +117,7 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
         let db = self.home.path().join("db");
         if let Err(error) = self.run("pg_ctl", &["--mode=immediate", "stop", "--pgdata"], &db) {
@@ -92,6 +129,11 @@ impl Drop for Postgres {
 /// The newest version's folder.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir(DEBIAN).ok()?.flatten();
-    let newest = versions.filter_map(|entry| Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path())));
+    let newest = versions.filter_map(|entry| {
+        Some((
+            entry.file_name().to_str()?.parse::<u32>().ok()?,
+            entry.path(),
+        ))
+    });
     newest.max().map(|(_, path)| path.join("bin"))
 }

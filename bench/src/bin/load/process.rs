@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::generate::{Order, PAUSE, Report};
-use crate::wire::{Access, Target, Wire};
+use crate::generate::{LoadReport, Order, PAUSE};
+use crate::wire::{LoadAccess, LoadTarget, Wire};
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(15);
@@ -37,36 +37,54 @@ impl Served {
     }
 
     async fn start(mut command: Command, name: &str) -> anyhow::Result<Self> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().with_context(|| format!("{name} does not start"))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("{name} does not start"))?;
         let mut stdout = BufReader::new(child.stdout.take().context("no output")?).lines();
         let url = tokio::time::timeout(START_LIMIT, announced_url(&mut stdout)).await;
-        let url = url.ok().flatten().with_context(|| format!("{name} does not start"))?;
+        let url = url
+            .ok()
+            .flatten()
+            .with_context(|| format!("{name} does not start"))?;
         let addr = url.trim_start_matches("http://").to_owned();
-        Ok(Self { addr, child, _stdout: stdout })
+        Ok(Self {
+            addr,
+            child,
+            _stdout: stdout,
+        })
     }
 
-    pub fn target(&self) -> Target {
-        Target { addr: self.addr.clone(), access: Access::Nobody }
+    pub fn target(&self) -> LoadTarget {
+        LoadTarget {
+            addr: self.addr.clone(),
+            access: LoadAccess::Nobody,
+        }
     }
 
-    pub fn usage(&self) -> anyhow::Result<Usage> {
-        Usage::of(self.child.id().context("the process has ended")?)
+    pub fn usage(&self) -> anyhow::Result<ProcessUsage> {
+        ProcessUsage::of(self.child.id().context("the process has ended")?)
     }
 }
 
 /// What a process has used of the machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Usage {
+pub struct ProcessUsage {
     pub cpu_seconds: f64,
     pub resident_kib: f64,
 }
 
-impl Usage {
+impl ProcessUsage {
     fn of(process: u32) -> anyhow::Result<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-        // The name, in parentheses, may hold anything; numbers 14 and 15 are the times in user and kernel mode.
-        let (_, fields) = stat.rsplit_once(") ").context("an unknown form of /proc/PID/stat")?;
+        // The name, in parentheses, may hold anything; numbers 14 and 15 are the times in user and
+        // kernel mode.
+        let (_, fields) = stat
+            .rsplit_once(") ")
+            .context("an unknown form of /proc/PID/stat")?;
         let fields: Vec<&str> = fields.split(' ').collect();
         let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
         let pages: f64 = fields[21].parse()?;
@@ -87,11 +105,23 @@ pub struct CodeLab {
 }
 
 impl CodeLab {
-    pub async fn start(program: &Path, dir: &Path, database: Option<&str>, model: &Served) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("codelab-load").tempdir_in(dir)?;
+    pub async fn start(
+        program: &Path,
+        dir: &Path,
+        database: Option<&str>,
+        model: &Served,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("codelab-load")
+            .tempdir_in(dir)?;
         let mut serve = Command::new(program);
-        serve.env_clear().args(["serve", "--addr", "127.0.0.1:0", "--data-dir"]).arg(folder.path());
-        serve.env("INTERNAL_API_KEY", KEY).env("LLM_PROXY_URL", format!("http://{}", model.addr));
+        serve
+            .env_clear()
+            .args(["serve", "--addr", "127.0.0.1:0", "--data-dir"])
+            .arg(folder.path());
+        serve
+            .env("INTERNAL_API_KEY", KEY)
+            .env("LLM_PROXY_URL", format!("http://{}", model.addr));
         // A plan of ten tasks is to run without a person.
         serve.env("CODELAB_PLAN__APPROVAL_TASKS", "100");
         // One user adds and searches memories as fast as it goes.
@@ -103,47 +133,79 @@ impl CodeLab {
         let began = Instant::now();
         let served = Served::start(serve, "codelab").await?;
         healthy(&served.target()).await?;
-        Ok(Self { served, program: program.to_owned(), folder, cold_start: began.elapsed() })
+        Ok(Self {
+            served,
+            program: program.to_owned(),
+            folder,
+            cold_start: began.elapsed(),
+        })
     }
 
     /// As the gateway: the runtime API.
-    pub fn gateway(&self) -> Target {
-        Target { addr: self.served.addr.clone(), access: Access::InternalKey(KEY.to_owned()) }
+    pub fn gateway(&self) -> LoadTarget {
+        LoadTarget {
+            addr: self.served.addr.clone(),
+            access: LoadAccess::InternalKey(KEY.to_owned()),
+        }
     }
 
     /// As the first user.
-    pub async fn user(&self) -> anyhow::Result<Target> {
+    pub async fn user(&self) -> anyhow::Result<LoadTarget> {
         let mut token = Command::new(&self.program);
-        token.env_clear().args(["token", "--user", "1", "--data-dir"]).arg(self.folder.path());
+        token
+            .env_clear()
+            .args(["token", "--user", "1", "--data-dir"])
+            .arg(self.folder.path());
         let token = token.output().await?;
-        ensure!(token.status.success(), "no token: {}", String::from_utf8_lossy(&token.stderr));
+        ensure!(
+            token.status.success(),
+            "no token: {}",
+            String::from_utf8_lossy(&token.stderr)
+        );
         let token = String::from_utf8(token.stdout)?.trim().to_owned();
-        Ok(Target { addr: self.served.addr.clone(), access: Access::Token(token) })
+        Ok(LoadTarget {
+            addr: self.served.addr.clone(),
+            access: LoadAccess::Token(token),
+        })
     }
 
-    pub fn usage(&self) -> anyhow::Result<Usage> {
+    pub fn usage(&self) -> anyhow::Result<ProcessUsage> {
         self.served.usage()
     }
 
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        let process = self.served.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
-        rustix::process::kill_process(process.context("the server has ended")?, rustix::process::Signal::TERM)?;
-        tokio::time::timeout(STOP_LIMIT, self.served.child.wait()).await.context("the server does not stop")??;
+        let process = self
+            .served
+            .child
+            .id()
+            .and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+        rustix::process::kill_process(
+            process.context("the server has ended")?,
+            rustix::process::Signal::TERM,
+        )?;
+        tokio::time::timeout(STOP_LIMIT, self.served.child.wait())
+            .await
+            .context("the server does not stop")??;
         Ok(())
     }
 }
 
-async fn healthy(target: &Target) -> anyhow::Result<()> {
+async fn healthy(target: &LoadTarget) -> anyhow::Result<()> {
     let waiting = async {
         loop {
-            let health: Value = Wire::open(target).await?.json(hyper::Method::GET, "/health", String::new()).await?;
+            let health: Value = Wire::open(target)
+                .await?
+                .json(hyper::Method::GET, "/health", String::new())
+                .await?;
             if health["status"] == "healthy" {
                 return anyhow::Ok(());
             }
             tokio::time::sleep(HEALTH_LOOK).await;
         }
     };
-    tokio::time::timeout(START_LIMIT, waiting).await.context("the server does not become healthy")?
+    tokio::time::timeout(START_LIMIT, waiting)
+        .await
+        .context("the server does not become healthy")?
 }
 
 /// The load generator at one order.
@@ -156,12 +218,22 @@ pub struct Generator {
 impl Generator {
     pub async fn start(order: &Order) -> anyhow::Result<Self> {
         let mut generate = Command::new(std::env::current_exe()?);
-        generate.arg("generate").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        generate
+            .arg("generate")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
         let mut child = generate.spawn()?;
         let mut stdin = child.stdin.take().context("no input")?;
         let stdout = BufReader::new(child.stdout.take().context("no output")?).lines();
-        stdin.write_all(format!("{}\n", serde_json::to_string(order)?).as_bytes()).await?;
-        Ok(Self { child, stdin, stdout })
+        stdin
+            .write_all(format!("{}\n", serde_json::to_string(order)?).as_bytes())
+            .await?;
+        Ok(Self {
+            child,
+            stdin,
+            stdout,
+        })
     }
 
     /// Until it pauses.
@@ -176,17 +248,23 @@ impl Generator {
     }
 
     /// Goes on to the end, whatever pauses are left.
-    pub async fn report(mut self) -> anyhow::Result<Report> {
+    pub async fn report(mut self) -> anyhow::Result<LoadReport> {
         let mut line = PAUSE.to_owned();
         while line == PAUSE {
             self.go_on().await?;
             line = self.line().await?;
         }
-        ensure!(self.child.wait().await?.success(), "the load generator failed");
+        ensure!(
+            self.child.wait().await?.success(),
+            "the load generator failed"
+        );
         Ok(serde_json::from_str(&line)?)
     }
 
     async fn line(&mut self) -> anyhow::Result<String> {
-        self.stdout.next_line().await?.context("the load generator ended; what it said stands above")
+        self.stdout
+            .next_line()
+            .await?
+            .context("the load generator ended; what it said stands above")
     }
 }

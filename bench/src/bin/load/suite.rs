@@ -5,12 +5,12 @@ mod large;
 
 use std::path::Path;
 
-use crate::generate::{Order, Report, Work};
-use crate::postgres::Postgres;
+use crate::generate::{LoadReport, LoadWork, Order};
+use crate::postgres::PostgresServer;
 use crate::process::{CodeLab, Generator, Served};
 use crate::progress;
 use crate::table::Row;
-use crate::wire::Target;
+use crate::wire::LoadTarget;
 
 /// How much of everything.
 pub struct Size {
@@ -81,7 +81,7 @@ pub struct Suite<'a> {
     pub size: &'a Size,
     pub program: &'a Path,
     pub dir: &'a Path,
-    pub postgres: Option<&'a Postgres>,
+    pub postgres: Option<&'a PostgresServer>,
     pub model: &'a Served,
     pub limit: &'a Served,
     pub only: &'a [String],
@@ -130,12 +130,22 @@ impl Suite<'_> {
         self.rows.push(row);
     }
 
-    async fn prepare(&self, what: &str, target: Target, work: Work) -> anyhow::Result<Generator> {
+    async fn prepare(
+        &self,
+        what: &str,
+        target: LoadTarget,
+        work: LoadWork,
+    ) -> anyhow::Result<Generator> {
         progress(what);
         Generator::start(&Order { target, work }).await
     }
 
-    async fn generate(&self, what: &str, target: Target, work: Work) -> anyhow::Result<Report> {
+    async fn generate(
+        &self,
+        what: &str,
+        target: LoadTarget,
+        work: LoadWork,
+    ) -> anyhow::Result<LoadReport> {
         self.prepare(what, target, work).await?.report().await
     }
 }

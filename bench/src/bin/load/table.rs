@@ -17,7 +17,9 @@ pub struct Goal {
 }
 
 pub fn of(database: &str, rows: &[Row]) -> String {
-    let mut table = format!("\n| {database} | CodeLab | `limit` | seen | goal | |\n|---|---|---|---|---|---|\n");
+    let mut table = format!(
+        "\n| {database} | CodeLab | `limit` | seen | goal | |\n|---|---|---|---|---|---|\n"
+    );
     for row in rows {
         let _never_fails = writeln!(table, "{row}");
     }
@@ -26,8 +28,21 @@ pub fn of(database: &str, rows: &[Row]) -> String {
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, codelab, limit, against: Goal { seen, wanted, is_met } } = self;
+        let Self {
+            what,
+            codelab,
+            limit,
+            against:
+                Goal {
+                    seen,
+                    wanted,
+                    is_met,
+                },
+        } = self;
         let verdict = if *is_met { "met" } else { "**missed**" };
-        write!(f, "| {what} | {codelab} | {limit} | {seen} | {wanted} | {verdict} |")
+        write!(
+            f,
+            "| {what} | {codelab} | {limit} | {seen} | {wanted} | {verdict} |"
+        )
     }
 }

@@ -15,17 +15,17 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 
 /// An answer that is not there by then is a failure of the run.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Where to, and as whom.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Target {
+pub struct LoadTarget {
     pub addr: String,
-    pub access: Access,
+    pub access: LoadAccess,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Access {
+pub enum LoadAccess {
     Nobody,
     InternalKey(String),
     Token(String),
@@ -33,7 +33,7 @@ pub enum Access {
 
 pub struct Wire {
     sender: SendRequest<Full<Bytes>>,
-    target: Target,
+    target: LoadTarget,
     /// The last answer's body; used again for the next.
     pub body: Vec<u8>,
 }
@@ -45,19 +45,34 @@ pub struct Streamed {
 }
 
 impl Wire {
-    pub async fn open(target: &Target) -> anyhow::Result<Self> {
-        let socket = TcpStream::connect(&target.addr).await.with_context(|| target.addr.clone())?;
+    pub async fn open(target: &LoadTarget) -> anyhow::Result<Self> {
+        let socket = TcpStream::connect(&target.addr)
+            .await
+            .with_context(|| target.addr.clone())?;
         socket.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(socket)).await?;
         tokio::spawn(connection);
-        Ok(Self { sender, target: target.clone(), body: Vec::with_capacity(16 * 1024) })
+        Ok(Self {
+            sender,
+            target: target.clone(),
+            body: Vec::with_capacity(16 * 1024),
+        })
     }
 
-    /// Sends and reads to the end of the stream, which must say `last` somewhere; `first` marks its first words.
-    pub async fn stream(&mut self, path: &str, body: String, first: &[u8], last: &[u8]) -> anyhow::Result<Streamed> {
+    /// Sends and reads to the end of the stream, which must say `last` somewhere; `first` marks its
+    /// first words.
+    pub async fn stream(
+        &mut self,
+        path: &str,
+        body: String,
+        first: &[u8],
+        last: &[u8],
+    ) -> anyhow::Result<Streamed> {
         let began = Instant::now();
         let reading = async {
-            let answer = self.send(Method::POST, path, body, "text/event-stream").await?;
+            let answer = self
+                .send(Method::POST, path, body, "text/event-stream")
+                .await?;
             let status = answer.status();
             let mut seen = None;
             self.body.clear();
@@ -70,32 +85,62 @@ impl Wire {
                     seen = Some(began.elapsed());
                 }
             }
-            ensure!(status.is_success(), "{path} answers {status}: {}", self.text());
+            ensure!(
+                status.is_success(),
+                "{path} answers {status}: {}",
+                self.text()
+            );
             let whole = began.elapsed();
             if find(&self.body, last).is_none() {
-                bail!("{path} ended without {}: {}", String::from_utf8_lossy(last), self.text());
+                bail!(
+                    "{path} ended without {}: {}",
+                    String::from_utf8_lossy(last),
+                    self.text()
+                );
             }
-            Ok(Streamed { first: seen.unwrap_or(whole), whole })
+            Ok(Streamed {
+                first: seen.unwrap_or(whole),
+                whole,
+            })
         };
-        tokio::time::timeout(PATIENCE, reading).await.with_context(|| format!("{path} takes too long"))?
+        tokio::time::timeout(DEADLINE, reading)
+            .await
+            .with_context(|| format!("{path} takes too long"))?
     }
 
     /// Sends and reads JSON.
-    pub async fn json<T: DeserializeOwned>(&mut self, method: Method, path: &str, body: String) -> anyhow::Result<T> {
+    pub async fn json<T: DeserializeOwned>(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: String,
+    ) -> anyhow::Result<T> {
         let reading = async {
             let answer = self.send(method, path, body, "application/json").await?;
             let status = answer.status();
             let body = answer.into_body().collect().await?.to_bytes();
-            ensure!(status.is_success(), "{path} answers {status}: {}", String::from_utf8_lossy(&body));
+            ensure!(
+                status.is_success(),
+                "{path} answers {status}: {}",
+                String::from_utf8_lossy(&body)
+            );
             Ok(serde_json::from_slice(&body)?)
         };
-        tokio::time::timeout(PATIENCE, reading).await.with_context(|| format!("{path} takes too long"))?
+        tokio::time::timeout(DEADLINE, reading)
+            .await
+            .with_context(|| format!("{path} takes too long"))?
     }
 
     /// A stream that is read as it comes and has no end of its own.
     pub async fn follow(&mut self, path: &str) -> anyhow::Result<Incoming> {
-        let answer = self.send(Method::GET, path, String::new(), "text/event-stream").await?;
-        ensure!(answer.status().is_success(), "{path} answers {}", answer.status());
+        let answer = self
+            .send(Method::GET, path, String::new(), "text/event-stream")
+            .await?;
+        ensure!(
+            answer.status().is_success(),
+            "{path} answers {}",
+            answer.status()
+        );
         Ok(answer.into_body())
     }
 
@@ -118,10 +163,15 @@ impl Wire {
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         match &self.target.access {
-            Access::Nobody => {}
-            Access::InternalKey(key) => drop(headers.insert("x-internal-auth", HeaderValue::from_str(key)?)),
-            Access::Token(token) => {
-                headers.insert(AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}"))?);
+            LoadAccess::Nobody => {}
+            LoadAccess::InternalKey(key) => {
+                drop(headers.insert("x-internal-auth", HeaderValue::from_str(key)?))
+            }
+            LoadAccess::Token(token) => {
+                headers.insert(
+                    AUTHORIZATION,
+                    HeaderValue::from_str(&format!("Bearer {token}"))?,
+                );
             }
         }
         self.sender.ready().await?;

@@ -1,7 +1,9 @@
-//! `projects`: how long a user waits for a new project on a server that has just started and was never asked anything.
+//! `projects`: how long a user waits for a new project on a server that has just started and was
+//! never asked anything.
 //!
-//! Each run is a server process of its own on an empty data folder; the time is that of its first request, from the
-//! connection to the whole answer. The project must be ready then: its agents on the bus.
+//! Each run is a server process of its own on an empty data folder; the time is that of its first
+//! request, from the connection to the whole answer. The project must be ready then: its agents on
+//! the bus.
 
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measured")]
 
@@ -33,13 +35,22 @@ struct Options {
 
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
-    ensure!((1..=MAX_RUNS).contains(&options.runs), "--runs must be 1 to {MAX_RUNS}");
+    ensure!(
+        (1..=MAX_RUNS).contains(&options.runs),
+        "--runs must be 1 to {MAX_RUNS}"
+    );
     let program = match options.program {
         Some(program) => program,
         None => std::env::current_exe()?.with_file_name("codelab"),
     };
-    ensure!(program.is_file(), "{} is not there: cargo build --release --bin codelab", program.display());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    ensure!(
+        program.is_file(),
+        "{} is not there: cargo build --release --bin codelab",
+        program.display()
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let mut times = Vec::with_capacity(options.runs);
     for run in 1..=options.runs {
         let time = runtime.block_on(async {
@@ -54,7 +65,11 @@ fn main() -> anyhow::Result<()> {
     let percentile = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
     let p95 = percentile(95);
     println!("first project on a cold server, {} runs", times.len());
-    for (name, time) in [("P50", percentile(50)), ("P95", p95), ("worst", percentile(100))] {
+    for (name, time) in [
+        ("P50", percentile(50)),
+        ("P95", p95),
+        ("worst", percentile(100)),
+    ] {
         println!("{name:>6} {:>8.1} ms", time.as_secs_f64() * 1000.0);
     }
     let verdict = if p95 < GOAL_P95 { "met" } else { "MISSED" };

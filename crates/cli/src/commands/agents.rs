@@ -9,7 +9,7 @@ use codelab_client::Client;
 use codelab_protocol::{ProjectAgent, ProjectId};
 use codelab_server::check_agent;
 
-use super::connection::{Target, WhenMissing};
+use super::connection::{ServerTarget, WhenMissing};
 use super::{project_id, say};
 use crate::import::{self, Definition};
 
@@ -17,13 +17,13 @@ use crate::import::{self, Definition};
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 #[derive(Subcommand)]
-pub enum Agents {
+pub enum AgentsCommand {
     /// Add agents from Markdown files with front matter, or from a .roomodes file
-    Import(Import),
+    Import(ImportAgents),
 }
 
 #[derive(Args)]
-pub struct Import {
+pub struct ImportAgents {
     /// Markdown files with front matter, or .roomodes files (YAML or JSON)
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Import {
     #[arg(long)]
     update: bool,
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
 }
 
 /// What became of one definition.
@@ -45,16 +45,19 @@ enum Outcome {
     Failed(String),
 }
 
-impl Agents {
+impl AgentsCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Import(import) = self;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(import.run())
     }
 }
 
-impl Import {
-    /// Every definition is read and checked before anything is sent: one that is wrong keeps all of them out.
+impl ImportAgents {
+    /// Every definition is read and checked before anything is sent: one that is wrong keeps all of
+    /// them out.
     async fn run(self) -> anyhow::Result<ExitCode> {
         let definitions = definitions(&self.files)?;
         let client = self.target.connect(WhenMissing::Complain).await?.client;
@@ -72,7 +75,11 @@ impl Import {
             failures += usize::from(matches!(outcome, Outcome::Failed(_)));
             report(&definition.agent.name, outcome);
         }
-        Ok(if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if failures == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
 
     async fn save(
@@ -84,11 +91,18 @@ impl Import {
     ) -> Outcome {
         let name = &definition.agent.name;
         let saved = match existing.iter().find(|agent| agent.name.as_str() == name) {
-            None => client.create_project_agent(project, &definition.agent).await,
+            None => {
+                client
+                    .create_project_agent(project, &definition.agent)
+                    .await
+            }
             Some(_) if !self.update => return Outcome::Exists,
             Some(agent) => {
                 let change = definition.as_change();
-                return match client.change_project_agent(project, &agent.agent_id, &change).await {
+                return match client
+                    .change_project_agent(project, &agent.agent_id, &change)
+                    .await
+                {
                     Ok(saved) => Outcome::Updated(saved.warnings),
                     Err(error) => Outcome::Failed(error.to_string()),
                 };
@@ -110,7 +124,8 @@ fn definitions(files: &[PathBuf]) -> anyhow::Result<Vec<Definition>> {
             if definitions.iter().any(|other| other.agent.name == *name) {
                 bail!("{}: {name} is defined twice", shown());
             }
-            check_agent(definition.agent.clone()).map_err(|why| anyhow!("{}: {name}: {why}", shown()))?;
+            check_agent(definition.agent.clone())
+                .map_err(|why| anyhow!("{}: {name}: {why}", shown()))?;
             definitions.push(definition);
         }
     }
@@ -122,17 +137,28 @@ async fn default_project(client: &Client) -> anyhow::Result<ProjectId> {
     if let Some(project) = projects.iter().find(|project| project.is_default) {
         return Ok(project.project_id);
     }
-    let named: Vec<String> =
-        projects.iter().map(|project| format!("{} ({})", project.project_id, project.name)).collect();
-    bail!("there is no default project; name one with --project: {}", named.join(", "))
+    let named: Vec<String> = projects
+        .iter()
+        .map(|project| format!("{} ({})", project.project_id, project.name))
+        .collect();
+    bail!(
+        "there is no default project; name one with --project: {}",
+        named.join(", ")
+    )
 }
 
 fn report(name: &str, outcome: Outcome) {
     let (what, warnings) = match outcome {
         Outcome::Added(warnings) => ("added".to_owned(), warnings),
         Outcome::Updated(warnings) => ("updated".to_owned(), warnings),
-        Outcome::Exists => ("exists already, left alone (--update changes it)".to_owned(), Vec::new()),
-        Outcome::Failed(why) => (format!("not imported: {}", why.replace('\n', " ")), Vec::new()),
+        Outcome::Exists => (
+            "exists already, left alone (--update changes it)".to_owned(),
+            Vec::new(),
+        ),
+        Outcome::Failed(why) => (
+            format!("not imported: {}", why.replace('\n', " ")),
+            Vec::new(),
+        ),
     };
     say(&format!("{name}: {what}"));
     for warning in warnings {
@@ -142,7 +168,9 @@ fn report(name: &str, outcome: Outcome) {
 
 fn read(file: &Path) -> anyhow::Result<String> {
     let shown = file.display().to_string();
-    let size = std::fs::metadata(file).with_context(|| shown.clone())?.len();
+    let size = std::fs::metadata(file)
+        .with_context(|| shown.clone())?
+        .len();
     if size > MAX_FILE_BYTES {
         bail!("{shown}: larger than {MAX_FILE_BYTES} bytes");
     }

@@ -8,21 +8,23 @@ use clap::Args;
 use codelab_server::{MasterKey, audit_sealed_file};
 use codelab_store::{DatabaseUrl, Store, StoreOptions, restore_sqlite};
 
-use super::{Place, say};
+use super::{ServerPaths, say};
 
 #[derive(Args)]
-pub struct Backup {
+pub struct BackupCommand {
     /// The file to write; it must not exist
     file: PathBuf,
     #[command(flatten)]
-    place: Place,
+    paths: ServerPaths,
 }
 
-impl Backup {
+impl BackupCommand {
     /// Works while the server runs.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let settings = self.place.settings(None)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let settings = self.paths.settings(None)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let store = Store::open_read_only(StoreOptions::new(settings.database.clone())).await?;
             store.backup(&self.file).await?;
@@ -41,17 +43,17 @@ impl Backup {
 }
 
 #[derive(Args)]
-pub struct Restore {
+pub struct RestoreCommand {
     /// A file that `codelab backup` wrote
     file: PathBuf,
     #[command(flatten)]
-    place: Place,
+    paths: ServerPaths,
 }
 
-impl Restore {
+impl RestoreCommand {
     /// Only while the server is stopped.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let settings = self.place.settings(None)?;
+        let settings = self.paths.settings(None)?;
         let DatabaseUrl::SqliteFile(path) = settings.database else {
             bail!("only the embedded database can be restored; use PostgreSQL's own tools");
         };
@@ -62,7 +64,11 @@ impl Restore {
             // Its decisions are sealed at the next start.
             remove_if_there(&audit_sealed_file(&settings.data_dir))?;
         }
-        say(&format!("restored {} from {}", path.display(), self.file.display()));
+        say(&format!(
+            "restored {} from {}",
+            path.display(),
+            self.file.display()
+        ));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -5,19 +5,19 @@ use std::process::ExitCode;
 
 use clap::Args;
 use codelab_protocol::SessionId;
-use codelab_terminal::chat::{self, ChatOptions};
-use codelab_terminal::{Hands, Serves};
-use codelab_workspace::{Launcher, Options, Workspace};
+use codelab_terminal::ui::{self, UiOptions};
+use codelab_terminal::{ServedCalls, ToolRunner};
+use codelab_workspace::{Launcher, Workspace, WorkspaceOptions};
 use tokio::sync::mpsc;
 
-use super::connection::{Connection, Target, WhenMissing};
-use super::hands::{HandsFlags, MAX_QUESTIONS, SANDBOX_EXEC};
+use super::connection::{ServerConnection, ServerTarget, WhenMissing};
+use super::tool_runner::{MAX_QUESTIONS, SANDBOX_EXEC, ToolRunnerFlags};
 use crate::logs;
 
 const LOG_FILE: &str = "chat.log";
 
 #[derive(Args)]
-pub struct Chat {
+pub struct ChatCommand {
     /// The folder your agents work in; nothing outside of it is touched
     #[arg(long, value_name = "DIR", default_value = ".")]
     workspace: PathBuf,
@@ -25,16 +25,18 @@ pub struct Chat {
     #[arg(long, value_name = "ID", value_parser = session_id)]
     session: Option<SessionId>,
     #[command(flatten)]
-    hands: HandsFlags,
+    tool_runner: ToolRunnerFlags,
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
 }
 
-impl Chat {
+impl ChatCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         // The screen is the person's.
         let _logs = logs::start_in_file(&self.target.data_dir()?.join(LOG_FILE))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         let code = runtime.block_on(async {
             let mut connection = self.target.connect(WhenMissing::Start).await?;
             let server = connection.server.take();
@@ -44,40 +46,77 @@ impl Chat {
             }
             result.map(|()| ExitCode::SUCCESS)
         });
-        // Everything has ended but a read that waits for the person's next line, and nobody can take that back.
+        // Everything has ended but a read that waits for the person's next line, and nobody can
+        // take that back.
         runtime.shutdown_background();
         code
     }
 
-    async fn talk(mut self, connection: Connection, is_own_server: bool) -> anyhow::Result<()> {
-        if let (Some(session), None) = (&self.session, self.hands.project) {
-            self.hands.project = Some(connection.client.chat(session).await?.session.project_id);
+    async fn talk(
+        mut self,
+        connection: ServerConnection,
+        is_own_server: bool,
+    ) -> anyhow::Result<()> {
+        if let (Some(session), None) = (&self.session, self.tool_runner.project) {
+            self.tool_runner.project = Some(
+                connection
+                    .client
+                    .project_session(session)
+                    .await?
+                    .session
+                    .project_id,
+            );
         }
         let (ask, questions) = mpsc::channel(MAX_QUESTIONS);
-        let hands = self.hands.start(&connection, self.workspace, Serves::Named, Some(ask)).await?;
+        let tool_runner = self
+            .tool_runner
+            .start(&connection, self.workspace, ServedCalls::Named, Some(ask))
+            .await?;
         let data_dir = connection.data_dir.clone();
-        let options = Options { data_dir: Some(data_dir.clone()), ..Options::new(Launcher::current([SANDBOX_EXEC])?) };
-        let preview = Workspace::open(hands.workspace(), options)?;
-        let welcome = welcome(&connection, &hands, is_own_server).await;
+        let options = WorkspaceOptions {
+            data_dir: Some(data_dir.clone()),
+            ..WorkspaceOptions::new(Launcher::current([SANDBOX_EXEC])?)
+        };
+        let preview = Workspace::open(tool_runner.workspace(), options)?;
+        let welcome = welcome(&connection, &tool_runner, is_own_server).await;
         let client = connection.client.clone();
-        Ok(chat::run(ChatOptions { client, hands, questions, preview, session: self.session, data_dir, welcome })
-            .await?)
+        Ok(ui::run(UiOptions {
+            client,
+            tool_runner,
+            questions,
+            preview,
+            session: self.session,
+            data_dir,
+            welcome,
+        })
+        .await?)
     }
 }
 
 /// Where everything is, in a few lines.
-async fn welcome(connection: &Connection, hands: &Hands, is_own_server: bool) -> Vec<String> {
-    let server = if is_own_server { "a server inside this program" } else { &connection.url };
-    let wall = match hands.sandbox() {
+async fn welcome(
+    connection: &ServerConnection,
+    tool_runner: &ToolRunner,
+    is_own_server: bool,
+) -> Vec<String> {
+    let server = if is_own_server {
+        "a server inside this program"
+    } else {
+        &connection.url
+    };
+    let wall = match tool_runner.sandbox() {
         "none" => "no sandbox: every command asks".to_owned(),
         sandbox => format!("commands run behind {sandbox}"),
     };
     let mut lines = vec![
         format!("CodeLab {} · {server}", env!("CARGO_PKG_VERSION")),
-        format!("{} · {wall}", hands.workspace().display()),
+        format!("{} · {wall}", tool_runner.workspace().display()),
     ];
     if let Ok(health) = connection.client.health().await
-        && let Some(detail) = health.checks.get("model").and_then(|check| check.detail.clone())
+        && let Some(detail) = health
+            .checks
+            .get("model")
+            .and_then(|check| check.detail.clone())
     {
         lines.push(format!("model: {detail}"));
     }

@@ -8,18 +8,18 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 
 #[derive(Args)]
-pub struct Completions {
+pub struct CompletionsCommand {
     /// For bash: `codelab completions bash > ~/.local/share/bash-completion/completions/codelab`
     shell: Shell,
 }
 
 #[derive(Args)]
-pub struct Man {
+pub struct ManCommand {
     /// A command, such as `serve`; without it the page of the program itself
     command: Vec<String>,
 }
 
-impl Completions {
+impl CompletionsCommand {
     pub fn run(self, mut program: Command) -> anyhow::Result<ExitCode> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut program, "codelab", &mut script);
@@ -27,12 +27,14 @@ impl Completions {
     }
 }
 
-impl Man {
+impl ManCommand {
     pub fn run(self, mut program: Command) -> anyhow::Result<ExitCode> {
         program.build();
         let mut page_of = program;
         for name in &self.command {
-            let Some(found) = page_of.find_subcommand(name) else { bail!("there is no command {name}") };
+            let Some(found) = page_of.find_subcommand(name) else {
+                bail!("there is no command {name}")
+            };
             page_of = found.clone();
         }
         let mut page = Vec::new();
@@ -42,6 +44,9 @@ impl Man {
 }
 
 fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
-    std::io::stdout().lock().write_all(bytes).context("standard output")?;
+    std::io::stdout()
+        .lock()
+        .write_all(bytes)
+        .context("standard output")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,19 +7,19 @@ use codelab_policy::visible;
 use codelab_server::{ShownSetting, Source};
 use serde_json::{Value, json};
 
-use super::{Place, complain, say};
+use super::{ServerPaths, complain, say};
 
 /// Longer values push what follows them to the right.
 const MAX_VALUE_WIDTH: usize = 40;
 
 #[derive(Subcommand)]
-pub enum Config {
+pub enum ConfigCommand {
     /// Print every setting, its value and where it comes from; secrets are hidden
-    Show(Show),
+    Show(ShowConfig),
 }
 
 #[derive(Args)]
-pub struct Show {
+pub struct ShowConfig {
     /// Only what somebody set: no defaults
     #[arg(long)]
     set: bool,
@@ -27,13 +27,13 @@ pub struct Show {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    paths: ServerPaths,
 }
 
-impl Config {
+impl ConfigCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Show(show) = self;
-        let explained = show.place.explain();
+        let explained = show.paths.explain();
         let is_wanted = |setting: &&ShownSetting| !show.set || setting.source != Source::Default;
         let settings: Vec<&ShownSetting> = explained.shown.iter().filter(is_wanted).collect();
         match show.json {
@@ -65,19 +65,35 @@ fn as_json(settings: &[&ShownSetting]) -> Value {
 fn table(settings: &[&ShownSetting]) -> Vec<String> {
     let rows: Vec<(String, String, String)> = settings
         .iter()
-        .map(|setting| (visible(&setting.name), value(setting), visible(&setting.source.to_string())))
+        .map(|setting| {
+            (
+                visible(&setting.name),
+                value(setting),
+                visible(&setting.source.to_string()),
+            )
+        })
         .collect();
-    let width = |of: fn(&(String, String, String)) -> &String| rows.iter().map(|row| of(row).chars().count()).max();
+    let width = |of: fn(&(String, String, String)) -> &String| {
+        rows.iter().map(|row| of(row).chars().count()).max()
+    };
     let name_width = width(|row| &row.0).unwrap_or(0);
     let value_width = width(|row| &row.1).unwrap_or(0).min(MAX_VALUE_WIDTH);
-    let line =
-        |(name, value, from): &(String, String, String)| format!("{name:<name_width$}  {value:<value_width$}  {from}");
+    let line = |(name, value, from): &(String, String, String)| {
+        format!("{name:<name_width$}  {value:<value_width$}  {from}")
+    };
     rows.iter().map(line).collect()
 }
 
 fn value(setting: &ShownSetting) -> String {
     match &setting.value {
-        Value::Null if setting.name.chars().all(|c| c.is_ascii_uppercase() || c == '_') => "(generated)".to_owned(),
+        Value::Null
+            if setting
+                .name
+                .chars()
+                .all(|c| c.is_ascii_uppercase() || c == '_') =>
+        {
+            "(generated)".to_owned()
+        }
         Value::Null => "-".to_owned(),
         Value::String(text) => visible(text).replace('\n', " "),
         other => visible(&other.to_string()),

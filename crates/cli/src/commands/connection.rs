@@ -1,4 +1,5 @@
-//! Which server a person's command talks to: the one named, else the local one that runs, else one inside this process.
+//! Which server a person's command talks to: the one named, else the local one that runs, else one
+//! inside this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,13 +8,13 @@ use anyhow::{Context, bail};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use clap::Args;
-use codelab_client::{Access, Client, ClientError};
+use codelab_client::{Client, ClientError, Credentials};
 use codelab_policy::Policy;
 use codelab_protocol::UserId;
 use codelab_server::{Identity, SandboxSettings, Server, Settings, living_url};
 use serde_json::Value;
 
-use super::{Place, hint_lines, local_token, note, user_id};
+use super::{ServerPaths, hint_lines, local_token, note, user_id};
 
 /// For a server of this machine; renewed by starting the command again.
 const TOKEN_SECONDS: u64 = 30 * 24 * 60 * 60;
@@ -21,18 +22,23 @@ const TOKEN_SECONDS: u64 = 30 * 24 * 60 * 60;
 const OWN_ADDR: &str = "127.0.0.1:0";
 
 #[derive(Args, Clone)]
-pub struct Target {
+pub struct ServerTarget {
     /// The server's address; by default the local server of the data folder
     #[arg(long, value_name = "URL", env = "CODELAB_URL", requires = "token")]
     url: Option<String>,
     /// A user's token; by default one signed with the local server's secret
-    #[arg(long, value_name = "TOKEN", env = "CODELAB_TOKEN", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "CODELAB_TOKEN",
+        hide_env_values = true
+    )]
     token: Option<String>,
     /// Who you are, on a server of this machine
     #[arg(long, value_name = "N", default_value = "1", value_parser = user_id)]
     user: UserId,
     #[command(flatten)]
-    place: Place,
+    paths: ServerPaths,
 }
 
 /// What to do when no local server runs.
@@ -43,7 +49,7 @@ pub enum WhenMissing {
 }
 
 /// A server that answered, and who we are there.
-pub struct Connection {
+pub struct ServerConnection {
     pub client: Client,
     pub url: String,
     /// What tells this server from others, also when its port changes.
@@ -57,20 +63,33 @@ pub struct Connection {
     pub server: Option<Server>,
 }
 
-impl Target {
+impl ServerTarget {
     pub fn data_dir(&self) -> anyhow::Result<PathBuf> {
-        Ok(std::path::absolute(self.place.settings(None)?.data_dir)?)
+        Ok(std::path::absolute(self.paths.settings(None)?.data_dir)?)
     }
 
-    pub async fn connect(&self, when_missing: WhenMissing) -> anyhow::Result<Connection> {
-        let settings = self.place.settings(None)?;
+    pub async fn connect(&self, when_missing: WhenMissing) -> anyhow::Result<ServerConnection> {
+        let settings = self.paths.settings(None)?;
         let data_dir = std::path::absolute(&settings.data_dir)?;
         if let (Some(url), Some(token)) = (&self.url, &self.token) {
-            let client = Client::new(url, Access::Bearer(token.clone()))?;
-            reachable(&client).await.with_context(|| format!("the server at {url}"))?;
+            let client = Client::new(url, Credentials::Bearer(token.clone()))?;
+            reachable(&client)
+                .await
+                .with_context(|| format!("the server at {url}"))?;
             let (name, user_id) = (url.trim_end_matches('/').to_owned(), subject(token));
-            let Settings { policy, sandbox, .. } = settings;
-            return Ok(Connection { client, url: url.clone(), name, user_id, data_dir, policy, sandbox, server: None });
+            let Settings {
+                policy, sandbox, ..
+            } = settings;
+            return Ok(ServerConnection {
+                client,
+                url: url.clone(),
+                name,
+                user_id,
+                data_dir,
+                policy,
+                sandbox,
+                server: None,
+            });
         }
         match (self.running(&settings).await?, when_missing) {
             (Some(connection), _) => Ok(connection),
@@ -82,9 +101,11 @@ impl Target {
         }
     }
 
-    async fn running(&self, settings: &Settings) -> anyhow::Result<Option<Connection>> {
-        let Some(url) = living_url(&settings.data_dir) else { return Ok(None) };
-        let connection = self.local(settings, url, Lives::Elsewhere)?;
+    async fn running(&self, settings: &Settings) -> anyhow::Result<Option<ServerConnection>> {
+        let Some(url) = living_url(&settings.data_dir) else {
+            return Ok(None);
+        };
+        let connection = self.local(settings, url, LocalServer::Elsewhere)?;
         match reachable(&connection.client).await {
             Ok(()) => Ok(Some(connection)),
             // It has just ended.
@@ -93,63 +114,92 @@ impl Target {
         }
     }
 
-    async fn own(&self, settings: &Settings) -> anyhow::Result<Connection> {
-        let server = Server::start(self.place.settings(Some(OWN_ADDR.to_owned()))?).await?;
+    async fn own(&self, settings: &Settings) -> anyhow::Result<ServerConnection> {
+        let server = Server::start(self.paths.settings(Some(OWN_ADDR.to_owned()))?).await?;
         if let Some(hint) = &server.model_hint {
-            hint_lines(hint, "codelab …").iter().for_each(|line| note(line));
+            hint_lines(hint, "codelab …")
+                .iter()
+                .for_each(|line| note(line));
         }
-        let connection = self.local(settings, server.url(), Lives::InThisProcess)?;
-        Ok(Connection { server: Some(server), ..connection })
+        let connection = self.local(settings, server.url(), LocalServer::InThisProcess)?;
+        Ok(ServerConnection {
+            server: Some(server),
+            ..connection
+        })
     }
 
-    fn local(&self, settings: &Settings, url: String, lives: Lives) -> anyhow::Result<Connection> {
+    fn local(
+        &self,
+        settings: &Settings,
+        url: String,
+        lives: LocalServer,
+    ) -> anyhow::Result<ServerConnection> {
         local(settings, self.user, self.token.as_deref(), url, lives)
     }
 }
 
 /// Where a local server runs.
-pub enum Lives {
+pub enum LocalServer {
     InThisProcess,
     Elsewhere,
 }
 
-/// A server that uses this data folder, with a token of its own making unless one is given. The token is sent only while
-/// that server lives: its port may be anybody's afterwards.
+/// A server that uses this data folder, with a token of its own making unless one is given. The
+/// token is sent only while that server lives: its port may be anybody's afterwards.
 pub fn local(
     settings: &Settings,
     user: UserId,
     token: Option<&str>,
     url: String,
-    lives: Lives,
-) -> anyhow::Result<Connection> {
+    lives: LocalServer,
+) -> anyhow::Result<ServerConnection> {
     let (token, user_id) = match token {
         Some(token) => (token.to_owned(), subject(token)),
-        None => (local_token(settings, &Identity::of(user), TOKEN_SECONDS)?, Some(user)),
+        None => (
+            local_token(settings, &Identity::of(user), TOKEN_SECONDS)?,
+            Some(user),
+        ),
     };
     let data_dir = std::path::absolute(&settings.data_dir)?;
     let name = format!("local {}", data_dir.display());
     let access = match lives {
         // Its port is its own for as long as anybody asks.
-        Lives::InThisProcess => Access::Bearer(token),
-        Lives::Elsewhere => {
+        LocalServer::InThisProcess => Credentials::Bearer(token),
+        LocalServer::Elsewhere => {
             let (folder, its_url) = (data_dir.clone(), url.clone());
-            Access::BearerWhile(token, Arc::new(move || living_url(&folder).as_ref() == Some(&its_url)))
+            Credentials::BearerWhile(
+                token,
+                Arc::new(move || living_url(&folder).as_ref() == Some(&its_url)),
+            )
         }
     };
     let client = Client::new(&url, access)?;
     let (policy, sandbox) = (settings.policy.clone(), settings.sandbox.clone());
-    Ok(Connection { client, url, name, user_id, data_dir, policy, sandbox, server: None })
+    Ok(ServerConnection {
+        client,
+        url,
+        name,
+        user_id,
+        data_dir,
+        policy,
+        sandbox,
+        server: None,
+    })
 }
 
 /// Whether somebody listens who knows this user.
 async fn reachable(client: &Client) -> Result<(), ClientError> {
-    client.chats(None, Some(1), None).await.map(|_| ())
+    client
+        .project_sessions(None, Some(1), None)
+        .await
+        .map(|_| ())
 }
 
 /// Whom a token is for, read without checking it: that is the server's business.
 fn subject(token: &str) -> Option<UserId> {
     let payload = token.split('.').nth(1)?;
-    let claims: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+    let claims: Value =
+        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
     match claims.get("sub")? {
         Value::String(digits) => UserId::parse(digits),
         number => number.as_i64().and_then(UserId::new),
@@ -165,7 +215,14 @@ mod tests {
         let token = |claims: &str| format!("e30.{}.x", BASE64_URL_SAFE_NO_PAD.encode(claims));
         assert_eq!(subject(&token(r#"{"sub":7}"#)), UserId::new(7));
         assert_eq!(subject(&token(r#"{"sub":"7"}"#)), UserId::new(7));
-        for other in ["", "opaque", "a.b.c", &token("{}"), &token(r#"{"sub":-1}"#), &token("[1]")] {
+        for other in [
+            "",
+            "opaque",
+            "a.b.c",
+            &token("{}"),
+            &token(r#"{"sub":-1}"#),
+            &token("[1]"),
+        ] {
             assert_eq!(subject(other), None, "{other}");
         }
     }

@@ -1,7 +1,7 @@
 //! `codelab doctor`: whether this machine can run CodeLab as it is configured, part by part.
 //!
-//! Every part is really tried, at the same time as the others and within a time limit. Nothing is made, changed or
-//! locked, so it can run beside a server; nothing secret is printed.
+//! Every part is really tried, at the same time as the others and within a time limit. Nothing is
+//! made, changed or locked, so it can run beside a server; nothing secret is printed.
 
 mod cache;
 mod clock;
@@ -25,17 +25,18 @@ use codelab_server::{Explained, Settings, ShownSetting, Source};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::Place;
-use report::{Finding, Report};
+use super::ServerPaths;
+use report::{DoctorFinding, DoctorReport};
 
 /// What the checks may take beyond the limit that they keep themselves.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// For the end of its help.
-pub const EXIT_CODES: &str = "Exit codes: 0 when CodeLab can be used, also with warnings; 1 when there is a problem.";
+pub const EXIT_CODES: &str =
+    "Exit codes: 0 when CodeLab can be used, also with warnings; 1 when there is a problem.";
 
 #[derive(Args)]
-pub struct Doctor {
+pub struct DoctorCommand {
     /// How long each check may take
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=300))]
     timeout: u64,
@@ -43,7 +44,7 @@ pub struct Doctor {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    paths: ServerPaths,
 }
 
 /// What the checks are about.
@@ -53,21 +54,23 @@ struct Subject {
     limit: Duration,
 }
 
-impl Doctor {
+impl DoctorCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         let report = runtime.block_on(self.look());
         // What hangs is left behind.
         runtime.shutdown_background();
         Ok(report.end())
     }
 
-    async fn look(&self) -> Report {
+    async fn look(&self) -> DoctorReport {
         let limit = Duration::from_secs(self.timeout);
-        let mut report = Report::begin(self.json);
+        let mut report = DoctorReport::begin(self.json);
         report.tell(machine::version());
-        let place = self.place.clone();
-        let read = tokio::task::spawn_blocking(move || place.explain());
+        let paths = self.paths.clone();
+        let read = tokio::task::spawn_blocking(move || paths.explain());
         let explained = match timeout(limit, read).await {
             Ok(Ok(explained)) => explained,
             _ => {
@@ -76,22 +79,45 @@ impl Doctor {
             }
         };
         report.tell(settings::check(&explained));
-        let Explained { settings, shown, data_dir } = explained;
+        let Explained {
+            settings,
+            shown,
+            data_dir,
+        } = explained;
         if let Some(data_dir) = data_dir {
             let from = source_of(&shown, "data_dir");
             let work = tokio::task::spawn_blocking(move || folder::check(&data_dir, &from));
             let late = || vec![late("data folder", limit)];
-            for finding in timeout(limit, work).await.ok().and_then(Result::ok).unwrap_or_else(late) {
+            for finding in timeout(limit, work)
+                .await
+                .ok()
+                .and_then(Result::ok)
+                .unwrap_or_else(late)
+            {
                 report.tell(finding);
             }
         }
         report.tell(machine::open_files());
         match settings {
-            Ok(settings) => parts(Arc::new(Subject { settings, shown, limit }), &mut report).await,
+            Ok(settings) => {
+                parts(
+                    Arc::new(Subject {
+                        settings,
+                        shown,
+                        limit,
+                    }),
+                    &mut report,
+                )
+                .await
+            }
             // Without settings nobody knows which parts to try, but for the one that has none.
             Err(_) => {
                 let sandbox = tokio::spawn(sandbox::check());
-                report.tell(Deadline::after(limit).of(sandbox, || late("sandbox", limit)).await);
+                report.tell(
+                    Deadline::after(limit)
+                        .of(sandbox, || late("sandbox", limit))
+                        .await,
+                );
             }
         }
         report
@@ -99,7 +125,7 @@ impl Doctor {
 }
 
 /// All parts at once, told in their order.
-async fn parts(subject: Arc<Subject>, report: &mut Report) {
+async fn parts(subject: Arc<Subject>, report: &mut DoctorReport) {
     let limit = subject.limit;
     let deadline = Deadline::after(limit);
     let sandbox = tokio::spawn(sandbox::check());
@@ -110,13 +136,27 @@ async fn parts(subject: Arc<Subject>, report: &mut Report) {
     let model = tokio::spawn(model::check(Arc::clone(&subject)));
 
     report.tell(deadline.of(sandbox, || late("sandbox", limit)).await);
-    let database = deadline.of(database, || database::Looked::failed(late("database", limit))).await;
+    let database = deadline
+        .of(database, || {
+            database::DatabaseCheck::failed(late("database", limit))
+        })
+        .await;
     report.tell(database.finding);
-    let running = deadline.of(running, || running::Looked::failed(late("server", limit))).await;
-    report.tell(secrets::check(&subject, database.audit_key_fits, running.takes_our_key));
+    let running = deadline
+        .of(running, || {
+            running::RunningServerCheck::failed(late("server", limit))
+        })
+        .await;
+    report.tell(secrets::check(
+        &subject,
+        database.audit_key_fits,
+        running.takes_our_key,
+    ));
     report.tell(deadline.of(cache, || late("cache", limit)).await);
     report.tell(deadline.of(memory, || late("memory", limit)).await);
-    let model = deadline.of(model, || model::Looked::failed(late("model", limit))).await;
+    let model = deadline
+        .of(model, || model::ModelCheck::failed(late("model", limit)))
+        .await;
     report.tell(model.finding);
     report.tell(clock::check(database.clock.into_iter().chain(model.clock)));
     report.tell(running.finding);
@@ -162,7 +202,10 @@ impl Subject {
     /// The setting as it may be shown.
     fn shown(&self, setting: &str) -> String {
         let found = self.shown.iter().find(|shown| shown.name == setting);
-        found.and_then(|shown| shown.value.as_str()).unwrap_or_default().to_owned()
+        found
+            .and_then(|shown| shown.value.as_str())
+            .unwrap_or_default()
+            .to_owned()
     }
 }
 
@@ -180,7 +223,11 @@ fn name_of(source: &Source) -> String {
     }
 }
 
-fn late(check: &'static str, limit: Duration) -> Finding {
+fn late(check: &'static str, limit: Duration) -> DoctorFinding {
     let found = format!("No answer within {} s.", limit.as_secs());
-    Finding::problem(check, found, "Try again with a longer --timeout, and look at what hangs.")
+    DoctorFinding::problem(
+        check,
+        found,
+        "Try again with a longer --timeout, and look at what hangs.",
+    )
 }

@@ -1,7 +1,7 @@
 //! `codelab exec`: one task from a script, from the message to an exit code.
 
 mod approve;
-mod patience;
+mod deadline;
 mod run;
 mod show;
 
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use codelab_protocol::{ClientMessageId, CreateChat, SendMessage, SessionId};
-use codelab_terminal::{Hands, Serves};
+use codelab_protocol::{ClientMessageId, CreateProjectSession, SendMessage, SessionId};
+use codelab_terminal::{ServedCalls, ToolRunner};
 
 use self::approve::Approver;
-use self::patience::Patience;
+use self::deadline::ExecDeadline;
 use self::run::{CANCELLED, Run, WRONG_USAGE};
-use self::show::Show;
-use super::connection::{Connection, Target, WhenMissing};
-use super::hands::HandsFlags;
+use self::show::EventPrinter;
+use super::connection::{ServerConnection, ServerTarget, WhenMissing};
+use super::tool_runner::ToolRunnerFlags;
 use super::{note, random_name};
 use crate::logs;
 
@@ -29,12 +29,14 @@ const MAX_TASK_BYTES: u64 = 4 << 20;
 /// How long the end of the process waits for what was abandoned; commands end with it.
 const PARTING: Duration = Duration::from_millis(500);
 
-/// Exit codes: 0 done · 1 failed · 2 wrong usage · 3 something needed an approval that was not given · 4 partly done ·
-/// 130 cancelled
+/// Exit codes: 0 done · 1 failed · 2 wrong usage · 3 something needed an approval that was not
+/// given · 4 partly done · 130 cancelled
 #[derive(Args)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 an approval was needed and not given, \
-                        4 partly done, 130 cancelled")]
-pub struct Exec {
+#[command(
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 an approval was needed and not given, \
+                        4 partly done, 130 cancelled"
+)]
+pub struct ExecCommand {
     /// What is to be done; `-` reads it from standard input
     #[arg(value_name = "TASK")]
     task: String,
@@ -51,9 +53,9 @@ pub struct Exec {
     #[arg(long, value_name = "DIR", default_value = ".")]
     workspace: PathBuf,
     #[command(flatten)]
-    hands: HandsFlags,
+    tool_runner: ToolRunnerFlags,
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -66,7 +68,7 @@ enum Approve {
     All,
 }
 
-impl Exec {
+impl ExecCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let _logs = logs::start_quiet()?;
         // Before anything listens for signals: nobody can take a waiting read back.
@@ -80,13 +82,15 @@ impl Exec {
             target_agent: self.agent.clone(),
             client_message_id: Some(ClientMessageId::parse(&random_name("exec")?)?),
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         let code = runtime.block_on(async {
             let mut connection = self.target.connect(WhenMissing::Start).await?;
-            let mut patience = Patience::new()?;
-            let code = self.perform(&connection, &message, &mut patience).await;
+            let mut deadline = ExecDeadline::new()?;
+            let code = self.perform(&connection, &message, &mut deadline).await;
             if let Some(server) = connection.server.take() {
-                patience.wait_for(server.stop()).await;
+                deadline.wait_for(server.stop()).await;
             }
             code
         });
@@ -96,33 +100,67 @@ impl Exec {
 
     async fn perform(
         &self,
-        connection: &Connection,
+        connection: &ServerConnection,
         message: &SendMessage,
-        patience: &mut Patience,
+        deadline: &mut ExecDeadline,
     ) -> anyhow::Result<ExitCode> {
         let approver = Approver::new(self.approve);
-        let Some(begun) = patience.unless(self.begin(connection, &approver)).await else {
+        let Some(begun) = deadline.unless(self.begin(connection, &approver)).await else {
             return Ok(ExitCode::from(CANCELLED));
         };
-        let (hands, session) = begun?;
-        let show = if self.json { Show::Json } else { Show::Text };
-        Run::new(connection.client.clone(), session, hands, approver, show).finish(message, patience).await
+        let (tool_runner, session) = begun?;
+        let show = if self.json {
+            EventPrinter::Json
+        } else {
+            EventPrinter::Text
+        };
+        Run::new(
+            connection.client.clone(),
+            session,
+            tool_runner,
+            approver,
+            show,
+        )
+        .finish(message, deadline)
+        .await
     }
 
-    async fn begin(&self, connection: &Connection, approver: &Approver) -> anyhow::Result<(Hands, SessionId)> {
+    async fn begin(
+        &self,
+        connection: &ServerConnection,
+        approver: &Approver,
+    ) -> anyhow::Result<(ToolRunner, SessionId)> {
         let questions = Some(approver.questions());
-        let hands = self.hands.start(connection, self.workspace.clone(), Serves::Named, questions).await?;
-        let chat = CreateChat { project_id: Some(hands.project()), ..CreateChat::default() };
-        let session = connection.client.create_chat(&chat).await?.session_id;
-        hands.serve(&session);
-        Ok((hands, session))
+        let tool_runner = self
+            .tool_runner
+            .start(
+                connection,
+                self.workspace.clone(),
+                ServedCalls::Named,
+                questions,
+            )
+            .await?;
+        let chat = CreateProjectSession {
+            project_id: Some(tool_runner.project()),
+            ..CreateProjectSession::default()
+        };
+        let session = connection
+            .client
+            .create_project_session(&chat)
+            .await?
+            .session_id;
+        tool_runner.serve(&session);
+        Ok((tool_runner, session))
     }
 
     fn task(&self) -> anyhow::Result<String> {
         let mut text = self.task.clone();
         if text == "-" {
             text.clear();
-            std::io::stdin().take(MAX_TASK_BYTES).read_to_string(&mut text).context("standard input")?;
+            std::io::stdin()
+                .take(MAX_TASK_BYTES)
+                .read_to_string(&mut text)
+                .context("standard input")?;
         }
         Ok(text)
     }

@@ -8,24 +8,34 @@ use codelab_protocol::{Timestamp, UserId};
 use codelab_server::{LoginTicket, Settings, local_url};
 use codelab_store::{DatabaseUrl, Store, StoreOptions};
 
-use super::{Place, now, say};
+use super::{ServerPaths, now, say};
 
 #[derive(Args)]
-pub struct LoginLink {
+pub struct LoginLinkCommand {
     /// The user's number
     #[arg(long, value_name = "N")]
     user: i64,
     #[command(flatten)]
-    place: Place,
+    paths: ServerPaths,
 }
 
-impl LoginLink {
+impl LoginLinkCommand {
     /// Works while the server runs.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let Some(user) = UserId::new(self.user) else { bail!("--user must be a positive number") };
-        let settings = self.place.settings(None)?;
-        let base = settings.http.public_url.as_ref().map_or_else(|| local_url(&settings), |origin| origin.text());
-        let ticket = ticket(settings, user, now().plus_seconds(LoginTicket::LIFETIME_SECONDS))?;
+        let Some(user) = UserId::new(self.user) else {
+            bail!("--user must be a positive number")
+        };
+        let settings = self.paths.settings(None)?;
+        let base = settings
+            .http
+            .public_url
+            .as_ref()
+            .map_or_else(|| local_url(&settings), |origin| origin.text());
+        let ticket = ticket(
+            settings,
+            user,
+            now().plus_seconds(LoginTicket::LIFETIME_SECONDS),
+        )?;
         say(&ticket.link(&base));
         Ok(ExitCode::SUCCESS)
     }
@@ -35,7 +45,9 @@ impl LoginLink {
 fn ticket(settings: Settings, user: UserId, expires_at: Timestamp) -> anyhow::Result<LoginTicket> {
     match settings.database {
         DatabaseUrl::Postgres(_) => {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
             runtime.block_on(async {
                 let store = Store::open(StoreOptions::new(settings.database)).await?;
                 let ticket = LoginTicket::keep_in(&store, user, expires_at).await?;

@@ -7,39 +7,41 @@ use clap::{Args, Subcommand};
 use codelab_runtime::rebuild_memories;
 use codelab_store::{Store, StoreOptions};
 
-use super::{Place, make_private_files, say};
+use super::{ServerPaths, make_private_files, say};
 
 #[derive(Subcommand)]
-pub enum Memory {
+pub enum MemoryCommand {
     /// Make the memories of all agents anew from the database, while the server is stopped
-    Rebuild(Rebuild),
+    Rebuild(RebuildMemory),
 }
 
 #[derive(Args)]
-pub struct Rebuild {
+pub struct RebuildMemory {
     #[command(flatten)]
-    place: Place,
+    paths: ServerPaths,
 }
 
-impl Memory {
+impl MemoryCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self::Rebuild(rebuild) = self;
-        let settings = rebuild.place.settings(None)?;
+        let settings = rebuild.paths.settings(None)?;
         make_private_files();
         codelab_server::private_data_folder(&settings.data_dir)
             .with_context(|| format!("data folder {}", settings.data_dir.display()))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let memory = codelab_server::memory(&settings)?;
             let store = Store::open(StoreOptions::new(settings.database)).await?;
             let (mut agents, mut interactions, mut broken) = (0_u64, 0_u64, 0_u64);
-            let ended = rebuild_memories(store.clone(), memory, |place, rebuilt| {
+            let ended = rebuild_memories(store.clone(), memory, |paths, rebuilt| {
                 agents += 1;
                 match rebuilt {
                     Ok(count) => interactions += count,
                     Err(error) => {
                         broken += 1;
-                        say(&format!("{} of project {}: {error}", place.agent, place.project_id));
+                        say(&format!("{} of project {}: {error}", paths.agent, paths.project_id));
                     }
                 }
             })

@@ -8,12 +8,12 @@ use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::UserId;
 use codelab_server::Server;
-use codelab_terminal::{Hands, HandsEvent, Serves};
+use codelab_terminal::{ServedCalls, ToolRunner, ToolRunnerEvent};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use super::connection::{self, Lives};
-use super::hands::HandsFlags;
-use super::{Place, StopSignals, hint_lines, make_private_files, say, work};
+use super::connection::{self, LocalServer};
+use super::tool_runner::ToolRunnerFlags;
+use super::{ServerPaths, StopSignals, hint_lines, make_private_files, say, work};
 use crate::logs;
 
 /// Where the system sets no limit.
@@ -21,7 +21,7 @@ pub const MAX_OPEN_FILES: u64 = 1 << 20;
 pub const FEW_OPEN_FILES: u64 = 4096;
 
 #[derive(Args)]
-pub struct Serve {
+pub struct ServeCommand {
     /// Address to listen on [env: CODELAB_ADDR] [default: 127.0.0.1:8080]
     #[arg(long, value_name = "IP:PORT")]
     addr: Option<String>,
@@ -29,24 +29,28 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     #[command(flatten)]
-    hands: HandsFlags,
+    tool_runner: ToolRunnerFlags,
     #[command(flatten)]
-    place: Place,
+    paths: ServerPaths,
 }
 
-impl Serve {
+impl ServeCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        if self.workspace.is_none() && (self.hands.project.is_some() || self.hands.network) {
+        if self.workspace.is_none()
+            && (self.tool_runner.project.is_some() || self.tool_runner.network)
+        {
             bail!("--project and --network are for tool calls: name a folder with --workspace");
         }
-        let settings = self.place.settings(self.addr.clone())?;
+        let settings = self.paths.settings(self.addr.clone())?;
         let _logs = logs::start()?;
         // Tools that run here would inherit both, and make a person's files.
         if self.workspace.is_none() {
             raise_open_files();
             make_private_files();
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             // Before anybody can see that the server runs, and stop it.
             let mut signals = StopSignals::new()?;
@@ -54,9 +58,9 @@ impl Serve {
             let said = Announcer::start();
             said.say(announcement(&server));
             said.say(login_announcement(&server).await);
-            let worked = match signals.unless(self.start_hands(&server, &said)).await {
-                Some(Ok(hands)) => {
-                    work_until(hands, signals).await;
+            let worked = match signals.unless(self.start_tool_runner(&server, &said)).await {
+                Some(Ok(tool_runner)) => {
+                    work_until(tool_runner, signals).await;
                     Ok(())
                 }
                 Some(Err(error)) => Err(error),
@@ -68,15 +72,30 @@ impl Serve {
         })
     }
 
-    async fn start_hands(&self, server: &Server, said: &Announcer) -> anyhow::Result<Option<Hands>> {
-        let Some(workspace) = &self.workspace else { return Ok(None) };
-        let settings = self.place.settings(self.addr.clone())?;
+    async fn start_tool_runner(
+        &self,
+        server: &Server,
+        said: &Announcer,
+    ) -> anyhow::Result<Option<ToolRunner>> {
+        let Some(workspace) = &self.workspace else {
+            return Ok(None);
+        };
+        let settings = self.paths.settings(self.addr.clone())?;
         let first = UserId::new(1).context("the first user has a number")?;
-        let connection = connection::local(&settings, first, None, server.url(), Lives::InThisProcess)?;
+        let connection = connection::local(
+            &settings,
+            first,
+            None,
+            server.url(),
+            LocalServer::InThisProcess,
+        )?;
         // The server may not have a terminal, and its own lines are not for asking.
-        let hands = self.hands.start(&connection, workspace.clone(), Serves::Project, None).await?;
-        said.say(work::announcement(&hands, &connection.url));
-        Ok(Some(hands))
+        let tool_runner = self
+            .tool_runner
+            .start(&connection, workspace.clone(), ServedCalls::Project, None)
+            .await?;
+        said.say(work::announcement(&tool_runner, &connection.url));
+        Ok(Some(tool_runner))
     }
 }
 
@@ -89,45 +108,55 @@ fn raise_open_files() {
             tracing::warn!(%error, "the limit of open files could not be raised");
         }
     }
-    if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|limit| *limit < FEW_OPEN_FILES) {
-        tracing::warn!(limit, "few files can be open at once, and each connection is one: raise it with 'ulimit -n'");
+    if let Some(limit) = getrlimit(Resource::Nofile)
+        .current
+        .filter(|limit| *limit < FEW_OPEN_FILES)
+    {
+        tracing::warn!(
+            limit,
+            "few files can be open at once, and each connection is one: raise it with 'ulimit -n'"
+        );
     }
 }
 
-async fn work_until(hands: Option<Hands>, mut signals: StopSignals) {
-    let Some(mut hands) = hands else { return signals.next().await };
+async fn work_until(tool_runner: Option<ToolRunner>, mut signals: StopSignals) {
+    let Some(mut tool_runner) = tool_runner else {
+        return signals.next().await;
+    };
     loop {
         tokio::select! {
-            event = hands.next() => log(&event),
+            event = tool_runner.next() => log(&event),
             () = signals.next() => break,
         }
     }
-    hands.stop().await;
+    tool_runner.stop().await;
 }
 
 /// What a model wrote does not go into logs, so neither paths nor commands do.
-fn log(event: &HandsEvent) {
+fn log(event: &ToolRunnerEvent) {
     match event {
-        HandsEvent::Started { call, .. } => {
+        ToolRunnerEvent::Started { call, .. } => {
             tracing::info!(session = %call.session_id, call = %call.call_id, tool = call.tool.as_str(), "tool call");
         }
-        HandsEvent::Finished { call, success, .. } => {
+        ToolRunnerEvent::Finished { call, success, .. } => {
             tracing::info!(session = %call.session_id, call = %call.call_id, success, "tool call ended");
         }
-        HandsEvent::Refused { call, .. } | HandsEvent::Closed { call } => {
+        ToolRunnerEvent::Refused { call, .. } | ToolRunnerEvent::Closed { call } => {
             tracing::info!(session = %call.session_id, call = %call.call_id, "tool call not run");
         }
-        HandsEvent::Unknown { call } => {
+        ToolRunnerEvent::Unknown { call } => {
             tracing::warn!(session = %call.session_id, call = %call.call_id, "the outcome of a tool call is unknown");
         }
-        HandsEvent::Disconnected { reason } => tracing::warn!(reason, "the hands lost the server"),
-        HandsEvent::Reconnected => tracing::info!("the hands are back"),
-        HandsEvent::Ended { reason } => tracing::error!(reason, "the hands ended"),
+        ToolRunnerEvent::Disconnected { reason } => {
+            tracing::warn!(reason, "the hands lost the server")
+        }
+        ToolRunnerEvent::Reconnected => tracing::info!("the hands are back"),
+        ToolRunnerEvent::Ended { reason } => tracing::error!(reason, "the hands ended"),
     }
 }
 
-/// Writes lines for a person on a thread of its own. Where nobody reads them and the pipe is full, only that thread waits: a
-/// server runs and stops all the same.
+/// Writes lines for a person on a thread of its own. Where nobody reads them and the pipe is full,
+/// only that thread waits: a server runs and stops all the same.
 struct Announcer(mpsc::Sender<String>);
 
 impl Announcer {
@@ -147,13 +176,24 @@ impl Announcer {
 
 fn announcement(server: &Server) -> Vec<String> {
     let mut lines = vec![
-        format!("CodeLab {} is at http://{}", env!("CARGO_PKG_VERSION"), server.addr),
+        format!(
+            "CodeLab {} is at http://{}",
+            env!("CARGO_PKG_VERSION"),
+            server.addr
+        ),
         format!("model: {}", server.model),
     ];
     match &server.model_hint {
-        Some(hint) => lines.extend(hint_lines(hint, "codelab serve").iter().map(|line| format!("       {line}"))),
+        Some(hint) => lines.extend(
+            hint_lines(hint, "codelab serve")
+                .iter()
+                .map(|line| format!("       {line}")),
+        ),
         None if server.demo => {
-            lines.push("       set LLM_PROXY_URL (and LLM_MODEL, LLM_API_KEY) to connect a real one".to_owned());
+            lines.push(
+                "       set LLM_PROXY_URL (and LLM_MODEL, LLM_API_KEY) to connect a real one"
+                    .to_owned(),
+            );
         }
         None => {}
     }
@@ -166,7 +206,9 @@ fn announcement(server: &Server) -> Vec<String> {
 
 /// The first user's way in. A server without it is still a server.
 async fn login_announcement(server: &Server) -> Vec<String> {
-    let Some(first) = UserId::new(1) else { return Vec::new() };
+    let Some(first) = UserId::new(1) else {
+        return Vec::new();
+    };
     match server.login_link(first).await {
         Ok(link) => vec![format!("log in: {link}")],
         Err(error) => {

@@ -5,15 +5,15 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use codelab_protocol::UserId;
-use codelab_server::{Identity, Role};
+use codelab_server::{Identity, UserRole};
 
-use super::{Place, local_token, say};
+use super::{ServerPaths, local_token, say};
 
 const MAX_DAYS: u64 = 3650;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
 #[derive(Args)]
-pub struct Token {
+pub struct TokenCommand {
     /// The user's number
     #[arg(long, value_name = "N")]
     user: i64,
@@ -24,20 +24,26 @@ pub struct Token {
     #[arg(long)]
     admin: bool,
     #[command(flatten)]
-    place: Place,
+    paths: ServerPaths,
 }
 
-impl Token {
+impl TokenCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let Some(user) = UserId::new(self.user) else { bail!("--user must be a positive number") };
+        let Some(user) = UserId::new(self.user) else {
+            bail!("--user must be a positive number")
+        };
         if self.days == 0 || self.days > MAX_DAYS {
             bail!("--days must be 1 to {MAX_DAYS}");
         }
         let mut identity = Identity::of(user);
         if self.admin {
-            identity.role = Role::Admin;
+            identity.role = UserRole::Admin;
         }
-        say(&local_token(&self.place.settings(None)?, &identity, self.days * DAY_SECONDS)?);
+        say(&local_token(
+            &self.paths.settings(None)?,
+            &identity,
+            self.days * DAY_SECONDS,
+        )?);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,68 +1,90 @@
-//! `codelab work`: runs the tool calls of a project in a folder, for people who talk to their agents elsewhere.
+//! `codelab work`: runs the tool calls of a project in a folder, for people who talk to their
+//! agents elsewhere.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use codelab_terminal::{Hands, HandsEvent, Serves};
+use codelab_terminal::{ServedCalls, ToolRunner, ToolRunnerEvent};
 
-use super::connection::{Target, WhenMissing};
-use super::hands::{HandsFlags, at_the_terminal, line_of};
+use super::connection::{ServerTarget, WhenMissing};
+use super::tool_runner::{ToolRunnerFlags, at_the_terminal, line_of};
 use super::{StopSignals, note, say};
 use crate::logs;
 
 #[derive(Args)]
-pub struct Work {
+pub struct WorkCommand {
     /// The folder in which tool calls run; nothing outside of it is touched
     #[arg(long, value_name = "DIR")]
     workspace: PathBuf,
     #[command(flatten)]
-    hands: HandsFlags,
+    tool_runner: ToolRunnerFlags,
     #[command(flatten)]
-    target: Target,
+    target: ServerTarget,
 }
 
-impl Work {
+impl WorkCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let _logs = logs::start_quiet()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let mut signals = StopSignals::new()?;
-            let Some(started) = signals.unless(self.start()).await else { return Ok(ExitCode::SUCCESS) };
-            let mut hands = started?;
+            let Some(started) = signals.unless(self.start()).await else {
+                return Ok(ExitCode::SUCCESS);
+            };
+            let mut tool_runner = started?;
             let code = loop {
                 tokio::select! {
-                    event = hands.next() => {
+                    event = tool_runner.next() => {
                         note(&line_of(&event));
-                        if matches!(event, HandsEvent::Ended { .. }) {
+                        if matches!(event, ToolRunnerEvent::Ended { .. }) {
                             break ExitCode::FAILURE;
                         }
                     }
                     () = signals.next() => break ExitCode::SUCCESS,
                 }
             };
-            hands.stop().await;
+            tool_runner.stop().await;
             Ok(code)
         })
     }
 
-    async fn start(self) -> anyhow::Result<Hands> {
+    async fn start(self) -> anyhow::Result<ToolRunner> {
         let connection = self.target.connect(WhenMissing::Complain).await?;
-        let hands = self.hands.start(&connection, self.workspace, Serves::Project, at_the_terminal()).await?;
-        announcement(&hands, &connection.url).iter().for_each(|line| say(line));
-        Ok(hands)
+        let tool_runner = self
+            .tool_runner
+            .start(
+                &connection,
+                self.workspace,
+                ServedCalls::Project,
+                at_the_terminal(),
+            )
+            .await?;
+        announcement(&tool_runner, &connection.url)
+            .iter()
+            .for_each(|line| say(line));
+        Ok(tool_runner)
     }
 }
 
 /// Where tool calls run from now on, and behind which wall.
-pub fn announcement(hands: &Hands, url: &str) -> Vec<String> {
-    let mut lines =
-        vec![format!("working in {} for project {} of {url}", hands.workspace().display(), hands.project())];
-    match hands.sandbox() {
+pub fn announcement(tool_runner: &ToolRunner, url: &str) -> Vec<String> {
+    let mut lines = vec![format!(
+        "working in {} for project {} of {url}",
+        tool_runner.workspace().display(),
+        tool_runner.project()
+    )];
+    match tool_runner.sandbox() {
         "none" => {
             lines.push("sandbox: none, so every command asks".to_owned());
-            lines
-                .extend(hands.sandbox_refused().iter().map(|reason| format!("         {}", reason.replace('\n', " "))));
+            lines.extend(
+                tool_runner
+                    .sandbox_refused()
+                    .iter()
+                    .map(|reason| format!("         {}", reason.replace('\n', " "))),
+            );
         }
         sandbox => lines.push(format!("sandbox: {sandbox}")),
     }

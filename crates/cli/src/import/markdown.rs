@@ -55,22 +55,34 @@ const EVERYTHING: [Tool; 8] = [
 ];
 
 pub fn read(text: &str) -> anyhow::Result<Definition> {
-    let (matter, prompt) = split(text).context("the front matter must stand between two lines of ---")?;
+    let (matter, prompt) =
+        split(text).context("the front matter must stand between two lines of ---")?;
     let matter: FrontMatter = serde_saphyr::from_str(&matter).context("front matter")?;
     let name = agent_name(&matter.name);
     if name.is_empty() {
-        bail!("front matter: name {:?} has no letters or digits that a name can have", matter.name);
+        bail!(
+            "front matter: name {:?} has no letters or digits that a name can have",
+            matter.name
+        );
     }
-    let mut notes: Vec<String> =
-        matter.others.keys().map(|field| format!("the field {field} has no counterpart and was left out")).collect();
+    let mut notes: Vec<String> = matter
+        .others
+        .keys()
+        .map(|field| format!("the field {field} has no counterpart and was left out"))
+        .collect();
     let model = matter.model.filter(|model| {
         let is_alias = MODEL_ALIASES.contains(&model.as_str());
         if is_alias {
-            notes.push(format!("the model {model} is not known here; the server's default model is used"));
+            notes.push(format!(
+                "the model {model} is not known here; the server's default model is used"
+            ));
         }
         !is_alias
     });
-    let allowed_tools = matter.tools.map(|given| tools(given, &mut notes)).transpose()?;
+    let allowed_tools = matter
+        .tools
+        .map(|given| tools(given, &mut notes))
+        .transpose()?;
     let agent = CreateAgent {
         name,
         role: matter.role,
@@ -95,23 +107,31 @@ fn tools(given: Tools, notes: &mut Vec<String>) -> anyhow::Result<Vec<Tool>> {
     let mut tools = Vec::new();
     for name in names.iter().filter(|name| !name.is_empty()) {
         // `Bash(git:*)` limits a tool in a way we have no words for.
-        let (plain, limit) = name.split_once('(').map_or((name.as_str(), None), |(tool, rest)| (tool, Some(rest)));
+        let (plain, limit) = name
+            .split_once('(')
+            .map_or((name.as_str(), None), |(tool, rest)| (tool, Some(rest)));
         match ours(plain.trim()) {
             Some(more) => push_once(&mut tools, &more),
             None if !is_foreign(plain) => bail!("front matter: there is no tool {name}"),
-            None => notes.push(format!("the tool {name} has no counterpart and was left out")),
+            None => notes.push(format!(
+                "the tool {name} has no counterpart and was left out"
+            )),
         }
         if limit.is_some() {
             notes.push(format!("the limit in {name} has no counterpart; commands ask a person by this server's rules"));
         }
     }
     if !names.iter().any(|name| own(name).is_some()) {
-        push_once(&mut tools, &[Tool::AttemptCompletion, Tool::AskFollowupQuestion]);
+        push_once(
+            &mut tools,
+            &[Tool::AttemptCompletion, Tool::AskFollowupQuestion],
+        );
     }
     Ok(tools)
 }
 
-/// Claude Code's tools are written `WebFetch`, those of its MCP servers `mcp__server__tool`. Other names are mistakes.
+/// Claude Code's tools are written `WebFetch`, those of its MCP servers `mcp__server__tool`. Other
+/// names are mistakes.
 fn is_foreign(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase()) || name.starts_with("mcp__")
 }
@@ -158,8 +178,14 @@ mod tests {
                     ---\nYou review.\n";
         let Definition { agent, notes } = read(text).unwrap();
         assert!(notes.is_empty(), "{notes:?}");
-        assert_eq!((agent.name.as_str(), agent.role.as_deref()), ("agent_reviewer", Some("reviewer")));
-        assert_eq!((agent.temperature, agent.max_tokens, agent.concurrency_limit), (Some(0.3), Some(100), Some(2)));
+        assert_eq!(
+            (agent.name.as_str(), agent.role.as_deref()),
+            ("agent_reviewer", Some("reviewer"))
+        );
+        assert_eq!(
+            (agent.temperature, agent.max_tokens, agent.concurrency_limit),
+            (Some(0.3), Some(100), Some(2))
+        );
         assert_eq!(agent.allowed_tools.unwrap(), [Tool::ReadFile, Tool::Echo]);
         assert_eq!(agent.file_restrictions.unwrap(), [r"\.md$"]);
         assert_eq!(agent.system_prompt.as_deref(), Some("You review."));
@@ -180,9 +206,17 @@ mod tests {
         ];
         assert_eq!(agent.allowed_tools.unwrap(), expected);
         for part in ["color", "sonnet", "WebFetch", "Bash(git:*)"] {
-            assert_eq!(notes.iter().filter(|note| note.contains(part)).count(), 1, "{part}: {notes:?}");
+            assert_eq!(
+                notes.iter().filter(|note| note.contains(part)).count(),
+                1,
+                "{part}: {notes:?}"
+            );
         }
-        let all = read("---\nname: other\ndescription: x\n---\nprompt").unwrap().agent.allowed_tools.unwrap();
+        let all = read("---\nname: other\ndescription: x\n---\nprompt")
+            .unwrap()
+            .agent
+            .allowed_tools
+            .unwrap();
         assert_eq!(all, EVERYTHING);
     }
 
@@ -193,7 +227,10 @@ mod tests {
             ("---\ndescription: x\n---\np", "name"),
             ("---\nname: '!!'\n---\np", "no letters"),
             ("---\nname: [\n---\np", "front matter"),
-            ("---\nname: a\ntools: [read_file, fly]\n---\np", "no tool fly"),
+            (
+                "---\nname: a\ntools: [read_file, fly]\n---\np",
+                "no tool fly",
+            ),
             ("---\nname: a\ntools: 3\n---\np", "front matter"),
         ] {
             let error = format!("{:#}", read(text).unwrap_err());

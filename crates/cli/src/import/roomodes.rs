@@ -51,7 +51,8 @@ struct Limit {
 
 /// YAML is read for JSON as well, which is a part of it.
 pub fn read(text: &str) -> anyhow::Result<Vec<Definition>> {
-    let file: File = serde_saphyr::from_str(text).context("this is no list of customModes in YAML or JSON")?;
+    let file: File =
+        serde_saphyr::from_str(text).context("this is no list of customModes in YAML or JSON")?;
     if file.custom_modes.len() > MAX_MODES {
         bail!("more than {MAX_MODES} modes");
     }
@@ -61,7 +62,10 @@ pub fn read(text: &str) -> anyhow::Result<Vec<Definition>> {
 fn definition(mode: Mode) -> anyhow::Result<Definition> {
     let name = agent_name(&mode.slug);
     if name.is_empty() {
-        bail!("slug {:?} has no letters or digits that a name can have", mode.slug);
+        bail!(
+            "slug {:?} has no letters or digits that a name can have",
+            mode.slug
+        );
     }
     let mut notes: Vec<String> = mode
         .others
@@ -76,7 +80,10 @@ fn definition(mode: Mode) -> anyhow::Result<Definition> {
             Group::Limited(group, limit) => (group, limit.file_regex),
         };
         match (group.as_str(), limit) {
-            ("read", None) => push_once(&mut tools, &[Tool::ReadFile, Tool::ListFiles, Tool::SearchInCode]),
+            ("read", None) => push_once(
+                &mut tools,
+                &[Tool::ReadFile, Tool::ListFiles, Tool::SearchInCode],
+            ),
             ("edit", limit) => {
                 push_once(&mut tools, &[Tool::WriteFile, Tool::CreateDirectory]);
                 may_edit_anything |= limit.is_none();
@@ -85,14 +92,25 @@ fn definition(mode: Mode) -> anyhow::Result<Definition> {
             ("command", None) => push_once(&mut tools, &[Tool::ExecuteCommand]),
             // A limit that cannot be kept must not become no limit at all.
             ("read" | "command", Some(_)) => {
-                notes.push(format!("the group {group} with a file limit has no counterpart and was left out"));
+                notes.push(format!(
+                    "the group {group} with a file limit has no counterpart and was left out"
+                ));
             }
-            _ => notes.push(format!("the group {group} has no counterpart and was left out")),
+            _ => notes.push(format!(
+                "the group {group} has no counterpart and was left out"
+            )),
         }
     }
-    push_once(&mut tools, &[Tool::AttemptCompletion, Tool::AskFollowupQuestion]);
+    push_once(
+        &mut tools,
+        &[Tool::AttemptCompletion, Tool::AskFollowupQuestion],
+    );
     let prompt = [Some(mode.role_definition), mode.custom_instructions];
-    let prompt: Vec<String> = prompt.into_iter().flatten().map(|part| part.trim().to_owned()).collect();
+    let prompt: Vec<String> = prompt
+        .into_iter()
+        .flatten()
+        .map(|part| part.trim().to_owned())
+        .collect();
     let agent = CreateAgent {
         name,
         role: mode.name,
@@ -139,32 +157,70 @@ customModes:
     fn modes_in_yaml() {
         let modes = read(YAML).unwrap();
         let writer = &modes[0].agent;
-        assert_eq!((writer.name.as_str(), writer.description.as_deref()), ("docs_writer", Some("For docs")));
-        assert_eq!(writer.system_prompt.as_deref(), Some("You write documentation.\n\nBe brief."));
-        assert_eq!(writer.file_restrictions.as_deref(), Some(&[r"\.(md|mdx)$".to_owned()][..]));
+        assert_eq!(
+            (writer.name.as_str(), writer.description.as_deref()),
+            ("docs_writer", Some("For docs"))
+        );
+        assert_eq!(
+            writer.system_prompt.as_deref(),
+            Some("You write documentation.\n\nBe brief.")
+        );
+        assert_eq!(
+            writer.file_restrictions.as_deref(),
+            Some(&[r"\.(md|mdx)$".to_owned()][..])
+        );
         let tools = writer.allowed_tools.as_ref().unwrap();
-        assert!(tools.contains(&Tool::WriteFile) && !tools.contains(&Tool::ExecuteCommand), "{tools:?}");
+        assert!(
+            tools.contains(&Tool::WriteFile) && !tools.contains(&Tool::ExecuteCommand),
+            "{tools:?}"
+        );
         assert_eq!(modes[0].notes.len(), 2, "{:?}", modes[0].notes);
         let runner = &modes[1].agent;
-        assert!(runner.allowed_tools.as_ref().unwrap().contains(&Tool::ExecuteCommand));
+        assert!(
+            runner
+                .allowed_tools
+                .as_ref()
+                .unwrap()
+                .contains(&Tool::ExecuteCommand)
+        );
         assert_eq!(runner.file_restrictions, None);
-        assert_eq!(modes[1].notes, ["the field iconName has no counterpart and was left out"]);
+        assert_eq!(
+            modes[1].notes,
+            ["the field iconName has no counterpart and was left out"]
+        );
     }
 
     #[test]
     fn modes_in_json() {
         let modes = read(JSON).unwrap();
         let agent = &modes[0].agent;
-        assert_eq!(agent.file_restrictions.as_deref(), Some(&[r"_test\.py$".to_owned()][..]));
-        assert!(!agent.allowed_tools.as_ref().unwrap().contains(&Tool::ExecuteCommand));
-        assert!(modes[0].notes[0].contains("command"), "{:?}", modes[0].notes);
+        assert_eq!(
+            agent.file_restrictions.as_deref(),
+            Some(&[r"_test\.py$".to_owned()][..])
+        );
+        assert!(
+            !agent
+                .allowed_tools
+                .as_ref()
+                .unwrap()
+                .contains(&Tool::ExecuteCommand)
+        );
+        assert!(
+            modes[0].notes[0].contains("command"),
+            "{:?}",
+            modes[0].notes
+        );
     }
 
     #[test]
     fn what_is_no_roomodes_file_is_refused() {
-        for text in
-            ["", "customModes: 3", "{}", "customModes: [{slug: '!', roleDefinition: x}]", "customModes: [{slug: a}]"]
-        {
+        for text in [
+            "",
+            "customModes: 3",
+            "{}",
+            "customModes: [{slug: '!', roleDefinition: x}]",
+            "customModes: [{slug: a}]",
+        ] {
             assert!(read(text).is_err(), "{text:?}");
         }
     }

@@ -1,5 +1,6 @@
-//! A writer that never makes its caller wait: lines go into a bounded queue, and a thread of its own writes them. Where
-//! nobody reads what it writes, lines are dropped and counted; the log says how many as soon as there is room again.
+//! A writer that never makes its caller wait: lines go into a bounded queue, and a thread of its
+//! own writes them. Where nobody reads what it writes, lines are dropped and counted; the log says
+//! how many as soon as there is room again.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ const PARTING: Duration = Duration::from_secs(1);
 
 /// Where lines go; clones share the queue.
 #[derive(Clone)]
-pub struct Lossy(Arc<Queue>);
+pub struct LossyLog(Arc<Queue>);
 
 #[derive(Default)]
 struct Queue {
@@ -37,15 +38,18 @@ struct State {
 
 /// Waits for the last lines when it is dropped, but not for long.
 #[must_use = "the last lines are lost without it"]
-pub struct Rest(Arc<Queue>);
+pub struct LogFlush(Arc<Queue>);
 
-impl Lossy {
-    /// Starts the thread that writes to `target`. What it cannot write is gone: there is nowhere to say so.
-    pub fn start(target: impl Write + Send + 'static) -> io::Result<(Self, Rest)> {
+impl LossyLog {
+    /// Starts the thread that writes to `target`. What it cannot write is gone: there is nowhere to
+    /// say so.
+    pub fn start(target: impl Write + Send + 'static) -> io::Result<(Self, LogFlush)> {
         let queue = Arc::new(Queue::default());
         let written = Arc::clone(&queue);
-        std::thread::Builder::new().name("log-writer".to_owned()).spawn(move || written.write_to(target))?;
-        Ok((Self(Arc::clone(&queue)), Rest(queue)))
+        std::thread::Builder::new()
+            .name("log-writer".to_owned())
+            .spawn(move || written.write_to(target))?;
+        Ok((Self(Arc::clone(&queue)), LogFlush(queue)))
     }
 }
 
@@ -70,10 +74,17 @@ impl Queue {
                 state.bytes -= line.len();
                 state.is_writing = true;
                 let is_room = state.lines.len() < MAX_LINES / 2 && state.bytes < MAX_BYTES / 2;
-                let dropped = if is_room { std::mem::take(&mut state.dropped) } else { 0 };
+                let dropped = if is_room {
+                    std::mem::take(&mut state.dropped)
+                } else {
+                    0
+                };
                 return (line, dropped);
             }
-            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .filled
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -103,29 +114,36 @@ impl Queue {
     }
 }
 
-impl Drop for Rest {
+impl Drop for LogFlush {
     fn drop(&mut self) {
         let deadline = Instant::now() + PARTING;
         let mut state = self.0.lock();
         while !state.lines.is_empty() || state.is_writing {
-            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return };
-            state = self.0.emptied.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                return;
+            };
+            state = self
+                .0
+                .emptied
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 }
 
-impl<'a> MakeWriter<'a> for Lossy {
-    type Writer = Line<'a>;
+impl<'a> MakeWriter<'a> for LossyLog {
+    type Writer = LogLine<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line(&self.0)
+    fn make_writer(&'a self) -> LogLine<'a> {
+        LogLine(&self.0)
     }
 }
 
 /// One event is written at once, and so is one line.
-pub struct Line<'a>(&'a Queue);
+pub struct LogLine<'a>(&'a Queue);
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.0.push(line);
         Ok(line.len())
@@ -164,10 +182,17 @@ mod tests {
     fn a_reader_that_stalls_costs_a_bounded_queue_and_nobody_waits() {
         let (allow, allowed) = mpsc::channel();
         let taken = Arc::new(Mutex::new(Vec::new()));
-        let (lossy, rest) = Lossy::start(Stalling { allowed, taken: Arc::clone(&taken) }).unwrap();
+        let (lossy, rest) = LossyLog::start(Stalling {
+            allowed,
+            taken: Arc::clone(&taken),
+        })
+        .unwrap();
         let count = MAX_LINES + 100;
         for number in 0..count {
-            lossy.make_writer().write_all(format!("{number}\n").as_bytes()).unwrap();
+            lossy
+                .make_writer()
+                .write_all(format!("{number}\n").as_bytes())
+                .unwrap();
         }
         let dropped = lossy.0.lock().dropped;
         // One may be on its way to the reader.
@@ -176,17 +201,30 @@ mod tests {
         drop(rest);
         let text = String::from_utf8(taken.lock().unwrap().clone()).unwrap();
         let lines: Vec<usize> = text.lines().map(|line| line.parse().unwrap()).collect();
-        assert_eq!(lines, (0..count - dropped as usize).collect::<Vec<_>>(), "what was kept comes in order");
+        assert_eq!(
+            lines,
+            (0..count - dropped as usize).collect::<Vec<_>>(),
+            "what was kept comes in order"
+        );
         assert_eq!(lossy.0.lock().dropped, 0, "it was said");
     }
 
     #[test]
     fn long_lines_count_by_their_bytes() {
         let (_allow, allowed) = mpsc::channel();
-        let (lossy, _rest) = Lossy::start(Stalling { allowed, taken: Arc::default() }).unwrap();
+        let (lossy, _rest) = LossyLog::start(Stalling {
+            allowed,
+            taken: Arc::default(),
+        })
+        .unwrap();
         let line = vec![b'x'; 1 << 20];
         (0..10).for_each(|_| lossy.make_writer().write_all(&line).unwrap());
         let state = lossy.0.lock();
-        assert!(state.bytes <= MAX_BYTES && state.dropped >= 5, "{} bytes, {} dropped", state.bytes, state.dropped);
+        assert!(
+            state.bytes <= MAX_BYTES && state.dropped >= 5,
+            "{} bytes, {} dropped",
+            state.bytes,
+            state.dropped
+        );
     }
 }

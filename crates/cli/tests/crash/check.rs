@@ -1,4 +1,5 @@
-//! Compares what was acknowledged with what is found. Pure: the same ledger and findings give the same verdict.
+//! Compares what was acknowledged with what is found. Pure: the same ledger and findings give the
+//! same verdict.
 
 mod calls;
 #[cfg(test)]
@@ -42,7 +43,9 @@ pub fn unchanged_events(ledger: &Ledger, found: &[(u64, Chunk)]) -> Vec<String> 
     let mut problems = Vec::new();
     for ((id, _), expected) in found.iter().zip(1..) {
         if *id != expected {
-            problems.push(format!("event {expected} is missing: {id} stands in its place"));
+            problems.push(format!(
+                "event {expected} is missing: {id} stands in its place"
+            ));
             break;
         }
     }
@@ -50,7 +53,9 @@ pub fn unchanged_events(ledger: &Ledger, found: &[(u64, Chunk)]) -> Vec<String> 
     for (id, seen) in &ledger.events {
         match by_id.get(id) {
             None => problems.push(format!("event {id} was seen and is lost: {seen:?}")),
-            Some(now) if *now != seen => problems.push(format!("event {id} was {seen:?} and is now {now:?}")),
+            Some(now) if *now != seen => {
+                problems.push(format!("event {id} was {seen:?} and is now {now:?}"))
+            }
             Some(_) => {}
         }
     }
@@ -59,13 +64,22 @@ pub fn unchanged_events(ledger: &Ledger, found: &[(u64, Chunk)]) -> Vec<String> 
 
 /// How often a text was taken: as a message of its own, or as the answer to a question.
 fn occurrences(found: &Found, text: &str) -> usize {
-    found.history.iter().filter(|message| message.role == Role::User && message.content == text).count()
+    found
+        .history
+        .iter()
+        .filter(|message| message.role == Role::User && message.content == text)
+        .count()
 }
 
-/// Acknowledged: exactly once. Unanswered: at most once. Refused: never. Dropping the queue may take some away.
+/// Acknowledged: exactly once. Unanswered: at most once. Refused: never. Dropping the queue may
+/// take some away.
 fn messages_kept(ledger: &Ledger, found: &Found) -> Vec<String> {
     let mut problems = Vec::new();
-    let drops: Vec<&crate::ledger::Cancel> = ledger.cancels.iter().filter(|cancel| cancel.drops_queue).collect();
+    let drops: Vec<&crate::ledger::Cancel> = ledger
+        .cancels
+        .iter()
+        .filter(|cancel| cancel.drops_queue)
+        .collect();
     for sent in &ledger.messages {
         let (count, label) = (occurrences(found, &sent.plan.text()), &sent.plan.label);
         let may_be_dropped = drops.iter().any(|drop| match drop.attempt.outcome {
@@ -79,7 +93,10 @@ fn messages_kept(ledger: &Ledger, found: &Found) -> Vec<String> {
             Outcome::Refused => count == 0,
         };
         if !is_right {
-            problems.push(format!("{label} was {:?} and is in the history {count} times", sent.outcome()));
+            problems.push(format!(
+                "{label} was {:?} and is in the history {count} times",
+                sent.outcome()
+            ));
         }
     }
     problems
@@ -98,14 +115,23 @@ fn order_kept(ledger: &Ledger, found: &Found) -> Vec<String> {
     let placed: Vec<(usize, &crate::ledger::Sent)> = ledger
         .messages
         .iter()
-        .filter_map(|sent| places.get(sent.plan.text().as_str()).map(|place| (*place, sent)))
+        .filter_map(|sent| {
+            places
+                .get(sent.plan.text().as_str())
+                .map(|place| (*place, sent))
+        })
         .collect();
     let mut problems = Vec::new();
     for (place, sent) in &placed {
-        let Outcome::Taken { at } = sent.outcome() else { continue };
+        let Outcome::Taken { at } = sent.outcome() else {
+            continue;
+        };
         for (other_place, other) in &placed {
             if other.first_sent() > at && other_place < place {
-                problems.push(format!("{} came before {}, which was first", other.plan.label, sent.plan.label));
+                problems.push(format!(
+                    "{} came before {}, which was first",
+                    other.plan.label, sent.plan.label
+                ));
             }
         }
     }
@@ -116,10 +142,14 @@ fn order_kept(ledger: &Ledger, found: &Found) -> Vec<String> {
 fn every_turn_ended(ledger: &Ledger, found: &Found, turns: &[TurnFound<'_>]) -> Vec<String> {
     let mut problems = Vec::new();
     let bodies = || found.events.iter().map(|(_, chunk)| &chunk.body);
-    let completions = bodies().filter(|body| matches!(body, ChunkBody::Completion(_))).count();
+    let completions = bodies()
+        .filter(|body| matches!(body, ChunkBody::Completion(_)))
+        .count();
     let complete = turns.iter().filter(|turn| turn.is_complete).count();
     if completions != complete {
-        problems.push(format!("{complete} turns have their last answer, {completions} were completed"));
+        problems.push(format!(
+            "{complete} turns have their last answer, {completions} were completed"
+        ));
     }
     let mut errors: BTreeMap<&str, usize> = BTreeMap::new();
     for body in bodies() {
@@ -127,11 +157,19 @@ fn every_turn_ended(ledger: &Ledger, found: &Found, turns: &[TurnFound<'_>]) -> 
             *errors.entry(error.error_code.as_str()).or_default() += 1;
         }
     }
-    let cancelled = errors.remove(ErrorCode::Cancelled.as_str()).unwrap_or_default();
+    let cancelled = errors
+        .remove(ErrorCode::Cancelled.as_str())
+        .unwrap_or_default();
     let incomplete = turns.len() - complete;
     let lost = |outcome: Outcome| {
-        let gone = ledger.messages.iter().filter(|sent| occurrences(found, &sent.plan.text()) == 0);
-        gone.filter(|sent| sent.outcome() == outcome || (outcome.is_taken() && sent.outcome().is_taken())).count()
+        let gone = ledger
+            .messages
+            .iter()
+            .filter(|sent| occurrences(found, &sent.plan.text()) == 0);
+        gone.filter(|sent| {
+            sent.outcome() == outcome || (outcome.is_taken() && sent.outcome().is_taken())
+        })
+        .count()
     };
     let dropped = cancelled.checked_sub(incomplete);
     let (acknowledged, unanswered) = (lost(Outcome::Taken { at: 0 }), lost(Outcome::Unknown));
@@ -142,25 +180,37 @@ fn every_turn_ended(ledger: &Ledger, found: &Found, turns: &[TurnFound<'_>]) -> 
         ));
     }
     let cancels = |had_turn: bool| {
-        let taken = |cancel: &&crate::ledger::Cancel| cancel.attempt.outcome.is_taken() && cancel.had_turn;
-        let possible = |cancel: &&crate::ledger::Cancel| cancel.attempt.outcome == Outcome::Unknown && !had_turn;
-        ledger.cancels.iter().filter(|cancel| taken(cancel) || possible(cancel)).count()
+        let taken =
+            |cancel: &&crate::ledger::Cancel| cancel.attempt.outcome.is_taken() && cancel.had_turn;
+        let possible = |cancel: &&crate::ledger::Cancel| {
+            cancel.attempt.outcome == Outcome::Unknown && !had_turn
+        };
+        ledger
+            .cancels
+            .iter()
+            .filter(|cancel| taken(cancel) || possible(cancel))
+            .count()
     };
     if incomplete < cancels(true) || incomplete > cancels(false) {
         let (least, most) = (cancels(true), cancels(false));
-        problems.push(format!("{incomplete} turns are cut off, but {least} to {most} were cancelled"));
+        problems.push(format!(
+            "{incomplete} turns are cut off, but {least} to {most} were cancelled"
+        ));
     }
     problems.extend(refusals_told(errors, turns));
     problems
 }
 
-/// An error that was shown was also told to the model as the result of its call, and there is no other error.
+/// An error that was shown was also told to the model as the result of its call, and there is no
+/// other error.
 fn refusals_told(mut shown: BTreeMap<&str, usize>, turns: &[TurnFound<'_>]) -> Vec<String> {
     let mut told: BTreeMap<&str, BTreeSet<(usize, usize)>> = BTreeMap::new();
     for (number, turn) in turns.iter().enumerate() {
         for call in &turn.calls {
             if let Some(code) = call.refused_with() {
-                told.entry(code).or_default().insert((number, call.step_index));
+                told.entry(code)
+                    .or_default()
+                    .insert((number, call.step_index));
             }
         }
     }
@@ -168,10 +218,17 @@ fn refusals_told(mut shown: BTreeMap<&str, usize>, turns: &[TurnFound<'_>]) -> V
     for (code, places) in told {
         let count = shown.remove(code).unwrap_or_default();
         if count != places.len() {
-            problems.push(format!("{code} was shown {count} times and told {} times", places.len()));
+            problems.push(format!(
+                "{code} was shown {count} times and told {} times",
+                places.len()
+            ));
         }
     }
-    problems.extend(shown.into_iter().map(|(code, count)| format!("{count} turns met the error {code}")));
+    problems.extend(
+        shown
+            .into_iter()
+            .map(|(code, count)| format!("{count} turns met the error {code}")),
+    );
     problems
 }
 
@@ -180,37 +237,61 @@ fn answers_shown_once(found: &Found) -> Vec<String> {
     let mut shown: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (_, chunk) in &found.events {
         if let ChunkBody::AssistantMessage(answer) = &chunk.body {
-            shown.entry(answer.message_id.as_str()).or_default().push(&answer.content);
+            shown
+                .entry(answer.message_id.as_str())
+                .or_default()
+                .push(&answer.content);
         }
     }
     let mut problems = Vec::new();
-    for message in found.history.iter().filter(|message| message.role == Role::Assistant) {
-        let texts = shown.remove(message.message_id.as_str()).unwrap_or_default();
+    for message in found
+        .history
+        .iter()
+        .filter(|message| message.role == Role::Assistant)
+    {
+        let texts = shown
+            .remove(message.message_id.as_str())
+            .unwrap_or_default();
         let is_finish = message.content.starts_with("Finished ");
         let expected = usize::from(!message.content.is_empty() && !is_finish);
         if texts.len() != expected || texts.iter().any(|text| *text != message.content) {
-            problems.push(format!("the answer {:?} was shown as {texts:?}", message.content));
+            problems.push(format!(
+                "the answer {:?} was shown as {texts:?}",
+                message.content
+            ));
         }
     }
-    problems.extend(shown.into_values().map(|texts| format!("{texts:?} was shown and is not in the history")));
+    problems.extend(
+        shown
+            .into_values()
+            .map(|texts| format!("{texts:?} was shown and is not in the history")),
+    );
     problems
 }
 
-/// The log of switches is a chain, the events show the same, and the session stands where it was sent last.
+/// The log of switches is a chain, the events show the same, and the session stands where it was
+/// sent last.
 fn switches_kept(ledger: &Ledger, found: &Found) -> Vec<String> {
     let mut problems = Vec::new();
     let shown: Vec<(&str, &str)> = found
         .events
         .iter()
         .filter_map(|(_, chunk)| match &chunk.body {
-            ChunkBody::SwitchAgent(switch) => Some((switch.from_agent.as_str(), switch.to_agent.as_str())),
+            ChunkBody::SwitchAgent(switch) => {
+                Some((switch.from_agent.as_str(), switch.to_agent.as_str()))
+            }
             _ => None,
         })
         .collect();
-    let stored: Vec<(&str, &str)> =
-        found.switches.iter().map(|switch| (switch.from_agent.as_str(), switch.to_agent.as_str())).collect();
+    let stored: Vec<(&str, &str)> = found
+        .switches
+        .iter()
+        .map(|switch| (switch.from_agent.as_str(), switch.to_agent.as_str()))
+        .collect();
     if shown != stored {
-        problems.push(format!("the switches are {stored:?}, the events show {shown:?}"));
+        problems.push(format!(
+            "the switches are {stored:?}, the events show {shown:?}"
+        ));
     }
     let mut current = "orchestrator";
     for (from, to) in stored {
@@ -220,10 +301,20 @@ fn switches_kept(ledger: &Ledger, found: &Found) -> Vec<String> {
         current = to;
     }
     if found.current_agent.as_str() != current {
-        problems.push(format!("{} is active, the last switch was to {current}", found.current_agent));
+        problems.push(format!(
+            "{} is active, the last switch was to {current}",
+            found.current_agent
+        ));
     }
-    if ledger.home().is_some_and(|home| home != found.current_agent) {
-        problems.push(format!("{} is active, {:?} was asked for", found.current_agent, ledger.home()));
+    if ledger
+        .home()
+        .is_some_and(|home| home != found.current_agent)
+    {
+        problems.push(format!(
+            "{} is active, {:?} was asked for",
+            found.current_agent,
+            ledger.home()
+        ));
     }
     problems
 }

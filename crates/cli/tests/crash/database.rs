@@ -12,13 +12,19 @@ pub struct Place {
 
 impl Place {
     pub fn sqlite() -> Self {
-        Self { folder: kept_folder(), postgres: None }
+        Self {
+            folder: kept_folder(),
+            postgres: None,
+        }
     }
 
     /// `server_url` names any database of the server; a new one is made beside it.
     pub async fn postgres(server_url: &str, name: String) -> Self {
         let own = OwnDatabase::beside(server_url, name).await;
-        Self { folder: kept_folder(), postgres: Some(own) }
+        Self {
+            folder: kept_folder(),
+            postgres: Some(own),
+        }
     }
 
     pub fn folder(&self) -> &Path {
@@ -48,7 +54,10 @@ impl Place {
 }
 
 fn kept_folder() -> TempDir {
-    let mut folder = tempfile::Builder::new().prefix("codelab-crash-").tempdir().expect("a temporary folder");
+    let mut folder = tempfile::Builder::new()
+        .prefix("codelab-crash-")
+        .tempdir()
+        .expect("a temporary folder");
     folder.disable_cleanup(true);
     folder
 }

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use codelab_client::{Client, ClientError, EventData};
 use codelab_protocol::{
-    AgentName, ApprovalInfo, AuditList, CallId, Chunk, ChunkBody, Digest, Message, SessionId, SwitchEntry,
+    AgentName, ApprovalInfo, AuditList, CallId, Chunk, ChunkBody, Digest, Message, SessionId,
+    SwitchEntry,
 };
 use serde_json::json;
 
@@ -40,7 +41,11 @@ impl Found {
 
     /// Changes if anything does.
     pub fn digest(&self) -> Digest {
-        let events: Vec<_> = self.events.iter().map(|(id, chunk)| json!([id, chunk])).collect();
+        let events: Vec<_> = self
+            .events
+            .iter()
+            .map(|(id, chunk)| json!([id, chunk]))
+            .collect();
         Digest::of_json(&json!([
             events,
             self.history,
@@ -60,14 +65,20 @@ async fn events(client: &Client, id: &SessionId) -> Result<Vec<(u64, Chunk)>, Cl
             (Some(id), EventData::Chunk(chunk)) => found.push((id, chunk)),
             (None, EventData::Done(_)) => {}
             // The answer that is being written is shown as well.
-            (None, EventData::Chunk(chunk)) if matches!(chunk.body, ChunkBody::AssistantDelta(_)) => {}
-            (id, other) => return Err(ClientError::Invalid(format!("a stored event is {other:?}, number {id:?}"))),
+            (None, EventData::Chunk(chunk))
+                if matches!(chunk.body, ChunkBody::AssistantDelta(_)) => {}
+            (id, other) => {
+                return Err(ClientError::Invalid(format!(
+                    "a stored event is {other:?}, number {id:?}"
+                )));
+            }
         }
     }
     Ok(found)
 }
 
-/// Looks at a session after a restart: all its events, and the approval that must be back. Gives the time that took.
+/// Looks at a session after a restart: all its events, and the approval that must be back. Gives
+/// the time that took.
 pub async fn recovered(
     client: &Client,
     started_at: Instant,
@@ -81,23 +92,31 @@ pub async fn recovered(
         return Ok(None);
     }
     let back = match approval {
-        Some((call_id, digest)) => Some(wait_for_approval(client, started_at, watched, &call_id, &digest).await?),
+        Some((call_id, digest)) => {
+            Some(wait_for_approval(client, started_at, watched, &call_id, &digest).await?)
+        }
         None => None,
     };
     let found = events(client, &watched.id).await?;
     let mut ledger = watched.ledger();
     let problems = crate::check::unchanged_events(&ledger, &found);
-    problems.into_iter().for_each(|problem| ledger.violate(problem));
+    problems
+        .into_iter()
+        .for_each(|problem| ledger.violate(problem));
     found.iter().for_each(|(id, chunk)| ledger.saw(*id, chunk));
     Ok(back)
 }
 
 /// An approval that nobody can have decided or cancelled.
 fn certain_approval(ledger: &Ledger) -> Option<(CallId, Digest)> {
-    let Some(Open::Approval(call_id)) = ledger.open() else { return None };
+    let Some(Open::Approval(call_id)) = ledger.open() else {
+        return None;
+    };
     let call = ledger.calls.get(&call_id)?;
     let is_certain = !call.decided().is_possible() && !ledger.may_be_cancelled(call.seen_at);
-    is_certain.then(|| call.digest.clone().map(|digest| (call_id, digest))).flatten()
+    is_certain
+        .then(|| call.digest.clone().map(|digest| (call_id, digest)))
+        .flatten()
 }
 
 async fn wait_for_approval(
@@ -108,13 +127,21 @@ async fn wait_for_approval(
     digest: &Digest,
 ) -> Result<Duration, ClientError> {
     loop {
-        let pending = client.pending_approvals(&watched.id).await?.pending_approvals;
+        let pending = client
+            .pending_approvals(&watched.id)
+            .await?
+            .pending_approvals;
         let elapsed = started_at.elapsed();
-        if pending.iter().any(|approval| approval.call_id == *call_id && approval.digest == *digest) {
+        if pending
+            .iter()
+            .any(|approval| approval.call_id == *call_id && approval.digest == *digest)
+        {
             return Ok(elapsed);
         }
         if elapsed > APPROVAL_BACK {
-            let problem = format!("{call_id} waited for a decision before the kill; now there is {pending:?}");
+            let problem = format!(
+                "{call_id} waited for a decision before the kill; now there is {pending:?}"
+            );
             watched.ledger().violate(problem);
             return Ok(elapsed);
         }

@@ -89,18 +89,29 @@ impl Sent {
     }
 
     pub fn first_sent(&self) -> u64 {
-        self.attempts.iter().map(|attempt| attempt.started).min().unwrap_or(u64::MAX)
+        self.attempts
+            .iter()
+            .map(|attempt| attempt.started)
+            .min()
+            .unwrap_or(u64::MAX)
     }
 }
 
 pub fn combined<'a>(attempts: impl Iterator<Item = &'a Attempt> + Clone) -> Outcome {
-    let taken = attempts.clone().filter_map(|attempt| match attempt.outcome {
-        Outcome::Taken { at } => Some(at),
-        _ => None,
-    });
+    let taken = attempts
+        .clone()
+        .filter_map(|attempt| match attempt.outcome {
+            Outcome::Taken { at } => Some(at),
+            _ => None,
+        });
     match taken.min() {
         Some(at) => Outcome::Taken { at },
-        None if attempts.clone().any(|attempt| attempt.outcome == Outcome::Unknown) => Outcome::Unknown,
+        None if attempts
+            .clone()
+            .any(|attempt| attempt.outcome == Outcome::Unknown) =>
+        {
+            Outcome::Unknown
+        }
         None => Outcome::Refused,
     }
 }
@@ -147,7 +158,10 @@ impl Ledger {
     }
 
     fn begin(&mut self) -> Attempt {
-        Attempt { started: self.tick(), outcome: Outcome::Unknown }
+        Attempt {
+            started: self.tick(),
+            outcome: Outcome::Unknown,
+        }
     }
 
     fn settled(&mut self, answered: Answered) -> Outcome {
@@ -161,12 +175,19 @@ impl Ledger {
     /// Whether any client was told that the session took something.
     pub fn exists(&self) -> bool {
         self.messages.iter().any(|sent| sent.outcome().is_taken())
-            || self.switches.iter().any(|switch| switch.attempt.outcome.is_taken())
+            || self
+                .switches
+                .iter()
+                .any(|switch| switch.attempt.outcome.is_taken())
             || !self.events.is_empty()
     }
 
     pub fn add_message(&mut self, plan: Plan) -> usize {
-        self.messages.push(Sent { plan, attempts: Vec::new(), is_abandoned: false });
+        self.messages.push(Sent {
+            plan,
+            attempts: Vec::new(),
+            is_abandoned: false,
+        });
         self.messages.len() - 1
     }
 
@@ -186,16 +207,24 @@ impl Ledger {
         match answered {
             Answered::Taken | Answered::Lost => {}
             Answered::Refused(status, code) if was_taken => {
-                self.violate(format!("{label} was acknowledged, and its repeat was refused: {status} {code:?}"));
+                self.violate(format!(
+                    "{label} was acknowledged, and its repeat was refused: {status} {code:?}"
+                ));
             }
             Answered::Refused(429, Some(ErrorCode::QueueFull)) => {}
-            Answered::Refused(status, code) => self.violate(format!("{label} was refused: {status} {code:?}")),
+            Answered::Refused(status, code) => {
+                self.violate(format!("{label} was refused: {status} {code:?}"))
+            }
         }
     }
 
     pub fn begin_cancel(&mut self, drops_queue: bool) -> usize {
         let attempt = self.begin();
-        self.cancels.push(Cancel { drops_queue, attempt, had_turn: false });
+        self.cancels.push(Cancel {
+            drops_queue,
+            attempt,
+            had_turn: false,
+        });
         self.cancels.len() - 1
     }
 
@@ -226,14 +255,19 @@ impl Ledger {
     pub fn saw(&mut self, id: u64, chunk: &Chunk) {
         match self.events.get(&id) {
             Some(before) if before != chunk => {
-                self.violate(format!("event {id} was shown as {before:?} and as {chunk:?}"));
+                self.violate(format!(
+                    "event {id} was shown as {before:?} and as {chunk:?}"
+                ));
             }
             Some(_) => {}
             None => {
                 self.events.insert(id, chunk.clone());
                 if let ChunkBody::ToolCall(call) = &chunk.body {
                     let at = self.tick();
-                    self.calls.entry(call.tool_call.call_id.clone()).or_default().shown(call, at);
+                    self.calls
+                        .entry(call.tool_call.call_id.clone())
+                        .or_default()
+                        .shown(call, at);
                 }
             }
         }
@@ -241,7 +275,11 @@ impl Ledger {
 
     /// The last event before the first one that no reader saw.
     pub fn contiguous(&self) -> u64 {
-        self.events.keys().zip(1..).take_while(|(seen, expected)| **seen == *expected).count() as u64
+        self.events
+            .keys()
+            .zip(1..)
+            .take_while(|(seen, expected)| **seen == *expected)
+            .count() as u64
     }
 
     pub fn last_event(&self) -> Option<&ChunkBody> {
@@ -251,7 +289,9 @@ impl Ledger {
     /// What waits for somebody outside, by the newest event that was seen.
     pub fn open(&self) -> Option<Open> {
         match self.last_event()? {
-            ChunkBody::ToolCall(call) if call.requires_approval => Some(Open::Approval(call.tool_call.call_id.clone())),
+            ChunkBody::ToolCall(call) if call.requires_approval => {
+                Some(Open::Approval(call.tool_call.call_id.clone()))
+            }
             ChunkBody::ToolCall(call) => Some(Open::Result(call.tool_call.call_id.clone())),
             ChunkBody::Question(_) => Some(Open::Question),
             _ => None,
@@ -260,16 +300,20 @@ impl Ledger {
 
     /// Where the session returns between turns, if no unanswered switch leaves it open.
     pub fn home(&self) -> Option<AgentName> {
-        let Some(last) = self.switches.last() else { return AgentName::parse("orchestrator").ok() };
+        let Some(last) = self.switches.last() else {
+            return AgentName::parse("orchestrator").ok();
+        };
         last.attempt.outcome.is_taken().then(|| last.agent.clone())
     }
 
     /// Whether a cancel may have ended a call that was seen open at `since`.
     pub fn may_be_cancelled(&self, since: u64) -> bool {
-        self.cancels.iter().any(|cancel| match cancel.attempt.outcome {
-            Outcome::Taken { at } => at > since,
-            Outcome::Unknown => true,
-            Outcome::Refused => false,
-        })
+        self.cancels
+            .iter()
+            .any(|cancel| match cancel.attempt.outcome {
+                Outcome::Taken { at } => at > since,
+                Outcome::Unknown => true,
+                Outcome::Refused => false,
+            })
     }
 }

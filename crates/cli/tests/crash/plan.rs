@@ -79,34 +79,74 @@ impl Plan {
             let object = |value: Value| value.as_object().cloned().unwrap_or_default();
             Some(Said {
                 text: text.to_owned(),
-                calls: calls.into_iter().map(|(tool, arguments)| (tool, object(arguments))).collect(),
+                calls: calls
+                    .into_iter()
+                    .map(|(tool, arguments)| (tool, object(arguments)))
+                    .collect(),
             })
         };
         match self.steps.get(index)? {
-            Step::Read => said("", vec![("read_file", json!({"path": format!("{name}.txt")}))]),
+            Step::Read => said(
+                "",
+                vec![("read_file", json!({"path": format!("{name}.txt")}))],
+            ),
             Step::Write => {
-                let file = json!({"path": format!("{name}.txt"), "content": format!("text of {name}")});
-                said(&format!("Writing {name} to a file."), vec![("write_file", file)])
+                let file =
+                    json!({"path": format!("{name}.txt"), "content": format!("text of {name}")});
+                said(
+                    &format!("Writing {name} to a file."),
+                    vec![("write_file", file)],
+                )
             }
-            Step::Run => said("", vec![("execute_command", json!({"command": format!("rm -rf {name}")}))]),
-            Step::Ask => said("", vec![("ask_followup_question", json!({"question": format!("How about {name}?")}))]),
-            Step::Echo => said("", vec![("echo", json!({"text": format!("echo of {name}")}))]),
-            Step::HandOver => said("", vec![("switch_mode", json!({"agent": "debug", "reason": name}))]),
+            Step::Run => said(
+                "",
+                vec![(
+                    "execute_command",
+                    json!({"command": format!("rm -rf {name}")}),
+                )],
+            ),
+            Step::Ask => said(
+                "",
+                vec![(
+                    "ask_followup_question",
+                    json!({"question": format!("How about {name}?")}),
+                )],
+            ),
+            Step::Echo => said(
+                "",
+                vec![("echo", json!({"text": format!("echo of {name}")}))],
+            ),
+            Step::HandOver => said(
+                "",
+                vec![("switch_mode", json!({"agent": "debug", "reason": name}))],
+            ),
             Step::Twice => {
                 let read = |part: &str| ("read_file", json!({"path": format!("{name}.{part}")}));
                 said("", vec![read("a"), read("b")])
             }
             Step::Say => said(&format!("The answer to {name} is ready now."), Vec::new()),
-            Step::Finish => said("", vec![("attempt_completion", json!({"result": format!("Finished {name}.")}))]),
+            Step::Finish => said(
+                "",
+                vec![(
+                    "attempt_completion",
+                    json!({"result": format!("Finished {name}.")}),
+                )],
+            ),
         }
     }
 
-    /// The content and the calls that the history keeps of a step. The call that ends a turn is kept as its result.
+    /// The content and the calls that the history keeps of a step. The call that ends a turn is
+    /// kept as its result.
     pub fn kept(&self, index: usize) -> Option<Said> {
         let mut said = self.said(index)?;
         if self.steps.get(index) == Some(&Step::Finish) {
-            let result = said.calls.pop().and_then(|(_, mut arguments)| arguments.remove("result"));
-            said.text = result.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default();
+            let result = said
+                .calls
+                .pop()
+                .and_then(|(_, mut arguments)| arguments.remove("result"));
+            said.text = result
+                .and_then(|text| text.as_str().map(str::to_owned))
+                .unwrap_or_default();
         }
         Some(said)
     }
@@ -114,8 +154,14 @@ impl Plan {
     /// Makes the model follow the plan; the answer to step `stalls_at` never ends.
     pub fn teach(&self, model: &FakeModel, stalls_at: Option<usize>) {
         for index in 0..self.steps.len() {
-            let Some(said) = self.said(index) else { continue };
-            let calls = said.calls.into_iter().map(|(tool, arguments)| (tool, Value::Object(arguments))).collect();
+            let Some(said) = self.said(index) else {
+                continue;
+            };
+            let calls = said
+                .calls
+                .into_iter()
+                .map(|(tool, arguments)| (tool, Value::Object(arguments)))
+                .collect();
             let reply = match said.text.as_str() {
                 "" => Reply::tool_calls(calls),
                 text => Reply::tool_calls(calls).with_text(text),
@@ -125,7 +171,12 @@ impl Plan {
                 false => reply.with_delay_per_delta(DELTA_DELAY),
             };
             let text = self.text();
-            model.on(move |body| asked_step(body).is_some_and(|(asked, step)| asked == text && step == index), reply);
+            model.on(
+                move |body| {
+                    asked_step(body).is_some_and(|(asked, step)| asked == text && step == index)
+                },
+                reply,
+            );
         }
     }
 }
@@ -136,7 +187,12 @@ pub fn asked_step(body: &Value) -> Option<(&str, usize)> {
         return None;
     }
     let messages = body["messages"].as_array()?;
-    let start = messages.iter().rposition(|message| message["role"] == "user")?;
-    let steps = messages[start..].iter().filter(|message| message["role"] == "assistant").count();
+    let start = messages
+        .iter()
+        .rposition(|message| message["role"] == "user")?;
+    let steps = messages[start..]
+        .iter()
+        .filter(|message| message["role"] == "assistant")
+        .count();
     Some((messages[start]["content"].as_str()?, steps))
 }

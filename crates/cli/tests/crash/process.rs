@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use codelab_client::{Access, Client, ClientLimits};
+use codelab_client::{Client, ClientLimits, Credentials};
 use codelab_testkit::announced_url;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -57,7 +57,8 @@ pub enum Started {
 impl ServerProcess {
     pub async fn start(launch: &Launch<'_>) -> Result<Started, String> {
         let log = launch.data_dir.join("server.log");
-        let stderr = std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let stderr =
+            std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_codelab"));
         command
             .args(["serve", "--addr", "127.0.0.1:0", "--data-dir"])
@@ -80,31 +81,54 @@ impl ServerProcess {
             command.env("CODELAB_FAILPOINT", failpoint);
         }
         let started_at = Instant::now();
-        let mut child = command.spawn().map_err(|error| format!("the server cannot be started: {error}"))?;
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("the server cannot be started: {error}"))?;
         let stdout = child.stdout.take().ok_or("the server has no output")?;
         let mut lines = BufReader::new(stdout).lines();
         let address = tokio::time::timeout(START_TIMEOUT, announced_url(&mut lines)).await;
         let Ok(address) = address else {
-            return Err(format!("the server was not ready after {START_TIMEOUT:?}: {}", read(&log)));
+            return Err(format!(
+                "the server was not ready after {START_TIMEOUT:?}: {}",
+                read(&log)
+            ));
         };
         let is_armed = launch.failpoint.is_some();
         let Some(url) = address else {
             let status = child.wait().await.map_err(|error| error.to_string())?;
             return judge(status, is_armed, &log).map(|_| Started::Died);
         };
-        let limits = ClientLimits { answer_timeout_ms: ANSWER_TIMEOUT_MS, ..ClientLimits::default() };
-        let client = Client::with_limits(&url, Access::InternalKey(INTERNAL_KEY.to_owned()), limits)
-            .map_err(|error| error.to_string())?;
-        Ok(Started::Ready(Box::new(Self { client, started_at, child, _stdout: lines, log, is_armed })))
+        let limits = ClientLimits {
+            answer_timeout_ms: ANSWER_TIMEOUT_MS,
+            ..ClientLimits::default()
+        };
+        let client = Client::with_limits(
+            &url,
+            Credentials::InternalKey(INTERNAL_KEY.to_owned()),
+            limits,
+        )
+        .map_err(|error| error.to_string())?;
+        Ok(Started::Ready(Box::new(Self {
+            client,
+            started_at,
+            child,
+            _stdout: lines,
+            log,
+            is_armed,
+        })))
     }
 
     /// Lets the server live for this long, or until it dies at its armed place, then kills it.
     pub async fn end_after(mut self, time: Duration) -> Result<Death, String> {
         if tokio::time::timeout(time, self.child.wait()).await.is_err() {
-            self.child.start_kill().map_err(|error| format!("the server cannot be killed: {error}"))?;
+            self.child
+                .start_kill()
+                .map_err(|error| format!("the server cannot be killed: {error}"))?;
         }
         let ended = tokio::time::timeout(END_TIMEOUT, self.child.wait()).await;
-        let status = ended.map_err(|_| "the server did not die")?.map_err(|error| error.to_string())?;
+        let status = ended
+            .map_err(|_| "the server did not die")?
+            .map_err(|error| error.to_string())?;
         judge(status, self.is_armed, &self.log)
     }
 }
@@ -112,7 +136,10 @@ impl ServerProcess {
 /// Any other end than ours is a fault, and so is whatever the server logged as an error before it.
 fn judge(status: ExitStatus, is_armed: bool, log: &Path) -> Result<Death, String> {
     let text = read(log);
-    if let Some(line) = text.lines().find(|line| line.contains("panicked") || line.contains("\"level\":\"ERROR\"")) {
+    if let Some(line) = text
+        .lines()
+        .find(|line| line.contains("panicked") || line.contains("\"level\":\"ERROR\""))
+    {
         return Err(format!("the server logged an error: {line}"));
     }
     match status.signal() {

@@ -5,7 +5,8 @@
 pub struct Rng(u64);
 
 impl Rng {
-    /// A stream of its own for each list of names, so that one actor's choices do not shift another's.
+    /// A stream of its own for each list of names, so that one actor's choices do not shift
+    /// another's.
     pub fn of(names: &[u64]) -> Self {
         let mut rng = Self(0x0C0D_E1AB);
         for name in names {

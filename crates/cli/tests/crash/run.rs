@@ -1,4 +1,5 @@
-//! The rounds: start, look, load, kill; every few rounds bring all sessions to their end and check everything.
+//! The rounds: start, look, load, kill; every few rounds bring all sessions to their end and check
+//! everything.
 
 mod report;
 
@@ -33,8 +34,12 @@ const MAX_ARMED_LOAD_MS: u64 = 300;
 const STALLING: u64 = 8;
 /// How many of a hundred rounds end at an armed place rather than by SIGKILL.
 const ARMED: u64 = 45;
-const FAILPOINTS: [(&str, u64); 4] =
-    [("before_commit", 30), ("after_commit", 30), ("after_show", 30), ("model_finished", 10)];
+const FAILPOINTS: [(&str, u64); 4] = [
+    ("before_commit", 30),
+    ("after_commit", 30),
+    ("after_show", 30),
+    ("model_finished", 10),
+];
 /// A server that is armed can die while it recovers; then it is started again, unarmed.
 const MAX_STARTS: u64 = 4;
 const CLIENTS_TIMEOUT: Duration = Duration::from_secs(20);
@@ -54,7 +59,11 @@ pub async fn run(test: &str, place: Place, seed: u64, rounds: u64) {
             trial.round
         );
     }
-    println!("{test}: {rounds} rounds in {} s, 0 failures\n{}", begun.elapsed().as_secs(), trial.tally);
+    println!(
+        "{test}: {rounds} rounds in {} s, 0 failures\n{}",
+        begun.elapsed().as_secs(),
+        trial.tally
+    );
     trial.place.remove().await;
 }
 
@@ -100,7 +109,9 @@ impl Trial {
     fn new_generation(&mut self) {
         self.generation += 1;
         let id = |number: u64| SessionId::parse(&format!("g{}s{number}", self.generation)).unwrap();
-        self.sessions = (1..=SESSIONS).map(|number| Arc::new(Watched::new(id(number)))).collect();
+        self.sessions = (1..=SESSIONS)
+            .map(|number| Arc::new(Watched::new(id(number))))
+            .collect();
         self.told.clear();
         self.asked.clear();
     }
@@ -123,26 +134,41 @@ impl Trial {
         let armed = rng.percent(ARMED);
         let (place, passes) = rng.pick(&FAILPOINTS);
         let failpoint = armed.then(|| format!("{place}:{}", 1 + rng.below(passes)));
-        let load_ms = if armed { MAX_ARMED_LOAD_MS } else { 1 + rng.below(MAX_LOAD_MS) };
+        let load_ms = if armed {
+            MAX_ARMED_LOAD_MS
+        } else {
+            1 + rng.below(MAX_LOAD_MS)
+        };
         let live = self.start(failpoint, Manner::Busy).await?;
         let visits = self.visits(&live, Manner::Busy);
         let mut clients = JoinSet::new();
         for (number, visit) in visits.iter().enumerate() {
-            clients.spawn(visit.clone().run(Rng::of(&[self.seed, self.round, number as u64 + 1])));
+            clients.spawn(
+                visit
+                    .clone()
+                    .run(Rng::of(&[self.seed, self.round, number as u64 + 1])),
+            );
         }
-        self.end(live, Duration::from_millis(load_ms), &visits).await?;
+        self.end(live, Duration::from_millis(load_ms), &visits)
+            .await?;
         self.join(clients, CLIENTS_TIMEOUT).await?;
         self.no_violations()
     }
 
     fn visits(&self, live: &Live, manner: Manner) -> Vec<Visit> {
         let visit = |watched: &Arc<Watched>| {
-            Visit::new(Arc::clone(watched), live.process.client.clone(), Arc::clone(&live.model), manner)
+            Visit::new(
+                Arc::clone(watched),
+                live.process.client.clone(),
+                Arc::clone(&live.model),
+                manner,
+            )
         };
         self.sessions.iter().map(visit).collect()
     }
 
-    /// Starts the server and looks at every session; one that dies at its armed place meanwhile is started again.
+    /// Starts the server and looks at every session; one that dies at its armed place meanwhile is
+    /// started again.
     async fn start(&mut self, failpoint: Option<String>, manner: Manner) -> Result<Live, String> {
         let mut failpoint = failpoint;
         for attempt in 1..=MAX_STARTS {
@@ -156,13 +182,23 @@ impl Trial {
             };
             match ServerProcess::start(&launch).await? {
                 Started::Ready(process) => {
-                    let live = Live { process, model, failpoint: failpoint.clone() };
+                    let live = Live {
+                        process,
+                        model,
+                        failpoint: failpoint.clone(),
+                    };
                     match self.look(&live).await {
                         Ok(()) => return Ok(live),
-                        Err(ClientError::Connect(_) | ClientError::Cut(_)) if failpoint.is_some() => {
+                        Err(ClientError::Connect(_) | ClientError::Cut(_))
+                            if failpoint.is_some() =>
+                        {
                             self.end(live, CLIENTS_TIMEOUT, &[]).await?;
                         }
-                        Err(error) => return Err(format!("a session cannot be read after the restart: {error}")),
+                        Err(error) => {
+                            return Err(format!(
+                                "a session cannot be read after the restart: {error}"
+                            ));
+                        }
                     }
                 }
                 Started::Died => {
@@ -190,7 +226,9 @@ impl Trial {
 
     async fn look(&mut self, live: &Live) -> Result<(), ClientError> {
         for watched in &self.sessions {
-            if let Some(after) = recovered(&live.process.client, live.process.started_at, watched).await? {
+            if let Some(after) =
+                recovered(&live.process.client, live.process.started_at, watched).await?
+            {
                 self.tally.approval_back(after);
             }
         }
@@ -212,7 +250,13 @@ impl Trial {
     fn check_requests(&mut self, model: &FakeModel) -> Result<(), String> {
         let mut plans: BTreeMap<String, Plan> = BTreeMap::new();
         for watched in &self.sessions {
-            plans.extend(watched.ledger().messages.iter().map(|sent| (sent.plan.text(), sent.plan.clone())));
+            plans.extend(
+                watched
+                    .ledger()
+                    .messages
+                    .iter()
+                    .map(|sent| (sent.plan.text(), sent.plan.clone())),
+            );
         }
         let mut asked = BTreeSet::new();
         for request in model.requests() {
@@ -221,7 +265,9 @@ impl Trial {
             if let Some((text, step)) = asked_step(&request.body)
                 && !asked.insert((text.to_owned(), step))
             {
-                problems.push(format!("one server asked twice for step {step} of {text:?}"));
+                problems.push(format!(
+                    "one server asked twice for step {step} of {text:?}"
+                ));
             }
             if !problems.is_empty() {
                 return Err(problems.join("\n"));
@@ -242,9 +288,15 @@ impl Trial {
         match tokio::time::timeout(within, all).await {
             Ok(ended) => ended,
             Err(_) => {
-                let sessions: Vec<String> =
-                    self.sessions.iter().map(|watched| report::session(watched, None)).collect();
-                Err(format!("not everything came to its end within {within:?}\n{}", sessions.join("\n")))
+                let sessions: Vec<String> = self
+                    .sessions
+                    .iter()
+                    .map(|watched| report::session(watched, None))
+                    .collect();
+                Err(format!(
+                    "not everything came to its end within {within:?}\n{}",
+                    sessions.join("\n")
+                ))
             }
         }
     }
@@ -253,7 +305,11 @@ impl Trial {
         for watched in &self.sessions {
             let violations = watched.ledger().violations.clone();
             if !violations.is_empty() {
-                return Err(format!("{}\n{}", violations.join("\n"), report::session(watched, None)));
+                return Err(format!(
+                    "{}\n{}",
+                    violations.join("\n"),
+                    report::session(watched, None)
+                ));
             }
         }
         Ok(())
@@ -264,12 +320,18 @@ impl Trial {
         let visits = self.visits(&live, Manner::Settling);
         let mut clients = JoinSet::new();
         for (number, visit) in visits.iter().enumerate() {
-            clients.spawn(visit.clone().run(Rng::of(&[self.seed, self.round, number as u64 + 1, 2])));
+            clients.spawn(visit.clone().run(Rng::of(&[
+                self.seed,
+                self.round,
+                number as u64 + 1,
+                2,
+            ])));
         }
         self.join(clients, SETTLE_TIMEOUT).await?;
         self.no_violations()?;
         self.end(live, Duration::ZERO, &visits).await?;
-        // What the model was told is known now; a last start shows that nothing of the end is lost either.
+        // What the model was told is known now; a last start shows that nothing of the end is lost
+        // either.
         let live = self.start(None, Manner::Settling).await?;
         for watched in self.sessions.clone() {
             let digest = self.check_session(&live.process.client, &watched).await?;
@@ -280,11 +342,17 @@ impl Trial {
     }
 
     async fn check_session(&self, client: &Client, watched: &Watched) -> Result<Digest, String> {
-        let found = Found::fetch(client, &watched.id).await.map_err(|error| format!("{}: {error}", watched.id))?;
+        let found = Found::fetch(client, &watched.id)
+            .await
+            .map_err(|error| format!("{}: {error}", watched.id))?;
         let problems = check(&watched.ledger(), &found, &self.told);
         match problems.is_empty() {
             true => Ok(found.digest()),
-            false => Err(format!("{}\n{}", problems.join("\n"), report::session(watched, Some(&found)))),
+            false => Err(format!(
+                "{}\n{}",
+                problems.join("\n"),
+                report::session(watched, Some(&found))
+            )),
         }
     }
 
@@ -292,9 +360,14 @@ impl Trial {
     async fn check_ended(&mut self) -> Result<(), String> {
         let live = self.start(None, Manner::Settling).await?;
         for (id, digest) in &self.ended {
-            let found = Found::fetch(&live.process.client, id).await.map_err(|error| format!("{id}: {error}"))?;
+            let found = Found::fetch(&live.process.client, id)
+                .await
+                .map_err(|error| format!("{id}: {error}"))?;
             if found.digest() != *digest {
-                return Err(format!("{id} had ended and has changed since\n{}", report::found(&found)));
+                return Err(format!(
+                    "{id} had ended and has changed since\n{}",
+                    report::found(&found)
+                ));
             }
         }
         self.end(live, Duration::ZERO, &[]).await
@@ -302,12 +375,16 @@ impl Trial {
 
     fn verify_audit(&self) -> Result<(), String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_codelab"));
-        command.args(["audit", "verify", "--data-dir"]).arg(self.place.folder()).env_clear();
+        command
+            .args(["audit", "verify", "--data-dir"])
+            .arg(self.place.folder())
+            .env_clear();
         if let Some(url) = self.place.database_url() {
             command.env("DATABASE_URL", url);
         }
         let output = command.output().map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
         match output.status.success() && said.contains("audit log whole") {
             true => Ok(()),
             false => Err(format!("codelab audit verify: {said}")),
@@ -316,5 +393,7 @@ impl Trial {
 }
 
 fn place_of(failpoint: Option<&str>) -> &str {
-    failpoint.and_then(|text| text.split(':').next()).unwrap_or("nowhere")
+    failpoint
+        .and_then(|text| text.split(':').next())
+        .unwrap_or("nowhere")
 }

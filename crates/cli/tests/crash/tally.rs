@@ -51,24 +51,51 @@ impl Tally {
             self.unanswered_messages += u64::from(sent.outcome() == Outcome::Unknown);
         }
         for call in ledger.calls.values() {
-            self.lost_requests += call.results.iter().map(|result| lost(&result.attempt)).sum::<u64>();
-            self.lost_requests += call.decisions.iter().map(|decision| lost(&decision.attempt)).sum::<u64>();
-            let results: u64 = call.results.iter().map(|result| taken(result.attempt.outcome)).sum();
+            self.lost_requests += call
+                .results
+                .iter()
+                .map(|result| lost(&result.attempt))
+                .sum::<u64>();
+            self.lost_requests += call
+                .decisions
+                .iter()
+                .map(|decision| lost(&decision.attempt))
+                .sum::<u64>();
+            let results: u64 = call
+                .results
+                .iter()
+                .map(|result| taken(result.attempt.outcome))
+                .sum();
             self.results += results.min(1);
             self.repeated_results += results.saturating_sub(1);
             self.decisions += taken(call.decided());
-            let refused = call.decisions.iter().filter(|decision| decision.attempt.outcome == Outcome::Refused);
+            let refused = call
+                .decisions
+                .iter()
+                .filter(|decision| decision.attempt.outcome == Outcome::Refused);
             self.refused_decisions += refused.count() as u64;
         }
-        self.cancels += ledger.cancels.iter().map(|cancel| taken(cancel.attempt.outcome)).sum::<u64>();
-        self.switches += ledger.switches.iter().map(|switch| taken(switch.attempt.outcome)).sum::<u64>();
+        self.cancels += ledger
+            .cancels
+            .iter()
+            .map(|cancel| taken(cancel.attempt.outcome))
+            .sum::<u64>();
+        self.switches += ledger
+            .switches
+            .iter()
+            .map(|switch| taken(switch.attempt.outcome))
+            .sum::<u64>();
         self.events += ledger.events.len() as u64;
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kills: Vec<String> = self.kills.iter().map(|(how, count)| format!("{how} {count}")).collect();
+        let kills: Vec<String> = self
+            .kills
+            .iter()
+            .map(|(how, count)| format!("{how} {count}"))
+            .collect();
         writeln!(f, "kills: {}", kills.join(", "))?;
         writeln!(
             f,

@@ -1,5 +1,5 @@
-//! The clients of one session during one run of the server: one that speaks, one that follows the events and answers
-//! what they ask for, and any number that wait for an answer.
+//! The clients of one session during one run of the server: one that speaks, one that follows the
+//! events and answers what they ask for, and any number that wait for an answer.
 
 mod answer;
 mod idle;
@@ -32,7 +32,11 @@ pub struct Watched {
 
 impl Watched {
     pub fn new(id: SessionId) -> Self {
-        Self { ledger: Mutex::new(Ledger::new(id.clone())), id, changed: Notify::new() }
+        Self {
+            ledger: Mutex::new(Ledger::new(id.clone())),
+            id,
+            changed: Notify::new(),
+        }
     }
 
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -61,16 +65,29 @@ pub struct Visit {
 }
 
 impl Visit {
-    pub fn new(watched: Arc<Watched>, client: Client, model: Arc<FakeModel>, manner: Manner) -> Self {
+    pub fn new(
+        watched: Arc<Watched>,
+        client: Client,
+        model: Arc<FakeModel>,
+        manner: Manner,
+    ) -> Self {
         let over = Arc::new(watch::Sender::new(false));
-        Self { watched, client, model, manner, over, answering: Arc::default() }
+        Self {
+            watched,
+            client,
+            model,
+            manner,
+            over,
+            answering: Arc::default(),
+        }
     }
 
     /// All clients of the session, until the server is gone or the visit is ended.
     pub async fn run(self, mut rng: Rng) {
         let mut tasks = JoinSet::new();
         if self.settles() {
-            // Before anything is answered, so that a session without open answers is one to which nothing more comes.
+            // Before anything is answered, so that a session without open answers is one to which
+            // nothing more comes.
             self.send_again(&mut rng).await;
         }
         let open = self.watched.ledger().open();
@@ -90,7 +107,9 @@ impl Visit {
     async fn join(&self, mut tasks: JoinSet<()>) {
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
-                self.watched.ledger().violate(format!("a client broke: {error}"));
+                self.watched
+                    .ledger()
+                    .violate(format!("a client broke: {error}"));
             }
         }
     }
@@ -117,7 +136,10 @@ impl Visit {
         let mut ledger = self.watched.ledger();
         let label = format!("{}-m{}", ledger.session, ledger.messages.len());
         let plan = match self.settles() {
-            true => Plan { label, steps: vec![crate::plan::Step::Say] },
+            true => Plan {
+                label,
+                steps: vec![crate::plan::Step::Say],
+            },
             false => Plan::random(label, rng),
         };
         plan.teach(&self.model, None);
@@ -134,13 +156,17 @@ impl Visit {
 
     fn refused(&self, error: &ClientError) -> Answered {
         match error {
-            ClientError::Status { status, .. } if *status < 500 => Answered::Refused(*status, error.error_code()),
+            ClientError::Status { status, .. } if *status < 500 => {
+                Answered::Refused(*status, error.error_code())
+            }
             ClientError::Connect(_) | ClientError::Cut(_) => {
                 self.end();
                 Answered::Lost
             }
             ClientError::Status { .. } | ClientError::Timeout { .. } | ClientError::Invalid(_) => {
-                self.watched.ledger().violate(format!("a request failed: {error}"));
+                self.watched
+                    .ledger()
+                    .violate(format!("a request failed: {error}"));
                 self.end();
                 Answered::Lost
             }
@@ -160,7 +186,9 @@ impl Visit {
                 Some(Ok(event)) => {
                     if let Some(id) = self.record(event.id, &event.data) {
                         if id <= last {
-                            self.watched.ledger().violate(format!("a stream showed event {id} after {last}"));
+                            self.watched
+                                .ledger()
+                                .violate(format!("a stream showed event {id} after {last}"));
                         }
                         last = id;
                     }
@@ -183,9 +211,12 @@ impl Visit {
                 self.watched.changed.notify_waiters();
                 return Some(id);
             }
-            (None, EventData::Chunk(chunk)) if matches!(chunk.body, ChunkBody::AssistantDelta(_)) => {}
+            (None, EventData::Chunk(chunk))
+                if matches!(chunk.body, ChunkBody::AssistantDelta(_)) => {}
             (None, EventData::Done(_)) => {}
-            (id, other) => ledger.violate(format!("a stream showed {other:?} with the number {id:?}")),
+            (id, other) => {
+                ledger.violate(format!("a stream showed {other:?} with the number {id:?}"))
+            }
         }
         None
     }
@@ -206,12 +237,20 @@ impl Visit {
                 let ledger = self.watched.ledger();
                 (ledger.contiguous(), ledger.exists())
             };
-            match self.client.events(&self.watched.id, Some(after), true).await {
+            match self
+                .client
+                .events(&self.watched.id, Some(after), true)
+                .await
+            {
                 Ok(stream) => return Some(stream),
-                Err(ClientError::Status { status: 404, .. }) if !exists => tokio::time::sleep(UNBORN_PAUSE).await,
+                Err(ClientError::Status { status: 404, .. }) if !exists => {
+                    tokio::time::sleep(UNBORN_PAUSE).await
+                }
                 Err(error) => match self.refused(&error) {
                     Answered::Refused(status, code) => {
-                        self.watched.ledger().violate(format!("the events were refused: {status} {code:?}"));
+                        self.watched
+                            .ledger()
+                            .violate(format!("the events were refused: {status} {code:?}"));
                         return None;
                     }
                     Answered::Taken | Answered::Lost => return None,
@@ -230,22 +269,33 @@ impl Visit {
                 () = self.ended() => return,
             };
             let event = match event {
-                None => return self.watched.ledger().violate("a stream that follows ended by itself"),
+                None => {
+                    return self
+                        .watched
+                        .ledger()
+                        .violate("a stream that follows ended by itself");
+                }
                 Some(Err(error)) => {
                     self.refused(&error);
                     return;
                 }
                 Some(Ok(event)) => event,
             };
-            let Some(id) = self.record(event.id, &event.data) else { continue };
+            let Some(id) = self.record(event.id, &event.data) else {
+                continue;
+            };
             // Other readers may have filled the ledger further since the stream was asked for.
             let is_next = if first { id <= next } else { id == next };
             if !is_next {
-                self.watched.ledger().violate(format!("a reader of all events was shown {id} instead of {next}"));
+                self.watched.ledger().violate(format!(
+                    "a reader of all events was shown {id} instead of {next}"
+                ));
             }
             first = false;
             next = id + 1;
-            let EventData::Chunk(chunk) = &event.data else { continue };
+            let EventData::Chunk(chunk) = &event.data else {
+                continue;
+            };
             if let Some(open) = opened_by(&chunk.body) {
                 self.answer(open, rng, tasks);
             }
@@ -256,7 +306,9 @@ impl Visit {
 fn opened_by(body: &ChunkBody) -> Option<crate::ledger::Open> {
     use crate::ledger::Open;
     match body {
-        ChunkBody::ToolCall(call) if call.requires_approval => Some(Open::Approval(call.tool_call.call_id.clone())),
+        ChunkBody::ToolCall(call) if call.requires_approval => {
+            Some(Open::Approval(call.tool_call.call_id.clone()))
+        }
         ChunkBody::ToolCall(call) => Some(Open::Result(call.tool_call.call_id.clone())),
         ChunkBody::Question(_) => Some(Open::Question),
         _ => None,

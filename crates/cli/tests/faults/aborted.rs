@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use codelab_client::ClientError;
 use codelab_fakemodel::Reply;
 use codelab_protocol::{HealthStatus, Role, TurnStatus};
-use codelab_testkit::{OwnDatabase, Seen, eventually};
+use codelab_testkit::{OwnDatabase, SeenEvents, eventually};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -40,7 +40,12 @@ enum HangUp {
     Answered,
 }
 
-const HANG_UPS: [HangUp; 4] = [HangUp::HalfWay, HangUp::Sent, HangUp::Reset, HangUp::Answered];
+const HANG_UPS: [HangUp; 4] = [
+    HangUp::HalfWay,
+    HangUp::Sent,
+    HangUp::Reset,
+    HangUp::Answered,
+];
 
 #[tokio::test]
 async fn ten_thousand_aborted_requests_on_sqlite() {
@@ -49,10 +54,16 @@ async fn ten_thousand_aborted_requests_on_sqlite() {
 
 #[tokio::test]
 async fn ten_thousand_aborted_requests_on_postgres() {
-    let Some(database) = OwnDatabase::make("aborted").await else { return };
+    let Some(database) = OwnDatabase::make("aborted").await else {
+        return;
+    };
     let mut lab = Lab::with(&[("DATABASE_URL", &database.url)]).await;
     aborted_requests(&lab).await;
-    assert_eq!(database.open_transactions().await, 0, "no transaction was left open");
+    assert_eq!(
+        database.open_transactions().await,
+        0,
+        "no transaction was left open"
+    );
     lab.kill().await;
     database.remove().await;
 }
@@ -61,7 +72,10 @@ async fn aborted_requests(lab: &Lab) {
     for resident in 0..RESIDENTS {
         let name = resident_name(resident);
         let mine = format!("{name} speaks");
-        lab.model.on(move |body| body.to_string().contains(&mine), Reply::text(answer_of(&name)));
+        lab.model.on(
+            move |body| body.to_string().contains(&mine),
+            Reply::text(answer_of(&name)),
+        );
     }
     lab.model.default_reply(Reply::text("For a visitor."));
     for visited in 0..VISITED {
@@ -76,25 +90,39 @@ async fn aborted_requests(lab: &Lab) {
     }
     let begun = Instant::now();
     storm(lab.server().host()).await;
-    println!("{REQUESTS} requests aborted in {} ms", begun.elapsed().as_millis());
+    println!(
+        "{REQUESTS} requests aborted in {} ms",
+        begun.elapsed().as_millis()
+    );
     assert!(begun.elapsed() < STORM_WITHIN, "{:?}", begun.elapsed());
     over.store(true, Ordering::Relaxed);
     let spoken = residents.join_all().await;
 
-    assert_eq!(lab.client().health().await.unwrap().status, HealthStatus::Healthy);
+    assert_eq!(
+        lab.client().health().await.unwrap().status,
+        HealthStatus::Healthy
+    );
     for (resident, turns) in spoken {
         let name = resident_name(resident);
         println!("{name} had {turns} turns meanwhile");
         assert!(turns > 0);
-        assert_eq!(lab.said_by(Role::User, &name).await, vec![format!("{name} speaks"); turns]);
-        assert_eq!(lab.said_by(Role::Assistant, &name).await, vec![answer_of(&name); turns]);
+        assert_eq!(
+            lab.said_by(Role::User, &name).await,
+            vec![format!("{name} speaks"); turns]
+        );
+        assert_eq!(
+            lab.said_by(Role::Assistant, &name).await,
+            vec![answer_of(&name); turns]
+        );
     }
     for visited in 0..VISITED {
         works(lab, &visited_name(visited)).await;
     }
-    eventually("files are closed again", async || match lab.server().open_files() {
-        files if files <= files_before + MAX_KEPT_FILES => Ok(()),
-        files => Err((files_before, files)),
+    eventually("files are closed again", async || {
+        match lab.server().open_files() {
+            files if files <= files_before + MAX_KEPT_FILES => Ok(()),
+            files => Err((files_before, files)),
+        }
     })
     .await;
 }
@@ -112,12 +140,19 @@ fn answer_of(name: &str) -> String {
 }
 
 /// Turns one after the other until the storm is over, each with the right answer.
-async fn reside(client: codelab_client::Client, resident: usize, over: Arc<AtomicBool>) -> (usize, usize) {
+async fn reside(
+    client: codelab_client::Client,
+    resident: usize,
+    over: Arc<AtomicBool>,
+) -> (usize, usize) {
     let name = resident_name(resident);
     let mut turns = 0;
     while turns == 0 || !over.load(Ordering::Relaxed) {
-        let stream = client.send(&to_coder(&name, &format!("{name} speaks"))).await.expect("a resident is served");
-        let seen = Seen::all(stream).await;
+        let stream = client
+            .send(&to_coder(&name, &format!("{name} speaks")))
+            .await
+            .expect("a resident is served");
+        let seen = SeenEvents::all(stream).await;
         assert_eq!(seen.status(), TurnStatus::Completed);
         assert_eq!(seen.answer().content, answer_of(&name));
         turns += 1;
@@ -145,7 +180,9 @@ async fn storm(host: &str) {
 }
 
 async fn hang_up(host: &str, request: &[u8], at: HangUp) {
-    let mut stream = TcpStream::connect(host).await.expect("the server takes connections");
+    let mut stream = TcpStream::connect(host)
+        .await
+        .expect("the server takes connections");
     let sent = match at {
         HangUp::HalfWay => &request[..request.len() / 2],
         HangUp::Sent | HangUp::Reset | HangUp::Answered => request,
@@ -156,7 +193,10 @@ async fn hang_up(host: &str, request: &[u8], at: HangUp) {
         HangUp::Reset => stream.set_zero_linger().unwrap(),
         HangUp::Answered => {
             let mut beginning = [0; 12];
-            stream.read_exact(&mut beginning).await.expect("the server answers");
+            stream
+                .read_exact(&mut beginning)
+                .await
+                .expect("the server answers");
             assert!(beginning.starts_with(b"HTTP/1.1 "), "{beginning:?}");
             stream.set_zero_linger().unwrap();
         }
@@ -194,20 +234,30 @@ fn raw(host: &str, method: &str, path: &str, body: &str) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// The session can run a turn, once what was queued by those who left is done, and holds nothing of others.
+/// The session can run a turn, once what was queued by those who left is done, and holds nothing of
+/// others.
 async fn works(lab: &Lab, session: &str) {
     let text = format!("a turn in {session}");
-    eventually("the session takes a message", async || match lab.client().send(&to_coder(session, &text)).await {
-        Ok(stream) => {
-            let seen = Seen::all(stream).await;
-            assert_eq!((seen.status(), seen.answer().content.as_str()), (TurnStatus::Completed, "For a visitor."));
-            Ok(())
+    eventually("the session takes a message", async || {
+        match lab.client().send(&to_coder(session, &text)).await {
+            Ok(stream) => {
+                let seen = SeenEvents::all(stream).await;
+                assert_eq!(
+                    (seen.status(), seen.answer().content.as_str()),
+                    (TurnStatus::Completed, "For a visitor.")
+                );
+                Ok(())
+            }
+            Err(error @ ClientError::Status { status: 429, .. }) => Err(error),
+            Err(error) => panic!("{session}: {error}"),
         }
-        Err(error @ ClientError::Status { status: 429, .. }) => Err(error),
-        Err(error) => panic!("{session}: {error}"),
     })
     .await;
-    let expected = ["I will be back".to_owned(), format!("said to {session}"), text];
+    let expected = [
+        "I will be back".to_owned(),
+        format!("said to {session}"),
+        text,
+    ];
     for said in lab.said_by(Role::User, session).await {
         assert!(expected.contains(&said), "{session} holds {said:?}");
     }

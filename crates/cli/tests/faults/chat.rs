@@ -1,6 +1,6 @@
 //! A user's session, through whichever server runs now.
 
-use codelab_client::{Access, Client, Method};
+use codelab_client::{Client, Credentials, Method};
 use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -16,9 +16,21 @@ pub struct Chat {
 impl Chat {
     pub async fn new(lab: &Lab) -> Self {
         let data_dir = lab.data_dir().to_str().unwrap();
-        let token = ran(&["token", "--user", "1", "--data-dir", data_dir], &lab.settings).await.trim().to_owned();
-        let mut chat = Self { token, id: String::new(), project: 0 };
-        let (status, made) = chat.ask(lab, Method::POST, "/my/chat/sessions/", Some(json!({}))).await;
+        let token = ran(
+            &["token", "--user", "1", "--data-dir", data_dir],
+            &lab.settings,
+        )
+        .await
+        .trim()
+        .to_owned();
+        let mut chat = Self {
+            token,
+            id: String::new(),
+            project: 0,
+        };
+        let (status, made) = chat
+            .ask(lab, Method::POST, "/my/chat/sessions/", Some(json!({})))
+            .await;
         assert_eq!(status, 201, "{made}");
         chat.id = made["session_id"].as_str().unwrap().to_owned();
         chat.project = made["project_id"].as_u64().unwrap();
@@ -29,11 +41,24 @@ impl Chat {
         &self.token
     }
 
-    pub async fn ask(&self, lab: &Lab, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
-        let client = Client::new(&lab.server().url, Access::Bearer(self.token.clone())).unwrap();
+    pub async fn ask(
+        &self,
+        lab: &Lab,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> (u16, Value) {
+        let client =
+            Client::new(&lab.server().url, Credentials::Bearer(self.token.clone())).unwrap();
         let body = body.map(|body| body.to_string()).unwrap_or_default();
-        let answer = client.raw(method, path, &[("content-type", "application/json")], body).await.unwrap();
-        (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+        let answer = client
+            .raw(method, path, &[("content-type", "application/json")], body)
+            .await
+            .unwrap();
+        (
+            answer.status,
+            serde_json::from_slice(&answer.body).unwrap_or_default(),
+        )
     }
 
     pub async fn get(&self, lab: &Lab, path: &str) -> Value {
@@ -44,7 +69,14 @@ impl Chat {
 
     /// To a path below the session's.
     pub async fn post(&self, lab: &Lab, path: &str, body: Value) -> Value {
-        let (status, answer) = self.ask(lab, Method::POST, &format!("/my/chat/{}/{path}", self.id), Some(body)).await;
+        let (status, answer) = self
+            .ask(
+                lab,
+                Method::POST,
+                &format!("/my/chat/{}/{path}", self.id),
+                Some(body),
+            )
+            .await;
         assert!((200..300).contains(&status), "{path}: {status} {answer}");
         answer
     }
@@ -59,7 +91,11 @@ impl Chat {
         eventually("the plan stands as wanted", async || {
             found = self.plan(lab).await;
             let status = found["status"].as_str().unwrap_or_default();
-            if wanted.contains(&status) { Ok(()) } else { Err(found.clone()) }
+            if wanted.contains(&status) {
+                Ok(())
+            } else {
+                Err(found.clone())
+            }
         })
         .await;
         found
@@ -67,19 +103,33 @@ impl Chat {
 
     /// What was said last in the session.
     pub async fn last_said(&self, lab: &Lab) -> String {
-        let detail = self.get(lab, &format!("/my/chat/sessions/{}", self.id)).await;
-        detail["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned()
+        let detail = self
+            .get(lab, &format!("/my/chat/sessions/{}", self.id))
+            .await;
+        detail["messages"].as_array().unwrap().last().unwrap()["content"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// All stored events, which must be numbered 1, 2, 3, …
     pub async fn log(&self, lab: &Lab) -> Vec<Value> {
-        let client = Client::new(&lab.server().url, Access::Bearer(self.token.clone())).unwrap();
+        let client =
+            Client::new(&lab.server().url, Credentials::Bearer(self.token.clone())).unwrap();
         let path = format!("/my/chat/{}/events/?follow=false", self.id);
-        let answer = client.raw(Method::GET, &path, &[], String::new()).await.unwrap();
+        let answer = client
+            .raw(Method::GET, &path, &[], String::new())
+            .await
+            .unwrap();
         let text = String::from_utf8(answer.body.to_vec()).unwrap();
         let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
-        let events: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
-        let numbers: Vec<u64> = events.iter().filter_map(|event| event["seq"].as_u64()).collect();
+        let events: Vec<Value> = data
+            .map(|data| serde_json::from_str(data).unwrap())
+            .collect();
+        let numbers: Vec<u64> = events
+            .iter()
+            .filter_map(|event| event["seq"].as_u64())
+            .collect();
         assert_contiguous(&numbers, 1);
         events
     }
@@ -92,7 +142,12 @@ pub fn task(id: &str, agent: &str, description: &str, needs: &[&str]) -> Value {
 
 /// The statuses of a plan's tasks, in their order.
 pub fn statuses(plan: &Value) -> Vec<&str> {
-    plan["tasks"].as_array().unwrap().iter().map(|task| task["status"].as_str().unwrap()).collect()
+    plan["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| task["status"].as_str().unwrap())
+        .collect()
 }
 
 pub fn is_planning(body: &Value) -> bool {
@@ -101,5 +156,8 @@ pub fn is_planning(body: &Value) -> bool {
 
 /// What a model request says last.
 pub fn last_message(body: &Value) -> &str {
-    body["messages"].as_array().and_then(|messages| messages.last()?["content"].as_str()).unwrap_or_default()
+    body["messages"]
+        .as_array()
+        .and_then(|messages| messages.last()?["content"].as_str())
+        .unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::chat::Chat;
 use crate::lab::Lab;
-use crate::process::{INTERNAL_KEY, PATIENCE, Process};
+use crate::process::{DEADLINE, INTERNAL_KEY, Process};
 
 /// Open files of the server, and how many connections follow from them.
 const FILES: &str = "ulimit -n 192";
@@ -27,7 +27,9 @@ async fn connections_that_say_nothing_make_room_for_those_that_do() {
     }
     // The oldest were closed for those that came after them.
     for stream in silent.iter_mut().take(BOUND) {
-        let read = tokio::time::timeout(PATIENCE, stream.read(&mut [0])).await.expect("it is closed");
+        let read = tokio::time::timeout(DEADLINE, stream.read(&mut [0]))
+            .await
+            .expect("it is closed");
         assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     }
     lab.say("s", "hello").await;
@@ -49,21 +51,38 @@ async fn health_and_operators_are_answered_where_all_places_are_taken() {
     for number in 0..BOUND + RESERVED + 4 {
         let mut stream = connect(lab.server()).await;
         let (status, head) = ask(&mut stream, lab.server(), "/sessions/s/events", &operator).await;
-        // A stream would keep its place for as long as it likes: those for health and operators are not for it.
-        assert_eq!(status, if number < BOUND { 200 } else { 429 }, "stream {number}: {head}");
+        // A stream would keep its place for as long as it likes: those for health and operators are
+        // not for it.
+        assert_eq!(
+            status,
+            if number < BOUND { 200 } else { 429 },
+            "stream {number}: {head}"
+        );
         streams.push(stream);
     }
     for round in 0..40 {
         for path in ["/health", "/health/ready", "/health/live"] {
             let mut stream = connect(lab.server()).await;
-            assert_eq!(ask(&mut stream, lab.server(), path, "X-Nothing: 1").await.0, 200, "{path} in round {round}");
+            assert_eq!(
+                ask(&mut stream, lab.server(), path, "X-Nothing: 1").await.0,
+                200,
+                "{path} in round {round}"
+            );
         }
         let mut stream = connect(lab.server()).await;
-        assert_eq!(ask(&mut stream, lab.server(), "/sessions", &operator).await.0, 200);
+        assert_eq!(
+            ask(&mut stream, lab.server(), "/sessions", &operator)
+                .await
+                .0,
+            200
+        );
         let mut stream = connect(lab.server()).await;
         let (status, head) = ask(&mut stream, lab.server(), "/my/projects/", &token).await;
         assert_eq!(status, 429, "{head}");
-        assert!(head.contains("retry-after: ") && head.contains("connection: close"), "{head}");
+        assert!(
+            head.contains("retry-after: ") && head.contains("connection: close"),
+            "{head}"
+        );
         // One that says nothing does not keep a place from whoever watches.
         streams.push(connect(lab.server()).await);
     }
@@ -84,7 +103,10 @@ async fn connect(server: &Process) -> TcpStream {
 
 /// The status and the head of the answer, in lower case; what follows is not read.
 async fn ask(stream: &mut TcpStream, server: &Process, path: &str, header: &str) -> (u16, String) {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{header}\r\n\r\n", server.host());
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {}\r\n{header}\r\n\r\n",
+        server.host()
+    );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut received = Vec::new();
     let reading = async {
@@ -93,9 +115,17 @@ async fn ask(stream: &mut TcpStream, server: &Process, path: &str, header: &str)
             assert!(read > 0, "{path}: no answer");
         }
     };
-    tokio::time::timeout(PATIENCE, reading).await.expect("an answer in time");
+    tokio::time::timeout(DEADLINE, reading)
+        .await
+        .expect("an answer in time");
     let head = String::from_utf8_lossy(&received).to_lowercase();
-    (head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status"), head)
+    (
+        head.split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok())
+            .expect("a status"),
+        head,
+    )
 }
 
 #[tokio::test]
@@ -122,13 +152,20 @@ async fn half_a_request_or_an_unread_answer_holds_no_place() {
                 let _ = stream.write_all(request.as_bytes()).await;
                 held.push(stream);
             }
-            for (path, header) in [("/health/live", "X-Nothing: 1"), ("/sessions", operator.as_str())] {
+            for (path, header) in [
+                ("/health/live", "X-Nothing: 1"),
+                ("/sessions", operator.as_str()),
+            ] {
                 let mut stream = connect(lab.server()).await;
                 let (status, head) = ask(&mut stream, lab.server(), path, header).await;
                 assert_eq!(status, 200, "{path} in round {round}: {head}");
             }
         }
-        assert!(lab.server().open_files() < 192, "{}", lab.server().open_files());
+        assert!(
+            lab.server().open_files() < 192,
+            "{}",
+            lab.server().open_files()
+        );
     }
     drop(held);
     eventually("users are served again", async || {
@@ -165,13 +202,20 @@ async fn unfinished_bodies_of_one_user_are_bounded() {
             let _ = stream.write_all(&vec![b' '; BODY - 500]).await;
             let mut status = [0; 12];
             let answered = stream.read_exact(&mut status).await;
-            assert!(answered.is_err() || status.ends_with(b"429"), "{}", String::from_utf8_lossy(&status));
+            assert!(
+                answered.is_err() || status.ends_with(b"429"),
+                "{}",
+                String::from_utf8_lossy(&status)
+            );
         });
     }
     // The others wait for their last bytes.
     for number in 1..=REQUESTS - 8 {
-        let refused = tokio::time::timeout(PATIENCE, unfinished.join_next()).await;
-        refused.unwrap_or_else(|_| panic!("refusal {number} of {REQUESTS} requests")).expect("a request").unwrap();
+        let refused = tokio::time::timeout(DEADLINE, unfinished.join_next()).await;
+        refused
+            .unwrap_or_else(|_| panic!("refusal {number} of {REQUESTS} requests"))
+            .expect("a request")
+            .unwrap();
     }
     let grown = lab.server().rss_bytes().saturating_sub(before);
     assert!(grown < 200 << 20, "{grown} bytes more in memory");

@@ -22,27 +22,46 @@ const MAX_LAST_MESSAGES: usize = 64;
 
 #[tokio::test]
 async fn a_full_disk_refuses_loses_nothing_and_recovers_without_help() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
     let mut lab = Lab::prepare(&[]).await;
     lab.set_data_dir(&disk.folder());
     lab.boot().await;
     let gate = Gate::new();
-    lab.model.on(|body| said(body, "waits"), Reply::text("It was worth it.").hold(&gate));
-    lab.model.on(|body| said(body, "write"), Reply::tool_call("write_file", json!({"path": "a.txt", "content": "x"})));
+    lab.model.on(
+        |body| said(body, "waits"),
+        Reply::text("It was worth it.").hold(&gate),
+    );
+    lab.model.on(
+        |body| said(body, "write"),
+        Reply::tool_call("write_file", json!({"path": "a.txt", "content": "x"})),
+    );
     lab.model.default_reply(Reply::text("Noted."));
 
     lab.say("s", "the first message").await;
     let asked = lab.say("asking", "please write").await;
-    let waiting = lab.client().send(&to_coder("waiting", "one that waits")).await.unwrap();
+    let waiting = lab
+        .client()
+        .send(&to_coder("waiting", "one that waits"))
+        .await
+        .unwrap();
     gate.reached().await;
 
     disk.fill();
     let mut taken = vec!["the first message".to_owned()];
     taken.extend(fill_the_log(&lab).await);
     everything_else_goes_on(&lab).await;
-    let decision = lab.client().send(&approval("asking", &asked.call_id())).await;
+    let decision = lab
+        .client()
+        .send(&approval("asking", &asked.call_id()))
+        .await;
     assert_eq!(refusal(decision), full());
-    assert_eq!(lab.pending("asking").await.len(), 1, "a decision that was not stored is not made");
+    assert_eq!(
+        lab.pending("asking").await.len(),
+        1,
+        "a decision that was not stored is not made"
+    );
     // The model answers into a full disk: nobody is told before it is stored.
     gate.open();
     lab.model.wait_until_in_flight(0).await;
@@ -51,17 +70,37 @@ async fn a_full_disk_refuses_loses_nothing_and_recovers_without_help() {
     let told = told(waiting).await;
     assert_eq!(told.error().error_code.as_str(), "DB_WRITE_ERROR");
     let message = &told.error().message;
-    assert!(message.contains("disk is full") && message.contains("accepted") && message.contains("tried again"));
+    assert!(
+        message.contains("disk is full")
+            && message.contains("accepted")
+            && message.contains("tried again")
+    );
     let outages = lab.logged("the database cannot be written");
-    assert_eq!(outages.len(), 1, "one line for the outage, whatever it refused: {outages:?}");
+    assert_eq!(
+        outages.len(),
+        1,
+        "one line for the outage, whatever it refused: {outages:?}"
+    );
 
     disk.free();
-    let rest = lab.until_done("waiting", told.ids().last().copied().unwrap()).await;
-    assert_eq!(rest.status(), TurnStatus::Completed, "it completes by itself, for whoever comes back");
+    let rest = lab
+        .until_done("waiting", told.ids().last().copied().unwrap())
+        .await;
+    assert_eq!(
+        rest.status(),
+        TurnStatus::Completed,
+        "it completes by itself, for whoever comes back"
+    );
     healthy_again(&lab).await;
-    assert_eq!(lab.say("s", "there is room again").await.status(), TurnStatus::Completed);
+    assert_eq!(
+        lab.say("s", "there is room again").await.status(),
+        TurnStatus::Completed
+    );
     taken.push("there is room again".to_owned());
-    assert_eq!(lab.approve("asking", &asked.call_id()).await.status(), TurnStatus::AwaitingToolResult);
+    assert_eq!(
+        lab.approve("asking", &asked.call_id()).await.status(),
+        TurnStatus::AwaitingToolResult
+    );
 
     whole(&lab, &taken).await;
     lab.crash().await;
@@ -72,19 +111,34 @@ async fn a_full_disk_refuses_loses_nothing_and_recovers_without_help() {
 
 #[tokio::test]
 async fn answers_of_parallel_tasks_into_a_full_disk_are_all_kept() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
     let mut lab = Lab::prepare(&[]).await;
     lab.set_data_dir(&disk.folder());
     lab.boot().await;
     let (first, second) = (Gate::new(), Gate::new());
     lab.model.default_reply(Reply::text("Noted."));
-    lab.model.on(|body| asked(body, "Do a."), Reply::text("A is done.").hold(&first));
-    lab.model.on(|body| asked(body, "Do b."), Reply::text("B is done.").hold(&second));
-    let tasks = [task("a", "coder", "Do a.", &[]), task("b", "writer", "Do b.", &[])];
-    lab.model.on(is_planning, Reply::text(json!({ "tasks": tasks }).to_string()));
+    lab.model.on(
+        |body| asked(body, "Do a."),
+        Reply::text("A is done.").hold(&first),
+    );
+    lab.model.on(
+        |body| asked(body, "Do b."),
+        Reply::text("B is done.").hold(&second),
+    );
+    let tasks = [
+        task("a", "coder", "Do a.", &[]),
+        task("b", "writer", "Do b.", &[]),
+    ];
+    lab.model.on(
+        is_planning,
+        Reply::text(json!({ "tasks": tasks }).to_string()),
+    );
     lab.say("s", "the first message").await;
     let chat = Chat::new(&lab).await;
-    chat.post(&lab, "message/", json!({ "content": "Build both" })).await;
+    chat.post(&lab, "message/", json!({ "content": "Build both" }))
+        .await;
     first.reached().await;
     second.reached().await;
 
@@ -108,14 +162,21 @@ async fn answers_of_parallel_tasks_into_a_full_disk_are_all_kept() {
         (&json!("A is done."), &json!("B is done."))
     );
     for word in ["Do a.", "Do b."] {
-        let calls = lab.model.requests().iter().filter(|request| asked(&request.body, word)).count();
+        let calls = lab
+            .model
+            .requests()
+            .iter()
+            .filter(|request| asked(&request.body, word))
+            .count();
         assert_eq!(calls, 1, "{word} was answered and paid once");
     }
 }
 
 #[tokio::test]
 async fn a_server_killed_on_a_full_disk_says_so_and_starts_once_there_is_room() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
     let mut lab = Lab::prepare(&[]).await;
     lab.set_data_dir(&disk.folder());
     lab.boot().await;
@@ -127,8 +188,15 @@ async fn a_server_killed_on_a_full_disk_says_so_and_starts_once_there_is_room() 
     lab.kill().await;
 
     let folder = lab.data_dir().to_str().unwrap().to_owned();
-    let complaint = refused(&["serve", "--addr", "127.0.0.1:0", "--data-dir", &folder], &lab.settings).await;
-    assert!(complaint.contains("disk") && complaint.contains("full"), "{complaint}");
+    let complaint = refused(
+        &["serve", "--addr", "127.0.0.1:0", "--data-dir", &folder],
+        &lab.settings,
+    )
+    .await;
+    assert!(
+        complaint.contains("disk") && complaint.contains("full"),
+        "{complaint}"
+    );
     disk.free();
     lab.boot().await;
     lab.say("s", "there is room again").await;
@@ -140,10 +208,18 @@ async fn a_server_killed_on_a_full_disk_says_so_and_starts_once_there_is_room() 
 
 /// How often the database refused a step so far.
 async fn refused_commits(lab: &Lab) -> u64 {
-    let answer = lab.client().raw(Method::GET, "/metrics", &[], String::new()).await.unwrap();
+    let answer = lab
+        .client()
+        .raw(Method::GET, "/metrics", &[], String::new())
+        .await
+        .unwrap();
     let text = String::from_utf8(answer.body.to_vec()).unwrap();
-    let lines = text.lines().filter(|line| line.starts_with("codelab_commit_failures_total{"));
-    lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with("codelab_commit_failures_total{"));
+    lines
+        .map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap())
+        .sum()
 }
 
 fn full() -> (u16, String) {
@@ -180,30 +256,65 @@ async fn fill_the_log(lab: &Lab) -> Vec<String> {
 
 /// New things are refused, old ones can be read.
 async fn everything_else_goes_on(lab: &Lab) {
-    assert_eq!(refusal(lab.client().send(&to_coder("new", "hello")).await), full());
+    assert_eq!(
+        refusal(lab.client().send(&to_coder("new", "hello")).await),
+        full()
+    );
     let body = json!({"session_id": "made"}).to_string();
     let headers = [("content-type", "application/json")];
-    let answer = lab.client().raw(Method::POST, "/sessions", &headers, body).await.unwrap();
+    let answer = lab
+        .client()
+        .raw(Method::POST, "/sessions", &headers, body)
+        .await
+        .unwrap();
     let answer_body: Value = serde_json::from_slice(&answer.body).unwrap();
-    assert_eq!((answer.status, answer_body["error_code"].as_str()), (507, Some("DB_WRITE_ERROR")));
+    assert_eq!(
+        (answer.status, answer_body["error_code"].as_str()),
+        (507, Some("DB_WRITE_ERROR"))
+    );
     let (status, health) = lab.look("/health").await;
-    assert_eq!((status, &health["status"]), (200, &json!("unhealthy")), "{health}");
-    assert_eq!(health["checks"]["database"]["detail"], "the disk of the database is full");
+    assert_eq!(
+        (status, &health["status"]),
+        (200, &json!("unhealthy")),
+        "{health}"
+    );
+    assert_eq!(
+        health["checks"]["database"]["detail"],
+        "the disk of the database is full"
+    );
     assert_eq!(lab.look("/health/ready").await.0, 503);
-    assert_eq!(lab.look("/health/live").await, (200, json!({ "status": "alive" })));
+    assert_eq!(
+        lab.look("/health/live").await,
+        (200, json!({ "status": "alive" }))
+    );
     for _ in 0..20 {
-        assert_eq!(refusal(lab.client().send(&to_coder("new", "hello")).await), full());
+        assert_eq!(
+            refusal(lab.client().send(&to_coder("new", "hello")).await),
+            full()
+        );
     }
     assert_eq!(lab.said_by(Role::User, "s").await[0], "the first message");
-    let ids: Vec<String> =
-        lab.client().sessions(None, None).await.unwrap().sessions.iter().map(|s| s.session_id.to_string()).collect();
-    assert!(!ids.contains(&"new".to_owned()) && !ids.contains(&"made".to_owned()), "{ids:?}");
+    let ids: Vec<String> = lab
+        .client()
+        .sessions(None, None)
+        .await
+        .unwrap()
+        .sessions
+        .iter()
+        .map(|s| s.session_id.to_string())
+        .collect();
+    assert!(
+        !ids.contains(&"new".to_owned()) && !ids.contains(&"made".to_owned()),
+        "{ids:?}"
+    );
 }
 
 async fn healthy_again(lab: &Lab) {
-    eventually("the server is ready again", async || match lab.look("/health/ready").await {
-        (200, _) => Ok(()),
-        unready => Err(unready),
+    eventually("the server is ready again", async || {
+        match lab.look("/health/ready").await {
+            (200, _) => Ok(()),
+            unready => Err(unready),
+        }
     })
     .await;
 }
@@ -211,7 +322,10 @@ async fn healthy_again(lab: &Lab) {
 /// What was acknowledged is there once, in order; what was refused is nowhere.
 async fn whole(lab: &Lab, taken: &[String]) {
     assert_eq!(lab.said_by(Role::User, "s").await, taken);
-    assert_eq!(lab.said_by(Role::Assistant, "waiting").await, ["It was worth it."]);
+    assert_eq!(
+        lab.said_by(Role::Assistant, "waiting").await,
+        ["It was worth it."]
+    );
     let audit = lab.client().audit(&id("asking")).await.unwrap();
     assert!(audit.verified);
     assert_eq!(audit.audit.len(), 1);
@@ -225,7 +339,9 @@ async fn undamaged(lab: &Lab) {
     let verdict = ran(&["audit", "verify", "--data-dir", folder], &[]).await;
     assert!(verdict.starts_with("audit log whole"), "{verdict}");
     let connection = rusqlite::Connection::open(lab.data_dir().join("codelab.db")).unwrap();
-    let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    let verdict: String = connection
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
     assert_eq!(verdict, "ok");
 }
 
@@ -238,8 +354,10 @@ impl SmallDisk {
     /// `None`, and a line that says so, where file systems may not be mounted.
     pub fn mount() -> Option<Self> {
         let place = tempfile::tempdir().unwrap();
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", DISK, "codelab-test"]).arg(place.path()).output();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", DISK, "codelab-test"])
+            .arg(place.path())
+            .output();
         match mounted {
             Ok(output) if output.status.success() => Some(Self { place }),
             _ => {
@@ -277,7 +395,10 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg("--lazy").arg(self.place.path()).status();
+        let unmounted = Command::new("umount")
+            .arg("--lazy")
+            .arg(self.place.path())
+            .status();
         if !unmounted.is_ok_and(|status| status.success()) {
             eprintln!("{} stays mounted", self.place.path().display());
         }

@@ -8,14 +8,19 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_testkit::OwnDatabase;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::disk::SmallDisk;
 use crate::lab::Lab;
-use crate::process::{PATIENCE, serve};
+use crate::process::{DEADLINE, serve};
+
+mod machine;
+mod old;
+
+use machine::{another_users_folder, no_sandbox};
+use old::{old_database, on_postgres};
 
 /// Each try of the doctor; all of it takes little more.
 const LIMIT_SECONDS: u64 = 8;
@@ -27,12 +32,6 @@ const MODEL_KEY: &str = "canary-model-key";
 const NOBODY: u32 = 65534;
 /// Parts whose state is this machine's, and not what these tests are about.
 const OF_THE_MACHINE: [&str; 3] = ["sandbox", "disk", "open files"];
-
-/// Uses up what the kernel allows of Landlock: no further wall can be put up, and none of bubblewrap's mounts is allowed.
-const NO_WALLS: &str = "my $prctl = `uname -m` =~ /x86_64/ ? 157 : 167; syscall($prctl, 38, 1, 0, 0, 0); \
-     for (1..16) { my $wall = pack('Q', 1 << 12); my $fd = syscall(444, $wall, 8, 0); exit 77 if $fd < 0; \
-     syscall(446, $fd, 0) == 0 or exit 77 } exec @ARGV or exit 77";
-const CANNOT: i32 = 77;
 
 /// What the doctor is asked about.
 #[derive(Clone)]
@@ -68,27 +67,55 @@ impl Setup {
     }
 
     fn at(&self, data_dir: &Path) -> Self {
-        Self { data_dir: data_dir.to_owned(), ..self.clone() }
+        Self {
+            data_dir: data_dir.to_owned(),
+            ..self.clone()
+        }
     }
 
     fn through(&self, program: &[&'static str]) -> Self {
-        Self { through: program.to_vec(), ..self.clone() }
+        Self {
+            through: program.to_vec(),
+            ..self.clone()
+        }
     }
 
     async fn run(&self, arguments: &[&str]) -> Output {
-        let program = [&self.through[..], &[env!("CARGO_BIN_EXE_codelab"), "doctor"]].concat();
+        let program = [
+            &self.through[..],
+            &[env!("CARGO_BIN_EXE_codelab"), "doctor"],
+        ]
+        .concat();
         let mut command = std::process::Command::new(program[0]);
-        command.args(&program[1..]).args(arguments).arg("--data-dir").arg(&self.data_dir);
-        command.env_clear().envs(self.settings.iter().cloned()).stdin(Stdio::null());
+        command
+            .args(&program[1..])
+            .args(arguments)
+            .arg("--data-dir")
+            .arg(&self.data_dir);
+        command
+            .env_clear()
+            .envs(self.settings.iter().cloned())
+            .stdin(Stdio::null());
         if self.as_nobody {
             command.uid(NOBODY).gid(NOBODY);
         }
         let begun = Instant::now();
-        let ended = tokio::process::Command::from(command).kill_on_drop(true).output();
-        let output = tokio::time::timeout(PATIENCE, ended).await.expect("the doctor ends").unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(LIMIT_SECONDS + 4), "the doctor ends in time");
+        let ended = tokio::process::Command::from(command)
+            .kill_on_drop(true)
+            .output();
+        let output = tokio::time::timeout(DEADLINE, ended)
+            .await
+            .expect("the doctor ends")
+            .unwrap();
+        assert!(
+            begun.elapsed() < Duration::from_secs(LIMIT_SECONDS + 4),
+            "the doctor ends in time"
+        );
         for stream in [&output.stdout, &output.stderr] {
-            assert!(!String::from_utf8_lossy(stream).contains(CANARY), "a secret: {output:?}");
+            assert!(
+                !String::from_utf8_lossy(stream).contains(CANARY),
+                "a secret: {output:?}"
+            );
         }
         output
     }
@@ -104,23 +131,36 @@ impl Setup {
 
 fn line<'a>(said: &'a Value, check: &str) -> &'a Value {
     let checks = said["checks"].as_array().unwrap();
-    checks.iter().find(|line| line["check"] == check).unwrap_or_else(|| panic!("nothing about {check}: {said}"))
+    checks
+        .iter()
+        .find(|line| line["check"] == check)
+        .unwrap_or_else(|| panic!("nothing about {check}: {said}"))
 }
 
 fn judge(name: &str, (said, is_usable): &(Value, bool), wanted: &Said) {
     let line = line(said, wanted.check);
     assert_eq!(line["status"], wanted.status, "{name}: {said:#}");
     for part in wanted.found {
-        assert!(line["found"].as_str().unwrap().contains(part), "{name}: {line:#}");
+        assert!(
+            line["found"].as_str().unwrap().contains(part),
+            "{name}: {line:#}"
+        );
     }
-    let advice = line["advice"].as_str().unwrap_or_else(|| panic!("{name}: no advice in {line:#}"));
+    let advice = line["advice"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{name}: no advice in {line:#}"));
     assert!(advice.contains(wanted.advice), "{name}: {line:#}");
-    let has_problem = said["checks"].as_array().unwrap().iter().any(|line| line["status"] == "problem");
+    let has_problem = said["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|line| line["status"] == "problem");
     assert_eq!(*is_usable, !has_problem, "{name}: {said:#}");
     // The one thing that is broken is the only one that is named.
     for other in said["checks"].as_array().unwrap() {
         let check = other["check"].as_str().unwrap();
-        let is_expected = check == wanted.check || OF_THE_MACHINE.contains(&check) || other["status"] == "ok";
+        let is_expected =
+            check == wanted.check || OF_THE_MACHINE.contains(&check) || other["status"] == "ok";
         assert!(is_expected, "{name}: {other:#}");
     }
 }
@@ -134,15 +174,30 @@ struct Clinic {
 
 impl Clinic {
     async fn open() -> Self {
-        let mut lab = Lab::prepare(&[("INTERNAL_API_KEY", KEY), ("CODELAB_MASTER_KEY", MASTER_KEY)]).await;
-        lab.settings.push(("LLM_API_KEY".to_owned(), MODEL_KEY.to_owned()));
-        lab.settings.push(("PATH".to_owned(), std::env::var("PATH").unwrap()));
+        let mut lab = Lab::prepare(&[
+            ("INTERNAL_API_KEY", KEY),
+            ("CODELAB_MASTER_KEY", MASTER_KEY),
+        ])
+        .await;
+        lab.settings
+            .push(("LLM_API_KEY".to_owned(), MODEL_KEY.to_owned()));
+        lab.settings
+            .push(("PATH".to_owned(), std::env::var("PATH").unwrap()));
         lab.model.default_reply(Reply::text("OK."));
         lab.boot().await;
         let mut settings = lab.settings.clone();
         settings.push(("CODELAB_ADDR".to_owned(), "127.0.0.1:0".to_owned()));
-        let setup = Setup { settings, data_dir: lab.data_dir().to_owned(), through: Vec::new(), as_nobody: false };
-        Self { setup, lab, scratch: tempfile::tempdir().unwrap() }
+        let setup = Setup {
+            settings,
+            data_dir: lab.data_dir().to_owned(),
+            through: Vec::new(),
+            as_nobody: false,
+        };
+        Self {
+            setup,
+            lab,
+            scratch: tempfile::tempdir().unwrap(),
+        }
     }
 
     async fn stop_the_server(&mut self) {
@@ -189,28 +244,55 @@ async fn a_healthy_set_up_is_well_with_and_without_its_server_and_is_left_as_it_
         let before = contents(&clinic.setup.data_dir);
         let (said, is_usable) = clinic.setup.asked().await;
         for line in said["checks"].as_array().unwrap() {
-            let is_well = line["status"] == "ok" || OF_THE_MACHINE.contains(&line["check"].as_str().unwrap());
+            let is_well =
+                line["status"] == "ok" || OF_THE_MACHINE.contains(&line["check"].as_str().unwrap());
             assert!(is_well, "{line:#}");
         }
         assert!(is_usable, "{said:#}");
         let server = line(&said, "server")["found"].as_str().unwrap();
         assert_eq!(server.contains("is healthy"), is_running, "{server}");
-        assert!(line(&said, "secrets")["found"].as_str().unwrap().contains("fits the database"), "{said:#}");
+        assert!(
+            line(&said, "secrets")["found"]
+                .as_str()
+                .unwrap()
+                .contains("fits the database"),
+            "{said:#}"
+        );
         if !is_running {
-            assert_eq!(contents(&clinic.setup.data_dir), before, "nothing was made or changed");
+            assert_eq!(
+                contents(&clinic.setup.data_dir),
+                before,
+                "nothing was made or changed"
+            );
         }
     }
     let output = clinic.setup.run(&[]).await;
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines.iter().any(|line| line.starts_with("ok       model        gpt-4 at http://127.0.0.1:")), "{text}");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("ok       model        gpt-4 at http://127.0.0.1:")),
+        "{text}"
+    );
     let has_warnings = lines.iter().any(|line| line.starts_with("warning"));
-    assert!(has_warnings || lines.last() == Some(&"All is well."), "{text}");
+    assert!(
+        has_warnings || lines.last() == Some(&"All is well."),
+        "{text}"
+    );
     let call = clinic.lab.model.requests().pop().unwrap();
-    assert_eq!((&call.body["max_tokens"], call.header("authorization")), (&json!(16), Some("Bearer canary-model-key")));
+    assert_eq!(
+        (&call.body["max_tokens"], call.header("authorization")),
+        (&json!(16), Some("Bearer canary-model-key"))
+    );
     // Where nothing is yet, nothing is made.
     let folder = clinic.scratch.path().join("new");
-    let (said, is_usable) = clinic.setup.at(&folder).without("CODELAB_MASTER_KEY").asked().await;
+    let (said, is_usable) = clinic
+        .setup
+        .at(&folder)
+        .without("CODELAB_MASTER_KEY")
+        .asked()
+        .await;
     assert!(is_usable && !folder.exists(), "{said:#}");
 }
 
@@ -219,16 +301,24 @@ async fn a_model_that_does_not_work_is_named() {
     let mut clinic = Clinic::open().await;
     clinic.stop_the_server().await;
     // Providers repeat the key that they refuse.
-    let refusal = json!({"error": {"message": format!("Incorrect API key provided: {MODEL_KEY}")}}).to_string();
+    let refusal = json!({"error": {"message": format!("Incorrect API key provided: {MODEL_KEY}")}})
+        .to_string();
     let refuses = model_that_says(Reply::status(401, refusal)).await;
     let hangs = model_that_says(Reply::hang()).await;
     let choice = json!({"index": 0, "message": {"role": "assistant", "content": "OK."}, "finish_reason": "stop"});
     let body = json!({"object": "chat.completion", "choices": [choice]}).to_string();
-    let off = [("date", "Mon, 01 Jan 2024 00:00:00 GMT"), ("content-type", "application/json")];
+    let off = [
+        ("date", "Mon, 01 Jan 2024 00:00:00 GMT"),
+        ("content-type", "application/json"),
+    ];
     let off = model_that_says(Reply::status_with_headers(200, &off, body)).await;
     let dead = format!("http://{}", dead_address());
     let at = |url: &str| clinic.setup.with("LLM_PROXY_URL", url);
-    let only_a_key = clinic.setup.without("LLM_PROXY_URL").without("LLM_API_KEY").with("OPENAI_API_KEY", MODEL_KEY);
+    let only_a_key = clinic
+        .setup
+        .without("LLM_PROXY_URL")
+        .without("LLM_API_KEY")
+        .with("OPENAI_API_KEY", MODEL_KEY);
     let cases = [
         (
             "wrong key",
@@ -253,7 +343,12 @@ async fn a_model_that_does_not_work_is_named() {
         (
             "a model that hangs",
             at(&hangs.url()),
-            Said { check: "model", status: "problem", found: &["did not answer within"], advice: "--timeout" },
+            Said {
+                check: "model",
+                status: "problem",
+                found: &["did not answer within"],
+                advice: "--timeout",
+            },
         ),
         (
             "a key and no address",
@@ -284,20 +379,32 @@ async fn a_model_that_does_not_work_is_named() {
 #[tokio::test]
 async fn a_start_with_a_key_and_no_address_says_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = [("OPENAI_API_KEY", MODEL_KEY)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let settings =
+        [("OPENAI_API_KEY", MODEL_KEY)].map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut server = serve(&settings, "");
-    server.arg("--data-dir").arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    server
+        .arg("--data-dir")
+        .arg(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
     let mut server = server.spawn().unwrap();
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
     let mut said = String::new();
     // The last line that a start says.
     while !said.contains("log in:") {
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("the server starts").unwrap();
+        let line = tokio::time::timeout(DEADLINE, lines.next_line())
+            .await
+            .expect("the server starts")
+            .unwrap();
         said.push_str(&line.unwrap_or_else(|| panic!("the server ended: {said}")));
         said.push('\n');
     }
     server.kill().await.unwrap();
-    assert!(said.contains("OPENAI_API_KEY is set, but LLM_PROXY_URL"), "{said}");
+    assert!(
+        said.contains("OPENAI_API_KEY is set, but LLM_PROXY_URL"),
+        "{said}"
+    );
     let typed = "type: LLM_PROXY_URL=https://api.openai.com/v1 LLM_MODEL=gpt-4o-mini codelab serve";
     assert!(said.contains(typed) && !said.contains(CANARY), "{said}");
 }
@@ -314,17 +421,32 @@ async fn a_folder_or_a_machine_that_does_not_do_is_named() {
         (
             "a folder beneath a file",
             setup.at(&file.join("data")),
-            Said { check: "data folder", status: "problem", found: &["not a directory"], advice: "--data-dir" },
+            Said {
+                check: "data folder",
+                status: "problem",
+                found: &["not a directory"],
+                advice: "--data-dir",
+            },
         ),
         (
             "a low file limit",
             setup.through(&few),
-            Said { check: "open files", status: "problem", found: &["128 files"], advice: "LimitNOFILE=65536" },
+            Said {
+                check: "open files",
+                status: "problem",
+                found: &["128 files"],
+                advice: "LimitNOFILE=65536",
+            },
         ),
         (
             "a wrong setting",
             setup.with("CODELAB_LIMITS__STEPS", "0"),
-            Said { check: "settings", status: "problem", found: &["limits.steps"], advice: "Correct it" },
+            Said {
+                check: "settings",
+                status: "problem",
+                found: &["limits.steps"],
+                advice: "Correct it",
+            },
         ),
     ];
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -332,7 +454,12 @@ async fn a_folder_or_a_machine_that_does_not_do_is_named() {
     cases.push((
         "a taken port",
         setup.with("CODELAB_ADDR", &taken.0),
-        Said { check: "server", status: "problem", found: &["another program listens"], advice: "CODELAB_ADDR" },
+        Said {
+            check: "server",
+            status: "problem",
+            found: &["another program listens"],
+            advice: "CODELAB_ADDR",
+        },
     ));
     let disk = SmallDisk::mount();
     if let Some(disk) = &disk {
@@ -342,7 +469,12 @@ async fn a_folder_or_a_machine_that_does_not_do_is_named() {
         cases.push((
             "a full disk",
             setup.at(&disk.folder()),
-            Said { check: "disk", status: "problem", found: &["The disk is full"], advice: "Make room" },
+            Said {
+                check: "disk",
+                status: "problem",
+                found: &["The disk is full"],
+                advice: "Make room",
+            },
         ));
     }
     for (name, setup, wanted) in cases {
@@ -352,45 +484,31 @@ async fn a_folder_or_a_machine_that_does_not_do_is_named() {
     another_users_folder(setup).await;
 }
 
-async fn no_sandbox(setup: &Setup) {
-    let walled = setup.through(&["perl", "-e", NO_WALLS]);
-    if walled.run(&["--json"]).await.status.code() == Some(CANNOT) {
-        println!("skipped: walls cannot be used up here");
-        return;
-    }
-    let wanted = Said { check: "sandbox", status: "warning", found: &["no sandbox", "every command"], advice: "" };
-    judge("no sandbox", &walled.asked().await, &wanted);
-}
-
-/// Only root can be somebody else.
-async fn another_users_folder(setup: &Setup) {
-    let nobody = Setup { as_nobody: true, ..setup.clone() };
-    let program = Path::new(env!("CARGO_BIN_EXE_codelab"));
-    let is_reachable = program.ancestors().all(|path| std::fs::metadata(path).is_ok_and(|found| found.mode() & 1 != 0));
-    if std::fs::metadata(&setup.data_dir).unwrap().uid() != 0 || !is_reachable {
-        println!("skipped: the program cannot be run as another user here");
-        return;
-    }
-    let (said, is_usable) = nobody.asked().await;
-    let folder = line(&said, "data folder");
-    assert!(!is_usable && folder["status"] == "problem", "{said:#}");
-    assert!(folder["found"].as_str().unwrap().contains("permission denied"), "{folder:#}");
-}
-
 #[tokio::test]
 async fn a_database_or_a_secret_that_does_not_fit_is_named() {
     let mut clinic = Clinic::open().await;
     let other = "canary-another-key-of-more-than-32-bytes";
-    let refused =
-        Said { check: "secrets", status: "problem", found: &["refuses the internal key"], advice: "INTERNAL_API_KEY" };
-    judge("another internal key", &clinic.setup.with("INTERNAL_API_KEY", other).asked().await, &refused);
+    let refused = Said {
+        check: "secrets",
+        status: "problem",
+        found: &["refuses the internal key"],
+        advice: "INTERNAL_API_KEY",
+    };
+    judge(
+        "another internal key",
+        &clinic.setup.with("INTERNAL_API_KEY", other).asked().await,
+        &refused,
+    );
     clinic.stop_the_server().await;
     let setup = &clinic.setup;
     let old = clinic.scratch.path().join("old.db");
     old_database(&old);
     let in_old = setup.with("DATABASE_URL", &format!("sqlite:{}", old.display()));
     let down = format!("postgres://me:{CANARY}@{}/codelab", dead_address());
-    let no_redis = setup.with("REDIS_URL", &format!("redis://:{CANARY}@{}", dead_address()));
+    let no_redis = setup.with(
+        "REDIS_URL",
+        &format!("redis://:{CANARY}@{}", dead_address()),
+    );
     for (name, setup, wanted) in [
         (
             "PostgreSQL down",
@@ -415,49 +533,25 @@ async fn a_database_or_a_secret_that_does_not_fit_is_named() {
         (
             "wrong secret",
             setup.with("CODELAB_MASTER_KEY", other),
-            Said { check: "secrets", status: "problem", found: &["CODELAB_MASTER_KEY"], advice: "earlier key" },
+            Said {
+                check: "secrets",
+                status: "problem",
+                found: &["CODELAB_MASTER_KEY"],
+                advice: "earlier key",
+            },
         ),
         (
             "Redis down",
             no_redis,
-            Said { check: "cache", status: "warning", found: &["Redis", "works without it"], advice: "Start Redis" },
+            Said {
+                check: "cache",
+                status: "warning",
+                found: &["Redis", "works without it"],
+                advice: "Start Redis",
+            },
         ),
     ] {
         judge(name, &setup.asked().await, &wanted);
     }
     on_postgres(setup).await;
-}
-
-const OLD: [&str; 3] = ["0001_init.sql", "0002_users.sql", "0003_chat.sql"];
-const LEDGER: &str = "CREATE TABLE schema_migrations (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL);\
-     INSERT INTO schema_migrations VALUES (1, 'init'), (2, 'users'), (3, 'chat');";
-
-/// What an earlier version of CodeLab made.
-fn old_tables(engine: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/migrations").join(engine);
-    let files = OLD.map(|name| std::fs::read_to_string(folder.join(name)).unwrap());
-    format!("{}\n{LEDGER}", files.join("\n"))
-}
-
-fn old_database(path: &Path) {
-    rusqlite::Connection::open(path).unwrap().execute_batch(&old_tables("sqlite")).unwrap();
-}
-
-async fn on_postgres(setup: &Setup) {
-    let Some(database) = OwnDatabase::make("doctor").await else { return };
-    let setup = setup.with("DATABASE_URL", &database.url);
-    let (said, is_usable) = setup.asked().await;
-    let line_of = |said: &Value, check: &str| line(said, check)["found"].as_str().unwrap().to_owned();
-    assert!(is_usable && line_of(&said, "database").contains("no tables of CodeLab yet"), "{said:#}");
-    assert!(line_of(&said, "clock").contains("PostgreSQL") || line_of(&said, "clock").contains("model"), "{said:#}");
-    database.execute(&old_tables("postgres")).await;
-    let wanted =
-        Said { check: "database", status: "warning", found: &["schema version 3"], advice: "Start the server once" };
-    judge("old schema on PostgreSQL", &setup.asked().await, &wanted);
-    if let Some((_, place)) = database.url.split_once('@') {
-        let (said, _) = setup.with("DATABASE_URL", &format!("postgres://nobody:{CANARY}@{place}")).asked().await;
-        assert_eq!(line(&said, "database")["status"], "problem", "{said:#}");
-        assert!(line_of(&said, "database").contains("refused the user"), "{said:#}");
-    }
-    database.remove().await;
 }

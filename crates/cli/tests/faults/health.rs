@@ -18,8 +18,13 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 async fn a_database_that_hangs_is_told_and_so_are_a_lapsed_lease_and_whoever_waits() {
     let lab = Lab::start().await;
     let gate = Gate::new();
-    lab.model.default_reply(Reply::text("It was worth it.").hold(&gate));
-    let waiting = lab.client().send(&to_coder("waiting", "one that waits")).await.unwrap();
+    lab.model
+        .default_reply(Reply::text("It was worth it.").hold(&gate));
+    let waiting = lab
+        .client()
+        .send(&to_coder("waiting", "one that waits"))
+        .await
+        .unwrap();
     gate.reached().await;
     assert_eq!(lab.look("/health/ready").await.0, 200);
 
@@ -28,26 +33,48 @@ async fn a_database_that_hangs_is_told_and_so_are_a_lapsed_lease_and_whoever_wai
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let begun = Instant::now();
     let health = until(&lab, "database", "unhealthy").await;
-    assert!(begun.elapsed() < TOLD_WITHIN, "told after {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < TOLD_WITHIN,
+        "told after {:?}",
+        begun.elapsed()
+    );
     println!("told after {:?}", begun.elapsed());
     assert_eq!(health["status"], "unhealthy");
     let asked = Instant::now();
     let (status, health) = lab.look("/health/ready").await;
     assert_eq!((status, &health["status"]), (503, &json!("unhealthy")));
-    assert!(asked.elapsed() < ANSWERED_WITHIN, "answered after {:?}", asked.elapsed());
-    assert_eq!(lab.look("/health/live").await, (200, json!({ "status": "alive" })));
+    assert!(
+        asked.elapsed() < ANSWERED_WITHIN,
+        "answered after {:?}",
+        asked.elapsed()
+    );
+    assert_eq!(
+        lab.look("/health/live").await,
+        (200, json!({ "status": "alive" }))
+    );
 
     gate.open();
     let told = told(waiting).await;
-    assert_eq!(told.error().error_code.as_str(), "DB_CONNECTION_ERROR", "{:?}", told.error());
+    assert_eq!(
+        told.error().error_code.as_str(),
+        "DB_CONNECTION_ERROR",
+        "{:?}",
+        told.error()
+    );
     until(&lab, "lease", "unhealthy").await;
 
     other.execute_batch("ROLLBACK").unwrap();
     until(&lab, "database", "healthy").await;
     until(&lab, "lease", "healthy").await;
     assert_eq!(lab.look("/health/ready").await.0, 200);
-    let rest = lab.until_done("waiting", told.ids().last().copied().unwrap()).await;
-    assert_eq!(rest.status(), TurnStatus::Completed, "what could not be stored is stored now");
+    let rest = lab
+        .until_done("waiting", told.ids().last().copied().unwrap())
+        .await;
+    assert_eq!(
+        rest.status(),
+        TurnStatus::Completed,
+        "what could not be stored is stored now"
+    );
     // However many writes it refused.
     let outages = lab.logged("the database cannot be");
     assert_eq!(outages.len(), 1, "{outages:?}");
@@ -58,7 +85,11 @@ async fn until(lab: &Lab, check: &str, wanted: &str) -> Value {
     eventually(&format!("{check} is {wanted}"), async || {
         let (status, health) = lab.look("/health").await;
         assert_eq!(status, 200, "{health}");
-        if health["checks"][check]["status"] == wanted { Ok(health) } else { Err(health) }
+        if health["checks"][check]["status"] == wanted {
+            Ok(health)
+        } else {
+            Err(health)
+        }
     })
     .await
 }

@@ -2,7 +2,7 @@
 
 use codelab_fakemodel::{Gate, Reply};
 use codelab_protocol::{AgentStreamRequest, ClientMessageId, Role, TurnStatus};
-use codelab_testkit::{Seen, message, tool_result};
+use codelab_testkit::{SeenEvents, message, tool_result};
 use serde_json::json;
 
 use crate::lab::{Lab, now, to_coder};
@@ -12,13 +12,18 @@ async fn a_message_accepted_just_before_a_kill_exists_once_and_is_answered() {
     let mut lab = Lab::start().await;
     let gate = Gate::new();
     lab.model.route_to("coder");
-    lab.model.default_reply(Reply::text("Here you are.").hold(&gate));
+    lab.model
+        .default_reply(Reply::text("Here you are.").hold(&gate));
     let request = AgentStreamRequest {
         client_message_id: Some(ClientMessageId::parse("only-once").unwrap()),
         ..message("s1", "write it down")
     };
     // The answer's head says that the message is accepted; nothing of the body is awaited.
-    let accepted = lab.client().send(&request).await.expect("the message is accepted");
+    let accepted = lab
+        .client()
+        .send(&request)
+        .await
+        .expect("the message is accepted");
     lab.kill().await;
     drop(accepted);
 
@@ -41,49 +46,86 @@ async fn a_message_accepted_just_before_a_kill_exists_once_and_is_answered() {
 async fn a_kill_in_the_middle_of_an_answer_leaves_exactly_one_whole_answer() {
     let mut lab = Lab::start().await;
     let (first, second) = (Gate::new(), Gate::new());
+    lab.model.reply(
+        Reply::text("half of an answer that nobody will ever read to its end")
+            .hold_after_deltas(4, &first),
+    );
     lab.model
-        .reply(Reply::text("half of an answer that nobody will ever read to its end").hold_after_deltas(4, &first));
-    lab.model.reply(Reply::text("the whole answer, second time").hold_after_deltas(3, &second));
+        .reply(Reply::text("the whole answer, second time").hold_after_deltas(3, &second));
 
     let mut stream = lab.client().send(&to_coder("s1", "tell me")).await.unwrap();
     first.reached().await;
-    let before = Seen::until(&mut stream, |event| event.id.is_none()).await;
+    let before = SeenEvents::until(&mut stream, |event| event.id.is_none()).await;
     let shown = before.deltas()[0].clone();
     assert!(shown.content.starts_with("half"), "{shown:?}");
     lab.crash().await;
 
     // A reader that comes back sees the new attempt replace the old text.
     let last_id = before.ids().last().copied().unwrap_or(0);
-    let mut stream = lab.client().events(&codelab_testkit::id("s1"), Some(last_id), true).await.unwrap();
+    let mut stream = lab
+        .client()
+        .events(&codelab_testkit::id("s1"), Some(last_id), true)
+        .await
+        .unwrap();
     second.reached().await;
-    let mut after = Seen::until(&mut stream, |event| event.id.is_none()).await;
+    let mut after = SeenEvents::until(&mut stream, |event| event.id.is_none()).await;
     let repeated = after.deltas()[0].clone();
-    assert_eq!((repeated.message_id, repeated.offset), (shown.message_id, 0));
-    assert!(repeated.attempt > shown.attempt, "{} after {}", repeated.attempt, shown.attempt);
+    assert_eq!(
+        (repeated.message_id, repeated.offset),
+        (shown.message_id, 0)
+    );
+    assert!(
+        repeated.attempt > shown.attempt,
+        "{} after {}",
+        repeated.attempt,
+        shown.attempt
+    );
     second.open();
-    after.events.extend(Seen::until_done(&mut stream).await.events);
+    after
+        .events
+        .extend(SeenEvents::until_done(&mut stream).await.events);
 
     assert_eq!(after.status(), TurnStatus::Completed);
     assert_eq!(after.streamed_text(), "the whole answer, second time");
     assert_eq!(lab.said_by(Role::User, "s1").await, ["tell me"]);
-    assert_eq!(lab.said_by(Role::Assistant, "s1").await, ["the whole answer, second time"]);
+    assert_eq!(
+        lab.said_by(Role::Assistant, "s1").await,
+        ["the whole answer, second time"]
+    );
     assert_eq!(lab.model.request_count(), 2, "the call was repeated once");
     let story = lab.log("s1").await.story();
-    assert_eq!(story.iter().filter(|word| word.starts_with("assistant_message")).count(), 1, "{story:?}");
+    assert_eq!(
+        story
+            .iter()
+            .filter(|word| word.starts_with("assistant_message"))
+            .count(),
+        1,
+        "{story:?}"
+    );
 }
 
 #[tokio::test]
 async fn an_approval_outlives_a_kill_and_every_tool_call_keeps_its_result() {
     // Shorter than what a restart must leave to decide.
     let mut lab = Lab::with(&[("CODELAB_LIMITS__APPROVAL_TIMEOUT_SECONDS", "20")]).await;
-    lab.model.reply(Reply::tool_call("read_file", json!({"path": "notes.txt"})));
-    lab.model.reply(Reply::tool_call("write_file", json!({"path": "notes.txt", "content": "new"})));
+    lab.model
+        .reply(Reply::tool_call("read_file", json!({"path": "notes.txt"})));
+    lab.model.reply(Reply::tool_call(
+        "write_file",
+        json!({"path": "notes.txt", "content": "new"}),
+    ));
     lab.model.reply(Reply::text("Written."));
 
     let read = lab.say("s1", "change my notes").await;
     assert_eq!(read.status(), TurnStatus::AwaitingToolResult);
     let read_call = read.call_id();
-    let asked = lab.send(&tool_result("s1", &read_call, json!({"success": true, "content": "old"}))).await;
+    let asked = lab
+        .send(&tool_result(
+            "s1",
+            &read_call,
+            json!({"success": true, "content": "old"}),
+        ))
+        .await;
     assert_eq!(asked.status(), TurnStatus::AwaitingApproval);
     let before = lab.pending("s1").await;
     assert_eq!(before.len(), 1);
@@ -92,15 +134,41 @@ async fn an_approval_outlives_a_kill_and_every_tool_call_keeps_its_result() {
     let after = lab.pending("s1").await;
     assert_eq!(after.len(), 1);
     assert_eq!(
-        (&after[0].call_id, &after[0].digest, &after[0].arguments, after[0].created_at),
-        (&before[0].call_id, &before[0].digest, &before[0].arguments, before[0].created_at)
+        (
+            &after[0].call_id,
+            &after[0].digest,
+            &after[0].arguments,
+            after[0].created_at
+        ),
+        (
+            &before[0].call_id,
+            &before[0].digest,
+            &before[0].arguments,
+            before[0].created_at
+        )
     );
     let left_ms = after[0].expires_at.unwrap().millis_since(now());
-    assert!(left_ms > 25_000, "at least 30 s from the start were left to decide, now {left_ms} ms");
+    assert!(
+        left_ms > 25_000,
+        "at least 30 s from the start were left to decide, now {left_ms} ms"
+    );
     // The first call's result is stored: the same one again is a repeat, another one is refused.
-    let repeat = lab.send(&tool_result("s1", &read_call, json!({"success": true, "content": "old"}))).await;
+    let repeat = lab
+        .send(&tool_result(
+            "s1",
+            &read_call,
+            json!({"success": true, "content": "old"}),
+        ))
+        .await;
     assert_eq!(repeat.status(), TurnStatus::AwaitingApproval);
-    let other = lab.client().send(&tool_result("s1", &read_call, json!({"success": true, "content": "x"}))).await;
+    let other = lab
+        .client()
+        .send(&tool_result(
+            "s1",
+            &read_call,
+            json!({"success": true, "content": "x"}),
+        ))
+        .await;
     assert_eq!(crate::lab::refusal(other), (409, "CONFLICT".to_owned()));
 
     let write_call = after[0].call_id.clone();
@@ -108,15 +176,35 @@ async fn an_approval_outlives_a_kill_and_every_tool_call_keeps_its_result() {
     assert_eq!(approved.story(), ["tool_call write_file"]);
     assert!(approved.tool_call().approved);
     lab.crash().await;
-    let end = lab.send(&tool_result("s1", &write_call, json!({"success": true, "size": 3}))).await;
+    let end = lab
+        .send(&tool_result(
+            "s1",
+            &write_call,
+            json!({"success": true, "size": 3}),
+        ))
+        .await;
     assert_eq!(end.status(), TurnStatus::Completed);
     assert!(lab.pending("s1").await.is_empty());
 
     let results = lab.said_by(Role::Tool, "s1").await;
     assert_eq!(results.len(), 2, "{results:?}");
     let told = lab.model.requests().pop().unwrap().body["messages"].to_string();
-    assert!(told.contains(r#"\"content\":\"old\""#) && told.contains(r#"\"size\":3"#), "{told}");
-    let audit = lab.client().audit(&codelab_testkit::id("s1")).await.unwrap();
+    assert!(
+        told.contains(r#"\"content\":\"old\""#) && told.contains(r#"\"size\":3"#),
+        "{told}"
+    );
+    let audit = lab
+        .client()
+        .audit(&codelab_testkit::id("s1"))
+        .await
+        .unwrap();
     assert!(audit.verified);
-    assert_eq!(audit.audit.iter().map(|row| row.decision.as_str()).collect::<Vec<_>>(), ["APPROVE"]);
+    assert_eq!(
+        audit
+            .audit
+            .iter()
+            .map(|row| row.decision.as_str())
+            .collect::<Vec<_>>(),
+        ["APPROVE"]
+    );
 }

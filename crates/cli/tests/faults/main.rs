@@ -1,8 +1,8 @@
-//! What CodeLab survives: the real server as a process of its own, killed, stopped, starved of disk, left by its
-//! readers and callers, and started again on the same data.
+//! What CodeLab survives: the real server as a process of its own, killed, stopped, starved of
+//! disk, left by its readers and callers, and started again on the same data.
 //!
-//! Each test says in plain steps what happened and what a user must find afterwards. PostgreSQL takes part when
-//! `CODELAB_TEST_POSTGRES_URL` names a server.
+//! Each test says in plain steps what happened and what a user must find afterwards. PostgreSQL
+//! takes part when `CODELAB_TEST_POSTGRES_URL` names a server.
 
 #![allow(
     clippy::unwrap_used,

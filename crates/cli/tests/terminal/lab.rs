@@ -36,14 +36,23 @@ impl Lab {
         fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
         let settings = [
             ("HOME", home.path().to_str().unwrap().to_owned()),
-            ("CODELAB_DATA_DIR", home.path().join("data").to_str().unwrap().to_owned()),
+            (
+                "CODELAB_DATA_DIR",
+                home.path().join("data").to_str().unwrap().to_owned(),
+            ),
             // Nobody listens there, so that a chat without a server starts its own.
             ("CODELAB_ADDR", format!("127.0.0.1:{}", free_port())),
             ("LLM_PROXY_URL", model.url()),
             ("EDITOR", editor.to_str().unwrap().to_owned()),
         ];
-        let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        Self { model, home, settings }
+        let settings = settings
+            .map(|(name, value)| (name.to_owned(), value))
+            .to_vec();
+        Self {
+            model,
+            home,
+            settings,
+        }
     }
 
     pub fn work(&self) -> PathBuf {
@@ -59,7 +68,10 @@ impl Lab {
     }
 
     pub fn settings(&self) -> Vec<(&str, &str)> {
-        self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+        self.settings
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect()
     }
 
     /// `codelab chat` in the folder.
@@ -73,12 +85,28 @@ impl Lab {
     /// A server of its own, at the address of the settings.
     pub async fn serve(&self) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_codelab"));
-        command.arg("serve").env_clear().envs(self.settings()).stdin(Stdio::null());
-        let log = fs::File::options().create(true).append(true).open(self.home.path().join("server.log")).unwrap();
-        let mut child = command.stdout(Stdio::piped()).stderr(log).kill_on_drop(true).spawn().unwrap();
+        command
+            .arg("serve")
+            .env_clear()
+            .envs(self.settings())
+            .stdin(Stdio::null());
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.home.path().join("server.log"))
+            .unwrap();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         if announced_url(&mut lines).await.is_none() {
-            panic!("no server: {}", fs::read_to_string(self.home.path().join("server.log")).unwrap());
+            panic!(
+                "no server: {}",
+                fs::read_to_string(self.home.path().join("server.log")).unwrap()
+            );
         }
         // Kept open: the server may write to it.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
@@ -87,10 +115,12 @@ impl Lab {
 
     /// Plans are made of one task for this agent, which is how a request is routed.
     pub fn route_to(&self, agent: &str) {
-        let task =
-            json!({ "id": "one", "agent": agent, "description": "Do it.", "depends_on": [], "estimated_tokens": 10 });
+        let task = json!({ "id": "one", "agent": agent, "description": "Do it.", "depends_on": [], "estimated_tokens": 10 });
         let is_planning = |body: &Value| body.get("response_format").is_some();
-        self.model.on(is_planning, Reply::text(json!({ "tasks": [task] }).to_string()));
+        self.model.on(
+            is_planning,
+            Reply::text(json!({ "tasks": [task] }).to_string()),
+        );
     }
 
     pub fn call(&self, tool: &str, arguments: Value) {
@@ -99,5 +129,9 @@ impl Lab {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }

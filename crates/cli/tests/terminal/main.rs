@@ -1,4 +1,5 @@
-//! `codelab chat` as a person meets it: the real program in a real terminal, against a scripted model.
+//! `codelab chat` as a person meets it: the real program in a real terminal, against a scripted
+//! model.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod lab;
@@ -25,9 +26,18 @@ async fn a_whole_session() {
     lab.write("old.txt", "old\n");
     lab.route_to("coder");
     lab.call("read_file", json!({ "path": "greet.py" }));
-    lab.call("write_file", json!({ "path": "greet.py", "content": BY_NAME }));
-    lab.call("execute_command", json!({ "command": "rm -f old.txt && ls" }));
-    lab.call("attempt_completion", json!({ "result": "It greets **by name** now.\n\n- one file\n" }));
+    lab.call(
+        "write_file",
+        json!({ "path": "greet.py", "content": BY_NAME }),
+    );
+    lab.call(
+        "execute_command",
+        json!({ "command": "rm -f old.txt && ls" }),
+    );
+    lab.call(
+        "attempt_completion",
+        json!({ "result": "It greets **by name** now.\n\n- one file\n" }),
+    );
     let mut terminal = lab.chat(&[]);
     terminal.say("Make it greet by name");
     let screen = terminal.wait_for("y approve");
@@ -42,21 +52,40 @@ async fn a_whole_session() {
     ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
-    assert_eq!(lab.file("greet.py").unwrap(), GREET, "nothing is written before the decision");
+    assert_eq!(
+        lab.file("greet.py").unwrap(),
+        GREET,
+        "nothing is written before the decision"
+    );
     terminal.decide("e");
     terminal.wait_for("approved with your changes");
     let screen = terminal.wait_for("coder asks to run");
-    assert!(screen.contains("✓ write greet.py") && screen.contains("rm -f old.txt && ls"), "{screen}");
-    assert_eq!(lab.file("greet.py").unwrap(), BY_NAME.replace("Hello", "Good day"), "what was edited was written");
+    assert!(
+        screen.contains("✓ write greet.py") && screen.contains("rm -f old.txt && ls"),
+        "{screen}"
+    );
+    assert_eq!(
+        lab.file("greet.py").unwrap(),
+        BY_NAME.replace("Hello", "Good day"),
+        "what was edited was written"
+    );
     terminal.wait_for("a always");
     terminal.decide("y");
     let screen = terminal.wait_for("It greets by name now.");
-    assert!(screen.contains("✓ $ rm -f old.txt && ls · exit 0") && screen.contains("    greet.py"), "{screen}");
+    assert!(
+        screen.contains("✓ $ rm -f old.txt && ls · exit 0") && screen.contains("    greet.py"),
+        "{screen}"
+    );
     assert_eq!(lab.file("old.txt"), None);
-    terminal.wait_until("the turn is over", |screen| screen.contains("• one file") && screen.contains("· /help"));
+    terminal.wait_until("the turn is over", |screen| {
+        screen.contains("• one file") && screen.contains("· /help")
+    });
 
     // A rejection reaches the model with its reason, and nothing is written.
-    lab.call("write_file", json!({ "path": "more.py", "content": "x = 1\n" }));
+    lab.call(
+        "write_file",
+        json!({ "path": "more.py", "content": "x = 1\n" }),
+    );
     lab.model.reply(Reply::text("I leave it."));
     terminal.say("/switch coder");
     terminal.wait_for("messages go to coder");
@@ -67,10 +96,24 @@ async fn a_whole_session() {
     terminal.say("use tabs");
     terminal.wait_for("rejected: use tabs");
     let screen = terminal.wait_for("I leave it.");
-    assert_eq!(count(&screen, "Make it greet by name"), 1, "everything is shown once\n{screen}");
-    assert!(lab.model.requests().last().unwrap().body.to_string().contains("use tabs"));
+    assert_eq!(
+        count(&screen, "Make it greet by name"),
+        1,
+        "everything is shown once\n{screen}"
+    );
+    assert!(
+        lab.model
+            .requests()
+            .last()
+            .unwrap()
+            .body
+            .to_string()
+            .contains("use tabs")
+    );
     assert_eq!(lab.file("more.py"), None);
-    terminal.wait_until("the turn is over", |screen| screen.trim_end().ends_with("· /help"));
+    terminal.wait_until("the turn is over", |screen| {
+        screen.trim_end().ends_with("· /help")
+    });
     terminal.press("\u{4}");
     terminal.wait_for("go on with: codelab chat --session chat-");
     assert_eq!(terminal.ended(), 0);
@@ -81,7 +124,8 @@ async fn a_killed_server_costs_nothing() {
     let lab = Lab::new().await;
     let mut server = lab.serve().await;
     let gate = Gate::new();
-    lab.model.reply(Reply::text("Half an answer that is never finished").hold_after_deltas(3, &gate));
+    lab.model
+        .reply(Reply::text("Half an answer that is never finished").hold_after_deltas(3, &gate));
     let mut terminal = lab.chat(&[]);
     terminal.say("/switch coder");
     terminal.wait_for("messages go to coder");
@@ -93,12 +137,24 @@ async fn a_killed_server_costs_nothing() {
     lab.model.reply(Reply::text("The whole answer."));
     let mut server = lab.serve().await;
     let screen = terminal.wait_until("the turn is over", |screen| {
-        screen.contains("The whole answer.") && !screen.contains("reconnecting") && screen.contains("· /help")
+        screen.contains("The whole answer.")
+            && !screen.contains("reconnecting")
+            && screen.contains("· /help")
     });
-    assert_eq!((count(&screen, "› Begin"), count(&screen, "The whole answer.")), (1, 1), "{screen}");
+    assert_eq!(
+        (
+            count(&screen, "› Begin"),
+            count(&screen, "The whole answer.")
+        ),
+        (1, 1),
+        "{screen}"
+    );
 
     // What waits for a person waits through a restart, and is done once.
-    lab.call("write_file", json!({ "path": "new.txt", "content": "new\n" }));
+    lab.call(
+        "write_file",
+        json!({ "path": "new.txt", "content": "new\n" }),
+    );
     lab.model.reply(Reply::text("It is written."));
     terminal.say("Write it");
     terminal.wait_for("coder asks to write new.txt");
@@ -108,18 +164,39 @@ async fn a_killed_server_costs_nothing() {
     terminal.wait_until("it is back", |screen| !screen.contains("reconnecting"));
     terminal.decide("y");
     let screen = terminal.wait_for("It is written.");
-    assert_eq!((count(&screen, "coder asks to write new.txt"), count(&screen, "✓ approved")), (1, 1), "{screen}");
+    assert_eq!(
+        (
+            count(&screen, "coder asks to write new.txt"),
+            count(&screen, "✓ approved")
+        ),
+        (1, 1),
+        "{screen}"
+    );
     assert_eq!(lab.file("new.txt").unwrap(), "new\n");
 
     // Another terminal goes on where this one was.
-    terminal.wait_until("the turn is over", |screen| screen.trim_end().ends_with("· /help"));
+    terminal.wait_until("the turn is over", |screen| {
+        screen.trim_end().ends_with("· /help")
+    });
     terminal.press("\u{3}\u{3}");
     let screen = terminal.wait_for("codelab chat --session chat-");
-    let session = screen.split("--session ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let session = screen
+        .split("--session ")
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .to_owned();
     assert_eq!(terminal.ended(), 0);
     lab.model.reply(Reply::text("Still here."));
     let mut terminal = lab.chat(&["--session", &session]);
-    for part in ["› Begin", "The whole answer.", "✓ write new.txt", "It is written."] {
+    for part in [
+        "› Begin",
+        "The whole answer.",
+        "✓ write new.txt",
+        "It is written.",
+    ] {
         terminal.wait_for(part);
     }
     terminal.say("/switch coder");
@@ -131,7 +208,10 @@ async fn a_killed_server_costs_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_cancelling_and_pasting() {
     let lab = Lab::new().await;
-    lab.call("ask_followup_question", json!({ "question": "Which one?", "options": ["red", "blue"] }));
+    lab.call(
+        "ask_followup_question",
+        json!({ "question": "Which one?", "options": ["red", "blue"] }),
+    );
     lab.model.reply(Reply::text("Blue it is.\u{1b}[2J\u{202e}"));
     let mut terminal = lab.chat(&[]);
     terminal.say("/switch coder");
@@ -146,10 +226,23 @@ async fn questions_cancelling_and_pasting() {
     terminal.wait_for("answer ›");
     terminal.say("2");
     let screen = terminal.wait_for("Blue it is.");
-    assert!(screen.contains("Blue it is.␛[2J<U+202E>"), "what would command the terminal is shown\n{screen}");
+    assert!(
+        screen.contains("Blue it is.␛[2J<U+202E>"),
+        "what would command the terminal is shown\n{screen}"
+    );
     assert!(screen.contains("2. blue"), "and has not cleared it");
-    assert!(lab.model.requests().last().unwrap().body.to_string().contains("blue"));
-    terminal.wait_until("the turn is over", |screen| screen.trim_end().ends_with("· /help"));
+    assert!(
+        lab.model
+            .requests()
+            .last()
+            .unwrap()
+            .body
+            .to_string()
+            .contains("blue")
+    );
+    terminal.wait_until("the turn is over", |screen| {
+        screen.trim_end().ends_with("· /help")
+    });
 
     lab.model.reply(Reply::hang());
     terminal.say("Take your time");
@@ -166,7 +259,10 @@ async fn questions_cancelling_and_pasting() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_terminal_there_are_plain_lines() {
     let lab = Lab::new().await;
-    lab.call("write_file", json!({ "path": "plain.txt", "content": "plain\n" }));
+    lab.call(
+        "write_file",
+        json!({ "path": "plain.txt", "content": "plain\n" }),
+    );
     lab.model.reply(Reply::text("It is **written**."));
     let mut child = Command::new(env!("CARGO_BIN_EXE_codelab"))
         .arg("chat")
@@ -203,7 +299,13 @@ async fn without_a_terminal_there_are_plain_lines() {
         seen.join("\n")
     });
     let output = output.await.unwrap();
-    for part in ["› Write it", "coder asks to write plain.txt", "+plain", "✓ approved", "It is written."] {
+    for part in [
+        "› Write it",
+        "coder asks to write plain.txt",
+        "+plain",
+        "✓ approved",
+        "It is written.",
+    ] {
         assert_eq!(count(&output, part), 1, "{part}\n{output}");
     }
     assert!(!output.contains('\u{1b}'), "{output:?}");
@@ -213,7 +315,10 @@ async fn without_a_terminal_there_are_plain_lines() {
 #[tokio::test(flavor = "multi_thread")]
 async fn exec_says_by_its_code_that_nobody_approved_in_time() {
     let lab = Lab::new().await;
-    lab.call("write_file", json!({ "path": "late.txt", "content": "late\n" }));
+    lab.call(
+        "write_file",
+        json!({ "path": "late.txt", "content": "late\n" }),
+    );
     lab.model.reply(Reply::text("Then not."));
     let mut settings = lab.settings();
     settings.push(("CODELAB_LIMITS__APPROVAL_TIMEOUT_SECONDS", "1"));

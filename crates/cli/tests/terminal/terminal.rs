@@ -1,4 +1,5 @@
-//! A real pseudo-terminal with the `codelab` program in it, read the way a person reads it: as a screen.
+//! A real pseudo-terminal with the `codelab` program in it, read the way a person reads it: as a
+//! screen.
 
 use std::io::{Read as _, Write as _};
 use std::num::NonZero;
@@ -9,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-/// Longer than anything here takes on a loaded machine; what is not on the screen by then does not come.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Longer than anything here takes on a loaded machine; what is not on the screen by then does not
+/// come.
+const DEADLINE: Duration = Duration::from_secs(90);
 /// High enough for a whole session, so that what went to the scrollback is still seen.
 const ROWS: NonZero<u16> = NonZero::new(220).unwrap();
 const COLUMNS: NonZero<u16> = NonZero::new(100).unwrap();
@@ -31,13 +33,21 @@ struct Shared {
 impl Terminal {
     /// Nothing of this test's own environment but the search path.
     pub fn start(arguments: &[&str], settings: &[(&str, &str)], folder: &Path) -> Self {
-        let size = PtySize { rows: ROWS.get(), cols: COLUMNS.get(), pixel_width: 0, pixel_height: 0 };
+        let size = PtySize {
+            rows: ROWS.get(),
+            cols: COLUMNS.get(),
+            pixel_width: 0,
+            pixel_height: 0,
+        };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_codelab"));
         command.args(arguments);
         command.cwd(folder);
         command.env_clear();
-        for (name, value) in [("TERM", "xterm-256color"), ("PATH", &std::env::var("PATH").unwrap())] {
+        for (name, value) in [
+            ("TERM", "xterm-256color"),
+            ("PATH", &std::env::var("PATH").unwrap()),
+        ] {
             command.env(name, value);
         }
         for (name, value) in settings {
@@ -45,8 +55,10 @@ impl Terminal {
         }
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
-        let shared =
-            Arc::new(Shared { screen: Mutex::new(vt100::Parser::new(ROWS, COLUMNS, 0)), changed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            screen: Mutex::new(vt100::Parser::new(ROWS, COLUMNS, 0)),
+            changed: Condvar::new(),
+        });
         let (mut output, seen) = (pair.master.try_clone_reader().unwrap(), Arc::clone(&shared));
         thread::spawn(move || {
             let mut buffer = [0; 8192];
@@ -55,7 +67,12 @@ impl Terminal {
                 seen.changed.notify_all();
             }
         });
-        Self { shared, keys: pair.master.take_writer().unwrap(), child, _master: pair.master }
+        Self {
+            shared,
+            keys: pair.master.take_writer().unwrap(),
+            child,
+            _master: pair.master,
+        }
     }
 
     pub fn press(&mut self, keys: &str) {
@@ -72,7 +89,9 @@ impl Terminal {
     /// Decides about what waits, once keys do that.
     #[track_caller]
     pub fn decide(&mut self, key: &str) {
-        self.wait_until("a key decides", |screen| screen.lines().any(|line| line.trim() == "?"));
+        self.wait_until("a key decides", |screen| {
+            screen.lines().any(|line| line.trim() == "?")
+        });
         self.press(key);
     }
 
@@ -83,12 +102,14 @@ impl Terminal {
     /// The screen once this text is on it.
     #[track_caller]
     pub fn wait_for(&self, text: &str) -> String {
-        self.wait_until(&format!("{text:?} is shown"), |screen| screen.contains(text))
+        self.wait_until(&format!("{text:?} is shown"), |screen| {
+            screen.contains(text)
+        })
     }
 
     #[track_caller]
     pub fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEADLINE;
         let mut parser = self.shared.screen.lock().unwrap();
         loop {
             let screen = parser.screen().contents();
@@ -103,12 +124,16 @@ impl Terminal {
 
     /// Waits until the program has ended by itself; its exit code.
     pub fn ended(mut self) -> u32 {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEADLINE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.exit_code();
             }
-            assert!(Instant::now() < deadline, "the program does not end\n{}", self.screen());
+            assert!(
+                Instant::now() < deadline,
+                "the program does not end\n{}",
+                self.screen()
+            );
             thread::sleep(Duration::from_millis(20));
         }
     }

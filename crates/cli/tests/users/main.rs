@@ -4,21 +4,33 @@
 use std::path::Path;
 use std::process::Output;
 
-use codelab_testkit::{Access, Client, Method, TestServer};
+use codelab_testkit::{Client, Credentials, Method, TestServer};
 use serde_json::{Value, json};
 
 /// The program with these arguments, away from the server's own threads.
 async fn codelab(arguments: &[&str]) -> Output {
-    let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    let arguments: Vec<String> = arguments
+        .iter()
+        .map(|&argument| argument.to_owned())
+        .collect();
     let run = move || {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_codelab"));
-        command.args(arguments).env_clear().env("HOME", "/nonexistent").output().unwrap()
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", "/nonexistent")
+            .output()
+            .unwrap()
     };
     tokio::task::spawn_blocking(run).await.unwrap()
 }
 
 fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 async fn said(arguments: &[&str]) -> String {
@@ -32,7 +44,7 @@ fn folder(server: &TestServer) -> String {
 }
 
 async fn get(server: &TestServer, token: &str, path: &str) -> Value {
-    let client = Client::new(&server.url, Access::Bearer(token.to_owned())).unwrap();
+    let client = Client::new(&server.url, Credentials::Bearer(token.to_owned())).unwrap();
     let answer = client.raw(Method::GET, path, &[], "").await.unwrap();
     assert_eq!(answer.status, 200);
     serde_json::from_slice(&answer.body).unwrap()
@@ -41,9 +53,18 @@ async fn get(server: &TestServer, token: &str, path: &str) -> Value {
 /// The agents of a user's only project, which is the default one.
 async fn agents(server: &TestServer, token: &str) -> Vec<Value> {
     let projects = get(server, token, "/my/projects").await;
-    assert_eq!((&projects["total"], &projects["projects"][0]["is_default"]), (&json!(1), &json!(true)));
-    let path = format!("/my/projects/{}/agents", projects["projects"][0]["project_id"]);
-    get(server, token, &path).await["agents"].as_array().unwrap().clone()
+    assert_eq!(
+        (&projects["total"], &projects["projects"][0]["is_default"]),
+        (&json!(1), &json!(true))
+    );
+    let path = format!(
+        "/my/projects/{}/agents",
+        projects["projects"][0]["project_id"]
+    );
+    get(server, token, &path).await["agents"]
+        .as_array()
+        .unwrap()
+        .clone()
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> String {
@@ -54,7 +75,8 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
 
 const OWN: &str = "---\nname: agent_reviewer\nrole: reviewer\ndescription: Reviews\nmodel: gpt-4\ntemperature: 0.3\n\
                    tools: [read_file, attempt_completion]\n---\nYou review. {{messageHistory}} {{mood}}\n";
-const CLAUDE: &str = "---\nname: doc-writer\ndescription: Writes\ntools: Read, Edit, WebSearch\n---\nYou write.\n";
+const CLAUDE: &str =
+    "---\nname: doc-writer\ndescription: Writes\ntools: Read, Edit, WebSearch\n---\nYou write.\n";
 const ROO: &str = "customModes:\n  - slug: test-writer\n    name: Tester\n    roleDefinition: You test.\n    groups:\n      \
                    - read\n      - - edit\n        - fileRegex: _test\\.py$\n      - browser\n";
 
@@ -66,7 +88,17 @@ async fn agents_are_imported() {
     let claude = write(files.path(), "claude.md", CLAUDE);
     let roo = write(files.path(), ".roomodes", ROO);
     let data = folder(&server);
-    let import = ["agents", "import", &own, &claude, &roo, "--user", "4", "--data-dir", &data];
+    let import = [
+        "agents",
+        "import",
+        &own,
+        &claude,
+        &roo,
+        "--user",
+        "4",
+        "--data-dir",
+        &data,
+    ];
     let report = said(&import).await;
     for line in [
         "agent_reviewer: added",
@@ -82,15 +114,43 @@ async fn agents_are_imported() {
     let token = said(&["token", "--user", "4", "--data-dir", &data]).await;
     let before = agents(&server, &token).await;
     assert_eq!(before.len(), 7);
-    let tester = before.iter().find(|agent| agent["name"] == "test_writer").unwrap();
-    assert_eq!((&tester["file_restrictions"], &tester["role"]), (&json!(["_test\\.py$"]), &json!("Tester")));
+    let tester = before
+        .iter()
+        .find(|agent| agent["name"] == "test_writer")
+        .unwrap();
+    assert_eq!(
+        (&tester["file_restrictions"], &tester["role"]),
+        (&json!(["_test\\.py$"]), &json!("Tester"))
+    );
 
     // Again: what exists is left alone, unless it is to be updated.
-    let changed = write(files.path(), "own.md", &OWN.replace("role: reviewer", "role: critic"));
-    let again = said(&["agents", "import", &changed, "--url", &server.url, "--token", &token]).await;
+    let changed = write(
+        files.path(),
+        "own.md",
+        &OWN.replace("role: reviewer", "role: critic"),
+    );
+    let again = said(&[
+        "agents",
+        "import",
+        &changed,
+        "--url",
+        &server.url,
+        "--token",
+        &token,
+    ])
+    .await;
     assert!(again.contains("agent_reviewer: exists already"), "{again}");
     assert_eq!(agents(&server, &token).await, before);
-    let update = ["agents", "import", &changed, "--url", &server.url, "--token", &token, "--update"];
+    let update = [
+        "agents",
+        "import",
+        &changed,
+        "--url",
+        &server.url,
+        "--token",
+        &token,
+        "--update",
+    ];
     assert!(said(&update).await.contains("agent_reviewer: updated"));
     let after = agents(&server, &token).await;
     assert_eq!((after.len(), &after[4]["role"]), (7, &json!("critic")));
@@ -102,35 +162,92 @@ async fn what_cannot_be_imported_says_why_in_one_line() {
     let files = tempfile::tempdir().unwrap();
     let good = write(files.path(), "good.md", OWN);
     let bad = write(files.path(), "bad.md", "no front matter");
-    let wrong = write(files.path(), "wrong.md", &CLAUDE.replace("description", "temperature: 9\ndescription"));
+    let wrong = write(
+        files.path(),
+        "wrong.md",
+        &CLAUDE.replace("description", "temperature: 9\ndescription"),
+    );
     let data = folder(&server);
     let me = ["--user", "4", "--data-dir", &data];
     let twin = write(files.path(), "twin.md", OWN);
-    let tool = write(files.path(), "tool.md", &OWN.replace("[read_file,", "[fly,"));
-    let huge = write(files.path(), "huge.md", &format!("{OWN}{}", "x".repeat(70_000)));
-    let vast = write(files.path(), "vast.md", &format!("{OWN}{}", "x".repeat(1 << 20)));
-    let pattern = write(files.path(), "modes.yaml", &ROO.replace("_test", "(?!x)_test"));
+    let tool = write(
+        files.path(),
+        "tool.md",
+        &OWN.replace("[read_file,", "[fly,"),
+    );
+    let huge = write(
+        files.path(),
+        "huge.md",
+        &format!("{OWN}{}", "x".repeat(70_000)),
+    );
+    let vast = write(
+        files.path(),
+        "vast.md",
+        &format!("{OWN}{}", "x".repeat(1 << 20)),
+    );
+    let pattern = write(
+        files.path(),
+        "modes.yaml",
+        &ROO.replace("_test", "(?!x)_test"),
+    );
     for (arguments, part) in [
         (vec!["agents", "import", &good, &bad], "between two lines"),
-        (vec!["agents", "import", &good, &twin], "twin.md: agent_reviewer is defined twice"),
-        (vec!["agents", "import", &good, &tool], "there is no tool fly"),
-        (vec!["agents", "import", &good, &pattern], "regular expression"),
-        (vec!["agents", "import", &huge], "system_prompt must be at most"),
+        (
+            vec!["agents", "import", &good, &twin],
+            "twin.md: agent_reviewer is defined twice",
+        ),
+        (
+            vec!["agents", "import", &good, &tool],
+            "there is no tool fly",
+        ),
+        (
+            vec!["agents", "import", &good, &pattern],
+            "regular expression",
+        ),
+        (
+            vec!["agents", "import", &huge],
+            "system_prompt must be at most",
+        ),
         (vec!["agents", "import", &vast], "larger than"),
-        (vec!["agents", "import", "/nonexistent.md"], "/nonexistent.md"),
+        (
+            vec!["agents", "import", "/nonexistent.md"],
+            "/nonexistent.md",
+        ),
         (vec!["agents", "import", &good, "--project", "999"], "404"),
-        (vec!["agents", "import", &good, &wrong], "temperature must be 0 to 2"),
+        (
+            vec!["agents", "import", &good, &wrong],
+            "temperature must be 0 to 2",
+        ),
         (vec!["agents", "import", &good, "--token", "x"], "401"),
     ] {
         let output = codelab(&[&arguments[..], &me[..]].concat()).await;
         let said = text(&output);
-        assert!(!output.status.success() && said.contains(part), "{arguments:?}: {said}");
+        assert!(
+            !output.status.success() && said.contains(part),
+            "{arguments:?}: {said}"
+        );
         assert_eq!(said.trim().lines().count(), 1, "{said}");
     }
-    let refused = [["--project", "default"], ["--project", "../x"], ["--user", "0"], ["--url", "http://127.0.0.1:1"]];
+    let refused = [
+        ["--project", "default"],
+        ["--project", "../x"],
+        ["--user", "0"],
+        ["--url", "http://127.0.0.1:1"],
+    ];
     for wrong in refused {
-        let output = codelab(&[&["agents", "import", &good, "--data-dir", &data], &wrong[..]].concat()).await;
-        assert!(!output.status.success() && text(&output).contains(wrong[0]), "{wrong:?}: {}", text(&output));
+        let output = codelab(
+            &[
+                &["agents", "import", &good, "--data-dir", &data],
+                &wrong[..],
+            ]
+            .concat(),
+        )
+        .await;
+        assert!(
+            !output.status.success() && text(&output).contains(wrong[0]),
+            "{wrong:?}: {}",
+            text(&output)
+        );
     }
     // A definition that is wrong keeps the others from being sent.
     let token = said(&["token", "--user", "4", "--data-dir", &data]).await;
@@ -141,25 +258,58 @@ async fn what_cannot_be_imported_says_why_in_one_line() {
 async fn a_login_link_works_beside_the_running_server() {
     let server = TestServer::start().await;
     let link = said(&["login-link", "--user", "9", "--data-dir", &folder(&server)]).await;
-    let ticket = link.strip_prefix(&format!("{}/#login=", server.url)).unwrap_or_else(|| panic!("{link}"));
-    let client = Client::new(&server.url, Access::None).unwrap();
+    let ticket = link
+        .strip_prefix(&format!("{}/#login=", server.url))
+        .unwrap_or_else(|| panic!("{link}"));
+    let client = Client::new(&server.url, Credentials::None).unwrap();
     let json_body = [("content-type", "application/json")];
     let body = json!({ "ticket": ticket }).to_string();
-    let answer = client.raw(Method::POST, "/login", &json_body, body.clone()).await.unwrap();
+    let answer = client
+        .raw(Method::POST, "/login", &json_body, body.clone())
+        .await
+        .unwrap();
     assert_eq!(answer.status, 200);
-    assert_eq!(serde_json::from_slice::<Value>(&answer.body).unwrap()["user_id"], 9);
-    assert_eq!(client.raw(Method::POST, "/login", &json_body, body).await.unwrap().status, 401);
+    assert_eq!(
+        serde_json::from_slice::<Value>(&answer.body).unwrap()["user_id"],
+        9
+    );
+    assert_eq!(
+        client
+            .raw(Method::POST, "/login", &json_body, body)
+            .await
+            .unwrap()
+            .status,
+        401
+    );
     for wrong in ["0", "-1"] {
-        assert!(!codelab(&["login-link", "--user", wrong, "--data-dir", &folder(&server)]).await.status.success());
+        assert!(
+            !codelab(&[
+                "login-link",
+                "--user",
+                wrong,
+                "--data-dir",
+                &folder(&server)
+            ])
+            .await
+            .status
+            .success()
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_is_an_exit_code() {
     let server = TestServer::start().await;
-    assert_eq!(said(&["health", "--data-dir", &folder(&server)]).await, "healthy");
+    assert_eq!(
+        said(&["health", "--data-dir", &folder(&server)]).await,
+        "healthy"
+    );
     let empty = tempfile::tempdir().unwrap();
     let output = codelab(&["health", "--data-dir", &empty.path().display().to_string()]).await;
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("no server runs with the data folder"), "{}", text(&output));
+    assert!(
+        text(&output).contains("no server runs with the data folder"),
+        "{}",
+        text(&output)
+    );
 }

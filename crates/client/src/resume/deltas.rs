@@ -1,11 +1,11 @@
-//! What was already shown of answers that are still being written. After a lost connection the server repeats the text
-//! so far at offset 0; the reader sees only what is new in it.
+//! What was already shown of answers that are still being written. After a lost connection the
+//! server repeats the text so far at offset 0; the reader sees only what is new in it.
 
 use std::collections::VecDeque;
 
 use codelab_protocol::MessageId;
 
-use crate::logged::{Logged, Piece};
+use crate::logged::{DeltaPiece, LoggedEvent};
 
 /// How many answers are remembered. Deltas of older ones no longer come.
 const REMEMBERED_MESSAGES: usize = 32;
@@ -27,8 +27,9 @@ enum Shown {
 }
 
 impl ShownDeltas {
-    /// Cuts a delta to what was not shown yet; false when nothing is left. Other events always pass.
-    pub(crate) fn admit<E: Logged>(&mut self, event: &mut E) -> bool {
+    /// Cuts a delta to what was not shown yet; false when nothing is left. Other events always
+    /// pass.
+    pub(crate) fn admit<E: LoggedEvent>(&mut self, event: &mut E) -> bool {
         if let Some(piece) = event.piece() {
             return self.cut(piece);
         }
@@ -38,9 +39,12 @@ impl ShownDeltas {
         true
     }
 
-    fn cut(&mut self, delta: Piece<'_>) -> bool {
+    fn cut(&mut self, delta: DeltaPiece<'_>) -> bool {
         let end_bytes = delta.offset.saturating_add(delta.content.len() as u64);
-        let now = Shown::Part { attempt: delta.attempt, end_bytes };
+        let now = Shown::Part {
+            attempt: delta.attempt,
+            end_bytes,
+        };
         let Some(shown) = self.of(delta.message_id) else {
             self.remember(delta.message_id.clone(), now);
             return true;
@@ -48,12 +52,17 @@ impl ShownDeltas {
         match *shown {
             Shown::Whole => return false,
             Shown::Part { attempt, .. } if delta.attempt < attempt => return false,
-            Shown::Part { attempt, end_bytes: shown_bytes } if delta.attempt == attempt => {
+            Shown::Part {
+                attempt,
+                end_bytes: shown_bytes,
+            } if delta.attempt == attempt => {
                 if end_bytes <= shown_bytes {
                     return false;
                 }
-                let known = usize::try_from(shown_bytes.saturating_sub(*delta.offset)).unwrap_or(usize::MAX);
-                // An end inside a character cannot be of the same text: then the delta is shown whole.
+                let known = usize::try_from(shown_bytes.saturating_sub(*delta.offset))
+                    .unwrap_or(usize::MAX);
+                // An end inside a character cannot be of the same text: then the delta is shown
+                // whole.
                 if let Some(new) = delta.content.get(known..) {
                     *delta.content = new.to_owned();
                     *delta.offset += known as u64;
@@ -73,7 +82,11 @@ impl ShownDeltas {
     }
 
     fn of(&mut self, message: &MessageId) -> Option<&mut Shown> {
-        self.messages.iter_mut().rev().find(|(id, _)| id == message).map(|(_, shown)| shown)
+        self.messages
+            .iter_mut()
+            .rev()
+            .find(|(id, _)| id == message)
+            .map(|(_, shown)| shown)
     }
 
     fn remember(&mut self, message: MessageId, shown: Shown) {
@@ -87,8 +100,8 @@ impl ShownDeltas {
 #[cfg(test)]
 mod tests {
     use codelab_protocol::{
-        AgentName, AssistantDelta, ChatEvent, ChatEventBody, Chunk, ChunkBody, MessageDelta, Origin, SessionId,
-        Timestamp,
+        AgentName, AssistantDelta, Chunk, ChunkBody, MessageDelta, SessionEvent, SessionEventBody,
+        SessionId, TaskOrigin, Timestamp,
     };
 
     use super::*;
@@ -101,27 +114,30 @@ mod tests {
             attempt,
             offset,
         };
-        Chunk { body: ChunkBody::AssistantDelta(delta), timestamp: Timestamp::from_millis(0) }
+        Chunk {
+            body: ChunkBody::AssistantDelta(delta),
+            timestamp: Timestamp::from_millis(0),
+        }
     }
 
-    fn chat_event(message: &str, attempt: u32, offset: u64, content: &str) -> ChatEvent {
+    fn chat_event(message: &str, attempt: u32, offset: u64, content: &str) -> SessionEvent {
         let delta = MessageDelta {
             content: content.to_owned(),
             agent: AgentName::parse("coder").unwrap(),
             message_id: MessageId::parse(message).unwrap(),
             attempt,
             offset,
-            origin: Origin::default(),
+            origin: TaskOrigin::default(),
         };
-        ChatEvent {
-            body: ChatEventBody::MessageDelta(delta),
+        SessionEvent {
+            body: SessionEventBody::MessageDelta(delta),
             session_id: SessionId::parse("s").unwrap(),
             seq: None,
             timestamp: Timestamp::from_millis(0),
         }
     }
 
-    fn seen<E: Logged>(shown: &mut ShownDeltas, mut event: E) -> Option<(u64, String)> {
+    fn seen<E: LoggedEvent>(shown: &mut ShownDeltas, mut event: E) -> Option<(u64, String)> {
         let is_new = shown.admit(&mut event);
         let piece = event.piece().unwrap();
         is_new.then(|| (*piece.offset, piece.content.clone()))
@@ -130,7 +146,13 @@ mod tests {
     #[test]
     fn only_new_text_is_shown() {
         let (mut chunks, mut events) = (ShownDeltas::default(), ShownDeltas::default());
-        type Step = (&'static str, u32, u64, &'static str, Option<(u64, &'static str)>);
+        type Step = (
+            &'static str,
+            u32,
+            u64,
+            &'static str,
+            Option<(u64, &'static str)>,
+        );
         let steps: &[Step] = &[
             ("a", 1, 0, "При", Some((0, "При"))),
             ("a", 1, 6, "вет", Some((6, "вет"))),
@@ -147,8 +169,16 @@ mod tests {
         for &(message, attempt, offset, content, expected) in steps {
             let expected = expected.map(|(offset, text)| (offset, text.to_owned()));
             let step = format!("{message} {attempt} {offset} {content:?}");
-            assert_eq!(seen(&mut chunks, chunk(message, attempt, offset, content)), expected, "{step}");
-            assert_eq!(seen(&mut events, chat_event(message, attempt, offset, content)), expected, "{step}");
+            assert_eq!(
+                seen(&mut chunks, chunk(message, attempt, offset, content)),
+                expected,
+                "{step}"
+            );
+            assert_eq!(
+                seen(&mut events, chat_event(message, attempt, offset, content)),
+                expected,
+                "{step}"
+            );
         }
         chunks.finish(&MessageId::parse("a").unwrap());
         assert!(seen(&mut chunks, chunk("a", 3, 0, "after the end")).is_none());

@@ -1,9 +1,10 @@
-//! Plain calls: each goes to its route with the caller's access, and refusals come back as the API words them.
+//! Plain calls: each goes to its route with the caller's access, and refusals come back as the API
+//! words them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use codelab_client::{Access, Client, ClientError, ClientLimits, Method};
+use codelab_client::{Client, ClientError, ClientLimits, Credentials, Method};
 use codelab_protocol::{CreateSession, ErrorCode, HealthStatus, SessionId};
 
 use crate::scripted::{Answer, KEY, Server, plain};
@@ -41,15 +42,25 @@ fn body_for(line: &str) -> String {
 
 #[tokio::test]
 async fn every_call_goes_to_its_route() {
-    let server = Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
+    let server =
+        Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
     let client = server.client();
     let id = session();
-    assert_eq!(client.agents().await.unwrap().agents[0].agent_type.as_str(), "ask");
+    assert_eq!(
+        client.agents().await.unwrap().agents[0].agent_type.as_str(),
+        "ask"
+    );
     assert_eq!(client.current_agent(&id).await.unwrap().switch_count, 2);
     assert_eq!(client.sessions(None, None).await.unwrap().total, 7);
     assert_eq!(client.sessions(Some(2), Some(4)).await.unwrap().offset, 4);
-    let created = CreateSession { session_id: id.clone(), system_prompt: Some("Be brief.".into()) };
-    assert_eq!(client.create_session(&created).await.unwrap().session_id, id);
+    let created = CreateSession {
+        session_id: id.clone(),
+        system_prompt: Some("Be brief.".into()),
+    };
+    assert_eq!(
+        client.create_session(&created).await.unwrap().session_id,
+        id
+    );
     client.delete_session(&id, false).await.unwrap();
     client.delete_session(&id, true).await.unwrap();
     client.restore(&id).await.unwrap();
@@ -60,11 +71,20 @@ async fn every_call_goes_to_its_route() {
     client.pending_approvals(&id).await.unwrap();
     client.agent_history(&id).await.unwrap();
     assert!(client.audit(&id).await.unwrap().verified);
-    assert!(client.metrics().await.unwrap().starts_with("codelab_direct_calls_total"));
+    assert!(
+        client
+            .metrics()
+            .await
+            .unwrap()
+            .starts_with("codelab_direct_calls_total")
+    );
     assert_eq!(client.openapi().await.unwrap()["openapi"], "3.1.0");
 
     let requests = server.requests();
-    let lines: Vec<&str> = requests.iter().map(|request| request.line.as_str()).collect();
+    let lines: Vec<&str> = requests
+        .iter()
+        .map(|request| request.line.as_str())
+        .collect();
     let expected = [
         "GET /agents",
         "GET /agents/s:1/current",
@@ -85,9 +105,16 @@ async fn every_call_goes_to_its_route() {
         "GET /openapi.json",
     ];
     assert_eq!(lines, expected);
-    assert!(requests.iter().all(|request| request.header("x-internal-auth") == Some(KEY)));
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.header("x-internal-auth") == Some(KEY))
+    );
     assert_eq!(requests[4].header("content-type"), Some("application/json"));
-    assert_eq!(requests[4].body, r#"{"session_id":"s:1","system_prompt":"Be brief."}"#);
+    assert_eq!(
+        requests[4].body,
+        r#"{"session_id":"s:1","system_prompt":"Be brief."}"#
+    );
     assert_eq!(server.connections(), 1, "calls in a row share a connection");
 }
 
@@ -95,9 +122,15 @@ async fn every_call_goes_to_its_route() {
 async fn an_unhealthy_server_still_reports() {
     let report = r#"{"status":"unhealthy","version":"1","multi_agent_mode":true,"registered_agents":[],"checks":{}}"#;
     let server = Server::always(plain("503 Service Unavailable", "", report)).await;
-    assert_eq!(server.client().health().await.unwrap().status, HealthStatus::Unhealthy);
+    assert_eq!(
+        server.client().health().await.unwrap().status,
+        HealthStatus::Unhealthy
+    );
     let server = Server::always(plain("503 Service Unavailable", "", "down")).await;
-    assert_eq!(server.client().health().await.unwrap_err().status(), Some(503));
+    assert_eq!(
+        server.client().health().await.unwrap_err().status(),
+        Some(503)
+    );
 }
 
 #[tokio::test]
@@ -114,53 +147,102 @@ async fn refusals_carry_the_body_of_the_api() {
             Some(7),
             "Queue is full",
         ),
-        ("401 Unauthorized", "", bare, Some(None), None, "Invalid or missing internal API key"),
-        ("502 Bad Gateway", "retry-after: soon\r\n", "<html>", None, None, "<html>"),
+        (
+            "401 Unauthorized",
+            "",
+            bare,
+            Some(None),
+            None,
+            "Invalid or missing internal API key",
+        ),
+        (
+            "502 Bad Gateway",
+            "retry-after: soon\r\n",
+            "<html>",
+            None,
+            None,
+            "<html>",
+        ),
         ("409 Conflict", "", newer, None, None, newer),
         ("304 Not Modified", "", "", None, None, ""),
     ];
     for (status, headers, answer, code, retry_after, shown) in cases {
         let server = Server::always(plain(status, headers, answer)).await;
         let error = server.client().history(&session()).await.unwrap_err();
-        let ClientError::Status { status: number, body, text, retry_after_seconds } = &error else {
+        let ClientError::Status {
+            status: number,
+            body,
+            text,
+            retry_after_seconds,
+        } = &error
+        else {
             panic!("{status}: {error:?}")
         };
         assert_eq!(status.split(' ').next().unwrap(), number.to_string());
         assert_eq!(body.as_ref().map(|body| body.error_code), code, "{status}");
-        assert_eq!((text.as_str(), *retry_after_seconds), (answer, retry_after), "{status}");
-        assert_eq!(error.to_string(), format!("the server answered {number}: {shown}"));
+        assert_eq!(
+            (text.as_str(), *retry_after_seconds),
+            (answer, retry_after),
+            "{status}"
+        );
+        assert_eq!(
+            error.to_string(),
+            format!("the server answered {number}: {shown}")
+        );
     }
 }
 
 #[tokio::test]
 async fn failures_on_the_way_are_told_apart() {
     let id = session();
-    let limits = ClientLimits { answer_timeout_ms: 50, answer_bytes: 100, ..ClientLimits::default() };
+    let limits = ClientLimits {
+        answer_timeout_ms: 50,
+        answer_bytes: 100,
+        ..ClientLimits::default()
+    };
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let refused = Client::new(&closed, Access::None).unwrap().history(&id).await;
-    assert!(matches!(refused, Err(ClientError::Connect(_))), "{refused:?}");
+    let refused = Client::new(&closed, Credentials::None)
+        .unwrap()
+        .history(&id)
+        .await;
+    assert!(
+        matches!(refused, Err(ClientError::Connect(_))),
+        "{refused:?}"
+    );
 
     let cut_before = Server::start(|_| Answer::Cut(Vec::new())).await;
     let result = cut_before.client().history(&id).await;
     assert!(matches!(result, Err(ClientError::Cut(_))), "{result:?}");
 
-    let cut_inside = Server::start(|_| Answer::Cut(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{".to_vec())).await;
+    let cut_inside =
+        Server::start(|_| Answer::Cut(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{".to_vec()))
+            .await;
     let result = cut_inside.client().history(&id).await;
     assert!(matches!(result, Err(ClientError::Cut(_))), "{result:?}");
 
     for head in ["", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"] {
         let silent = Server::start(move |_| Answer::Hold(head.into())).await;
         let result = silent.client_with(limits).history(&id).await;
-        assert!(matches!(result, Err(ClientError::Timeout { after_ms: 50 })), "{result:?}");
+        assert!(
+            matches!(result, Err(ClientError::Timeout { after_ms: 50 })),
+            "{result:?}"
+        );
     }
 
-    for body in ["not json".to_owned(), "{}".to_owned(), format!("[{}1]", "1,".repeat(50))] {
+    for body in [
+        "not json".to_owned(),
+        "{}".to_owned(),
+        format!("[{}1]", "1,".repeat(50)),
+    ] {
         let wrong = Server::always(plain("200 OK", "", &body)).await;
         let result = wrong.client_with(limits).history(&id).await;
-        assert!(matches!(result, Err(ClientError::Invalid(_))), "{body}: {result:?}");
+        assert!(
+            matches!(result, Err(ClientError::Invalid(_))),
+            "{body}: {result:?}"
+        );
     }
 }
 
@@ -168,64 +250,139 @@ async fn failures_on_the_way_are_told_apart() {
 async fn a_raw_request_is_sent_as_given_and_any_status_is_an_answer() {
     let server = Server::always(plain("418 I'm a teapot", "x-kind: short\r\n", "no coffee")).await;
     let client = server.client();
-    let headers = [("host", "evil.example"), ("x-internal-auth", "wrong"), ("x-many", "1"), ("x-many", "2")];
-    let answer = client.raw(Method::PATCH, "/my//odd?x=%00&y", &headers, "{broken").await.unwrap();
-    assert_eq!((answer.status, answer.body.as_ref()), (418, b"no coffee".as_ref()));
+    let headers = [
+        ("host", "evil.example"),
+        ("x-internal-auth", "wrong"),
+        ("x-many", "1"),
+        ("x-many", "2"),
+    ];
+    let answer = client
+        .raw(Method::PATCH, "/my//odd?x=%00&y", &headers, "{broken")
+        .await
+        .unwrap();
+    assert_eq!(
+        (answer.status, answer.body.as_ref()),
+        (418, b"no coffee".as_ref())
+    );
     assert_eq!(answer.headers["x-kind"], "short");
     client.raw(Method::GET, "/", &[], "").await.unwrap();
 
     let requests = server.requests();
-    assert_eq!((requests[0].line.as_str(), requests[0].body.as_str()), ("PATCH /my//odd?x=%00&y", "{broken"));
-    let sent = |name: &str| requests[0].headers.iter().filter(|(key, _)| key == name).count();
-    assert_eq!((sent("host"), sent("x-internal-auth"), sent("x-many")), (1, 1, 2));
+    assert_eq!(
+        (requests[0].line.as_str(), requests[0].body.as_str()),
+        ("PATCH /my//odd?x=%00&y", "{broken")
+    );
+    let sent = |name: &str| {
+        requests[0]
+            .headers
+            .iter()
+            .filter(|(key, _)| key == name)
+            .count()
+    };
+    assert_eq!(
+        (sent("host"), sent("x-internal-auth"), sent("x-many")),
+        (1, 1, 2)
+    );
     assert_eq!(requests[0].header("host"), Some("evil.example"));
     assert_eq!(requests[0].header("x-internal-auth"), Some("wrong"));
     assert_eq!(requests[1].header("x-internal-auth"), Some(KEY));
 
-    for (path, headers) in [("/a b", [("x", "y")]), ("/", [("x y", "z")]), ("/", [("x", "a\nb")])] {
+    for (path, headers) in [
+        ("/a b", [("x", "y")]),
+        ("/", [("x y", "z")]),
+        ("/", [("x", "a\nb")]),
+    ] {
         let result = client.raw(Method::GET, path, &headers, "").await;
-        assert!(matches!(result, Err(ClientError::Invalid(_))), "{path} {headers:?}: {result:?}");
+        assert!(
+            matches!(result, Err(ClientError::Invalid(_))),
+            "{path} {headers:?}: {result:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn nothing_is_sent_to_an_address_that_is_no_longer_the_servers() {
-    let server = Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
+    let server =
+        Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
     let is_there = Arc::new(AtomicBool::new(true));
     let presence = Arc::clone(&is_there);
-    let access = Access::BearerWhile(KEY.into(), Arc::new(move || presence.load(Ordering::SeqCst)));
+    let access = Credentials::BearerWhile(
+        KEY.into(),
+        Arc::new(move || presence.load(Ordering::SeqCst)),
+    );
     let client = Client::new(&server.url, access).unwrap();
     for (present, requests) in [(true, 1), (false, 1), (true, 2)] {
         is_there.store(present, Ordering::SeqCst);
         let answer = client.agents().await;
         assert_eq!(answer.is_ok(), present, "{answer:?}");
-        assert!(present || matches!(answer, Err(ClientError::Connect(_))), "{answer:?}");
+        assert!(
+            present || matches!(answer, Err(ClientError::Connect(_))),
+            "{answer:?}"
+        );
         let log = client.events(&session(), None, true).await;
-        assert!(present || matches!(log, Err(ClientError::Connect(_))), "streams too");
-        assert_eq!(server.requests().iter().filter(|request| request.line == "GET /agents").count(), requests);
+        assert!(
+            present || matches!(log, Err(ClientError::Connect(_))),
+            "streams too"
+        );
+        assert_eq!(
+            server
+                .requests()
+                .iter()
+                .filter(|request| request.line == "GET /agents")
+                .count(),
+            requests
+        );
         assert_eq!(server.requests().len(), requests * 2);
     }
 }
 
 #[tokio::test]
 async fn access_is_proven_as_chosen_and_never_shown() {
-    let server = Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
+    let server =
+        Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
     let prefixed = format!("{}/", server.url);
     for (access, internal, bearer) in [
-        (Access::InternalKey(KEY.into()), Some(KEY), None),
-        (Access::Bearer(KEY.into()), None, Some("Bearer canary-key")),
-        (Access::BearerWhile(KEY.into(), Arc::new(|| true)), None, Some("Bearer canary-key")),
-        (Access::None, None, None),
+        (Credentials::InternalKey(KEY.into()), Some(KEY), None),
+        (
+            Credentials::Bearer(KEY.into()),
+            None,
+            Some("Bearer canary-key"),
+        ),
+        (
+            Credentials::BearerWhile(KEY.into(), Arc::new(|| true)),
+            None,
+            Some("Bearer canary-key"),
+        ),
+        (Credentials::None, None, None),
     ] {
         let client = Client::new(&prefixed, access.clone()).unwrap();
         assert!(!format!("{access:?} {client:?}").contains(KEY));
         client.agents().await.unwrap();
         let request = server.requests().pop().unwrap();
-        assert_eq!((request.header("x-internal-auth"), request.header("authorization")), (internal, bearer));
+        assert_eq!(
+            (
+                request.header("x-internal-auth"),
+                request.header("authorization")
+            ),
+            (internal, bearer)
+        );
     }
-    for address in ["", "localhost:1", "https://localhost", "ftp://x", "http://", "http://x/?y"] {
-        assert!(matches!(Client::new(address, Access::None), Err(ClientError::Invalid(_))), "{address}");
+    for address in [
+        "",
+        "localhost:1",
+        "https://localhost",
+        "ftp://x",
+        "http://",
+        "http://x/?y",
+    ] {
+        assert!(
+            matches!(
+                Client::new(address, Credentials::None),
+                Err(ClientError::Invalid(_))
+            ),
+            "{address}"
+        );
     }
-    let error = Client::new("http://x", Access::Bearer(format!("{KEY}\n"))).unwrap_err();
+    let error = Client::new("http://x", Credentials::Bearer(format!("{KEY}\n"))).unwrap_err();
     assert!(!format!("{error:?} {error}").contains(KEY));
 }

@@ -1,9 +1,10 @@
-//! A scripted HTTP/1.1 server on port 0. It writes bytes exactly as told, so that an answer can be cut anywhere.
+//! A scripted HTTP/1.1 server on port 0. It writes bytes exactly as told, so that an answer can be
+//! cut anywhere.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use codelab_client::{Access, Client, ClientLimits};
+use codelab_client::{Client, ClientLimits, Credentials};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -20,7 +21,10 @@ pub struct Request {
 
 impl Request {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -51,7 +55,10 @@ impl Server {
     pub async fn start(script: impl FnMut(Request) -> Answer + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (requests, connections) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+        let (requests, connections) = (
+            Arc::new(Mutex::new(Vec::new())),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (log, count) = (requests.clone(), connections.clone());
         let script = Arc::new(Mutex::new(script));
         let task = tokio::spawn(async move {
@@ -64,7 +71,12 @@ impl Server {
                 }));
             }
         });
-        Self { url, requests, connections, task }
+        Self {
+            url,
+            requests,
+            connections,
+            task,
+        }
     }
 
     /// Gives the same answer to every request.
@@ -77,7 +89,7 @@ impl Server {
     }
 
     pub fn client_with(&self, limits: ClientLimits) -> Client {
-        Client::with_limits(&self.url, Access::InternalKey(KEY.into()), limits).unwrap()
+        Client::with_limits(&self.url, Credentials::InternalKey(KEY.into()), limits).unwrap()
     }
 
     pub fn requests(&self) -> Vec<Request> {
@@ -90,13 +102,18 @@ impl Server {
 }
 
 pub fn plain(status: &str, headers: &str, body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    format!(
+        "HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
 }
 
 /// The head of an event stream and each part as one chunk of the body, without the end of the body.
 pub fn open_stream(parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes =
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+            .to_vec();
     for part in parts.iter().filter(|part| !part.is_empty()) {
         bytes.extend(format!("{:x}\r\n", part.len()).bytes());
         bytes.extend_from_slice(part);
@@ -147,13 +164,20 @@ async fn read_request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Re
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
         .collect();
-    let length = headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, n)| n.parse().unwrap());
+    let length = headers
+        .iter()
+        .find(|(name, _)| name == "content-length")
+        .map_or(0, |(_, n)| n.parse().unwrap());
     while buffer.len() < head_end + length {
         more(socket, buffer).await?;
     }
     let body = String::from_utf8(buffer[head_end..head_end + length].to_vec()).unwrap();
     buffer.drain(..head_end + length);
-    Some(Request { line, headers, body })
+    Some(Request {
+        line,
+        headers,
+        body,
+    })
 }
 
 async fn more(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<()> {

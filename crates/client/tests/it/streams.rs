@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::scripted::{Answer, Server, open_stream, plain, whole_stream};
 
 const DONE: &[u8] = b"event: done\ndata: {\"status\":\"completed\"}\n\n";
-const ONE: &[u8] = b"id: 1\nevent: message\ndata: {\"type\":\"completion\",\"data\":{\"status\":\"success\",\
+const ONE: &[u8] =
+    b"id: 1\nevent: message\ndata: {\"type\":\"completion\",\"data\":{\"status\":\"success\",\
     \"message\":\"\",\"agent\":\"coder\"},\"timestamp\":\"2026-01-13T20:00:00.000Z\"}\n\n";
 
 fn session() -> SessionId {
@@ -29,7 +30,10 @@ fn chunks() -> Vec<Value> {
             "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, "cost_usd": 0.5},
             "warnings": ["another model"]}),
         ),
-        ("assistant_delta", json!({"content": "a", "agent": "coder", "message_id": "m1", "attempt": 1, "offset": 0})),
+        (
+            "assistant_delta",
+            json!({"content": "a", "agent": "coder", "message_id": "m1", "attempt": 1, "offset": 0}),
+        ),
         (
             "tool_call",
             json!({"tool_call": {"call_id": "c1", "name": "execute_command", "arguments": {"command": "rm -r x",
@@ -42,20 +46,36 @@ fn chunks() -> Vec<Value> {
             json!({"tool_call": {"call_id": "c1", "name": "read_file", "arguments": {"path": "a"}},
             "requires_approval": false, "approved": true, "digest": digest, "agent": "coder"}),
         ),
-        ("tool_result", json!({"call_id": "c2", "tool_name": "calculator", "result": {"z": 1, "a": [1.5, null, -1]}})),
+        (
+            "tool_result",
+            json!({"call_id": "c2", "tool_name": "calculator", "result": {"z": 1, "a": [1.5, null, -1]}}),
+        ),
         (
             "switch_agent",
             json!({"from_agent": "orchestrator", "to_agent": "coder", "reason": "code",
             "confidence": "high", "timestamp": time}),
         ),
-        ("question", json!({"call_id": "c3", "question": "Which?", "options": ["a", "b"], "agent": "ask"})),
-        ("error", json!({"message": "no", "error_code": "LLM_ERROR", "details": {"status": 500}})),
-        ("completion", json!({"status": "success", "message": "", "agent": "coder"})),
+        (
+            "question",
+            json!({"call_id": "c3", "question": "Which?", "options": ["a", "b"], "agent": "ask"}),
+        ),
+        (
+            "error",
+            json!({"message": "no", "error_code": "LLM_ERROR", "details": {"status": 500}}),
+        ),
+        (
+            "completion",
+            json!({"status": "success", "message": "", "agent": "coder"}),
+        ),
     ];
-    data.into_iter().map(|(kind, data)| json!({"type": kind, "data": data, "timestamp": time})).collect()
+    data.into_iter()
+        .map(|(kind, data)| json!({"type": kind, "data": data, "timestamp": time}))
+        .collect()
 }
 
-async fn collect(stream: Result<EventStream, ClientError>) -> Result<Vec<StreamEvent>, ClientError> {
+async fn collect(
+    stream: Result<EventStream, ClientError>,
+) -> Result<Vec<StreamEvent>, ClientError> {
     stream?.collect().await
 }
 
@@ -65,7 +85,11 @@ async fn every_chunk_type_survives_the_wire() {
     for (number, chunk) in chunks().iter().enumerate() {
         let (kind, text) = (chunk["type"].as_str().unwrap(), chunk.to_string());
         let parsed: Chunk = serde_json::from_str(&text).unwrap();
-        assert_eq!(serde_json::to_string(&parsed).unwrap(), text, "what is read is written back the same");
+        assert_eq!(
+            serde_json::to_string(&parsed).unwrap(),
+            text,
+            "what is read is written back the same"
+        );
         assert_eq!(parsed.body.kind(), kind);
         if kind != "assistant_delta" {
             wire += &format!("id: {}\n", number + 1);
@@ -78,16 +102,37 @@ async fn every_chunk_type_survives_the_wire() {
     for part_bytes in [1, 10, wire.len()] {
         let parts: Vec<&[u8]> = wire.as_bytes().chunks(part_bytes).collect();
         let server = Server::always(whole_stream(&parts)).await;
-        let events = server.client().send(&user_message()).await.unwrap().collect().await.unwrap();
+        let events = server
+            .client()
+            .send(&user_message())
+            .await
+            .unwrap()
+            .collect()
+            .await
+            .unwrap();
         for ((event, chunk), number) in events.iter().zip(chunks()).zip(1u64..) {
-            let EventData::Chunk(parsed) = &event.data else { panic!("{event:?}") };
+            let EventData::Chunk(parsed) = &event.data else {
+                panic!("{event:?}")
+            };
             assert_eq!(serde_json::to_value(parsed).unwrap(), chunk);
             let is_delta = matches!(parsed.body, ChunkBody::AssistantDelta(_));
             assert_eq!(event.id, (!is_delta).then_some(number));
-            assert_eq!(event.event == "error", matches!(parsed.body, ChunkBody::Error(_)));
+            assert_eq!(
+                event.event == "error",
+                matches!(parsed.body, ChunkBody::Error(_))
+            );
         }
-        let done = EventData::Done(Done { status: TurnStatus::AwaitingApproval });
-        assert_eq!(events.last(), Some(&StreamEvent { id: None, event: "done".into(), data: done }));
+        let done = EventData::Done(Done {
+            status: TurnStatus::AwaitingApproval,
+        });
+        assert_eq!(
+            events.last(),
+            Some(&StreamEvent {
+                id: None,
+                event: "done".into(),
+                data: done
+            })
+        );
         assert_eq!(events.len(), chunks().len() + 1);
     }
 }
@@ -97,13 +142,24 @@ async fn requests_for_streams_say_what_is_wanted() {
     let server = Server::always(whole_stream(&[DONE])).await;
     let client = server.client();
     collect(client.send(&user_message()).await).await.unwrap();
-    collect(client.events(&session(), None, true).await).await.unwrap();
-    collect(client.events(&session(), Some(41), true).await).await.unwrap();
-    collect(client.events(&session(), Some(0), false).await).await.unwrap();
+    collect(client.events(&session(), None, true).await)
+        .await
+        .unwrap();
+    collect(client.events(&session(), Some(41), true).await)
+        .await
+        .unwrap();
+    collect(client.events(&session(), Some(0), false).await)
+        .await
+        .unwrap();
     let seen: Vec<(String, Option<String>)> = server
         .requests()
         .iter()
-        .map(|request| (request.line.clone(), request.header("last-event-id").map(str::to_owned)))
+        .map(|request| {
+            (
+                request.line.clone(),
+                request.header("last-event-id").map(str::to_owned),
+            )
+        })
         .collect();
     let expected = [
         ("POST /agent/message/stream", None),
@@ -111,16 +167,33 @@ async fn requests_for_streams_say_what_is_wanted() {
         ("GET /sessions/s1/events", Some("41")),
         ("GET /sessions/s1/events?follow=false", Some("0")),
     ];
-    assert_eq!(seen, expected.map(|(line, id)| (line.to_owned(), id.map(str::to_owned))));
-    assert!(server.requests().iter().all(|request| request.header("accept") == Some("text/event-stream")));
-    assert_eq!(server.requests()[0].body, r#"{"session_id":"s1","message":"hi"}"#);
-    assert_eq!(server.connections(), 1, "a stream read to its end leaves its connection for the next");
+    assert_eq!(
+        seen,
+        expected.map(|(line, id)| (line.to_owned(), id.map(str::to_owned)))
+    );
+    assert!(
+        server
+            .requests()
+            .iter()
+            .all(|request| request.header("accept") == Some("text/event-stream"))
+    );
+    assert_eq!(
+        server.requests()[0].body,
+        r#"{"session_id":"s1","message":"hi"}"#
+    );
+    assert_eq!(
+        server.connections(),
+        1,
+        "a stream read to its end leaves its connection for the next"
+    );
 }
 
 #[tokio::test]
 async fn a_stream_that_ends_early_is_cut_and_what_came_is_kept() {
-    type Open =
-        fn(&codelab_client::Client) -> std::pin::Pin<Box<dyn Future<Output = Result<EventStream, ClientError>>>>;
+    type Open = fn(
+        &codelab_client::Client,
+    )
+        -> std::pin::Pin<Box<dyn Future<Output = Result<EventStream, ClientError>>>>;
     let send: Open = |client| {
         let client = client.clone();
         Box::pin(async move { client.send(&user_message()).await })
@@ -147,7 +220,12 @@ async fn a_stream_that_ends_early_is_cut_and_what_came_is_kept() {
         (follow, Answer::Cut(whole_stream(&[ONE])), 1, false),
         (follow, Answer::Cut(whole_stream(&[DONE, ONE])), 2, false),
         (follow, Answer::Cut(open_stream(&[ONE, DONE])), 2, false),
-        (follow, Answer::Cut(whole_stream(&[ONE, DONE, b": beat\n\n"])), 2, true),
+        (
+            follow,
+            Answer::Cut(whole_stream(&[ONE, DONE, b": beat\n\n"])),
+            2,
+            true,
+        ),
         (stored, Answer::Cut(whole_stream(&[ONE])), 1, true),
         (stored, Answer::Cut(whole_stream(&[])), 0, true),
         (stored, Answer::Cut(open_stream(&[ONE])), 1, false),
@@ -164,28 +242,60 @@ async fn a_stream_that_ends_early_is_cut_and_what_came_is_kept() {
             Some(Err(ClientError::Cut(_))) => assert!(!proper, "case {case}"),
             other => panic!("case {case}: {other:?}"),
         }
-        assert!(stream.next().await.is_none(), "case {case}: nothing follows the end");
+        assert!(
+            stream.next().await.is_none(),
+            "case {case}: nothing follows the end"
+        );
     }
 }
 
 #[tokio::test]
 async fn what_is_not_known_is_passed_on_and_what_is_wrong_is_said() {
     let gap = b"id: 9\nevent: gap\ndata: {\"from\":2,\"to\":9}\n\n".as_slice();
-    let newer = b"id: 10\ndata: {\"type\":\"newer\",\"data\":{},\"timestamp\":\"x\"}\n\n".as_slice();
+    let newer =
+        b"id: 10\ndata: {\"type\":\"newer\",\"data\":{},\"timestamp\":\"x\"}\n\n".as_slice();
     let server = Server::always(whole_stream(&[gap, newer, DONE])).await;
-    let events = server.client().send(&user_message()).await.unwrap().collect().await.unwrap();
+    let events = server
+        .client()
+        .send(&user_message())
+        .await
+        .unwrap()
+        .collect()
+        .await
+        .unwrap();
     assert_eq!((events[0].id, events[0].event.as_str()), (Some(9), "gap"));
-    assert_eq!(events[0].data, EventData::Other(json!({"from": 2, "to": 9})));
+    assert_eq!(
+        events[0].data,
+        EventData::Other(json!({"from": 2, "to": 9}))
+    );
     assert!(matches!(&events[1].data, EventData::Other(data) if data["type"] == "newer"));
 
-    let limits = ClientLimits { event_bytes: 100, ..ClientLimits::default() };
+    let limits = ClientLimits {
+        event_bytes: 100,
+        ..ClientLimits::default()
+    };
     let large = format!("data: \"{}\"\n\n", "x".repeat(100));
-    for wrong in [b"data: {\n\n".as_slice(), b"id: x\ndata: {}\n\n", b"data: \"\xff\"\n\n", large.as_bytes()] {
+    for wrong in [
+        b"data: {\n\n".as_slice(),
+        b"id: x\ndata: {}\n\n",
+        b"data: \"\xff\"\n\n",
+        large.as_bytes(),
+    ] {
         let server = Server::always(whole_stream(&[b"data: 1\n\n", wrong, DONE])).await;
-        let mut stream = server.client_with(limits).send(&user_message()).await.unwrap();
-        assert_eq!(stream.next().await.unwrap().unwrap().data, EventData::Other(json!(1)));
+        let mut stream = server
+            .client_with(limits)
+            .send(&user_message())
+            .await
+            .unwrap();
+        assert_eq!(
+            stream.next().await.unwrap().unwrap().data,
+            EventData::Other(json!(1))
+        );
         let result = stream.next().await;
-        assert!(matches!(result, Some(Err(ClientError::Invalid(_)))), "{result:?}");
+        assert!(
+            matches!(result, Some(Err(ClientError::Invalid(_)))),
+            "{result:?}"
+        );
         assert!(stream.next().await.is_none());
     }
 }
@@ -195,19 +305,33 @@ async fn a_stream_may_be_refused_or_be_something_else() {
     let body = r#"{"detail":"Unknown","error_code":"TOOL_CALL_NOT_FOUND","details":{}}"#;
     let server = Server::always(plain("404 Not Found", "", body)).await;
     let error = server.client().send(&user_message()).await.unwrap_err();
-    assert_eq!((error.status(), error.error_code().unwrap().as_str()), (Some(404), "TOOL_CALL_NOT_FOUND"));
+    assert_eq!(
+        (error.status(), error.error_code().unwrap().as_str()),
+        (Some(404), "TOOL_CALL_NOT_FOUND")
+    );
     let server = Server::always(plain("200 OK", "content-type: text/html\r\n", "<html>")).await;
-    assert!(matches!(server.client().send(&user_message()).await, Err(ClientError::Invalid(_))));
+    assert!(matches!(
+        server.client().send(&user_message()).await,
+        Err(ClientError::Invalid(_))
+    ));
 }
 
 #[tokio::test]
 async fn silence_is_a_timeout_and_an_abandoned_wait_loses_nothing() {
-    let limits = ClientLimits { idle_timeout_ms: 60, ..ClientLimits::default() };
+    let limits = ClientLimits {
+        idle_timeout_ms: 60,
+        ..ClientLimits::default()
+    };
     let server = Server::start(|_| Answer::Hold(open_stream(&[ONE, &DONE[..10]]))).await;
-    let mut stream = server.client_with(limits).send(&user_message()).await.unwrap();
+    let mut stream = server
+        .client_with(limits)
+        .send(&user_message())
+        .await
+        .unwrap();
     let mut seen = 0;
     let result = loop {
-        // The caller gives up waiting again and again; neither events nor the time of silence are forgotten.
+        // The caller gives up waiting again and again; neither events nor the time of silence are
+        // forgotten.
         match tokio::time::timeout(std::time::Duration::from_millis(5), stream.next()).await {
             Err(_) => {}
             Ok(Some(Ok(_))) => seen += 1,
@@ -215,5 +339,8 @@ async fn silence_is_a_timeout_and_an_abandoned_wait_loses_nothing() {
         }
     };
     assert_eq!(seen, 1);
-    assert!(matches!(result, Some(Err(ClientError::Timeout { after_ms: 60 }))), "{result:?}");
+    assert!(
+        matches!(result, Some(Err(ClientError::Timeout { after_ms: 60 }))),
+        "{result:?}"
+    );
 }

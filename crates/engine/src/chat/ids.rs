@@ -1,5 +1,5 @@
-//! The numbers of messages: they only grow, also across restarts and when the clock is set back. Whoever runs the Chat
-//! reserves them in blocks before they are used.
+//! The numbers of messages: they only grow, also across restarts and when the clock is set back.
+//! Whoever runs the Chat reserves them in blocks before they are used.
 
 use codelab_protocol::{ErrorCode, Timestamp};
 
@@ -7,7 +7,8 @@ use crate::Refusal;
 
 /// A start time becomes a number by this, so that numbers tell roughly when something was said.
 const IDS_PER_MILLISECOND: i64 = 1000;
-/// Kept back for what the Chat itself has to say to those who wait already: the end of a question, the next one.
+/// Kept back for what the Chat itself has to say to those who wait already: the end of a question,
+/// the next one.
 const KEPT_BACK: i64 = 1000;
 
 /// Numbers that nobody else has or will have: those after `after`, up to `until`.
@@ -20,7 +21,10 @@ pub struct IdBlock {
 impl IdBlock {
     /// Where the numbers of a Chat that starts now begin, unless higher ones were given before.
     pub fn floor(started: Timestamp) -> i64 {
-        started.as_millis().max(0).saturating_mul(IDS_PER_MILLISECOND)
+        started
+            .as_millis()
+            .max(0)
+            .saturating_mul(IDS_PER_MILLISECOND)
     }
 }
 
@@ -34,7 +38,11 @@ pub(super) struct ChatIds {
 
 impl ChatIds {
     pub fn new(block: IdBlock) -> Self {
-        Self { last: block.after, until: block.until, next: None }
+        Self {
+            last: block.after,
+            until: block.until,
+            next: None,
+        }
     }
 
     pub fn last(&self) -> i64 {
@@ -48,7 +56,10 @@ impl ChatIds {
     /// Blocks come in the order of their numbers; one is held in reserve.
     pub fn add(&mut self, block: IdBlock) {
         self.next = Some(match self.next {
-            Some(IdBlock { after, until }) if until == block.after => IdBlock { after, until: block.until },
+            Some(IdBlock { after, until }) if until == block.after => IdBlock {
+                after,
+                until: block.until,
+            },
             _ => block,
         });
     }
@@ -58,7 +69,10 @@ impl ChatIds {
         if self.left() > KEPT_BACK {
             return Ok(());
         }
-        Err(Refusal::new(ErrorCode::DbWriteError, "The Chat has no more numbers until the database answers"))
+        Err(Refusal::new(
+            ErrorCode::DbWriteError,
+            "The Chat has no more numbers until the database answers",
+        ))
     }
 
     pub fn take(&mut self) -> i64 {

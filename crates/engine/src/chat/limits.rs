@@ -18,7 +18,12 @@ pub struct ChatLimits {
 
 impl Default for ChatLimits {
     fn default() -> Self {
-        Self { history_messages: 10_000, history_bytes: 64 * 1024 * 1024, askers: 64, backlog: 10 }
+        Self {
+            history_messages: 10_000,
+            history_bytes: 64 * 1024 * 1024,
+            askers: 64,
+            backlog: 10,
+        }
     }
 }
 
@@ -30,11 +35,15 @@ const MAX_TAG_CHARS: usize = 64;
 
 pub(super) fn checked_text(text: String) -> Result<String, Refusal> {
     if text.trim().is_empty() {
-        return Err(Refusal::new(ErrorCode::MissingRequiredField, "The text is blank"));
+        return Err(Refusal::new(
+            ErrorCode::MissingRequiredField,
+            "The text is blank",
+        ));
     }
     if text.len() > MAX_CHAT_TEXT_BYTES {
         let message = format!("The text is longer than {MAX_CHAT_TEXT_BYTES} bytes");
-        return Err(Refusal::new(ErrorCode::ValidationError, message).with("limit_bytes", MAX_CHAT_TEXT_BYTES));
+        return Err(Refusal::new(ErrorCode::ValidationError, message)
+            .with("limit_bytes", MAX_CHAT_TEXT_BYTES));
     }
     Ok(text)
 }
@@ -42,14 +51,20 @@ pub(super) fn checked_text(text: String) -> Result<String, Refusal> {
 pub(super) fn checked_author(author: &str) -> Result<&str, Refusal> {
     let author = author.trim();
     if author.is_empty() {
-        return Err(Refusal::new(ErrorCode::MissingRequiredField, "The author is blank").with("field", "author"));
+        return Err(
+            Refusal::new(ErrorCode::MissingRequiredField, "The author is blank")
+                .with("field", "author"),
+        );
     }
     one_line(author, MAX_AUTHOR_CHARS, "author").map(|()| author)
 }
 
 pub(super) fn checked_tags(tags: &[String]) -> Result<(), Refusal> {
     if tags.len() > MAX_TAGS {
-        return Err(Refusal::new(ErrorCode::ValidationError, format!("There are more than {MAX_TAGS} tags")));
+        return Err(Refusal::new(
+            ErrorCode::ValidationError,
+            format!("There are more than {MAX_TAGS} tags"),
+        ));
     }
     tags.iter().try_for_each(|tag| match tag.trim().is_empty() {
         true => Err(Refusal::new(ErrorCode::ValidationError, "A tag is blank")),

@@ -32,9 +32,14 @@ pub fn chat_request(message: &GlobalMessage) -> String {
 fn remembered(message: &GlobalMessage) -> Message {
     let own = message.role == GlobalRole::Agent && message.author == ADAPTIVE_AGENT;
     // A number is a valid id.
-    let message_id = MessageId::parse(&message.id.to_string()).expect("digits are a valid message id");
+    let message_id =
+        MessageId::parse(&message.id.to_string()).expect("digits are a valid message id");
     let role = if own { Role::Assistant } else { Role::User };
-    let content = if own { message.text.clone() } else { chat_request(message) };
+    let content = if own {
+        message.text.clone()
+    } else {
+        chat_request(message)
+    };
     Message::new(message_id, role, content, message.ts)
 }
 

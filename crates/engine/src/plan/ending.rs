@@ -1,19 +1,21 @@
 //! How a workflow ends: its results joined to one answer, cancelled, or lost with the server.
 
 use codelab_protocol::{
-    ChatEventBody, ErrorData, Message, MessageId, ModelFailure, ModelOutput, PlanStatus, Role, TurnStatus,
-    WorkflowCompleted, WorkflowStatus,
+    ErrorData, Message, MessageId, ModelFailure, ModelOutput, PlanStatus, Role, SessionEventBody,
+    TurnStatus, WorkflowCompleted, WorkflowStatus,
 };
 
-use super::{TaskProgress, Workflow, WorkflowPhase};
-use crate::session::Step;
+use super::{TaskRun, Workflow, WorkflowPhase};
+use crate::session::Transition;
 use crate::world::MAX_ATTEMPTS;
 use crate::{ApprovalKind, Downtime, Lane, Spending, orchestrator};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Every task has ended: one answer is made of what they gave.
     pub(super) fn tasks_ended(&mut self) {
-        let Some((_, workflow)) = self.workflow() else { return };
+        let Some((_, workflow)) = self.workflow() else {
+            return;
+        };
         let done: Vec<&str> = workflow.completed().map(|(_, result)| result).collect();
         let only = match done.as_slice() {
             [] => Some(String::new()),
@@ -23,11 +25,18 @@ impl Step<'_, '_> {
         let message_id = self.world.ids.message_id();
         match only {
             Some(text) => self.finish_workflow(message_id, text, Vec::new()),
-            None => self.own_call(WorkflowPhase::Joining { message_id, attempt: 0 }),
+            None => self.own_call(WorkflowPhase::Joining {
+                message_id,
+                attempt: 0,
+            }),
         }
     }
 
-    pub(super) fn joined(&mut self, message_id: MessageId, outcome: Result<ModelOutput, ModelFailure>) {
+    pub(super) fn joined(
+        &mut self,
+        message_id: MessageId,
+        outcome: Result<ModelOutput, ModelFailure>,
+    ) {
         match outcome {
             Ok(output) if !output.text.trim().is_empty() => {
                 self.finish_workflow(message_id, output.text, output.warnings);
@@ -37,28 +46,47 @@ impl Step<'_, '_> {
     }
 
     pub(super) fn finish_concatenated(&mut self, message_id: MessageId) {
-        let Some((_, workflow)) = self.workflow() else { return };
+        let Some((_, workflow)) = self.workflow() else {
+            return;
+        };
         let text = workflow.results().join("\n\n");
         self.finish_workflow(message_id, text, Vec::new());
     }
 
     /// `warnings` are about the text: that it was cut, or that another model gave it.
-    pub(super) fn finish_workflow(&mut self, message_id: MessageId, text: String, warnings: Vec<String>) {
-        let Some((_, workflow)) = self.workflow() else { return };
+    pub(super) fn finish_workflow(
+        &mut self,
+        message_id: MessageId,
+        text: String,
+        warnings: Vec<String>,
+    ) {
+        let Some((_, workflow)) = self.workflow() else {
+            return;
+        };
         let done = workflow.completed().count();
         let (status, plan_status) = match (done, done == workflow.tasks.len()) {
             (0, _) => (WorkflowStatus::Failed, PlanStatus::Failed),
             (_, true) => (WorkflowStatus::Completed, PlanStatus::Completed),
             (_, false) => (WorkflowStatus::Partial, PlanStatus::Partial),
         };
-        let answer = Message { message_id, warnings, ..self.new_message(Role::Assistant, text) };
+        let answer = Message {
+            message_id,
+            warnings,
+            ..self.new_message(Role::Assistant, text)
+        };
         self.answer_workflow(answer, status, plan_status);
-        self.end_turn(if status == WorkflowStatus::Failed { TurnStatus::Failed } else { TurnStatus::Completed });
+        self.end_turn(if status == WorkflowStatus::Failed {
+            TurnStatus::Failed
+        } else {
+            TurnStatus::Completed
+        });
     }
 
     /// The workflow's answer: this one, and what it does not cover.
     fn answer_workflow(&mut self, answer: Message, status: WorkflowStatus, ended: PlanStatus) {
-        let Some((turn, workflow)) = self.workflow() else { return };
+        let Some((turn, workflow)) = self.workflow() else {
+            return;
+        };
         // A plan of one task speaks with that task's voice, also when it failed.
         let author = match workflow.tasks.as_slice() {
             [only] => only.agent.clone(),
@@ -83,18 +111,35 @@ impl Step<'_, '_> {
         self.show_message(turn, &message, None);
         self.message(turn, None, message);
         self.save_plan(Some(ended));
-        let completed = WorkflowCompleted { plan_id, workflow_id, status, response, message_id, usage };
-        self.event(turn, ChatEventBody::WorkflowCompleted(completed));
+        let completed = WorkflowCompleted {
+            plan_id,
+            workflow_id,
+            status,
+            response,
+            message_id,
+            usage,
+        };
+        self.event(turn, SessionEventBody::WorkflowCompleted(completed));
     }
 
     /// A person allowed no more spending: what was done so far is the answer.
     pub(crate) fn stop_workflow(&mut self, error: ErrorData) {
-        let Some((turn, workflow)) = self.workflow() else { return };
+        let Some((turn, workflow)) = self.workflow() else {
+            return;
+        };
         let mut parts = workflow.results();
         parts.extend(workflow.begun());
         let (status, ended, settled) = match workflow.completed().next() {
-            Some(_) => (WorkflowStatus::Partial, PlanStatus::Partial, TurnStatus::Completed),
-            None => (WorkflowStatus::Cancelled, PlanStatus::Cancelled, TurnStatus::Cancelled),
+            Some(_) => (
+                WorkflowStatus::Partial,
+                PlanStatus::Partial,
+                TurnStatus::Completed,
+            ),
+            None => (
+                WorkflowStatus::Cancelled,
+                PlanStatus::Cancelled,
+                TurnStatus::Cancelled,
+            ),
         };
         parts.push(match parts.is_empty() {
             true => format!("Nothing was done. {}.", error.message),
@@ -111,13 +156,25 @@ impl Step<'_, '_> {
     /// Stops every task; what has ended keeps its result.
     pub(crate) fn cancel_workflow(&mut self) {
         self.stop_tasks();
-        let Some((turn, workflow)) = self.workflow() else { return };
-        let (plan_id, workflow_id, usage) =
-            (workflow.plan_id.clone(), workflow.workflow_id.clone(), workflow.total_usage());
+        let Some((turn, workflow)) = self.workflow() else {
+            return;
+        };
+        let (plan_id, workflow_id, usage) = (
+            workflow.plan_id.clone(),
+            workflow.workflow_id.clone(),
+            workflow.total_usage(),
+        );
         self.save_plan(Some(PlanStatus::Cancelled));
         let (status, response) = (WorkflowStatus::Cancelled, String::new());
-        let completed = WorkflowCompleted { plan_id, workflow_id, status, response, message_id: None, usage };
-        self.event(turn, ChatEventBody::WorkflowCompleted(completed));
+        let completed = WorkflowCompleted {
+            plan_id,
+            workflow_id,
+            status,
+            response,
+            message_id: None,
+            usage,
+        };
+        self.event(turn, SessionEventBody::WorkflowCompleted(completed));
     }
 
     fn stop_tasks(&mut self) {
@@ -129,18 +186,22 @@ impl Step<'_, '_> {
                 task.usage = usage;
             }
         }
-        let approval = self.workflow().and_then(|(_, workflow)| workflow.approval().cloned());
+        let approval = self
+            .workflow()
+            .and_then(|(_, workflow)| workflow.approval().cloned());
         if let Some(approval) = approval {
             self.withdraw_approval(&approval);
             if approval.kind == ApprovalKind::Plan {
                 self.plan_resolved("cancelled", "cancel".to_owned(), None, Vec::new());
             }
         }
-        let Some(workflow) = self.workflow_mut() else { return };
+        let Some(workflow) = self.workflow_mut() else {
+            return;
+        };
         workflow.phase = WorkflowPhase::Running;
         for task in &mut workflow.tasks {
-            if matches!(task.state, TaskProgress::Pending | TaskProgress::Open(_)) {
-                task.state = TaskProgress::Cancelled;
+            if matches!(task.state, TaskRun::Pending | TaskRun::Open(_)) {
+                task.state = TaskRun::Cancelled;
             }
         }
         if workflow.reserved.take().is_some() {
@@ -149,7 +210,9 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn workflow_recovered(&mut self, down: Downtime) {
-        let Some(workflow) = self.workflow_mut() else { return };
+        let Some(workflow) = self.workflow_mut() else {
+            return;
+        };
         workflow.reserved = None;
         let mut phase = workflow.phase.clone();
         match &mut phase {
@@ -159,11 +222,14 @@ impl Step<'_, '_> {
                 self.set_phase(phase.clone());
                 match (given_up, phase) {
                     (false, phase) => self.own_call(phase),
-                    (true, WorkflowPhase::Joining { message_id, .. }) => self.finish_concatenated(message_id),
+                    (true, WorkflowPhase::Joining { message_id, .. }) => {
+                        self.finish_concatenated(message_id)
+                    }
                     (true, _) => self.fall_back(),
                 }
             }
-            WorkflowPhase::AwaitingApproval { approval } | WorkflowPhase::AwaitingBudget { approval, .. } => {
+            WorkflowPhase::AwaitingApproval { approval }
+            | WorkflowPhase::AwaitingBudget { approval, .. } => {
                 self.move_approval(approval, down);
                 self.set_phase(phase);
             }
@@ -178,7 +244,11 @@ impl Step<'_, '_> {
 
 impl Workflow {
     fn total_usage(&self) -> Option<codelab_protocol::Usage> {
-        self.tasks.iter().filter_map(|task| task.usage).chain(self.usage).reduce(|sum, usage| sum.plus(usage))
+        self.tasks
+            .iter()
+            .filter_map(|task| task.usage)
+            .chain(self.usage)
+            .reduce(|sum, usage| sum.plus(usage))
     }
 }
 
@@ -189,9 +259,11 @@ fn missing(workflow: &Workflow) -> Option<String> {
         .iter()
         .filter_map(|task| {
             let why = match &task.state {
-                TaskProgress::Failed { error } => format!("failed: {}", error.message),
-                TaskProgress::Skipped { because_of } => format!("skipped, because {because_of} failed"),
-                TaskProgress::Cancelled => "cancelled".to_owned(),
+                TaskRun::Failed { error } => format!("failed: {}", error.message),
+                TaskRun::Skipped { because_of } => {
+                    format!("skipped, because {because_of} failed")
+                }
+                TaskRun::Cancelled => "cancelled".to_owned(),
                 _ => return None,
             };
             Some(format!("- {} ({}): {why}", task.id, task.agent))

@@ -1,8 +1,10 @@
-//! Which agent takes a request whole when there is no usable plan: by keywords in English, Russian and Ukrainian.
+//! Which agent takes a request whole when there is no usable plan: by keywords in English, Russian
+//! and Ukrainian.
 
 use crate::{Agent, Team};
 
-/// Stems, so that word forms count as well, except after `=`; the first row with the most hits wins.
+/// Stems, so that word forms count as well, except after `=`; the first row with the most hits
+/// wins.
 const ROWS: [(&str, &str); 4] = [
     (
         "agent_coder",
@@ -33,7 +35,10 @@ const ROWS: [(&str, &str); 4] = [
 /// The agent for a request, else the project's first one.
 pub(crate) fn agent<'a>(team: &'a Team, request: &str) -> Option<&'a Agent> {
     let request = request.to_lowercase();
-    let words: Vec<&str> = request.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = request
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
     let occurs = |stem: &&str| match stem.strip_prefix('=') {
         Some(whole) => words.contains(&whole),
         None if *stem == "?" => request.trim_end().ends_with('?'),
@@ -46,17 +51,28 @@ pub(crate) fn agent<'a>(team: &'a Team, request: &str) -> Option<&'a Agent> {
             best = Some((name, count));
         }
     }
-    best.and_then(|(name, _)| team.resolve(name)).or_else(|| team.specialists().next())
+    best.and_then(|(name, _)| team.resolve(name))
+        .or_else(|| team.specialists().next())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mode;
+    use crate::AgentMode;
 
     fn starter_pack() -> Team {
-        let names = ["agent_coder", "agent_analyzer", "agent_writer", "agent_researcher"];
-        let agent = |name| Agent::parse(&format!("---\nname: {name}\ndescription: d\ntools: []\n---\np")).unwrap();
+        let names = [
+            "agent_coder",
+            "agent_analyzer",
+            "agent_writer",
+            "agent_researcher",
+        ];
+        let agent = |name| {
+            Agent::parse(&format!(
+                "---\nname: {name}\ndescription: d\ntools: []\n---\np"
+            ))
+            .unwrap()
+        };
         Team::of_project(names.map(agent).into())
     }
 
@@ -99,9 +115,21 @@ mod tests {
 
     #[test]
     fn a_team_without_the_starter_pack_still_has_a_first_agent() {
-        let team = Team::built_in(Mode::Multi).unwrap();
-        assert_eq!(agent(&team, "fix the error in this function").unwrap().name.as_str(), "coder");
-        assert_eq!(agent(&team, "напиши текст документации").unwrap().name.as_str(), "coder");
+        let team = Team::built_in(AgentMode::Multi).unwrap();
+        assert_eq!(
+            agent(&team, "fix the error in this function")
+                .unwrap()
+                .name
+                .as_str(),
+            "coder"
+        );
+        assert_eq!(
+            agent(&team, "напиши текст документации")
+                .unwrap()
+                .name
+                .as_str(),
+            "coder"
+        );
         assert!(agent(&Team::of_project(Vec::new()), "anything").is_none());
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use codelab_protocol::{AgentName, PlannedTask, TaskId};
 use petgraph::graphmap::DiGraphMap;
 
-use super::{TaskProgress, TaskState};
+use super::{TaskRun, TaskState};
 use crate::world::{MAX_DESCRIPTION_BYTES, MAX_TASKS};
-use crate::{Space, Team};
+use crate::{Team, WorkerSpace};
 
 /// Tokens of a task whose size the planner did not say.
 const DEFAULT_TASK_TOKENS: u64 = 2_000;
@@ -15,12 +15,19 @@ const DEFAULT_TASK_TOKENS: u64 = 2_000;
 const MAX_TASK_TOKENS: u64 = 10_000_000;
 
 /// The tasks of a plan that can be run, or what is wrong with it.
-pub(crate) fn checked(tasks: Vec<PlannedTask>, team: &Team, space: &dyn Space) -> Result<Vec<TaskState>, String> {
+pub(crate) fn checked(
+    tasks: Vec<PlannedTask>,
+    team: &Team,
+    space: &dyn WorkerSpace,
+) -> Result<Vec<TaskState>, String> {
     if tasks.is_empty() {
         return Err("the plan has no tasks".to_owned());
     }
     if tasks.len() > MAX_TASKS {
-        return Err(format!("the plan has {} tasks; at most {MAX_TASKS} are allowed", tasks.len()));
+        return Err(format!(
+            "the plan has {} tasks; at most {MAX_TASKS} are allowed",
+            tasks.len()
+        ));
     }
     let mut ids = BTreeSet::new();
     for task in &tasks {
@@ -31,7 +38,10 @@ pub(crate) fn checked(tasks: Vec<PlannedTask>, team: &Team, space: &dyn Space) -
     let mut checked = Vec::with_capacity(tasks.len());
     for task in tasks {
         if let Some(unknown) = task.depends_on.iter().find(|id| !ids.contains(*id)) {
-            return Err(format!("task {} depends on {unknown}, which is not in the plan", task.id));
+            return Err(format!(
+                "task {} depends on {unknown}, which is not in the plan",
+                task.id
+            ));
         }
         checked.push(state(task, team, space)?);
     }
@@ -39,17 +49,24 @@ pub(crate) fn checked(tasks: Vec<PlannedTask>, team: &Team, space: &dyn Space) -
     Ok(checked)
 }
 
-fn state(task: PlannedTask, team: &Team, space: &dyn Space) -> Result<TaskState, String> {
+fn state(task: PlannedTask, team: &Team, space: &dyn WorkerSpace) -> Result<TaskState, String> {
     let description = task.description.trim().to_owned();
     if description.is_empty() {
         return Err(format!("task {} has no description", task.id));
     }
     if description.len() > MAX_DESCRIPTION_BYTES {
-        return Err(format!("the description of task {} is longer than {MAX_DESCRIPTION_BYTES} bytes", task.id));
+        return Err(format!(
+            "the description of task {} is longer than {MAX_DESCRIPTION_BYTES} bytes",
+            task.id
+        ));
     }
     let agent = team.resolve(&task.agent).map(|agent| agent.name.clone());
-    let agent =
-        agent.ok_or_else(|| format!("task {} is for {:?}, which is no agent of the project", task.id, task.agent))?;
+    let agent = agent.ok_or_else(|| {
+        format!(
+            "task {} is for {:?}, which is no agent of the project",
+            task.id, task.agent
+        )
+    })?;
     let planned = (task.estimated_tokens > 0).then(|| task.estimated_tokens.min(MAX_TASK_TOKENS));
     let estimated_tokens = estimated_tokens(&agent, planned, space);
     let estimated_cost_usd = space.price_usd(&agent, estimated_tokens);
@@ -63,15 +80,17 @@ fn state(task: PlannedTask, team: &Team, space: &dyn Space) -> Result<TaskState,
         depends_on,
         estimated_tokens,
         estimated_cost_usd,
-        state: TaskProgress::Pending,
+        state: TaskRun::Pending,
         usage: None,
     })
 }
 
-/// The larger of what the planner says and what the agent's tasks usually need: a person who approves a cost should not
-/// meet a larger one.
-fn estimated_tokens(agent: &AgentName, planned: Option<u64>, space: &dyn Space) -> u64 {
-    planned.max(space.usual_tokens(agent)).unwrap_or(DEFAULT_TASK_TOKENS)
+/// The larger of what the planner says and what the agent's tasks usually need: a person who
+/// approves a cost should not meet a larger one.
+fn estimated_tokens(agent: &AgentName, planned: Option<u64>, space: &dyn WorkerSpace) -> u64 {
+    planned
+        .max(space.usual_tokens(agent))
+        .unwrap_or(DEFAULT_TASK_TOKENS)
 }
 
 fn acyclic(tasks: &[TaskState]) -> Result<(), String> {
@@ -84,12 +103,19 @@ fn acyclic(tasks: &[TaskState]) -> Result<(), String> {
     }
     match petgraph::algo::toposort(&graph, None) {
         Ok(_) => Ok(()),
-        Err(cycle) => Err(format!("the tasks depend on each other in a circle through {}", cycle.node_id())),
+        Err(cycle) => Err(format!(
+            "the tasks depend on each other in a circle through {}",
+            cycle.node_id()
+        )),
     }
 }
 
 /// A plan of one task.
-pub(crate) fn single(agent: &crate::Agent, description: String, space: &dyn Space) -> Option<TaskState> {
+pub(crate) fn single(
+    agent: &crate::Agent,
+    description: String,
+    space: &dyn WorkerSpace,
+) -> Option<TaskState> {
     let estimated_tokens = estimated_tokens(&agent.name, None, space);
     Some(TaskState {
         id: TaskId::parse("task_1").ok()?,
@@ -98,7 +124,7 @@ pub(crate) fn single(agent: &crate::Agent, description: String, space: &dyn Spac
         depends_on: Vec::new(),
         estimated_tokens,
         estimated_cost_usd: space.price_usd(&agent.name, estimated_tokens),
-        state: TaskProgress::Pending,
+        state: TaskRun::Pending,
         usage: None,
     })
 }
@@ -110,8 +136,12 @@ mod tests {
     use crate::{Agent, NoSpace};
 
     fn team() -> Team {
-        let agent =
-            |name: &str| Agent::parse(&format!("---\nname: {name}\ndescription: d\ntools: []\n---\nprompt")).unwrap();
+        let agent = |name: &str| {
+            Agent::parse(&format!(
+                "---\nname: {name}\ndescription: d\ntools: []\n---\nprompt"
+            ))
+            .unwrap()
+        };
         Team::of_project(vec![agent("agent_coder"), agent("agent_writer")])
     }
 
@@ -144,7 +174,14 @@ mod tests {
             wrapped,
         ] {
             let tasks = read(&answer).unwrap_or_else(|error| panic!("{answer}: {error}"));
-            assert_eq!(tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["a", "b"], "{answer}");
+            assert_eq!(
+                tasks
+                    .iter()
+                    .map(|task| task.id.as_str())
+                    .collect::<Vec<_>>(),
+                ["a", "b"],
+                "{answer}"
+            );
         }
     }
 
@@ -162,10 +199,22 @@ mod tests {
             (written(&[]), "has no tasks"),
             (written(&many), "has 51 tasks; at most 50"),
             (written(&["a b"]), "cannot be read"),
-            (task(r#""agent": "nobody", "description": "x""#), "\"nobody\", which is no agent"),
-            (task(r#""agent": "orchestrator", "description": "x""#), "no agent"),
-            (task(r#""agent": "coder", "description": "  ""#), "no description"),
-            (task(&format!(r#""agent": "coder", "description": "{long}""#)), "longer than"),
+            (
+                task(r#""agent": "nobody", "description": "x""#),
+                "\"nobody\", which is no agent",
+            ),
+            (
+                task(r#""agent": "orchestrator", "description": "x""#),
+                "no agent",
+            ),
+            (
+                task(r#""agent": "coder", "description": "  ""#),
+                "no description",
+            ),
+            (
+                task(&format!(r#""agent": "coder", "description": "{long}""#)),
+                "longer than",
+            ),
             (task(r#""description": "x""#), "missing field `agent`"),
             (r#"{"tasks": [{"id": "a""#.to_owned(), "cannot be read"),
             ("{}".to_owned(), "missing field `tasks`"),
@@ -182,8 +231,15 @@ mod tests {
 
     #[test]
     fn the_longest_plan_and_loose_words_are_taken() {
-        let ids: Vec<String> =
-            (0..MAX_TASKS).map(|n| if n == 0 { "t0".to_owned() } else { format!("t{n}<t{}", n - 1) }).collect();
+        let ids: Vec<String> = (0..MAX_TASKS)
+            .map(|n| {
+                if n == 0 {
+                    "t0".to_owned()
+                } else {
+                    format!("t{n}<t{}", n - 1)
+                }
+            })
+            .collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         assert_eq!(read(&written(&ids)).unwrap().len(), MAX_TASKS);
         let loose = r#"{"tasks": [{"id": "a", "agent": "writer", "description": " x ", "depends_on": [],
@@ -191,7 +247,13 @@ mod tests {
             "depends_on": ["a", "a"]}]}"#;
         let tasks = read(loose).unwrap();
         assert_eq!(tasks[0].agent.as_str(), "agent_writer");
-        assert_eq!((tasks[0].description.as_str(), tasks[0].estimated_tokens), ("x", MAX_TASK_TOKENS));
-        assert_eq!((tasks[1].depends_on.len(), tasks[1].estimated_tokens), (1, DEFAULT_TASK_TOKENS));
+        assert_eq!(
+            (tasks[0].description.as_str(), tasks[0].estimated_tokens),
+            ("x", MAX_TASK_TOKENS)
+        );
+        assert_eq!(
+            (tasks[1].depends_on.len(), tasks[1].estimated_tokens),
+            (1, DEFAULT_TASK_TOKENS)
+        );
     }
 }

@@ -1,23 +1,27 @@
-//! How a plan comes about: written by the model, mended once, or one task by keywords; then decided by a person.
+//! How a plan comes about: written by the model, mended once, or one task by keywords; then decided
+//! by a person.
 
 use codelab_protocol::{
-    ChatEventBody, ErrorCode, ModelFailure, ModelOutput, PlanRequest, PlanResolved, PlannedTask, WorkflowId,
-    arguments_digest,
+    ErrorCode, ModelFailure, ModelOutput, PlanRequest, PlanResolved, PlannedTask, SessionEventBody,
+    WorkflowId, arguments_digest,
 };
 use serde_json::{Map, Value};
 
 use super::{Repair, TaskState, Workflow, WorkflowPhase, fallback, graph};
-use crate::session::Step;
+use crate::session::Transition;
 use crate::turn::{cut, error_data};
 use crate::world::{MAX_RESULT_BYTES, UNPRICED_PLAN_TOKENS};
 use crate::{Approval, ApprovalKind, ApprovalStatus, BudgetScope, BudgetWhy, Decision, Refusal};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     pub(crate) fn begin_planning(&mut self, workflow_id: WorkflowId) {
         let workflow = Workflow {
             plan_id: self.world.ids.plan_id(),
             workflow_id,
-            phase: WorkflowPhase::Planning { attempt: 0, repair: None },
+            phase: WorkflowPhase::Planning {
+                attempt: 0,
+                repair: None,
+            },
             fallback: false,
             requires_approval: false,
             tasks: Vec::new(),
@@ -26,13 +30,18 @@ impl Step<'_, '_> {
         };
         self.set_workflow(workflow);
         match self.world.team.specialists().next() {
-            Some(_) => self.own_call(WorkflowPhase::Planning { attempt: 0, repair: None }),
+            Some(_) => self.own_call(WorkflowPhase::Planning {
+                attempt: 0,
+                repair: None,
+            }),
             None => self.nobody_to_plan_for(),
         }
     }
 
     fn nobody_to_plan_for(&mut self) {
-        let Some((turn, _)) = self.workflow() else { return };
+        let Some((turn, _)) = self.workflow() else {
+            return;
+        };
         let error = error_data(ErrorCode::AgentNotFound, "The project has no agents");
         self.note_error(&error.message);
         self.show_turn_error(turn, error.clone());
@@ -42,22 +51,32 @@ impl Step<'_, '_> {
 
     pub(super) fn planned(&mut self, was_repair: bool, outcome: Result<ModelOutput, ModelFailure>) {
         // A planner that cannot be reached is not asked again: one agent takes the request.
-        let Ok(output) = outcome else { return self.fall_back() };
-        let tasks =
-            super::parse_plan(&output.text).and_then(|tasks| graph::checked(tasks, self.world.team, self.world.space));
+        let Ok(output) = outcome else {
+            return self.fall_back();
+        };
+        let tasks = super::parse_plan(&output.text)
+            .and_then(|tasks| graph::checked(tasks, self.world.team, self.world.space));
         match tasks {
             Ok(tasks) => self.plan_ready(tasks, false),
             Err(_) if was_repair => self.fall_back(),
             Err(error) => {
-                let repair = Repair { answer: cut(&output.text, MAX_RESULT_BYTES).to_owned(), error };
-                self.own_call(WorkflowPhase::Planning { attempt: 0, repair: Some(repair) });
+                let repair = Repair {
+                    answer: cut(&output.text, MAX_RESULT_BYTES).to_owned(),
+                    error,
+                };
+                self.own_call(WorkflowPhase::Planning {
+                    attempt: 0,
+                    repair: Some(repair),
+                });
             }
         }
     }
 
     /// One agent takes the request as it is.
     pub(super) fn fall_back(&mut self) {
-        let Some(turn) = &self.session.turn else { return };
+        let Some(turn) = &self.session.turn else {
+            return;
+        };
         let request = turn.request.clone();
         let agent = fallback::agent(self.world.team, &request);
         match agent.and_then(|agent| graph::single(agent, request, self.world.space)) {
@@ -69,7 +88,9 @@ impl Step<'_, '_> {
     fn plan_ready(&mut self, tasks: Vec<TaskState>, fallback: bool) {
         let limits = self.world.limits;
         let (many, dear) = (limits.plan_approval_tasks, limits.plan_approval_usd);
-        let Some(workflow) = self.workflow_mut() else { return };
+        let Some(workflow) = self.workflow_mut() else {
+            return;
+        };
         workflow.fallback = fallback;
         workflow.tasks = tasks;
         let cost = workflow.estimated_cost_usd();
@@ -81,7 +102,9 @@ impl Step<'_, '_> {
             workflow
                 .unpriced_tokens()
                 .filter(|tokens| *tokens > UNPRICED_PLAN_TOKENS)
-                .map(|tokens| format!("The plan may use {tokens} tokens, and what they cost is not known"))
+                .map(|tokens| {
+                    format!("The plan may use {tokens} tokens, and what they cost is not known")
+                })
         };
         workflow.requires_approval = reason.is_some();
         workflow.phase = WorkflowPhase::Running;
@@ -92,13 +115,17 @@ impl Step<'_, '_> {
     }
 
     pub(super) fn show_plan(&mut self) {
-        let Some((turn, workflow)) = self.workflow() else { return };
+        let Some((turn, workflow)) = self.workflow() else {
+            return;
+        };
         let plan = workflow.plan(None);
-        self.event(turn, ChatEventBody::TaskPlanCreated(plan));
+        self.event(turn, SessionEventBody::TaskPlanCreated(plan));
     }
 
     fn ask_for_plan(&mut self, reason: String) {
-        let Some((turn, workflow)) = self.workflow() else { return };
+        let Some((turn, workflow)) = self.workflow() else {
+            return;
+        };
         let (plan_id, call_id) = (workflow.plan_id.clone(), workflow.call_id());
         let arguments = plan_arguments(&workflow.tasks);
         let Some(call_id) = call_id else { return };
@@ -115,20 +142,37 @@ impl Step<'_, '_> {
             expires_at: None,
             timeout_seconds: 0,
         });
-        let request = PlanRequest { plan_id, approval: approval.info() };
+        let request = PlanRequest {
+            plan_id,
+            approval: approval.info(),
+        };
         self.set_phase(WorkflowPhase::AwaitingApproval { approval });
         self.show_plan();
-        self.event(turn, ChatEventBody::PlanRequest(request));
+        self.event(turn, SessionEventBody::PlanRequest(request));
     }
 
     /// A person's word about the plan. An edit that cannot be run leaves it pending.
-    pub(crate) fn decide_plan(&mut self, decision: Decision, decided_by: String) -> Result<(), Refusal> {
-        let Some((_, workflow)) = self.workflow() else { return Ok(()) };
-        let WorkflowPhase::AwaitingApproval { approval } = &workflow.phase else { return Ok(()) };
+    pub(crate) fn decide_plan(
+        &mut self,
+        decision: Decision,
+        decided_by: String,
+    ) -> Result<(), Refusal> {
+        let Some((_, workflow)) = self.workflow() else {
+            return Ok(());
+        };
+        let WorkflowPhase::AwaitingApproval { approval } = &workflow.phase else {
+            return Ok(());
+        };
         let approval = approval.clone();
         match decision {
             Decision::Approve { .. } => {
-                self.close_approval(&approval, ApprovalStatus::Approved, None, decided_by.clone(), None);
+                self.close_approval(
+                    &approval,
+                    ApprovalStatus::Approved,
+                    None,
+                    decided_by.clone(),
+                    None,
+                );
                 self.plan_resolved("approve", decided_by, None, Vec::new());
                 self.set_phase(WorkflowPhase::Running);
             }
@@ -139,12 +183,24 @@ impl Step<'_, '_> {
                 if let Some(workflow) = self.workflow_mut() {
                     workflow.tasks = tasks;
                 }
-                self.close_approval(&approval, ApprovalStatus::Edited, modified, decided_by.clone(), None);
+                self.close_approval(
+                    &approval,
+                    ApprovalStatus::Edited,
+                    modified,
+                    decided_by.clone(),
+                    None,
+                );
                 self.plan_resolved("edit", decided_by, None, planned);
                 self.set_phase(WorkflowPhase::Running);
             }
             Decision::Reject { feedback } => {
-                self.close_approval(&approval, ApprovalStatus::Rejected, None, decided_by.clone(), feedback.clone());
+                self.close_approval(
+                    &approval,
+                    ApprovalStatus::Rejected,
+                    None,
+                    decided_by.clone(),
+                    feedback.clone(),
+                );
                 self.plan_resolved("reject", decided_by, feedback, Vec::new());
                 self.set_phase(WorkflowPhase::Running);
                 self.end_workflow_early(error_data(ErrorCode::Cancelled, "The plan was rejected"));
@@ -154,9 +210,18 @@ impl Step<'_, '_> {
     }
 
     fn edited_tasks(&self, arguments: &Map<String, Value>) -> Result<Vec<TaskState>, Refusal> {
-        let invalid = |why: String| Refusal::new(ErrorCode::InvalidPlan, format!("The plan cannot be run: {why}"));
-        let tasks = arguments.get("tasks").cloned().ok_or_else(|| invalid("tasks are missing".to_owned()))?;
-        let tasks: Vec<PlannedTask> = serde_json::from_value(tasks).map_err(|error| invalid(error.to_string()))?;
+        let invalid = |why: String| {
+            Refusal::new(
+                ErrorCode::InvalidPlan,
+                format!("The plan cannot be run: {why}"),
+            )
+        };
+        let tasks = arguments
+            .get("tasks")
+            .cloned()
+            .ok_or_else(|| invalid("tasks are missing".to_owned()))?;
+        let tasks: Vec<PlannedTask> =
+            serde_json::from_value(tasks).map_err(|error| invalid(error.to_string()))?;
         graph::checked(tasks, self.world.team, self.world.space).map_err(invalid)
     }
 
@@ -167,26 +232,47 @@ impl Step<'_, '_> {
         reason: Option<String>,
         tasks: Vec<PlannedTask>,
     ) {
-        let Some((turn, workflow)) = self.workflow() else { return };
+        let Some((turn, workflow)) = self.workflow() else {
+            return;
+        };
         let plan_id = workflow.plan_id.clone();
-        let resolved = PlanResolved { plan_id, decision: decision.to_owned(), decided_by, reason, tasks };
-        self.event(turn, ChatEventBody::PlanResolved(resolved));
+        let resolved = PlanResolved {
+            plan_id,
+            decision: decision.to_owned(),
+            decided_by,
+            reason,
+            tasks,
+        };
+        self.event(turn, SessionEventBody::PlanResolved(resolved));
     }
 
     /// Nobody decided in time: the workflow ends.
     pub(crate) fn plan_expired(&mut self) {
         let now = self.world.now;
-        let Some((_, workflow)) = self.workflow() else { return };
+        let Some((_, workflow)) = self.workflow() else {
+            return;
+        };
         if workflow.deadline().is_none_or(|deadline| deadline > now) {
             return;
         }
-        let Some(approval) = workflow.approval().cloned() else { return };
-        self.close_approval(&approval, ApprovalStatus::Expired, None, "timeout".to_owned(), None);
+        let Some(approval) = workflow.approval().cloned() else {
+            return;
+        };
+        self.close_approval(
+            &approval,
+            ApprovalStatus::Expired,
+            None,
+            "timeout".to_owned(),
+            None,
+        );
         if approval.kind == ApprovalKind::Plan {
             self.plan_resolved("expired", "timeout".to_owned(), None, Vec::new());
         }
         self.set_phase(WorkflowPhase::Running);
-        let message = format!("Nobody decided about the {} in time", approval.kind.as_str());
+        let message = format!(
+            "Nobody decided about the {} in time",
+            approval.kind.as_str()
+        );
         let error = error_data(ErrorCode::HitlTimeout, &message);
         match approval.kind {
             ApprovalKind::Budget => self.stop_workflow(error),
@@ -197,7 +283,11 @@ impl Step<'_, '_> {
     /// The question that is open before there is a plan.
     pub(crate) fn planning_budget(&self) -> Option<(Box<Approval>, BudgetScope, BudgetWhy)> {
         match &self.workflow()?.1.phase {
-            WorkflowPhase::AwaitingBudget { approval, scope, why } => Some((approval.clone(), *scope, *why)),
+            WorkflowPhase::AwaitingBudget {
+                approval,
+                scope,
+                why,
+            } => Some((approval.clone(), *scope, *why)),
             _ => None,
         }
     }
@@ -205,7 +295,10 @@ impl Step<'_, '_> {
     /// A person allowed to spend more, where a request waits for that to be planned.
     pub(crate) fn planning_may_spend(&mut self) {
         if self.planning_budget().is_some() {
-            self.own_call(WorkflowPhase::Planning { attempt: 0, repair: None });
+            self.own_call(WorkflowPhase::Planning {
+                attempt: 0,
+                repair: None,
+            });
         }
     }
 }
@@ -213,6 +306,9 @@ impl Step<'_, '_> {
 fn plan_arguments(tasks: &[TaskState]) -> Map<String, Value> {
     let planned: Vec<PlannedTask> = tasks.iter().map(TaskState::planned).collect();
     let mut arguments = Map::new();
-    arguments.insert("tasks".to_owned(), serde_json::to_value(planned).unwrap_or_default());
+    arguments.insert(
+        "tasks".to_owned(),
+        serde_json::to_value(planned).unwrap_or_default(),
+    );
     arguments
 }

@@ -1,6 +1,6 @@
 //! What tasks gave: kept within bounds, and handed on to those who need it.
 
-use super::{TaskProgress, TaskState, Workflow};
+use super::{TaskRun, TaskState, Workflow};
 use crate::turn::cut;
 use crate::world::{MAX_HANDED_ON_BYTES, MAX_RESULT_BYTES};
 
@@ -15,13 +15,17 @@ pub(super) fn kept(response: &str) -> String {
 impl Workflow {
     /// All results, one text for each.
     pub(super) fn results(&self) -> Vec<String> {
-        self.completed().map(|(task, result)| task.part(result)).collect()
+        self.completed()
+            .map(|(task, result)| task.part(result))
+            .collect()
     }
 
     /// What tasks that have not ended said last, one text for each.
     pub(super) fn begun(&self) -> Vec<String> {
         let said = |task: &TaskState| match &task.state {
-            TaskProgress::Open(Some(thread)) => thread.said().map(|said| task.part(&format!("(unfinished) {said}"))),
+            TaskRun::Open(Some(thread)) => thread
+                .said()
+                .map(|said| task.part(&format!("(unfinished) {said}"))),
             _ => None,
         };
         self.tasks.iter().filter_map(said).collect()
@@ -31,7 +35,10 @@ impl Workflow {
     pub(super) fn handed_on(&self, needed: impl Fn(&TaskState) -> bool) -> Vec<String> {
         let results: Vec<_> = self.completed().filter(|(task, _)| needed(task)).collect();
         let share = share(results.iter().map(|(_, result)| result.len()).collect());
-        results.into_iter().map(|(task, result)| task.part(&shortened(result, share))).collect()
+        results
+            .into_iter()
+            .map(|(task, result)| task.part(&shortened(result, share)))
+            .collect()
     }
 }
 
@@ -42,7 +49,8 @@ impl TaskState {
     }
 }
 
-/// The longest that a text may be, so that all together fit; what short ones leave is for the others.
+/// The longest that a text may be, so that all together fit; what short ones leave is for the
+/// others.
 fn share(mut lengths: Vec<usize>) -> usize {
     lengths.sort_unstable();
     let mut left = MAX_HANDED_ON_BYTES;
@@ -60,6 +68,8 @@ fn shortened(text: &str, max_bytes: usize) -> String {
     let start = cut(text, max_bytes);
     match text.len() - start.len() {
         0 => text.to_owned(),
-        left_out => format!("{start}\n[… {left_out} bytes left out; the task's thread has all of it]"),
+        left_out => {
+            format!("{start}\n[… {left_out} bytes left out; the task's thread has all of it]")
+        }
     }
 }

@@ -1,35 +1,59 @@
 //! Running a stored plan again: what ended well stays as it is.
 
-use codelab_protocol::{ErrorCode, Plan, PlanStatus, Task, TaskStatus};
+use codelab_protocol::{ErrorCode, Plan, PlanStatus, SessionKind, Task, TaskStatus};
 
-use super::{TaskProgress, TaskState, Workflow, WorkflowPhase};
+use super::{TaskRun, TaskState, Workflow, WorkflowPhase};
 use crate::prompt::without_middle;
-use crate::session::Step;
-use crate::turn::{Turn, Work};
+use crate::session::Transition;
+use crate::turn::{Turn, TurnWork};
 use crate::world::MAX_REQUEST_BYTES;
-use crate::{Answer, Kind, Refusal, Span};
+use crate::{CallerAnswer, EventRange, Refusal};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Runs the tasks of an ended plan again that failed, were skipped or cancelled.
-    pub(crate) fn retry_plan(&mut self, plan: Plan, request: &str) -> Result<Answer, Refusal> {
-        if self.session.kind != Kind::Project || self.session.turn.is_some() {
-            return Err(Refusal::new(ErrorCode::Conflict, "The session is busy; retry when its turn has ended"));
+    pub(crate) fn retry_plan(
+        &mut self,
+        plan: Plan,
+        request: &str,
+    ) -> Result<CallerAnswer, Refusal> {
+        if self.session.kind != SessionKind::Project || self.session.turn.is_some() {
+            return Err(Refusal::new(
+                ErrorCode::Conflict,
+                "The session is busy; retry when its turn has ended",
+            ));
         }
         let is_open = |task: &&Task| task.status != TaskStatus::Completed;
-        // One that was cancelled while its results were joined has no task to run, but no answer either.
-        if !plan.status.has_ended() || plan.status == PlanStatus::Completed || plan.tasks.is_empty() {
-            return Err(Refusal::new(ErrorCode::Conflict, "The plan has no tasks to run again"));
+        // One that was cancelled while its results were joined has no task to run, but no answer
+        // either.
+        if !plan.status.has_ended() || plan.status == PlanStatus::Completed || plan.tasks.is_empty()
+        {
+            return Err(Refusal::new(
+                ErrorCode::Conflict,
+                "The plan has no tasks to run again",
+            ));
         }
         // A plan that a person refused, or never saw, does not start this way.
         if plan.requires_approval && plan.tasks.iter().all(never_ran) {
-            return Err(Refusal::new(ErrorCode::Conflict, "None of the plan's tasks has run; send the request again"));
+            return Err(Refusal::new(
+                ErrorCode::Conflict,
+                "None of the plan's tasks has run; send the request again",
+            ));
         }
-        let gone = plan.tasks.iter().filter(is_open).find(|task| self.world.team.get(&task.agent).is_none());
+        let gone = plan
+            .tasks
+            .iter()
+            .filter(is_open)
+            .find(|task| self.world.team.get(&task.agent).is_none());
         if let Some(task) = gone {
             let message = format!("Agent not found: {}", task.agent);
-            return Err(Refusal::new(ErrorCode::AgentNotFound, message).with("agent", task.agent.as_str()));
+            return Err(
+                Refusal::new(ErrorCode::AgentNotFound, message).with("agent", task.agent.as_str())
+            );
         }
-        let span = Span { turn: self.new_turn_id(), after_seq: self.session.last_seq };
+        let span = EventRange {
+            turn: self.new_turn_id(),
+            after_seq: self.session.last_seq,
+        };
         let workflow = Workflow {
             plan_id: plan.plan_id,
             workflow_id: plan.workflow_id,
@@ -41,14 +65,20 @@ impl Step<'_, '_> {
             reserved: None,
         };
         let message_id = self.world.ids.message_id();
-        let work = Work::Workflow(Box::new(workflow));
+        let work = TurnWork::Workflow(Box::new(workflow));
         // As with a new message: nobody handed this over.
         self.session.last_switch = None;
         let request = without_middle(request, MAX_REQUEST_BYTES);
-        self.session.turn = Some(Turn { id: span.turn, message_id, request, work, said: Vec::new() });
+        self.session.turn = Some(Turn {
+            id: span.turn,
+            message_id,
+            request,
+            work,
+            said: Vec::new(),
+        });
         // What had failed is open again, for everybody who looks.
         self.show_plan();
-        Ok(Answer::Span(span))
+        Ok(CallerAnswer::Span(span))
     }
 }
 
@@ -60,8 +90,8 @@ impl TaskState {
     /// A task of a stored plan that is run again where it did not end well.
     fn again(task: Task) -> Self {
         let state = match task.result {
-            Some(result) if task.status == TaskStatus::Completed => TaskProgress::Completed { result },
-            _ => TaskProgress::Pending,
+            Some(result) if task.status == TaskStatus::Completed => TaskRun::Completed { result },
+            _ => TaskRun::Pending,
         };
         Self {
             id: task.id,

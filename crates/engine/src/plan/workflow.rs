@@ -4,19 +4,26 @@ use codelab_protocol::{PlanId, PlanStatus, TaskStatus, TurnId};
 
 use super::{TaskState, Workflow, WorkflowPhase};
 use crate::prompt::tokens_of_text;
-use crate::session::Step;
-use crate::turn::Work;
+use crate::session::Transition;
+use crate::turn::TurnWork;
 use crate::{Effect, Session};
 
 impl Session {
     /// How the tasks of the plan stand, if there is one.
     pub(crate) fn task_statuses(&self) -> Option<(PlanId, Vec<TaskStatus>)> {
-        let workflow = self.turn.as_ref()?.workflow().filter(|workflow| !workflow.tasks.is_empty())?;
-        Some((workflow.plan_id.clone(), workflow.tasks.iter().map(TaskState::status).collect()))
+        let workflow = self
+            .turn
+            .as_ref()?
+            .workflow()
+            .filter(|workflow| !workflow.tasks.is_empty())?;
+        Some((
+            workflow.plan_id.clone(),
+            workflow.tasks.iter().map(TaskState::status).collect(),
+        ))
     }
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// The plan as it stands is part of each commit that changes it.
     pub(crate) fn save_changed_plan(&mut self, before: Option<(PlanId, Vec<TaskStatus>)>) {
         let now = self.session.task_statuses();
@@ -26,7 +33,9 @@ impl Step<'_, '_> {
     }
 
     pub(super) fn save_plan(&mut self, ended: Option<PlanStatus>) {
-        let Some((turn, workflow)) = self.workflow() else { return };
+        let Some((turn, workflow)) = self.workflow() else {
+            return;
+        };
         let plan = Box::new(workflow.plan(ended));
         if ended.is_some() {
             self.note_plan(&plan);
@@ -45,15 +54,18 @@ impl Step<'_, '_> {
 
     /// The size of what a joined answer is made of, by the estimate.
     pub(crate) fn workflow_result_tokens(&self) -> u64 {
-        let results = self.workflow().map(|(_, workflow)| workflow.handed_on(|_| true)).unwrap_or_default();
+        let results = self
+            .workflow()
+            .map(|(_, workflow)| workflow.handed_on(|_| true))
+            .unwrap_or_default();
         results.iter().map(|result| tokens_of_text(result)).sum()
     }
 
     pub(super) fn workflow_mut_with_turn(&mut self) -> Option<(TurnId, &mut Workflow)> {
         let turn = self.session.turn.as_mut()?;
         match &mut turn.work {
-            Work::Workflow(workflow) => Some((turn.id, workflow)),
-            Work::Thread(_) => None,
+            TurnWork::Workflow(workflow) => Some((turn.id, workflow)),
+            TurnWork::Thread(_) => None,
         }
     }
 
@@ -63,7 +75,7 @@ impl Step<'_, '_> {
 
     pub(super) fn set_workflow(&mut self, workflow: Workflow) {
         if let Some(turn) = &mut self.session.turn {
-            turn.work = Work::Workflow(Box::new(workflow));
+            turn.work = TurnWork::Workflow(Box::new(workflow));
         }
     }
 

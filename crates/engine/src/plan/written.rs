@@ -1,5 +1,6 @@
-//! A planner's reply, read as real models write it: integers for ids, `null` and fractions for sizes, a bare list, text
-//! and thoughts around the JSON. Whether the tasks can be run is decided in `graph`.
+//! A planner's reply, read as real models write it: integers for ids, `null` and fractions for
+//! sizes, a bare list, text and thoughts around the JSON. Whether the tasks can be run is decided
+//! in `graph`.
 
 use codelab_protocol::{PlannedTask, TaskId};
 use serde::Deserialize;
@@ -11,12 +12,16 @@ use crate::turn::cut;
 const MAX_REPLY_BYTES: usize = 1024 * 1024;
 /// Places in a reply that are tried as the start of the plan.
 const MAX_PLAN_STARTS: usize = 64;
-/// Tags around a model's thoughts. What stands there can be a draft, so the plan is looked for after it.
+/// Tags around a model's thoughts. What stands there can be a draft, so the plan is looked for
+/// after it.
 const THOUGHTS_END: [&str; 3] = ["</think>", "</thinking>", "</reasoning>"];
 
 /// Reads the plan from a model's reply: the first JSON that is one, whatever text is around it.
 pub fn parse_plan(reply: &str) -> Result<Vec<PlannedTask>, String> {
-    let after_thoughts = THOUGHTS_END.iter().filter_map(|tag| reply.rfind(tag).map(|at| at + tag.len())).max();
+    let after_thoughts = THOUGHTS_END
+        .iter()
+        .filter_map(|tag| reply.rfind(tag).map(|at| at + tag.len()))
+        .max();
     match after_thoughts.and_then(|start| reply.get(start..)) {
         // A model that ends inside its thoughts has said nothing else.
         Some(answer) => plan_in(answer).or_else(|why| plan_in(reply).map_err(|_| why)),
@@ -30,18 +35,24 @@ fn plan_in(text: &str) -> Result<Vec<PlannedTask>, String> {
     let (mut in_json, mut in_prose) = (None, None);
     for (start, _) in text.match_indices(['{', '[']).take(MAX_PLAN_STARTS) {
         let from = text.get(start..).unwrap_or_default();
-        match serde_json::Deserializer::from_str(from).into_iter::<Written>().next() {
+        match serde_json::Deserializer::from_str(from)
+            .into_iter::<Written>()
+            .next()
+        {
             Some(Ok(written)) => return written.tasks(),
-            // Where the whole was cut off, what stands inside it is no plan either: the first of them counts.
-            Some(Err(error)) if error.is_data() || error.is_eof() => in_json = in_json.or(Some(error)),
+            // Where the whole was cut off, what stands inside it is no plan either: the first of
+            // them counts.
+            Some(Err(error)) if error.is_data() || error.is_eof() => {
+                in_json = in_json.or(Some(error))
+            }
             Some(Err(error)) => in_prose = in_prose.or(Some(error)),
             None => {}
         }
     }
     match in_json.or(in_prose) {
-        Some(error) if error.is_eof() => {
-            Err(format!("the plan cannot be read: it was cut off before its end ({error})"))
-        }
+        Some(error) if error.is_eof() => Err(format!(
+            "the plan cannot be read: it was cut off before its end ({error})"
+        )),
         Some(error) => Err(format!("the plan cannot be read: {error}")),
         None => Err("the answer holds no JSON object".to_owned()),
     }
@@ -58,11 +69,14 @@ enum Written {
 }
 
 impl<'de> Deserialize<'de> for Written {
-    /// Not an untagged enum: that one says of every mistake only that nothing matched, and the model is told the mistake.
+    /// Not an untagged enum: that one says of every mistake only that nothing matched, and the
+    /// model is told the mistake.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
         match Value::deserialize(deserializer)? {
-            Value::Array(empty) if empty.is_empty() => return Err(D::Error::custom("an empty list")),
+            Value::Array(empty) if empty.is_empty() => {
+                return Err(D::Error::custom("an empty list"));
+            }
             list @ Value::Array(_) => serde_json::from_value(list).map(Self::List),
             other => serde_json::from_value(other).map(Self::Plan),
         }
@@ -118,7 +132,10 @@ impl WrittenTask {
             id: self.id.task_id()?,
             agent: self.agent.trim().to_owned(),
             description: self.description,
-            depends_on: needs.into_iter().map(Name::task_id).collect::<Result<_, _>>()?,
+            depends_on: needs
+                .into_iter()
+                .map(Name::task_id)
+                .collect::<Result<_, _>>()?,
             estimated_tokens: tokens(&self.estimated_tokens),
         })
     }
@@ -143,7 +160,9 @@ fn tokens(written: &Value) -> u64 {
         _ => None,
     };
     // A cast of a float stops at the bounds of the type.
-    number.filter(|tokens| tokens.is_finite()).map_or(0, |tokens| tokens.ceil() as u64)
+    number
+        .filter(|tokens| tokens.is_finite())
+        .map_or(0, |tokens| tokens.ceil() as u64)
 }
 
 #[cfg(test)]
@@ -211,7 +230,11 @@ mod tests {
             ("[5]", 0),
             ("true", 0),
         ] {
-            assert_eq!(tokens(&serde_json::from_str(written).unwrap()), expected, "{written}");
+            assert_eq!(
+                tokens(&serde_json::from_str(written).unwrap()),
+                expected,
+                "{written}"
+            );
         }
     }
 }

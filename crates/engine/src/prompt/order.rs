@@ -10,7 +10,10 @@ pub(super) fn results_first<'a>(messages: impl Iterator<Item = &'a Message>) -> 
     let mut held_back: Vec<&Message> = Vec::new();
     let mut awaited: BTreeSet<&CallId> = BTreeSet::new();
     for message in messages {
-        let is_awaited = message.tool_call_id.as_ref().is_some_and(|call_id| awaited.remove(call_id));
+        let is_awaited = message
+            .tool_call_id
+            .as_ref()
+            .is_some_and(|call_id| awaited.remove(call_id));
         if !is_awaited && !awaited.is_empty() {
             held_back.push(message);
             continue;
@@ -39,7 +42,11 @@ mod tests {
             name: "read_file".to_owned(),
             arguments: Default::default(),
         });
-        let role = if text.starts_with('A') { Role::Assistant } else { Role::Tool };
+        let role = if text.starts_with('A') {
+            Role::Assistant
+        } else {
+            Role::Tool
+        };
         let id = MessageId::parse("m").unwrap();
         Message {
             tool_calls: tool_calls.collect(),
@@ -59,7 +66,10 @@ mod tests {
         ];
         for (given, expected) in cases {
             let messages: Vec<Message> = given.split(' ').map(message).collect();
-            let ordered: Vec<&str> = results_first(messages.iter()).iter().map(|m| m.content.as_str()).collect();
+            let ordered: Vec<&str> = results_first(messages.iter())
+                .iter()
+                .map(|m| m.content.as_str())
+                .collect();
             assert_eq!(ordered.join(" "), expected);
         }
     }

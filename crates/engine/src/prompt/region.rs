@@ -1,4 +1,5 @@
-//! Whose language and clock a prompt is written in. The time itself comes in; nothing here reads a clock or a file.
+//! Whose language and clock a prompt is written in. The time itself comes in; nothing here reads a
+//! clock or a file.
 
 use codelab_protocol::{CallerContext, Role, Timestamp};
 use jiff::Zoned;
@@ -28,14 +29,25 @@ pub struct Zone(TimeZone);
 const MAX_SHOWN_CHARS: usize = 64;
 
 impl Region {
-    /// What the caller says where it means something, else the server's own; and the time zone that means nothing.
+    /// What the caller says where it means something, else the server's own; and the time zone that
+    /// means nothing.
     pub(super) fn of_caller(&self, caller: &CallerContext) -> (Self, Option<String>) {
-        let locale = caller.locale.as_deref().and_then(Locale::of).unwrap_or(self.locale);
-        let given = caller.timezone.as_deref().map(str::trim).filter(|name| !name.is_empty());
+        let locale = caller
+            .locale
+            .as_deref()
+            .and_then(Locale::of)
+            .unwrap_or(self.locale);
+        let given = caller
+            .timezone
+            .as_deref()
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
         let zone = given.map(|name| Zone::named(name).ok_or(name));
         let unusable = zone.as_ref().and_then(|zone| zone.as_ref().err());
         let unusable = unusable.map(|name| name.chars().take(MAX_SHOWN_CHARS).collect());
-        let zone = zone.and_then(Result::ok).unwrap_or_else(|| self.zone.clone());
+        let zone = zone
+            .and_then(Result::ok)
+            .unwrap_or_else(|| self.zone.clone());
         (Self { locale, zone }, unusable)
     }
 }
@@ -99,17 +111,27 @@ impl Zone {
 
     /// ISO-8601 with this zone's offset at that time, e.g. `2026-01-13T22:00:00+02:00`.
     pub(super) fn iso(&self, time: Timestamp) -> String {
-        self.at(time).map_or_else(|| time.to_string(), |local| local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
+        self.at(time).map_or_else(
+            || time.to_string(),
+            |local| local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        )
     }
 
     /// `HH:MM`.
     pub(super) fn clock(&self, time: Timestamp) -> String {
-        self.at(time).map_or_else(|| "--:--".to_owned(), |local| local.strftime("%H:%M").to_string())
+        self.at(time).map_or_else(
+            || "--:--".to_owned(),
+            |local| local.strftime("%H:%M").to_string(),
+        )
     }
 
     /// Nothing outside the calendar.
     fn at(&self, time: Timestamp) -> Option<Zoned> {
-        Some(jiff::Timestamp::from_millisecond(time.as_millis()).ok()?.to_zoned(self.0.clone()))
+        Some(
+            jiff::Timestamp::from_millisecond(time.as_millis())
+                .ok()?
+                .to_zoned(self.0.clone()),
+        )
     }
 }
 
@@ -129,7 +151,10 @@ mod tests {
             ("Europe/Kyiv", Some("Europe/Kyiv")),
             ("europe/kiev", Some("Europe/Kiev")),
             ("UTC", Some("UTC")),
-            ("America/Argentina/Buenos_Aires", Some("America/Argentina/Buenos_Aires")),
+            (
+                "America/Argentina/Buenos_Aires",
+                Some("America/Argentina/Buenos_Aires"),
+            ),
             ("+02:00", None),
             ("Etc/Unknown", None),
             ("../etc/passwd", None),
@@ -158,8 +183,14 @@ mod tests {
             (i64::MAX, "9223372036854775807", "--:--"),
         ] {
             let time = Timestamp::from_millis(millis);
-            assert_eq!((kyiv.iso(time).as_str(), kyiv.clock(time).as_str()), (iso, clock));
+            assert_eq!(
+                (kyiv.iso(time).as_str(), kyiv.clock(time).as_str()),
+                (iso, clock)
+            );
         }
-        assert_eq!(Zone::default().iso(Timestamp::from_millis(0)), "1970-01-01T00:00:00+00:00");
+        assert_eq!(
+            Zone::default().iso(Timestamp::from_millis(0)),
+            "1970-01-01T00:00:00+00:00"
+        );
     }
 }

@@ -20,7 +20,8 @@ pub(super) fn chars(text: &str) -> usize {
     text.chars().count()
 }
 
-/// At most `max_chars` of a text: its beginning and its end, with a mark between them that says how much is missing.
+/// At most `max_chars` of a text: its beginning and its end, with a mark between them that says how
+/// much is missing.
 pub(super) fn shorten(text: &str, max_chars: usize) -> String {
     let total = chars(text);
     if total <= max_chars {
@@ -47,7 +48,11 @@ pub(crate) fn without_middle(content: &str, max_bytes: usize) -> String {
     let head = content.floor_char_boundary(half);
     let tail = content.ceil_char_boundary(content.len() - half);
     let left_out = tail - head;
-    format!("{}\n[… {left_out} bytes left out …]\n{}", &content[..head], &content[tail..])
+    format!(
+        "{}\n[… {left_out} bytes left out …]\n{}",
+        &content[..head],
+        &content[tail..]
+    )
 }
 
 /// The largest bound under which texts of these sizes fit into `room` together.
@@ -66,7 +71,9 @@ pub(super) fn fair_bound(sizes: impl Iterator<Item = usize>, room: usize) -> usi
 }
 
 fn byte_at(text: &str, place: usize) -> usize {
-    text.char_indices().nth(place).map_or(text.len(), |(byte, _)| byte)
+    text.char_indices()
+        .nth(place)
+        .map_or(text.len(), |(byte, _)| byte)
 }
 
 fn up_to_word(head: &str) -> &str {
@@ -93,18 +100,31 @@ mod tests {
         for max_chars in [60, 100, 200, 328] {
             let short = shorten(&text, max_chars);
             assert!(chars(&short) <= max_chars, "{max_chars}: {short}");
-            assert!(short.starts_with("Начало") && short.ends_with("истории"), "{short}");
+            assert!(
+                short.starts_with("Начало") && short.ends_with("истории"),
+                "{short}"
+            );
             let (head, rest) = short.split_once(" [… ").unwrap();
             let (left_out, tail) = rest.split_once(" characters left out …] ").unwrap();
-            assert_eq!(chars(head) + left_out.parse::<usize>().unwrap() + chars(tail), chars(&text));
+            assert_eq!(
+                chars(head) + left_out.parse::<usize>().unwrap() + chars(tail),
+                chars(&text)
+            );
         }
-        for (text, max_chars, expected) in
-            [("short", 5, "short"), ("", 0, ""), ("длинный", 4, "дли…"), ("long", 1, "…"), ("long", 0, "")]
-        {
+        for (text, max_chars, expected) in [
+            ("short", 5, "short"),
+            ("", 0, ""),
+            ("длинный", 4, "дли…"),
+            ("long", 1, "…"),
+            ("long", 0, ""),
+        ] {
             assert_eq!(shorten(text, max_chars), expected);
         }
         let unbroken = shorten(&"界".repeat(1000), 100);
-        assert!(chars(&unbroken) <= 100 && chars(&unbroken) >= 98, "{unbroken}");
+        assert!(
+            chars(&unbroken) <= 100 && chars(&unbroken) >= 98,
+            "{unbroken}"
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! What of the past is sent, within its bounds: the newest messages, and of those that do not all fit the last one, then
-//! the pinned ones, then the newest. Long messages lose their middle before whole messages are left out.
+//! What of the past is sent, within its bounds: the newest messages, and of those that do not all
+//! fit the last one, then the pinned ones, then the newest. Long messages lose their middle before
+//! whole messages are left out.
 //!
 //! A tool call and its results are one unit: kept or left out together.
 
@@ -61,7 +62,8 @@ const LINE_CHARS: usize = 32;
 /// What a line tells of a tool's result and of its arguments.
 const TOOL_RESULT_CHARS: usize = 600;
 const TOOL_ARGUMENTS_CHARS: usize = 200;
-/// A message is not cut below a part of the bound, nor below what can be understood; rather one is left out.
+/// A message is not cut below a part of the bound, nor below what can be understood; rather one is
+/// left out.
 const LEAST_PART: usize = 16;
 const LEAST_CHARS: usize = 200;
 /// Arguments whose texts would be shorter are left out.
@@ -71,15 +73,23 @@ const NO_ARGUMENTS_CHARS: usize = 2;
 
 /// The same for both forms, apart from what a form adds to each message.
 pub(super) fn select(earlier: &[Message], limits: &PromptLimits, form: Form) -> Selection {
-    let mut candidates: Vec<Candidate> =
-        window(earlier, limits.messages).into_iter().map(|message| Candidate::new(message, limits, form)).collect();
+    let mut candidates: Vec<Candidate> = window(earlier, limits.messages)
+        .into_iter()
+        .map(|message| Candidate::new(message, limits, form))
+        .collect();
     let budget = chars_of_tokens(limits.tokens);
     let kept = kept_places(&candidates, limits.messages, budget);
     give_room(&mut candidates, &kept, budget);
     let chosen = kept.iter().map(|place| &candidates[*place]);
-    let total: usize = chosen.clone().map(|candidate| candidate.fixed + candidate.flexible).sum();
+    let total: usize = chosen
+        .clone()
+        .map(|candidate| candidate.fixed + candidate.flexible)
+        .sum();
     Selection {
-        shortened: chosen.clone().filter(|candidate| candidate.shortened).count(),
+        shortened: chosen
+            .clone()
+            .filter(|candidate| candidate.shortened)
+            .count(),
         tokens: estimated_tokens(total),
         messages: chosen.map(|candidate| candidate.message.clone()).collect(),
     }
@@ -91,10 +101,12 @@ pub(super) fn tokens_of(messages: &[Message]) -> usize {
     estimated_tokens(messages.iter().map(of).sum())
 }
 
-/// The newest messages that say something now. A notice of the system does so until a user speaks again; then it is
-/// settled, unless it reports an error.
+/// The newest messages that say something now. A notice of the system does so until a user speaks
+/// again; then it is settled, unless it reports an error.
 fn window(earlier: &[Message], max_messages: usize) -> Vec<&Message> {
-    let spoke = earlier.iter().rposition(|message| message.role == Role::User);
+    let spoke = earlier
+        .iter()
+        .rposition(|message| message.role == Role::User);
     let is_relevant = |place: usize, message: &Message| {
         message.role != Role::System || message.error || spoke.is_none_or(|spoke| place > spoke)
     };
@@ -109,20 +121,28 @@ fn window(earlier: &[Message], max_messages: usize) -> Vec<&Message> {
     }
     let newest = relevant.len().saturating_sub(max_messages);
     // The last message is kept even if its call has more results than there is room for messages.
-    let last_call = relevant.last().and_then(|message| message.tool_call_id.as_ref());
-    let asked = last_call.and_then(|call_id| relevant.iter().rposition(|message| asks(message, call_id)));
+    let last_call = relevant
+        .last()
+        .and_then(|message| message.tool_call_id.as_ref());
+    let asked =
+        last_call.and_then(|call_id| relevant.iter().rposition(|message| asks(message, call_id)));
     relevant[newest.min(asked.unwrap_or(newest))..].to_vec()
 }
 
 fn asks(message: &Message, call_id: &CallId) -> bool {
-    message.tool_calls.iter().any(|call| call.call_id == *call_id)
+    message
+        .tool_calls
+        .iter()
+        .any(|call| call.call_id == *call_id)
 }
 
 /// A result whose call is not there belongs to no unit.
 fn units(candidates: &[Candidate]) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     let mut unit_of_call: BTreeMap<&CallId, usize> = BTreeMap::new();
-    let first_request = candidates.iter().position(|candidate| candidate.message.role == Role::User);
+    let first_request = candidates
+        .iter()
+        .position(|candidate| candidate.message.role == Role::User);
     for (place, Candidate { message, .. }) in candidates.iter().enumerate() {
         let rank = if place + 1 == candidates.len() {
             Rank::Last
@@ -135,14 +155,25 @@ fn units(candidates: &[Candidate]) -> Vec<Unit> {
         };
         match &message.tool_call_id {
             Some(call_id) if message.role == Role::Tool => {
-                if let Some(unit) = unit_of_call.get(call_id).and_then(|unit| units.get_mut(*unit)) {
+                if let Some(unit) = unit_of_call
+                    .get(call_id)
+                    .and_then(|unit| units.get_mut(*unit))
+                {
                     unit.places.push(place);
                     unit.rank = unit.rank.min(rank);
                 }
             }
             _ => {
-                unit_of_call.extend(message.tool_calls.iter().map(|call| (&call.call_id, units.len())));
-                units.push(Unit { places: vec![place], rank });
+                unit_of_call.extend(
+                    message
+                        .tool_calls
+                        .iter()
+                        .map(|call| (&call.call_id, units.len())),
+                );
+                units.push(Unit {
+                    places: vec![place],
+                    rank,
+                });
             }
         }
     }
@@ -156,8 +187,10 @@ fn is_decision(message: &Message) -> bool {
 }
 
 fn is_error(message: &Message) -> bool {
-    let has_failed = || message.content.starts_with('{') && message.content.contains("\"success\":false");
-    message.error || (message.role == Role::Tool && (message.content.starts_with(REFUSED) || has_failed()))
+    let has_failed =
+        || message.content.starts_with('{') && message.content.contains("\"success\":false");
+    message.error
+        || (message.role == Role::Tool && (message.content.starts_with(REFUSED) || has_failed()))
 }
 
 /// Which messages are sent, whatever they are shortened to.
@@ -170,9 +203,14 @@ fn kept_places(candidates: &[Candidate], max_messages: usize, budget: usize) -> 
     let mut kept = Vec::new();
     let (mut room, mut messages) = (budget, max_messages);
     for unit in &units {
-        let needs = |place: &usize| candidates[*place].fixed + candidates[*place].flexible.min(least);
+        let needs =
+            |place: &usize| candidates[*place].fixed + candidates[*place].flexible.min(least);
         let needed: usize = unit.places.iter().map(needs).sum();
-        let fixed: usize = unit.places.iter().map(|place| candidates[*place].fixed).sum();
+        let fixed: usize = unit
+            .places
+            .iter()
+            .map(|place| candidates[*place].fixed)
+            .sum();
         let fits = match unit.rank {
             // Whatever is left of it, it is not empty.
             Rank::Last => fixed < room,
@@ -191,13 +229,19 @@ fn kept_places(candidates: &[Candidate], max_messages: usize, budget: usize) -> 
     kept
 }
 
-/// Half of the room is for the last message if it needs it; the others share the rest, the long ones equally.
+/// Half of the room is for the last message if it needs it; the others share the rest, the long
+/// ones equally.
 fn give_room(candidates: &mut [Candidate], kept: &[usize], budget: usize) {
-    let Some((last, others)) = kept.split_last() else { return };
+    let Some((last, others)) = kept.split_last() else {
+        return;
+    };
     let fixed: usize = kept.iter().map(|place| candidates[*place].fixed).sum();
     let room = budget.saturating_sub(fixed);
     let reserved = candidates[*last].flexible.min(room / 2);
-    let bound = fair_bound(others.iter().map(|place| candidates[*place].flexible), room - reserved);
+    let bound = fair_bound(
+        others.iter().map(|place| candidates[*place].flexible),
+        room - reserved,
+    );
     let mut used = 0;
     for place in others {
         candidates[*place].shorten_to(bound);
@@ -226,11 +270,24 @@ impl Candidate {
             message.content = super::history::indented(&message.content);
         }
         let calls = message.tool_calls.len();
-        let names: usize = message.tool_calls.iter().map(|call| chars(&call.name)).sum();
-        let tool = message.name.as_deref().filter(|_| form == Form::Text && message.role == Role::Tool);
-        let fixed = line_chars * (1 + calls) + names + NO_ARGUMENTS_CHARS * calls + tool.map_or(0, chars);
+        let names: usize = message
+            .tool_calls
+            .iter()
+            .map(|call| chars(&call.name))
+            .sum();
+        let tool = message
+            .name
+            .as_deref()
+            .filter(|_| form == Form::Text && message.role == Role::Tool);
+        let fixed =
+            line_chars * (1 + calls) + names + NO_ARGUMENTS_CHARS * calls + tool.map_or(0, chars);
         let flexible = flexible_chars(&message);
-        Self { message, shortened, fixed, flexible }
+        Self {
+            message,
+            shortened,
+            fixed,
+            flexible,
+        }
     }
 
     fn shorten_to(&mut self, max_chars: usize) {
@@ -238,13 +295,25 @@ impl Candidate {
             return;
         }
         let content = chars(&self.message.content);
-        let for_content = content.min((max_chars / 2).max(max_chars.saturating_sub(self.flexible - content)));
+        let for_content =
+            content.min((max_chars / 2).max(max_chars.saturating_sub(self.flexible - content)));
         self.message.content = shorten(&self.message.content, for_content);
         let for_calls = max_chars - chars(&self.message.content);
-        let size = |arguments: &Map<String, Value>| json_chars(arguments).saturating_sub(NO_ARGUMENTS_CHARS);
-        let bound = fair_bound(self.message.tool_calls.iter().map(|call| size(&call.arguments)), for_calls);
+        let size = |arguments: &Map<String, Value>| {
+            json_chars(arguments).saturating_sub(NO_ARGUMENTS_CHARS)
+        };
+        let bound = fair_bound(
+            self.message
+                .tool_calls
+                .iter()
+                .map(|call| size(&call.arguments)),
+            for_calls,
+        );
         for call in &mut self.message.tool_calls {
-            shorten_arguments(&mut call.arguments, bound.saturating_add(NO_ARGUMENTS_CHARS));
+            shorten_arguments(
+                &mut call.arguments,
+                bound.saturating_add(NO_ARGUMENTS_CHARS),
+            );
         }
         self.flexible = flexible_chars(&self.message);
         self.shortened = true;
@@ -252,17 +321,26 @@ impl Candidate {
 }
 
 fn flexible_chars(message: &Message) -> usize {
-    let arguments = message.tool_calls.iter().map(|call| json_chars(&call.arguments) - NO_ARGUMENTS_CHARS);
+    let arguments = message
+        .tool_calls
+        .iter()
+        .map(|call| json_chars(&call.arguments) - NO_ARGUMENTS_CHARS);
     chars(&message.content) + arguments.sum::<usize>()
 }
 
 fn calls_chars(message: &Message) -> usize {
-    message.tool_calls.iter().map(|call| chars(&call.name) + json_chars(&call.arguments)).sum()
+    message
+        .tool_calls
+        .iter()
+        .map(|call| chars(&call.name) + json_chars(&call.arguments))
+        .sum()
 }
 
 fn json_chars(arguments: &Map<String, Value>) -> usize {
     // A map of JSON values can always be written.
-    serde_json::to_string(arguments).map_or(0, |text| chars(&text)).max(NO_ARGUMENTS_CHARS)
+    serde_json::to_string(arguments)
+        .map_or(0, |text| chars(&text))
+        .max(NO_ARGUMENTS_CHARS)
 }
 
 /// Its texts lose their middles; where that is not enough there are no arguments.
@@ -273,7 +351,9 @@ fn shorten_arguments(arguments: &mut Map<String, Value>, max_chars: usize) {
             arguments.clear();
             return;
         }
-        arguments.values_mut().for_each(|value| shorten_texts(value, longest));
+        arguments
+            .values_mut()
+            .for_each(|value| shorten_texts(value, longest));
         longest /= 2;
     }
 }
@@ -281,8 +361,12 @@ fn shorten_arguments(arguments: &mut Map<String, Value>, max_chars: usize) {
 fn shorten_texts(value: &mut Value, max_chars: usize) {
     match value {
         Value::String(text) => *text = shorten(text, max_chars),
-        Value::Array(items) => items.iter_mut().for_each(|item| shorten_texts(item, max_chars)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| shorten_texts(field, max_chars)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| shorten_texts(item, max_chars)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| shorten_texts(field, max_chars)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

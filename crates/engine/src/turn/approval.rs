@@ -4,14 +4,15 @@ use codelab_policy::{Ask, RememberKey, Verdict};
 use codelab_protocol::{CallId, CallOutcome, Digest, ErrorCode, ToolCallChunk};
 use serde_json::{Map, Value};
 
-use super::{OpenCall, Phase, REJECTED_BY_PERSON, Thread, error_data, too_deep};
-use crate::session::Step;
+use super::{OpenCall, REJECTED_BY_PERSON, Thread, ThreadPhase, error_data, too_deep};
+use crate::session::Transition;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_REMEMBERED};
 use crate::{
-    Answer, Approval, ApprovalKind, ApprovalStatus, AuditRecord, CallStatus, Decided, Decision, Effect, Refusal,
+    Approval, ApprovalKind, ApprovalStatus, CallStatus, CallerAnswer, Decided, Decision,
+    DecisionRecord, Effect, Refusal,
 };
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     pub(crate) fn request_approval(&mut self, thread: Thread, call: OpenCall, ask: Ask) {
         let chunk = self.call_chunk(&thread, &call);
         let approval = self.open_approval(Approval {
@@ -28,25 +29,42 @@ impl Step<'_, '_> {
             timeout_seconds: 0,
         });
         let expires_at = approval.expires_at;
-        let shown =
-            ToolCallChunk { requires_approval: true, reason: Some(ask.reason), parts: ask.parts, expires_at, ..chunk };
+        let shown = ToolCallChunk {
+            requires_approval: true,
+            reason: Some(ask.reason),
+            parts: ask.parts,
+            expires_at,
+            ..chunk
+        };
         self.show_approval(&thread, &approval, Some(shown));
-        self.suspend(thread, Phase::AwaitingApproval { call, approval });
+        self.suspend(thread, ThreadPhase::AwaitingApproval { call, approval });
     }
 
     /// Writes the question down, with the time that people have for it.
     pub(crate) fn open_approval(&mut self, approval: Approval) -> Box<Approval> {
         let timeout_seconds = self.world.limits.approval_timeout_seconds;
-        let expires_at = (timeout_seconds > 0).then(|| self.world.now.plus_seconds(timeout_seconds));
-        let approval = Box::new(Approval { expires_at, timeout_seconds, ..approval });
-        self.effects.push(Effect::ApprovalOpened(Approval::clone(&approval)));
+        let expires_at =
+            (timeout_seconds > 0).then(|| self.world.now.plus_seconds(timeout_seconds));
+        let approval = Box::new(Approval {
+            expires_at,
+            timeout_seconds,
+            ..approval
+        });
+        self.effects
+            .push(Effect::ApprovalOpened(Approval::clone(&approval)));
         approval
     }
 
     /// A call that an earlier decision covers: not asked, but audited.
-    pub(crate) fn pass_remembered(&mut self, thread: Thread, call: OpenCall, ask: Ask, rule: String) {
+    pub(crate) fn pass_remembered(
+        &mut self,
+        thread: Thread,
+        call: OpenCall,
+        ask: Ask,
+        rule: String,
+    ) {
         let reason = format!("{} ({rule})", ask.reason);
-        self.effects.push(Effect::Audit(AuditRecord {
+        self.effects.push(Effect::Audit(DecisionRecord {
             call_id: call.call_id.clone(),
             tool: call.tool.as_str().to_owned(),
             original: call.arguments.clone(),
@@ -66,15 +84,29 @@ impl Step<'_, '_> {
         digest: Option<Digest>,
         decided_by: String,
         known: bool,
-    ) -> Result<Answer, Refusal> {
-        let open = self.session.pending_approvals().find(|approval| approval.call_id == call_id);
-        let Some(approval) = open else { return Err(not_pending(&call_id, known)) };
-        if approval.expires_at.is_some_and(|expires_at| expires_at <= self.world.now) {
-            return Err(Refusal::new(ErrorCode::Conflict, "The approval has expired"));
+    ) -> Result<CallerAnswer, Refusal> {
+        let open = self
+            .session
+            .pending_approvals()
+            .find(|approval| approval.call_id == call_id);
+        let Some(approval) = open else {
+            return Err(not_pending(&call_id, known));
+        };
+        if approval
+            .expires_at
+            .is_some_and(|expires_at| expires_at <= self.world.now)
+        {
+            return Err(Refusal::new(
+                ErrorCode::Conflict,
+                "The approval has expired",
+            ));
         }
         if digest.is_some_and(|digest| digest != approval.digest) {
-            return Err(Refusal::new(ErrorCode::Conflict, "The digest does not match what waits for a decision")
-                .with("digest", approval.digest.as_str()));
+            return Err(Refusal::new(
+                ErrorCode::Conflict,
+                "The digest does not match what waits for a decision",
+            )
+            .with("digest", approval.digest.as_str()));
         }
         let span = self.here();
         match approval.kind {
@@ -82,11 +114,18 @@ impl Step<'_, '_> {
             ApprovalKind::Budget => self.decide_budget(&call_id, decision, decided_by)?,
             ApprovalKind::Plan => self.decide_plan(decision, decided_by)?,
         }
-        Ok(Answer::Span(span))
+        Ok(CallerAnswer::Span(span))
     }
 
-    fn decide_call(&mut self, call_id: &CallId, decision: Decision, decided_by: String) -> Result<(), Refusal> {
-        if let (Decision::Edit { arguments }, Some(thread)) = (&decision, self.waiting_thread(call_id)) {
+    fn decide_call(
+        &mut self,
+        call_id: &CallId,
+        decision: Decision,
+        decided_by: String,
+    ) -> Result<(), Refusal> {
+        if let (Decision::Edit { arguments }, Some(thread)) =
+            (&decision, self.waiting_thread(call_id))
+        {
             self.check_edit(thread, arguments)?;
         }
         if let Some(thread) = self.take_waiting(call_id) {
@@ -97,18 +136,33 @@ impl Step<'_, '_> {
 
     /// What a person wrote passes the same checks as what the model wrote.
     fn check_edit(&self, thread: &Thread, arguments: &Map<String, Value>) -> Result<(), Refusal> {
-        let Phase::AwaitingApproval { call, .. } = &thread.phase else { return Ok(()) };
+        let ThreadPhase::AwaitingApproval { call, .. } = &thread.phase else {
+            return Ok(());
+        };
         if too_deep(&Value::Object(arguments.clone()), MAX_ARGUMENT_DEPTH) {
-            return Err(Refusal::new(ErrorCode::InvalidToolArguments, "The arguments are nested too deeply"));
+            return Err(Refusal::new(
+                ErrorCode::InvalidToolArguments,
+                "The arguments are nested too deeply",
+            ));
         }
         match self.check_call(thread, call.tool.as_str(), &Ok(arguments.clone())) {
             Ok(_) => Ok(()),
-            Err(error) => Err(Refusal { code: error.error_code, message: error.message, details: error.details }),
+            Err(error) => Err(Refusal {
+                code: error.error_code,
+                message: error.message,
+                details: error.details,
+            }),
         }
     }
 
     /// Why a call would ask now; the person who edits it has answered that already.
-    fn edit_reason(&self, thread: &Thread, call: &OpenCall, arguments: &Map<String, Value>, before: String) -> String {
+    fn edit_reason(
+        &self,
+        thread: &Thread,
+        call: &OpenCall,
+        arguments: &Map<String, Value>,
+        before: String,
+    ) -> String {
         let checked = self.check_call(thread, call.tool.as_str(), &Ok(arguments.clone()));
         match checked.map(|(_, _, checked)| self.world.policy.review(&checked)) {
             Ok(Verdict::Ask(ask)) => ask.reason,
@@ -117,7 +171,9 @@ impl Step<'_, '_> {
     }
 
     fn decided(&mut self, thread: Thread, decision: Decision, decided_by: String) {
-        let Phase::AwaitingApproval { call, approval } = thread.phase.clone() else { return self.put(thread) };
+        let ThreadPhase::AwaitingApproval { call, approval } = thread.phase.clone() else {
+            return self.put(thread);
+        };
         match decision {
             Decision::Approve { remember } => {
                 self.close_approval(&approval, ApprovalStatus::Approved, None, decided_by, None);
@@ -131,15 +187,41 @@ impl Step<'_, '_> {
                 let modified = Some(arguments.clone());
                 let reason = self.edit_reason(&thread, &call, &arguments, approval.reason.clone());
                 let audited = Some(reason.clone());
-                self.close_approval(&approval, ApprovalStatus::Edited, modified, decided_by, audited);
-                self.dispatch(thread, OpenCall { arguments, edited, ..call }, Some(reason));
+                self.close_approval(
+                    &approval,
+                    ApprovalStatus::Edited,
+                    modified,
+                    decided_by,
+                    audited,
+                );
+                self.dispatch(
+                    thread,
+                    OpenCall {
+                        arguments,
+                        edited,
+                        ..call
+                    },
+                    Some(reason),
+                );
             }
             Decision::Reject { feedback } => {
-                let told = match feedback.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+                let told = match feedback
+                    .as_deref()
+                    .map(str::trim)
+                    .filter(|text| !text.is_empty())
+                {
                     Some(feedback) => format!("{REJECTED_BY_PERSON}: {feedback}"),
-                    None => format!("{REJECTED_BY_PERSON}. Do not repeat it; find another way or ask."),
+                    None => {
+                        format!("{REJECTED_BY_PERSON}. Do not repeat it; find another way or ask.")
+                    }
                 };
-                self.close_approval(&approval, ApprovalStatus::Rejected, None, decided_by, feedback);
+                self.close_approval(
+                    &approval,
+                    ApprovalStatus::Rejected,
+                    None,
+                    decided_by,
+                    feedback,
+                );
                 self.close_call(&call.call_id, CallStatus::Rejected);
                 self.show_closed(&thread, &call.call_id, CallOutcome::Rejected);
                 self.tool_message(&thread, &call.call_id, call.tool.as_str(), told);
@@ -159,11 +241,22 @@ impl Step<'_, '_> {
         let decision = match status {
             ApprovalStatus::Approved => Decided::Approve,
             ApprovalStatus::Edited => Decided::Edit,
-            ApprovalStatus::Rejected | ApprovalStatus::Cancelled | ApprovalStatus::Expired => Decided::Reject,
+            ApprovalStatus::Rejected | ApprovalStatus::Cancelled | ApprovalStatus::Expired => {
+                Decided::Reject
+            }
         };
-        self.effects.push(Effect::ApprovalClosed { call_id: approval.call_id.clone(), status });
-        self.show_resolved(approval, status, &decided_by, reason.clone(), modified.clone());
-        self.effects.push(Effect::Audit(AuditRecord {
+        self.effects.push(Effect::ApprovalClosed {
+            call_id: approval.call_id.clone(),
+            status,
+        });
+        self.show_resolved(
+            approval,
+            status,
+            &decided_by,
+            reason.clone(),
+            modified.clone(),
+        );
+        self.effects.push(Effect::Audit(DecisionRecord {
             call_id: approval.call_id.clone(),
             tool: approval.tool.clone(),
             original: approval.arguments.clone(),
@@ -178,13 +271,15 @@ impl Step<'_, '_> {
     /// An approval that a cancel took away: nobody decided, so nothing is audited.
     pub(crate) fn withdraw_approval(&mut self, approval: &Approval) {
         // Tasks share a question about the budget, and its answer can be what ends them.
-        let closed =
-            |effect: &Effect| matches!(effect, Effect::ApprovalClosed { call_id, .. } if *call_id == approval.call_id);
+        let closed = |effect: &Effect| matches!(effect, Effect::ApprovalClosed { call_id, .. } if *call_id == approval.call_id);
         if self.effects.iter().any(closed) {
             return;
         }
         let status = ApprovalStatus::Cancelled;
-        self.effects.push(Effect::ApprovalClosed { call_id: approval.call_id.clone(), status });
+        self.effects.push(Effect::ApprovalClosed {
+            call_id: approval.call_id.clone(),
+            status,
+        });
         self.show_resolved(approval, status, "cancel", None, None);
     }
 
@@ -201,12 +296,29 @@ impl Step<'_, '_> {
 
     /// Nobody decided about a tool call in time.
     pub(crate) fn approval_expired(&mut self, thread: Thread) {
-        let Phase::AwaitingApproval { call, approval } = thread.phase.clone() else { return self.put(thread) };
-        self.close_approval(&approval, ApprovalStatus::Expired, None, TIMEOUT.to_owned(), None);
+        let ThreadPhase::AwaitingApproval { call, approval } = thread.phase.clone() else {
+            return self.put(thread);
+        };
+        self.close_approval(
+            &approval,
+            ApprovalStatus::Expired,
+            None,
+            TIMEOUT.to_owned(),
+            None,
+        );
         let seconds = approval.timeout_seconds;
-        let message = format!("Nobody decided about {} within {seconds} seconds", approval.tool);
+        let message = format!(
+            "Nobody decided about {} within {seconds} seconds",
+            approval.tool
+        );
         let error = error_data(ErrorCode::HitlTimeout, &message);
-        self.call_expired(thread, &call, CallStatus::Rejected, CallOutcome::Rejected, error);
+        self.call_expired(
+            thread,
+            &call,
+            CallStatus::Rejected,
+            CallOutcome::Rejected,
+            error,
+        );
     }
 }
 
@@ -223,8 +335,14 @@ pub(super) fn rule_name(key: &RememberKey) -> String {
 
 fn not_pending(call_id: &CallId, known: bool) -> Refusal {
     let refusal = match known {
-        true => Refusal::new(ErrorCode::Conflict, "The approval was decided, expired or cancelled already"),
-        false => Refusal::new(ErrorCode::PendingApprovalNotFound, format!("No pending approval: {call_id}")),
+        true => Refusal::new(
+            ErrorCode::Conflict,
+            "The approval was decided, expired or cancelled already",
+        ),
+        false => Refusal::new(
+            ErrorCode::PendingApprovalNotFound,
+            format!("No pending approval: {call_id}"),
+        ),
     };
     refusal.with("tool_call_id", call_id.as_str())
 }

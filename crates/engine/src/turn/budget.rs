@@ -1,17 +1,18 @@
-//! Budgets: what is reached is what was spent. Where too little is left for the next call, a person is asked.
+//! Budgets: what is reached is what was spent. Where too little is left for the next call, a person
+//! is asked.
 
-use codelab_protocol::{CallId, ErrorCode, ErrorData, Usage, arguments_digest};
+use codelab_protocol::{CallId, ErrorCode, ErrorData, SessionKind, Usage, arguments_digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::approval::TIMEOUT;
-use super::{Phase, Thread, error_data};
+use super::{Thread, ThreadPhase, error_data};
 use crate::plan::WorkflowPhase;
-use crate::session::Step;
+use crate::session::Transition;
 use crate::world::{MAX_BUDGET_TOKENS, MAX_BUDGET_USD};
 use crate::{
-    AgentSpending, Approval, ApprovalKind, ApprovalStatus, Budget, Decision, Effect, Kind, Lane, Refusal, Spending,
-    Standing,
+    AgentSpending, Approval, ApprovalKind, ApprovalStatus, Budget, BudgetState, Decision, Effect,
+    Lane, Refusal, Spending,
 };
 
 /// Whose budget it is.
@@ -37,13 +38,13 @@ pub enum BudgetWhy {
 #[derive(Debug, Clone)]
 pub(crate) struct BudgetQuestion {
     pub scope: BudgetScope,
-    pub standing: Standing,
+    pub standing: BudgetState,
     pub why: BudgetWhy,
     /// The model without a price.
     pub model: Option<String>,
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Gives back what was set aside for a call that will not be paid.
     pub(crate) fn release(&mut self, thread: &mut Thread) {
         if thread.reserved.take().is_some() {
@@ -52,25 +53,40 @@ impl Step<'_, '_> {
     }
 
     /// How a budget stands now.
-    pub(crate) fn standing(&self, scope: BudgetScope) -> Standing {
+    pub(crate) fn standing(&self, scope: BudgetScope) -> BudgetState {
         if scope == BudgetScope::Project {
             return self.world.space.standing();
         }
         let turn = self.session.turn.as_ref();
-        let threads = turn.into_iter().flat_map(|turn| turn.threads()).filter_map(|other| other.reserved);
+        let threads = turn
+            .into_iter()
+            .flat_map(|turn| turn.threads())
+            .filter_map(|other| other.reserved);
         let planner = turn.and_then(|turn| turn.workflow()?.reserved);
-        let reserved = threads.chain(planner).fold(Spending::default(), Spending::plus);
-        Standing { budget: self.session.budget, granted: self.session.granted, spent: self.session.spent, reserved }
+        let reserved = threads
+            .chain(planner)
+            .fold(Spending::default(), Spending::plus);
+        BudgetState {
+            budget: self.session.budget,
+            granted: self.session.granted,
+            spent: self.session.spent,
+            reserved,
+        }
     }
 
     /// What the calls need at least that wait for the answer to this question.
     fn awaited(&self, call_id: &CallId) -> Spending {
         let threads = self.session.turn.iter().flat_map(|turn| turn.threads());
         let waiting = threads.filter(|thread| thread.phase.call_id() == Some(call_id));
-        let planning = WorkflowPhase::Planning { attempt: 0, repair: None };
+        let planning = WorkflowPhase::Planning {
+            attempt: 0,
+            repair: None,
+        };
         let planner = self.planning_budget().map(|_| self.own_size(&planning));
         let sizes = waiting.map(|thread| self.step_size(thread)).chain(planner);
-        sizes.map(|size| size.least()).fold(Spending::default(), Spending::plus)
+        sizes
+            .map(|size| size.least())
+            .fold(Spending::default(), Spending::plus)
     }
 
     pub(crate) fn spend(&mut self, thread: &mut Thread, usage: Option<Usage>) {
@@ -81,18 +97,25 @@ impl Step<'_, '_> {
             thread.usage = Some(thread.usage.map_or(usage, |before| before.plus(usage)));
             let agent = thread.agent.clone();
             let task = self.task_of(thread).and_then(|origin| origin.task_id);
-            self.spent(AgentSpending { agent, turn: thread.turn, task, usage });
+            self.spent(AgentSpending {
+                agent,
+                turn: thread.turn,
+                task,
+                usage,
+            });
         }
     }
 
     pub(crate) fn space_spends(&mut self, lane: Lane, usage: Option<Usage>) {
-        if self.session.kind == Kind::Project {
-            self.world.space.spend(lane, usage.map(spending).unwrap_or_default());
+        if self.session.kind == SessionKind::Project {
+            self.world
+                .space
+                .spend(lane, usage.map(spending).unwrap_or_default());
         }
     }
 
     pub(crate) fn spent(&mut self, spent: AgentSpending) {
-        if self.session.kind == Kind::Runtime {
+        if self.session.kind == SessionKind::Runtime {
             return;
         }
         self.session.spent = self.session.spent.plus(spending(spent.usage));
@@ -109,21 +132,43 @@ impl Step<'_, '_> {
                 approval
             }
         };
-        self.suspend(thread, Phase::AwaitingBudget { approval, scope, why });
+        self.suspend(
+            thread,
+            ThreadPhase::AwaitingBudget {
+                approval,
+                scope,
+                why,
+            },
+        );
     }
 
     /// A person is asked once, however many tasks wait for the answer.
-    fn open_budget_question(&self, wanted: BudgetScope, reason: BudgetWhy) -> Option<Box<Approval>> {
-        self.session.turn.as_ref()?.threads().find_map(|thread| match &thread.phase {
-            Phase::AwaitingBudget { approval, scope, why } if (*scope, *why) == (wanted, reason) => {
-                Some(approval.clone())
-            }
-            _ => None,
-        })
+    fn open_budget_question(
+        &self,
+        wanted: BudgetScope,
+        reason: BudgetWhy,
+    ) -> Option<Box<Approval>> {
+        self.session
+            .turn
+            .as_ref()?
+            .threads()
+            .find_map(|thread| match &thread.phase {
+                ThreadPhase::AwaitingBudget {
+                    approval,
+                    scope,
+                    why,
+                } if (*scope, *why) == (wanted, reason) => Some(approval.clone()),
+                _ => None,
+            })
     }
 
     pub(crate) fn budget_approval(&mut self, question: &BudgetQuestion) -> Box<Approval> {
-        let BudgetQuestion { scope, standing, model, .. } = question;
+        let BudgetQuestion {
+            scope,
+            standing,
+            model,
+            ..
+        } = question;
         let arguments = budget_arguments(question);
         let whose = match scope {
             BudgetScope::Session => "session",
@@ -153,8 +198,8 @@ impl Step<'_, '_> {
         })
     }
 
-    /// Approve grants what a person last set once more, edit sets new limits, reject ends the turn. What was shown when
-    /// the question came up may be old by now: others spend, and others decide.
+    /// Approve grants what a person last set once more, edit sets new limits, reject ends the turn.
+    /// What was shown when the question came up may be old by now: others spend, and others decide.
     pub(crate) fn decide_budget(
         &mut self,
         call_id: &CallId,
@@ -165,15 +210,25 @@ impl Step<'_, '_> {
         let asked = asked_by.map_or_else(
             || self.planning_budget(),
             |phase| match phase {
-                Phase::AwaitingBudget { approval, scope, why } => Some((approval.clone(), *scope, *why)),
+                ThreadPhase::AwaitingBudget {
+                    approval,
+                    scope,
+                    why,
+                } => Some((approval.clone(), *scope, *why)),
                 _ => None,
             },
         );
-        let Some((approval, scope, why)) = asked else { return Ok(()) };
+        let Some((approval, scope, why)) = asked else {
+            return Ok(());
+        };
         let standing = self.standing(scope);
         let granted = match (&decision, why) {
-            (Decision::Approve { .. }, BudgetWhy::Used) => Some(more(&standing, self.awaited(call_id))),
-            (Decision::Approve { .. }, BudgetWhy::Unpriced) => Some((standing.budget, standing.granted)),
+            (Decision::Approve { .. }, BudgetWhy::Used) => {
+                Some(more(&standing, self.awaited(call_id)))
+            }
+            (Decision::Approve { .. }, BudgetWhy::Unpriced) => {
+                Some((standing.budget, standing.granted))
+            }
             (Decision::Edit { arguments }, _) => Some(new_budget(arguments, &standing)?),
             (Decision::Reject { .. }, _) => None,
         };
@@ -184,7 +239,10 @@ impl Step<'_, '_> {
         };
         self.close_approval(&approval, status, modified, decided_by, feedback);
         let Some((budget, by_approvals)) = granted else {
-            self.budget_refused(call_id, error_data(ErrorCode::Cancelled, "A person refused to spend more"));
+            self.budget_refused(
+                call_id,
+                error_data(ErrorCode::Cancelled, "A person refused to spend more"),
+            );
             return Ok(());
         };
         self.session.unpriced_allowed |= why == BudgetWhy::Unpriced;
@@ -199,10 +257,21 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn budget_expired(&mut self, thread: Thread) {
-        let Phase::AwaitingBudget { approval, .. } = thread.phase.clone() else { return self.put(thread) };
-        self.close_approval(&approval, ApprovalStatus::Expired, None, TIMEOUT.to_owned(), None);
+        let ThreadPhase::AwaitingBudget { approval, .. } = thread.phase.clone() else {
+            return self.put(thread);
+        };
+        self.close_approval(
+            &approval,
+            ApprovalStatus::Expired,
+            None,
+            TIMEOUT.to_owned(),
+            None,
+        );
         self.put(thread);
-        let error = error_data(ErrorCode::HitlTimeout, "Nobody decided about the budget in time");
+        let error = error_data(
+            ErrorCode::HitlTimeout,
+            "Nobody decided about the budget in time",
+        );
         self.budget_refused(&approval.call_id, error);
     }
 
@@ -228,14 +297,27 @@ impl Step<'_, '_> {
 }
 
 fn spending(usage: Usage) -> Spending {
-    Spending { tokens: usage.total_tokens, usd: usage.cost_usd.unwrap_or_default() }
+    Spending {
+        tokens: usage.total_tokens,
+        usd: usage.cost_usd.unwrap_or_default(),
+    }
 }
 
-/// What was spent, what calls under way may take, and the limit, each by itself. The limits stand there once more under
-/// the names by which an edit sets them.
+/// What was spent, what calls under way may take, and the limit, each by itself. The limits stand
+/// there once more under the names by which an edit sets them.
 fn budget_arguments(question: &BudgetQuestion) -> Map<String, Value> {
-    let BudgetQuestion { scope, standing, model, .. } = question;
-    let Standing { budget, spent, reserved, .. } = standing;
+    let BudgetQuestion {
+        scope,
+        standing,
+        model,
+        ..
+    } = question;
+    let BudgetState {
+        budget,
+        spent,
+        reserved,
+        ..
+    } = standing;
     let arguments = json!({
         "scope": scope,
         "budget_usd": budget.usd,
@@ -254,52 +336,86 @@ fn budget_arguments(question: &BudgetQuestion) -> Map<String, Value> {
     arguments
 }
 
-fn left_too_little(whose: &str, standing: &Standing) -> String {
-    let Standing { budget, spent, .. } = standing;
-    let tokens = budget.tokens.map(|limit| format!("{} of {limit} tokens", spent.tokens));
-    let usd = budget.usd.map(|limit| format!("${:.4} of ${limit:.4}", spent.usd));
+fn left_too_little(whose: &str, standing: &BudgetState) -> String {
+    let BudgetState { budget, spent, .. } = standing;
+    let tokens = budget
+        .tokens
+        .map(|limit| format!("{} of {limit} tokens", spent.tokens));
+    let usd = budget
+        .usd
+        .map(|limit| format!("${:.4} of ${limit:.4}", spent.usd));
     let used: Vec<String> = tokens.into_iter().chain(usd).collect();
-    format!("The {whose}'s budget leaves too little for the next call: {} spent", used.join(", "))
+    format!(
+        "The {whose}'s budget leaves too little for the next call: {} spent",
+        used.join(", ")
+    )
 }
 
-/// The limits as a person last set them, once more, and what approvals have added by then. In any case enough for the
-/// calls that wait; a limit that lets them through stays as it is.
-fn more(standing: &Standing, awaited: Spending) -> (Budget, Spending) {
-    let Standing { budget, granted, spent, reserved } = *standing;
+/// The limits as a person last set them, once more, and what approvals have added by then. In any
+/// case enough for the calls that wait; a limit that lets them through stays as it is.
+fn more(standing: &BudgetState, awaited: Spending) -> (Budget, Spending) {
+    let BudgetState {
+        budget,
+        granted,
+        spent,
+        reserved,
+    } = *standing;
     let needed = spent.plus(reserved).plus(awaited);
     let tokens = budget.tokens.map(|limit| match limit >= needed.tokens {
         true => limit,
         false => {
             let set = limit.saturating_sub(granted.tokens);
-            limit.saturating_add(set).max(needed.tokens).min(MAX_BUDGET_TOKENS)
+            limit
+                .saturating_add(set)
+                .max(needed.tokens)
+                .min(MAX_BUDGET_TOKENS)
         }
     });
     let usd = budget.usd.map(|limit| match limit >= needed.usd {
         true => limit,
-        false => (limit + (limit - granted.usd).max(0.0)).max(needed.usd).min(MAX_BUDGET_USD),
+        false => (limit + (limit - granted.usd).max(0.0))
+            .max(needed.usd)
+            .min(MAX_BUDGET_USD),
     });
     let added = Spending {
-        tokens: tokens.zip(budget.tokens).map_or(0, |(now, before)| now.saturating_sub(before)),
-        usd: usd.zip(budget.usd).map_or(0.0, |(now, before)| now - before),
+        tokens: tokens
+            .zip(budget.tokens)
+            .map_or(0, |(now, before)| now.saturating_sub(before)),
+        usd: usd
+            .zip(budget.usd)
+            .map_or(0.0, |(now, before)| now - before),
     };
     (Budget { usd, tokens }, granted.plus(added))
 }
 
-/// The limits a person wrote: `null` lifts one, one that is not named stays as it is, with what approvals added to it.
-fn new_budget(arguments: &Map<String, Value>, standing: &Standing) -> Result<(Budget, Spending), Refusal> {
+/// The limits a person wrote: `null` lifts one, one that is not named stays as it is, with what
+/// approvals added to it.
+fn new_budget(
+    arguments: &Map<String, Value>,
+    standing: &BudgetState,
+) -> Result<(Budget, Spending), Refusal> {
     let (now, mut granted) = (standing.budget, standing.granted);
     let invalid = |why: String| Refusal::new(ErrorCode::InvalidToolArguments, why);
-    if !["budget_usd", "budget_tokens"].iter().any(|name| arguments.contains_key(*name)) {
-        return Err(invalid("budget_usd or budget_tokens must be given".to_owned()));
+    if !["budget_usd", "budget_tokens"]
+        .iter()
+        .any(|name| arguments.contains_key(*name))
+    {
+        return Err(invalid(
+            "budget_usd or budget_tokens must be given".to_owned(),
+        ));
     }
     let usd = match arguments.get("budget_usd") {
         None => now.usd,
         Some(Value::Null) => None,
         Some(value) => {
-            let usd = value.as_f64().filter(|usd| (0.0..=MAX_BUDGET_USD).contains(usd));
-            Some(
-                usd.ok_or_else(|| invalid(format!("budget_usd must be a number from 0 to {MAX_BUDGET_USD}, or null")))?,
-            )
+            let usd = value
+                .as_f64()
+                .filter(|usd| (0.0..=MAX_BUDGET_USD).contains(usd));
+            Some(usd.ok_or_else(|| {
+                invalid(format!(
+                    "budget_usd must be a number from 0 to {MAX_BUDGET_USD}, or null"
+                ))
+            })?)
         }
     };
     let tokens = match arguments.get("budget_tokens") {
@@ -307,8 +423,11 @@ fn new_budget(arguments: &Map<String, Value>, standing: &Standing) -> Result<(Bu
         Some(Value::Null) => None,
         Some(value) => {
             let tokens = value.as_u64().filter(|tokens| *tokens <= MAX_BUDGET_TOKENS);
-            let wrong =
-                || invalid(format!("budget_tokens must be a whole number from 0 to {MAX_BUDGET_TOKENS}, or null"));
+            let wrong = || {
+                invalid(format!(
+                    "budget_tokens must be a whole number from 0 to {MAX_BUDGET_TOKENS}, or null"
+                ))
+            };
             Some(tokens.ok_or_else(wrong)?)
         }
     };

@@ -1,16 +1,17 @@
 //! Who runs a client tool call: claims, leases, and results that come after they lapsed.
 
 use codelab_protocol::{
-    CallId, CallOutcome, ClientId, Digest, ErrorCode, Message, Origin, Role, Tool, TurnId, TurnStatus,
+    CallId, CallOutcome, ClientId, Digest, ErrorCode, Message, Role, SessionKind, TaskOrigin, Tool,
+    TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::{ended_or_unknown, text_of};
-use super::{Claim, OpenCall, Phase, Thread, Turn};
-use crate::session::Step;
+use super::{CallClaim, OpenCall, Thread, ThreadPhase, Turn};
+use crate::session::Transition;
 use crate::world::{LEASE_SECONDS, MAX_LATE_CALLS};
-use crate::{Answer, CallStatus, Effect, Kind, KnownCall, Lane, Refusal, Span};
+use crate::{CallStatus, CallerAnswer, Effect, EventRange, KnownCall, Lane, Refusal};
 
 /// A claimed call whose lease lapsed: it may or may not have run, and its result may still come.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,10 +20,10 @@ pub(crate) struct LateCall {
     pub client_id: ClientId,
     pub tool: Tool,
     pub turn: TurnId,
-    pub task: Option<Origin>,
+    pub task: Option<TaskOrigin>,
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// `bound_is_gone`: the client that the session is bound to has not been seen for a while.
     pub(crate) fn claim(
         &mut self,
@@ -30,65 +31,106 @@ impl Step<'_, '_> {
         client_id: ClientId,
         bound_is_gone: bool,
         known: Option<KnownCall>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<CallerAnswer, Refusal> {
         match self.waiting_thread(&call_id).map(|thread| &thread.phase) {
-            Some(Phase::AwaitingResult { claim: Some(claim), .. }) if claim.client_id != client_id => {
+            Some(ThreadPhase::AwaitingResult {
+                claim: Some(claim), ..
+            }) if claim.client_id != client_id => {
                 return Err(claimed(&call_id, "Another client runs this call"));
             }
-            Some(Phase::AwaitingResult { .. }) => {}
-            Some(Phase::AwaitingApproval { .. }) => {
-                return Err(Refusal::new(ErrorCode::Conflict, "The call is not approved yet"));
+            Some(ThreadPhase::AwaitingResult { .. }) => {}
+            Some(ThreadPhase::AwaitingApproval { .. }) => {
+                return Err(Refusal::new(
+                    ErrorCode::Conflict,
+                    "The call is not approved yet",
+                ));
             }
-            Some(_) => return Err(Refusal::new(ErrorCode::Conflict, "The call is not one that a client runs")),
+            Some(_) => {
+                return Err(Refusal::new(
+                    ErrorCode::Conflict,
+                    "The call is not one that a client runs",
+                ));
+            }
             None => return Err(ended_or_unknown(&call_id, known.is_some())),
         }
-        let elsewhere = self.session.bound.as_ref().is_some_and(|bound| *bound != client_id);
+        let elsewhere = self
+            .session
+            .bound
+            .as_ref()
+            .is_some_and(|bound| *bound != client_id);
         if elsewhere && !bound_is_gone {
-            return Err(claimed(&call_id, "The session is bound to another client, in another folder"));
+            return Err(claimed(
+                &call_id,
+                "The session is bound to another client, in another folder",
+            ));
         }
         self.session.bound = Some(client_id.clone());
         let until = self.world.now.plus_seconds(LEASE_SECONDS);
         if let Some(turn) = &mut self.session.turn {
             for thread in turn.threads_mut() {
-                if let Phase::AwaitingResult { call, claim, .. } = &mut thread.phase
+                if let ThreadPhase::AwaitingResult { call, claim, .. } = &mut thread.phase
                     && call.call_id == call_id
                 {
-                    *claim = Some(Claim { client_id: client_id.clone(), until });
+                    *claim = Some(CallClaim {
+                        client_id: client_id.clone(),
+                        until,
+                    });
                 }
             }
         }
-        Ok(Answer::Claimed)
+        Ok(CallerAnswer::Claimed)
     }
 
     /// Results come from whoever claimed the call; the runtime realm has no claims.
-    pub(crate) fn check_holder(&self, claim: Option<&Claim>, client: Option<&ClientId>) -> Result<(), Refusal> {
-        if self.session.kind == Kind::Runtime || claim.map(|claim| &claim.client_id) == client && client.is_some() {
+    pub(crate) fn check_holder(
+        &self,
+        claim: Option<&CallClaim>,
+        client: Option<&ClientId>,
+    ) -> Result<(), Refusal> {
+        if self.session.kind == SessionKind::Runtime
+            || claim.map(|claim| &claim.client_id) == client && client.is_some()
+        {
             return Ok(());
         }
-        Err(Refusal::new(ErrorCode::ToolCallClaimed, "The call is not claimed by this client"))
+        Err(Refusal::new(
+            ErrorCode::ToolCallClaimed,
+            "The call is not claimed by this client",
+        ))
     }
 
     /// A client lets go of the session; what it was running has an unknown outcome.
-    pub(crate) fn client_gone(&mut self, client_id: &ClientId) -> Answer {
+    pub(crate) fn client_gone(&mut self, client_id: &ClientId) -> CallerAnswer {
         if self.session.bound.as_ref() == Some(client_id) {
             self.session.bound = None;
             self.changed = true;
         }
         while let Some(lane) = self.claimed_by(client_id) {
-            let Some(thread) = self.take_thread(lane) else { break };
+            let Some(thread) = self.take_thread(lane) else {
+                break;
+            };
             self.lease_lapsed(thread);
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     fn claimed_by(&self, client_id: &ClientId) -> Option<Lane> {
-        let holds = |thread: &&Thread| matches!(&thread.phase, Phase::AwaitingResult { claim: Some(claim), .. } if claim.client_id == *client_id);
-        self.session.turn.as_ref()?.threads().find(holds).map(Thread::lane)
+        let holds = |thread: &&Thread| matches!(&thread.phase, ThreadPhase::AwaitingResult { claim: Some(claim), .. } if claim.client_id == *client_id);
+        self.session
+            .turn
+            .as_ref()?
+            .threads()
+            .find(holds)
+            .map(Thread::lane)
     }
 
     /// The lease ran out: the person and the model are told that nobody knows whether it ran.
     pub(crate) fn lease_lapsed(&mut self, thread: Thread) {
-        let Phase::AwaitingResult { call, claim: Some(claim), .. } = thread.phase.clone() else {
+        let ThreadPhase::AwaitingResult {
+            call,
+            claim: Some(claim),
+            ..
+        } = thread.phase.clone()
+        else {
             return self.put(thread);
         };
         let OpenCall { call_id, tool, .. } = &call;
@@ -99,7 +141,12 @@ impl Step<'_, '_> {
             tool.as_str()
         );
         self.note_error(&message);
-        self.tool_message(&thread, call_id, tool.as_str(), format!("Outcome unknown. {message}"));
+        self.tool_message(
+            &thread,
+            call_id,
+            tool.as_str(),
+            format!("Outcome unknown. {message}"),
+        );
         if self.session.late.len() >= MAX_LATE_CALLS {
             self.session.late.pop_front();
         }
@@ -114,30 +161,68 @@ impl Step<'_, '_> {
     }
 
     pub(crate) fn take_late(&mut self, call_id: &CallId, client_id: &ClientId) -> Option<LateCall> {
-        let found =
-            self.session.late.iter().position(|late| late.call_id == *call_id && late.client_id == *client_id)?;
+        let found = self
+            .session
+            .late
+            .iter()
+            .position(|late| late.call_id == *call_id && late.client_id == *client_id)?;
         self.session.late.remove(found)
     }
 
     /// Shown, and read by the model at its next step.
-    pub(crate) fn late_result(&mut self, late: LateCall, result: Value, digest: Digest) -> Answer {
-        let span = Span { turn: late.turn, after_seq: self.session.last_seq };
+    pub(crate) fn late_result(
+        &mut self,
+        late: LateCall,
+        result: Value,
+        digest: Digest,
+    ) -> CallerAnswer {
+        let span = EventRange {
+            turn: late.turn,
+            after_seq: self.session.last_seq,
+        };
         let status = CallStatus::Finished;
         let call_id = late.call_id.clone();
-        self.effects.push(Effect::CallClosed { call_id, status, result_digest: Some(digest), span: Some(span) });
+        self.effects.push(Effect::CallClosed {
+            call_id,
+            status,
+            result_digest: Some(digest),
+            span: Some(span),
+        });
         let tool = late.tool.as_str();
-        let text = format!("Late result of {tool} ({}), whose outcome was unknown: {}", late.call_id, text_of(&result));
+        let text = format!(
+            "Late result of {tool} ({}), whose outcome was unknown: {}",
+            late.call_id,
+            text_of(&result)
+        );
         self.show_late_result(&late, result);
-        let message = Message { name: Some(tool.to_owned()), ..self.new_message(Role::Tool, text) };
-        // A task that has ended is not asked again; the session's own history is read by whoever comes next.
-        let plan = self.session.turn.as_ref().filter(|turn| turn.id == late.turn).and_then(Turn::workflow);
-        let is_open =
-            |origin: &Origin| plan.zip(origin.task_id.as_ref()).is_some_and(|(plan, task)| plan.is_open(task));
+        let message = Message {
+            name: Some(tool.to_owned()),
+            ..self.new_message(Role::Tool, text)
+        };
+        // A task that has ended is not asked again; the session's own history is read by whoever
+        // comes next.
+        let plan = self
+            .session
+            .turn
+            .as_ref()
+            .filter(|turn| turn.id == late.turn)
+            .and_then(Turn::workflow);
+        let is_open = |origin: &TaskOrigin| {
+            plan.zip(origin.task_id.as_ref())
+                .is_some_and(|(plan, task)| plan.is_open(task))
+        };
         let task = late.task.clone().filter(is_open);
         self.message(late.turn, task, message);
-        match self.session.turn.as_ref().filter(|turn| turn.id == late.turn) {
-            Some(turn) => turn.suspended().map_or(Answer::Span(span), Answer::Now),
-            None => Answer::Now(TurnStatus::Completed),
+        match self
+            .session
+            .turn
+            .as_ref()
+            .filter(|turn| turn.id == late.turn)
+        {
+            Some(turn) => turn
+                .suspended()
+                .map_or(CallerAnswer::Span(span), CallerAnswer::Now),
+            None => CallerAnswer::Now(TurnStatus::Completed),
         }
     }
 }

@@ -1,23 +1,32 @@
 //! How a thread and its turn end, and what follows: back home, then the next message that waits.
 
 use codelab_protocol::{
-    AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message, MessageId,
-    ModelOutput, Role, TurnId, TurnStatus,
+    AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message,
+    MessageId, ModelOutput, Role, SessionKind, TurnId, TurnStatus,
 };
 
-use super::{COMPLETED, Phase, Thread, Turn, Work, error_data};
-use crate::session::Step;
+use super::{COMPLETED, Thread, ThreadPhase, Turn, TurnWork, error_data};
+use crate::session::Transition;
 use crate::world::{MAX_LAST_ERROR_BYTES, MAX_REMEMBERED_REQUEST_BYTES, MAX_RESULT_BYTES};
-use crate::{Answer, CallStatus, Effect, Interaction, Kind, Lane, WorkOutcome, orchestrator};
+use crate::{CallStatus, CallerAnswer, Effect, Interaction, Lane, WorkOutcome, orchestrator};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// `response` is what the agent answered, `completion` how the runtime's last chunk puts it.
-    pub(crate) fn complete_thread(&mut self, mut thread: Thread, response: String, completion: String) {
+    pub(crate) fn complete_thread(
+        &mut self,
+        mut thread: Thread,
+        response: String,
+        completion: String,
+    ) {
         self.leave(&mut thread, Some(WorkOutcome::Succeeded));
-        if self.session.kind == Kind::Runtime {
+        if self.session.kind == SessionKind::Runtime {
             let agent = self.session.current.clone();
             self.return_home(thread.turn, "turn_completed");
-            let completion = Completion { status: CompletionStatus::Success, message: completion, agent };
+            let completion = Completion {
+                status: CompletionStatus::Success,
+                message: completion,
+                agent,
+            };
             self.event(thread.turn, ChunkBody::Completion(completion));
             return self.end_turn(TurnStatus::Completed);
         }
@@ -48,7 +57,11 @@ impl Step<'_, '_> {
             (false, false) => format!("{said}\n\n{result}"),
         };
         self.keep_answer(&mut thread, message_id, output, content.clone(), Vec::new());
-        let completion = if result.trim().is_empty() { COMPLETED.to_owned() } else { result };
+        let completion = if result.trim().is_empty() {
+            COMPLETED.to_owned()
+        } else {
+            result
+        };
         self.complete_thread(thread, content, completion);
     }
 
@@ -60,11 +73,11 @@ impl Step<'_, '_> {
             return self.task_failed(thread, error);
         }
         match self.session.kind {
-            Kind::Runtime => {
+            SessionKind::Runtime => {
                 self.show_error(&thread, error);
                 self.return_home(thread.turn, "turn_failed");
             }
-            Kind::Project => {
+            SessionKind::Project => {
                 self.remember_work(&thread, &error.message, false);
                 self.leave_direct(thread.turn, "turn_failed");
                 self.keep_failure(&thread, &error);
@@ -74,7 +87,8 @@ impl Step<'_, '_> {
         self.end_turn(TurnStatus::Failed);
     }
 
-    /// A person allowed no more spending: what the agent did so far is the answer. Where it did nothing, the call failed.
+    /// A person allowed no more spending: what the agent did so far is the answer. Where it did
+    /// nothing, the call failed.
     pub(crate) fn stop_thread(&mut self, mut thread: Thread, error: ErrorData) {
         if thread.steps == 0 {
             return self.fail_thread(thread, error);
@@ -83,7 +97,10 @@ impl Step<'_, '_> {
         self.note_error(&error.message);
         let done = match thread.said() {
             Some(said) => said.to_owned(),
-            None => format!("{} has written no answer yet (model steps: {}).", thread.agent, thread.steps),
+            None => format!(
+                "{} has written no answer yet (model steps: {}).",
+                thread.agent, thread.steps
+            ),
         };
         let response = format!("{done}\n\nStopped here. {}.", error.message);
         self.remember_work(&thread, &response, false);
@@ -100,7 +117,8 @@ impl Step<'_, '_> {
         self.end_turn(TurnStatus::Completed);
     }
 
-    /// In a project the next message is planned anew, or names its agent. A way back is one only from where a switch led.
+    /// In a project the next message is planned anew, or names its agent. A way back is one only
+    /// from where a switch led.
     fn leave_direct(&mut self, turn: TurnId, reason: &str) {
         match self.session.last_switch {
             Some(_) if self.session.current != orchestrator() => {
@@ -128,12 +146,25 @@ impl Step<'_, '_> {
         if thread.steps == 0 {
             return;
         }
-        let (Some(turn), Some(_)) = (&self.session.turn, self.world.team.get(&thread.agent)) else { return };
+        let (Some(turn), Some(_)) = (&self.session.turn, self.world.team.get(&thread.agent)) else {
+            return;
+        };
         let task = self.task_of(thread).and_then(|origin| origin.task_id);
-        let asked = turn.workflow().zip(thread.lane.task()).and_then(|(workflow, task)| workflow.description(task));
+        let asked = turn
+            .workflow()
+            .zip(thread.lane.task())
+            .and_then(|(workflow, task)| workflow.description(task));
         let asked = cut(asked.unwrap_or(&turn.request), MAX_REMEMBERED_REQUEST_BYTES);
-        let text = format!("User: {asked}\nAssistant: {}", cut(response, MAX_RESULT_BYTES));
-        self.effects.push(Effect::Remember(Interaction { agent: thread.agent.clone(), task, success, text }));
+        let text = format!(
+            "User: {asked}\nAssistant: {}",
+            cut(response, MAX_RESULT_BYTES)
+        );
+        self.effects.push(Effect::Remember(Interaction {
+            agent: thread.agent.clone(),
+            task,
+            success,
+            text,
+        }));
     }
 
     /// The turn is over; the message that waits longest starts the next one.
@@ -146,18 +177,22 @@ impl Step<'_, '_> {
         self.begin_next();
     }
 
-    pub(crate) fn cancel(&mut self, drop_queue: bool) -> Answer {
-        let dropped = if drop_queue { std::mem::take(&mut self.session.queue) } else { Default::default() };
+    pub(crate) fn cancel(&mut self, drop_queue: bool) -> CallerAnswer {
+        let dropped = if drop_queue {
+            std::mem::take(&mut self.session.queue)
+        } else {
+            Default::default()
+        };
         let cancelled = self.session.turn.is_some().then(|| self.cancel_turn());
         for waiting in dropped {
             self.cancelled_event(waiting.turn);
             self.settle(TurnStatus::Cancelled);
         }
         self.begin_next();
-        cancelled.map_or(Answer::Nothing, Answer::Now)
+        cancelled.map_or(CallerAnswer::Nothing, CallerAnswer::Now)
     }
 
-    pub(crate) fn reset(&mut self) -> Answer {
+    pub(crate) fn reset(&mut self) -> CallerAnswer {
         self.session.pinned = None;
         self.session.remembered.clear();
         self.changed = true;
@@ -171,17 +206,21 @@ impl Step<'_, '_> {
     }
 
     fn cancel_turn(&mut self) -> TurnStatus {
-        let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else { return TurnStatus::Cancelled };
+        let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else {
+            return TurnStatus::Cancelled;
+        };
         if self.in_workflow() {
             self.cancelled_event(id);
             self.cancel_workflow();
         } else {
-            self.take_thread(Lane::OWN).into_iter().for_each(|thread| self.cancel_thread(thread));
+            self.take_thread(Lane::OWN)
+                .into_iter()
+                .for_each(|thread| self.cancel_thread(thread));
             self.cancelled_event(id);
         }
         match self.session.kind {
-            Kind::Runtime => self.return_home(id, "turn_cancelled"),
-            Kind::Project => self.leave_direct(id, "turn_cancelled"),
+            SessionKind::Runtime => self.return_home(id, "turn_cancelled"),
+            SessionKind::Project => self.leave_direct(id, "turn_cancelled"),
         }
         self.session.turn = None;
         self.settle(TurnStatus::Cancelled);
@@ -189,38 +228,51 @@ impl Step<'_, '_> {
     }
 
     /// A direct call goes with its agent. A plan goes on without the agent's tasks.
-    pub(crate) fn agent_gone(&mut self, agent: &AgentName) -> Answer {
+    pub(crate) fn agent_gone(&mut self, agent: &AgentName) -> CallerAnswer {
         let turn = self.session.turn.as_ref();
-        let threads = turn.into_iter().flat_map(Turn::threads).filter(|thread| thread.agent == *agent);
+        let threads = turn
+            .into_iter()
+            .flat_map(Turn::threads)
+            .filter(|thread| thread.agent == *agent);
         let lanes: Vec<Lane> = threads.map(Thread::lane).collect();
         if lanes.contains(&Lane::OWN) {
             return self.cancel(false);
         }
-        for thread in lanes.into_iter().filter_map(|lane| self.take_thread(lane)).collect::<Vec<_>>() {
+        for thread in lanes
+            .into_iter()
+            .filter_map(|lane| self.take_thread(lane))
+            .collect::<Vec<_>>()
+        {
             self.cancel_thread(thread.clone());
             let error = error_data(ErrorCode::Cancelled, &format!("Agent {agent} was deleted"));
             self.note_error(&error.message);
             self.task_failed(thread, error);
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     /// Closes whatever the thread has open; every call keeps a result.
     pub(crate) fn cancel_thread(&mut self, mut thread: Thread) {
         self.leave(&mut thread, Some(WorkOutcome::Cancelled));
         match thread.phase.clone() {
-            Phase::Routing { .. } | Phase::Thinking { .. } | Phase::Queued | Phase::AwaitingRoom => {}
-            Phase::AwaitingResult { call, .. } => {
+            ThreadPhase::Routing { .. }
+            | ThreadPhase::Thinking { .. }
+            | ThreadPhase::Queued
+            | ThreadPhase::AwaitingRoom => {}
+            ThreadPhase::AwaitingResult { call, .. } => {
                 self.cancel_call(&thread, &call.call_id, call.tool.as_str());
             }
-            Phase::AwaitingApproval { call, approval } => {
+            ThreadPhase::AwaitingApproval { call, approval } => {
                 self.withdraw_approval(&approval);
                 self.cancel_call(&thread, &call.call_id, call.tool.as_str());
             }
             // Tasks that go on may wait for the same answer.
-            Phase::AwaitingBudget { approval, .. } if self.waiting_thread(&approval.call_id).is_some() => {}
-            Phase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
-            Phase::AwaitingAnswer { call_id, .. } => self.cancel_call(&thread, &call_id, "ask_followup_question"),
+            ThreadPhase::AwaitingBudget { approval, .. }
+                if self.waiting_thread(&approval.call_id).is_some() => {}
+            ThreadPhase::AwaitingBudget { approval, .. } => self.withdraw_approval(&approval),
+            ThreadPhase::AwaitingAnswer { call_id, .. } => {
+                self.cancel_call(&thread, &call_id, "ask_followup_question")
+            }
         }
         for call in std::mem::take(&mut thread.waiting_calls) {
             self.tool_message(&thread, &call.call_id, &call.name, CANCELLED.to_owned());
@@ -234,7 +286,10 @@ impl Step<'_, '_> {
     }
 
     fn cancelled_event(&mut self, turn: TurnId) {
-        self.show_turn_error(turn, error_data(ErrorCode::Cancelled, "The turn was cancelled"));
+        self.show_turn_error(
+            turn,
+            error_data(ErrorCode::Cancelled, "The turn was cancelled"),
+        );
     }
 
     pub(crate) fn begin_next(&mut self) {
@@ -252,7 +307,9 @@ impl Step<'_, '_> {
 
     /// Ends a workflow before its time, with everything in it.
     pub(crate) fn end_workflow_early(&mut self, error: ErrorData) {
-        let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else { return };
+        let Some(id) = self.session.turn.as_ref().map(|turn| turn.id) else {
+            return;
+        };
         self.note_error(&error.message);
         self.show_turn_error(id, error);
         self.cancel_workflow();
@@ -262,8 +319,10 @@ impl Step<'_, '_> {
     /// Every thread that is still open, taken out of the turn.
     pub(crate) fn take_all_threads(&mut self) -> Vec<Thread> {
         match self.session.turn.as_mut().map(|turn| &mut turn.work) {
-            Some(Work::Workflow(workflow)) => workflow.take_all_threads(),
-            Some(Work::Thread(thread)) => thread.take().map(|thread| *thread).into_iter().collect(),
+            Some(TurnWork::Workflow(workflow)) => workflow.take_all_threads(),
+            Some(TurnWork::Thread(thread)) => {
+                thread.take().map(|thread| *thread).into_iter().collect()
+            }
             None => Vec::new(),
         }
     }

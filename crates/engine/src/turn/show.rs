@@ -1,38 +1,48 @@
 //! What people see of a turn: chunks in the runtime realm, chat events in a project.
 
 use codelab_protocol::{
-    AgentName, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, AssistantMessage, CallId,
-    CallOutcome, ChatError, ChatEventBody, ChatQuestion, ChatToolCall, ChatToolResult, ChunkBody, DirectAgentCall,
-    ErrorData, Message, MessageCreated, ModelOutput, Origin, Question, SwitchAgent, TaskCompleted, Tool, ToolCallChunk,
-    ToolCallClosed, ToolResultChunk, TurnId, WorkflowId,
+    AgentName, AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved,
+    AssistantMessage, CallId, CallOutcome, ChunkBody, DirectAgentCall, ErrorData, Message,
+    MessageCreated, ModelOutput, Question, SessionEventBody, SessionKind, SwitchAgent,
+    TaskCompleted, TaskOrigin, Tool, ToolCallChunk, ToolCallClosed, ToolCallEvent, ToolResultChunk,
+    ToolResultEvent, TurnError, TurnId, WorkflowId,
 };
 use serde_json::{Map, Value};
 
 use super::claim::LateCall;
 use super::{OpenCall, Thread, Turn};
-use crate::session::Step;
-use crate::{Approval, ApprovalKind, ApprovalStatus, Kind};
+use crate::session::Transition;
+use crate::{Approval, ApprovalKind, ApprovalStatus};
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// The task that a thread is; none for a turn's own thread.
-    pub(crate) fn task_of(&self, thread: &Thread) -> Option<Origin> {
+    pub(crate) fn task_of(&self, thread: &Thread) -> Option<TaskOrigin> {
         let index = thread.lane.task()?;
         let workflow = self.session.turn.as_ref()?.workflow()?;
         workflow.origin(index)
     }
 
-    pub(crate) fn origin(&self, thread: &Thread) -> Origin {
+    pub(crate) fn origin(&self, thread: &Thread) -> TaskOrigin {
         self.task_of(thread).unwrap_or_default()
     }
 
     fn is_runtime(&self) -> bool {
-        self.session.kind == Kind::Runtime
+        self.session.kind == SessionKind::Runtime
     }
 
-    pub(crate) fn show_user_message(&mut self, turn: TurnId, message: &Message, workflow_id: Option<WorkflowId>) {
+    pub(crate) fn show_user_message(
+        &mut self,
+        turn: TurnId,
+        message: &Message,
+        workflow_id: Option<WorkflowId>,
+    ) {
         if !self.is_runtime() {
-            let created = MessageCreated { origin: Origin::default(), message: message.clone(), workflow_id };
-            self.event(turn, ChatEventBody::MessageCreated(Box::new(created)));
+            let created = MessageCreated {
+                origin: TaskOrigin::default(),
+                message: message.clone(),
+                workflow_id,
+            };
+            self.event(turn, SessionEventBody::MessageCreated(Box::new(created)));
         }
     }
 
@@ -41,21 +51,50 @@ impl Step<'_, '_> {
         if !self.is_runtime() {
             let workflow = self.session.turn.as_ref().and_then(Turn::workflow);
             let workflow_id = workflow.map(|workflow| workflow.workflow_id().clone());
-            let created = MessageCreated { origin: self.origin(thread), message: message.clone(), workflow_id };
-            self.event(thread.turn, ChatEventBody::MessageCreated(Box::new(created)));
+            let created = MessageCreated {
+                origin: self.origin(thread),
+                message: message.clone(),
+                workflow_id,
+            };
+            self.event(
+                thread.turn,
+                SessionEventBody::MessageCreated(Box::new(created)),
+            );
         }
     }
 
-    pub(crate) fn show_message(&mut self, turn: TurnId, message: &Message, task: Option<Origin>) {
+    pub(crate) fn show_message(
+        &mut self,
+        turn: TurnId,
+        message: &Message,
+        task: Option<TaskOrigin>,
+    ) {
         let (message, origin) = (message.clone(), task.unwrap_or_default());
-        let created = MessageCreated { origin, message, workflow_id: None };
-        self.event(turn, ChatEventBody::MessageCreated(Box::new(created)));
+        let created = MessageCreated {
+            origin,
+            message,
+            workflow_id: None,
+        };
+        self.event(turn, SessionEventBody::MessageCreated(Box::new(created)));
     }
 
     pub(crate) fn show_direct_call(&mut self, turn: TurnId, agent: &AgentName) {
-        let Some(message_id) = self.session.turn.as_ref().map(|turn| turn.message_id.clone()) else { return };
+        let Some(message_id) = self
+            .session
+            .turn
+            .as_ref()
+            .map(|turn| turn.message_id.clone())
+        else {
+            return;
+        };
         self.session.current = agent.clone();
-        self.event(turn, ChatEventBody::DirectAgentCall(DirectAgentCall { agent: agent.clone(), message_id }));
+        self.event(
+            turn,
+            SessionEventBody::DirectAgentCall(DirectAgentCall {
+                agent: agent.clone(),
+                message_id,
+            }),
+        );
     }
 
     /// What the agent said, where it said anything.
@@ -80,7 +119,7 @@ impl Step<'_, '_> {
     pub(crate) fn show_switch(&mut self, turn: TurnId, switch: SwitchAgent) {
         match self.is_runtime() {
             true => self.event(turn, ChunkBody::SwitchAgent(switch)),
-            false => self.event(turn, ChatEventBody::AgentSwitched(switch)),
+            false => self.event(turn, SessionEventBody::AgentSwitched(switch)),
         }
     }
 
@@ -91,8 +130,12 @@ impl Step<'_, '_> {
     /// How an agent stands that the thread came to or left.
     pub(crate) fn show_left(&mut self, thread: &Thread, agent: AgentName, status: AgentStatus) {
         if !self.is_runtime() {
-            let changed = AgentStatusChanged { agent, status, origin: self.origin(thread) };
-            self.event(thread.turn, ChatEventBody::AgentStatusChanged(changed));
+            let changed = AgentStatusChanged {
+                agent,
+                status,
+                origin: self.origin(thread),
+            };
+            self.event(thread.turn, SessionEventBody::AgentStatusChanged(changed));
         }
     }
 
@@ -101,7 +144,10 @@ impl Step<'_, '_> {
             true => self.event(thread.turn, ChunkBody::Error(error)),
             false => {
                 let origin = self.origin(thread);
-                self.event(thread.turn, ChatEventBody::Error(ChatError { error, origin }));
+                self.event(
+                    thread.turn,
+                    SessionEventBody::Error(TurnError { error, origin }),
+                );
             }
         }
     }
@@ -109,18 +155,44 @@ impl Step<'_, '_> {
     pub(crate) fn show_turn_error(&mut self, turn: TurnId, error: ErrorData) {
         match self.is_runtime() {
             true => self.event(turn, ChunkBody::Error(error)),
-            false => self.event(turn, ChatEventBody::Error(ChatError { error, origin: Origin::default() })),
+            false => self.event(
+                turn,
+                SessionEventBody::Error(TurnError {
+                    error,
+                    origin: TaskOrigin::default(),
+                }),
+            ),
         }
     }
 
-    pub(crate) fn show_result(&mut self, thread: &Thread, call_id: &CallId, tool: &str, result: Value, late: bool) {
+    pub(crate) fn show_result(
+        &mut self,
+        thread: &Thread,
+        call_id: &CallId,
+        tool: &str,
+        result: Value,
+        late: bool,
+    ) {
         let (call_id, tool_name) = (call_id.clone(), tool.to_owned());
         match self.is_runtime() {
-            true => self.event(thread.turn, ChunkBody::ToolResult(ToolResultChunk { call_id, tool_name, result })),
+            true => self.event(
+                thread.turn,
+                ChunkBody::ToolResult(ToolResultChunk {
+                    call_id,
+                    tool_name,
+                    result,
+                }),
+            ),
             false => {
                 let origin = self.origin(thread);
-                let shown = ChatToolResult { call_id, tool_name, result, late, origin };
-                self.event(thread.turn, ChatEventBody::ToolResult(shown));
+                let shown = ToolResultEvent {
+                    call_id,
+                    tool_name,
+                    result,
+                    late,
+                    origin,
+                };
+                self.event(thread.turn, SessionEventBody::ToolResult(shown));
             }
         }
     }
@@ -135,37 +207,66 @@ impl Step<'_, '_> {
     /// A person answered a question; the runtime realm's reader is that person.
     pub(crate) fn show_answered(&mut self, thread: &Thread, call_id: &CallId, answer: &str) {
         if !self.is_runtime() {
-            self.show_result(thread, call_id, Tool::AskFollowupQuestion.as_str(), answer.into(), false);
+            self.show_result(
+                thread,
+                call_id,
+                Tool::AskFollowupQuestion.as_str(),
+                answer.into(),
+                false,
+            );
             self.show_closed(thread, call_id, CallOutcome::Completed);
         }
     }
 
     pub(crate) fn show_late_result(&mut self, late: &LateCall, result: Value) {
-        let shown = ChatToolResult {
+        let shown = ToolResultEvent {
             call_id: late.call_id.clone(),
             tool_name: late.tool.as_str().to_owned(),
             result,
             late: true,
             origin: late.task.clone().unwrap_or_default(),
         };
-        self.event(late.turn, ChatEventBody::ToolResult(shown));
+        self.event(late.turn, SessionEventBody::ToolResult(shown));
     }
 
     pub(crate) fn show_closed(&mut self, thread: &Thread, call_id: &CallId, outcome: CallOutcome) {
         if !self.is_runtime() {
-            let closed = ToolCallClosed { call_id: call_id.clone(), outcome };
-            self.event(thread.turn, ChatEventBody::ToolCallClosed(closed));
+            let closed = ToolCallClosed {
+                call_id: call_id.clone(),
+                outcome,
+            };
+            self.event(thread.turn, SessionEventBody::ToolCallClosed(closed));
         }
     }
 
-    pub(crate) fn show_question(&mut self, thread: &Thread, call_id: &CallId, question: String, options: Vec<String>) {
+    pub(crate) fn show_question(
+        &mut self,
+        thread: &Thread,
+        call_id: &CallId,
+        question: String,
+        options: Vec<String>,
+    ) {
         let (call_id, agent) = (call_id.clone(), thread.agent.clone());
         match self.is_runtime() {
-            true => self.event(thread.turn, ChunkBody::Question(Question { call_id, question, options, agent })),
+            true => self.event(
+                thread.turn,
+                ChunkBody::Question(Question {
+                    call_id,
+                    question,
+                    options,
+                    agent,
+                }),
+            ),
             false => {
                 let origin = self.origin(thread);
-                let shown = ChatQuestion { call_id, question, options, agent, origin };
-                self.event(thread.turn, ChatEventBody::Question(shown));
+                let shown = AgentQuestion {
+                    call_id,
+                    question,
+                    options,
+                    agent,
+                    origin,
+                };
+                self.event(thread.turn, SessionEventBody::Question(shown));
             }
         }
     }
@@ -175,20 +276,38 @@ impl Step<'_, '_> {
             true => self.event(thread.turn, ChunkBody::ToolCall(call)),
             false => {
                 let client_attached = self.world.space.client_attached();
-                let shown = ChatToolCall { call, client_attached, origin: self.origin(thread) };
-                self.event(thread.turn, ChatEventBody::ToolCall(Box::new(shown)));
+                let shown = ToolCallEvent {
+                    call,
+                    client_attached,
+                    origin: self.origin(thread),
+                };
+                self.event(thread.turn, SessionEventBody::ToolCall(Box::new(shown)));
             }
         }
     }
 
     /// `call` is how the runtime realm shows the question.
-    pub(crate) fn show_approval(&mut self, thread: &Thread, approval: &Approval, call: Option<ToolCallChunk>) {
+    pub(crate) fn show_approval(
+        &mut self,
+        thread: &Thread,
+        approval: &Approval,
+        call: Option<ToolCallChunk>,
+    ) {
         if self.is_runtime() {
-            return call.into_iter().for_each(|call| self.event(thread.turn, ChunkBody::ToolCall(call)));
+            return call
+                .into_iter()
+                .for_each(|call| self.event(thread.turn, ChunkBody::ToolCall(call)));
         }
         let agent = Some(thread.agent.clone());
-        let shown = ApprovalRequest { approval: approval.info(), agent, origin: self.origin(thread) };
-        self.event(thread.turn, ChatEventBody::ApprovalRequest(Box::new(shown)));
+        let shown = ApprovalRequest {
+            approval: approval.info(),
+            agent,
+            origin: self.origin(thread),
+        };
+        self.event(
+            thread.turn,
+            SessionEventBody::ApprovalRequest(Box::new(shown)),
+        );
     }
 
     /// A plan says for itself how it was decided.
@@ -212,12 +331,15 @@ impl Step<'_, '_> {
             modified_args,
         };
         let turn = self.here().turn;
-        self.event(turn, ChatEventBody::ApprovalResolved(resolved));
+        self.event(turn, SessionEventBody::ApprovalResolved(resolved));
     }
 
-    /// The end of a direct call that has an answer; `success` says whether it is the agent's last word.
+    /// The end of a direct call that has an answer; `success` says whether it is the agent's last
+    /// word.
     pub(crate) fn show_completed(&mut self, thread: &Thread, response: String, success: bool) {
-        let Some(message_id) = thread.answer_id.clone() else { return };
+        let Some(message_id) = thread.answer_id.clone() else {
+            return;
+        };
         let completed = TaskCompleted {
             origin: self.origin(thread),
             agent: thread.agent.clone(),
@@ -227,6 +349,6 @@ impl Step<'_, '_> {
             context: thread.recalled.clone(),
             usage: thread.usage,
         };
-        self.event(thread.turn, ChatEventBody::TaskCompleted(completed));
+        self.event(thread.turn, SessionEventBody::TaskCompleted(completed));
     }
 }

@@ -3,31 +3,36 @@
 use std::collections::VecDeque;
 
 use codelab_protocol::{
-    AgentName, AgentStatus, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, MessageId, ModelOutput,
-    RawToolCall, Role, Timestamp, Tool, ToolCall, TurnId, TurnStatus, Usage,
+    AgentName, AgentStatus, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, MessageId,
+    ModelOutput, RawToolCall, Role, SessionKind, Timestamp, Tool, ToolCall, TurnId, TurnStatus,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{COMPLETED, Room, cut, error_data};
-use crate::session::Step;
+use super::{COMPLETED, Reservation, cut, error_data};
+use crate::session::Transition;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MultipleToolCalls};
-use crate::{Answer, Approval, BudgetScope, BudgetWhy, Closed, Kind, Lane, ModelCallId, Place, Spending};
+use crate::{
+    AgentClosed, Approval, BudgetScope, BudgetWhy, CallerAnswer, Lane, ModelCallId, Slot, Spending,
+};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Thread {
     pub(crate) turn: TurnId,
     pub(crate) lane: Lane,
     pub(crate) agent: AgentName,
-    pub phase: Phase,
+    pub phase: ThreadPhase,
     pub(crate) steps: u32,
     pub(crate) switches: u32,
     pub(crate) last_call: Option<Digest>,
     pub(crate) repeats: u32,
-    /// Calls of the last answer that still wait for their turn (`multiple_tool_calls = "sequence"`).
+    /// Calls of the last answer that still wait for their turn (`multiple_tool_calls =
+    /// "sequence"`).
     pub(crate) waiting_calls: VecDeque<PlannedCall>,
     /// The agent at which it holds a place, or waits for one.
-    pub(crate) place: Option<AgentName>,
+    #[serde(rename = "place")]
+    pub(crate) slot: Option<AgentName>,
     /// The agent that took the work on. It ends it also when it takes no new work.
     #[serde(default)]
     pub(crate) accepted_by: Option<AgentName>,
@@ -52,7 +57,8 @@ pub struct Thread {
     /// What the last model call read, as it was reported.
     #[serde(default)]
     pub(crate) prompt_tokens: Option<u64>,
-    /// What the agent of a project said last, for the answer of a turn that is stopped; its beginning.
+    /// What the agent of a project said last, for the answer of a turn that is stopped; its
+    /// beginning.
     #[serde(default)]
     pub(crate) said: Option<String>,
     /// What the person should know about the last answer.
@@ -71,7 +77,7 @@ pub(crate) struct LostCall {
 /// What a thread waits for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
-pub enum Phase {
+pub enum ThreadPhase {
     /// The model says which agent fits.
     Routing { text: String, attempt: u32 },
     /// All places at the agent are taken.
@@ -79,9 +85,16 @@ pub enum Phase {
     /// The agent's model works on the next step.
     Thinking { message_id: MessageId, attempt: u32 },
     /// A client runs a tool.
-    AwaitingResult { call: OpenCall, deadline: Timestamp, claim: Option<Claim> },
+    AwaitingResult {
+        call: OpenCall,
+        deadline: Timestamp,
+        claim: Option<CallClaim>,
+    },
     /// A person decides about a tool call.
-    AwaitingApproval { call: OpenCall, approval: Box<Approval> },
+    AwaitingApproval {
+        call: OpenCall,
+        approval: Box<Approval>,
+    },
     /// A person answers a question.
     AwaitingAnswer { call_id: CallId, asked_seq: u64 },
     /// The budget has no room for the next call before others end.
@@ -97,7 +110,7 @@ pub enum Phase {
 
 /// A client that said it runs the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct CallClaim {
     pub client_id: ClientId,
     pub until: Timestamp,
 }
@@ -120,20 +133,26 @@ pub(crate) struct PlannedCall {
     pub arguments: Result<Map<String, Value>, String>,
 }
 
-impl Phase {
+impl ThreadPhase {
     /// How the thread stands when it waits for someone outside.
     pub fn suspended(&self) -> Option<TurnStatus> {
         match self {
-            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => None,
+            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => {
+                None
+            }
             Self::AwaitingResult { .. } => Some(TurnStatus::AwaitingToolResult),
-            Self::AwaitingApproval { .. } | Self::AwaitingBudget { .. } => Some(TurnStatus::AwaitingApproval),
+            Self::AwaitingApproval { .. } | Self::AwaitingBudget { .. } => {
+                Some(TurnStatus::AwaitingApproval)
+            }
             Self::AwaitingAnswer { .. } => Some(TurnStatus::AwaitingAnswer),
         }
     }
 
     pub fn approval(&self) -> Option<&Approval> {
         match self {
-            Self::AwaitingApproval { approval, .. } | Self::AwaitingBudget { approval, .. } => Some(approval),
+            Self::AwaitingApproval { approval, .. } | Self::AwaitingBudget { approval, .. } => {
+                Some(approval)
+            }
             _ => None,
         }
     }
@@ -141,10 +160,14 @@ impl Phase {
     /// The call, approval or question that somebody outside ends.
     pub fn call_id(&self) -> Option<&CallId> {
         match self {
-            Self::AwaitingResult { call, .. } | Self::AwaitingApproval { call, .. } => Some(&call.call_id),
+            Self::AwaitingResult { call, .. } | Self::AwaitingApproval { call, .. } => {
+                Some(&call.call_id)
+            }
             Self::AwaitingAnswer { call_id, .. } => Some(call_id),
             Self::AwaitingBudget { approval, .. } => Some(&approval.call_id),
-            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => None,
+            Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => {
+                None
+            }
         }
     }
 }
@@ -155,13 +178,13 @@ impl Thread {
             turn,
             lane,
             agent,
-            phase: Phase::Queued,
+            phase: ThreadPhase::Queued,
             steps: 0,
             switches: 0,
             last_call: None,
             repeats: 0,
             waiting_calls: VecDeque::new(),
-            place: None,
+            slot: None,
             accepted_by: None,
             limit_ms,
             worked_ms: 0,
@@ -220,29 +243,35 @@ impl Thread {
     /// The model call that must be under way.
     pub fn model_call(&self) -> Option<ModelCallId> {
         let (step, attempt) = match self.phase {
-            Phase::Routing { attempt, .. } => (0, attempt),
-            Phase::Thinking { attempt, .. } => (self.steps, attempt),
+            ThreadPhase::Routing { attempt, .. } => (0, attempt),
+            ThreadPhase::Thinking { attempt, .. } => (self.steps, attempt),
             _ => return None,
         };
-        Some(ModelCallId { turn: self.turn, lane: self.lane, step, attempt })
+        Some(ModelCallId {
+            turn: self.turn,
+            lane: self.lane,
+            step,
+            attempt,
+        })
     }
 
     /// The message that the model call under way will become.
     pub fn awaited(&self) -> Option<&MessageId> {
         match &self.phase {
-            Phase::Thinking { message_id, .. } => Some(message_id),
+            ThreadPhase::Thinking { message_id, .. } => Some(message_id),
             _ => None,
         }
     }
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Gets the thread a place at its agent, then lets it think.
     pub(crate) fn work(&mut self, mut thread: Thread) {
         if self.waits_for_restart(&thread) {
             return self.postpone(thread);
         }
-        if self.session.kind == Kind::Runtime || thread.place.as_ref() == Some(&thread.agent) {
+        if self.session.kind == SessionKind::Runtime || thread.slot.as_ref() == Some(&thread.agent)
+        {
             return self.think(thread);
         }
         self.leave(&mut thread, None);
@@ -253,21 +282,21 @@ impl Step<'_, '_> {
         }
         let begun = thread.accepted_by.as_ref() == Some(&thread.agent);
         match self.world.space.enter(thread.lane, &thread.agent, begun) {
-            Place::Granted(status) => self.placed(thread, status),
-            Place::Queued => {
+            Slot::Granted(status) => self.placed(thread, status),
+            Slot::Queued => {
                 thread.accepted_by = Some(thread.agent.clone());
-                thread.place = Some(thread.agent.clone());
-                thread.phase = Phase::Queued;
+                thread.slot = Some(thread.agent.clone());
+                thread.phase = ThreadPhase::Queued;
                 self.show_status(&thread, AgentStatus::Busy);
                 self.put(thread);
             }
-            Place::Closed(closed) => self.fail_thread(thread, unavailable(closed)),
+            Slot::Closed(closed) => self.fail_thread(thread, unavailable(closed)),
         }
     }
 
     fn placed(&mut self, mut thread: Thread, status: AgentStatus) {
         thread.accepted_by = Some(thread.agent.clone());
-        thread.place = Some(thread.agent.clone());
+        thread.slot = Some(thread.agent.clone());
         thread.since = Some(self.world.now);
         self.show_status(&thread, status);
         if !std::mem::replace(&mut thread.started, true) {
@@ -277,16 +306,17 @@ impl Step<'_, '_> {
     }
 
     /// The place that a thread waited for is there.
-    pub(crate) fn place_granted(&mut self, lane: Lane, status: AgentStatus) -> Answer {
+    pub(crate) fn slot_granted(&mut self, lane: Lane, status: AgentStatus) -> CallerAnswer {
         match self.take_queued(lane) {
             Some(thread) if self.waits_for_restart(&thread) => self.postpone(thread),
             Some(thread) => self.placed(thread, status),
             None => {}
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
-    /// A task whose call will not be made now must not stand as one that is in it: that would be failed after the restart.
+    /// A task whose call will not be made now must not stand as one that is in it: that would be
+    /// failed after the restart.
     fn waits_for_restart(&self, thread: &Thread) -> bool {
         self.world.stopping && thread.lane != Lane::OWN
     }
@@ -294,21 +324,22 @@ impl Step<'_, '_> {
     /// The thread asks for a place when the server is back.
     fn postpone(&mut self, mut thread: Thread) {
         self.leave(&mut thread, None);
-        thread.phase = Phase::Queued;
+        thread.phase = ThreadPhase::Queued;
         self.put(thread);
     }
 
     /// The agent stopped taking work while a thread waited for a place.
-    pub(crate) fn place_lost(&mut self, lane: Lane, closed: Closed) -> Answer {
+    pub(crate) fn slot_lost(&mut self, lane: Lane, closed: AgentClosed) -> CallerAnswer {
         if let Some(mut thread) = self.take_queued(lane) {
-            thread.place = None;
+            thread.slot = None;
             self.fail_thread(thread, unavailable(closed));
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     fn take_queued(&mut self, lane: Lane) -> Option<Thread> {
-        let waits = |thread: &Thread| thread.lane == lane && matches!(thread.phase, Phase::Queued);
+        let waits =
+            |thread: &Thread| thread.lane == lane && matches!(thread.phase, ThreadPhase::Queued);
         let queued = self.session.turn.as_ref()?.threads().any(waits);
         if queued { self.take_thread(lane) } else { None }
     }
@@ -317,27 +348,39 @@ impl Step<'_, '_> {
     pub(crate) fn think(&mut self, mut thread: Thread) {
         if thread.steps >= self.world.limits.steps {
             let limit = self.world.limits.steps;
-            let mut error = error_data(ErrorCode::StepLimit, &format!("The turn reached its limit of {limit} steps"));
+            let mut error = error_data(
+                ErrorCode::StepLimit,
+                &format!("The turn reached its limit of {limit} steps"),
+            );
             error.details.insert("steps".to_owned(), limit.into());
             return self.fail_thread(thread, error);
         }
         let max_tokens = match self.set_aside_step(&mut thread) {
-            Room::Taken(taken) => taken.max_tokens,
-            Room::Waits => return self.await_room(thread),
-            Room::Asks(question) => return self.ask_for_budget(thread, question),
+            Reservation::Taken(taken) => taken.max_tokens,
+            Reservation::Waits => return self.await_room(thread),
+            Reservation::Asks(question) => return self.ask_for_budget(thread, question),
         };
         thread.steps += 1;
-        let LostCall { message_id, attempt } = match thread.lost.take() {
+        let LostCall {
+            message_id,
+            attempt,
+        } = match thread.lost.take() {
             Some(lost) => lost,
-            None => LostCall { message_id: self.world.ids.message_id(), attempt: 0 },
+            None => LostCall {
+                message_id: self.world.ids.message_id(),
+                attempt: 0,
+            },
         };
-        thread.phase = Phase::Thinking { message_id, attempt };
+        thread.phase = ThreadPhase::Thinking {
+            message_id,
+            attempt,
+        };
         self.call_model(&thread, max_tokens);
         self.put(thread);
     }
 
     /// Lets the thread wait for somebody outside: it works no more, so it needs no place.
-    pub(crate) fn suspend(&mut self, mut thread: Thread, phase: Phase) {
+    pub(crate) fn suspend(&mut self, mut thread: Thread, phase: ThreadPhase) {
         self.leave(&mut thread, None);
         thread.phase = phase;
         if thread.lane == Lane::OWN
@@ -348,22 +391,47 @@ impl Step<'_, '_> {
         self.put(thread);
     }
 
-    pub(crate) fn answered_by_model(&mut self, mut thread: Thread, message_id: MessageId, output: ModelOutput) {
+    pub(crate) fn answered_by_model(
+        &mut self,
+        mut thread: Thread,
+        message_id: MessageId,
+        output: ModelOutput,
+    ) {
         self.progressed(&thread, &output);
         if output.tool_calls.is_empty() {
             if output.text.trim().is_empty() {
                 return self.fail_thread(thread, empty_answer(&output));
             }
-            self.keep_answer(&mut thread, message_id, &output, output.text.clone(), Vec::new());
+            self.keep_answer(
+                &mut thread,
+                message_id,
+                &output,
+                output.text.clone(),
+                Vec::new(),
+            );
             return self.complete_thread(thread, output.text, COMPLETED.to_owned());
         }
-        let calls: Vec<PlannedCall> = output.tool_calls.iter().map(|raw| self.plan_call(raw)).collect();
-        let only = if calls.len() == 1 { calls.first() } else { None };
+        let calls: Vec<PlannedCall> = output
+            .tool_calls
+            .iter()
+            .map(|raw| self.plan_call(raw))
+            .collect();
+        let only = if calls.len() == 1 {
+            calls.first()
+        } else {
+            None
+        };
         if let Some(result) = only.and_then(|call| self.attempted_completion(&thread, call)) {
             return self.completed_by_tool(thread, message_id, &output, result);
         }
         let recorded = calls.iter().map(PlannedCall::record).collect();
-        self.keep_answer(&mut thread, message_id, &output, output.text.clone(), recorded);
+        self.keep_answer(
+            &mut thread,
+            message_id,
+            &output,
+            output.text.clone(),
+            recorded,
+        );
         let too_many = calls.len() > MAX_CALLS_PER_ANSWER;
         let reject = self.world.limits.multiple_tool_calls == MultipleToolCalls::Reject;
         if calls.len() > 1 && (reject || too_many) {
@@ -392,7 +460,7 @@ impl Step<'_, '_> {
         };
         thread.answer_id = Some(message_id);
         thread.warnings.clone_from(&output.warnings);
-        if self.session.kind == Kind::Project && !message.content.trim().is_empty() {
+        if self.session.kind == SessionKind::Project && !message.content.trim().is_empty() {
             thread.said = Some(cut(&message.content, MAX_RESULT_BYTES).to_owned());
         }
         self.show_answer(thread, &message, output);
@@ -408,7 +476,11 @@ impl Step<'_, '_> {
     }
 
     fn plan_call(&mut self, raw: &RawToolCall) -> PlannedCall {
-        let text = if raw.arguments.trim().is_empty() { "{}" } else { raw.arguments.as_str() };
+        let text = if raw.arguments.trim().is_empty() {
+            "{}"
+        } else {
+            raw.arguments.as_str()
+        };
         let arguments = match serde_json::from_str::<Value>(text) {
             Ok(arguments) if too_deep(&arguments, MAX_ARGUMENT_DEPTH) => {
                 Err("the arguments are nested too deeply".to_owned())
@@ -417,19 +489,32 @@ impl Step<'_, '_> {
             Ok(_) => Err("the arguments are not a JSON object".to_owned()),
             Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
         };
-        PlannedCall { call_id: self.world.ids.call_id(), name: raw.name.clone(), arguments }
+        PlannedCall {
+            call_id: self.world.ids.call_id(),
+            name: raw.name.clone(),
+            arguments,
+        }
     }
 }
 
 impl PlannedCall {
-    /// The call as it stands in the history, and goes back to the model: with a name that every upstream takes, and
-    /// without arguments that are no object.
+    /// The call as it stands in the history, and goes back to the model: with a name that every
+    /// upstream takes, and without arguments that are no object.
     fn record(&self) -> ToolCall {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        let name: String = self.name.chars().take(64).map(|c| if fits(c) { c } else { '_' }).collect();
+        let name: String = self
+            .name
+            .chars()
+            .take(64)
+            .map(|c| if fits(c) { c } else { '_' })
+            .collect();
         ToolCall {
             call_id: self.call_id.clone(),
-            name: if name.is_empty() { "unknown".to_owned() } else { name },
+            name: if name.is_empty() {
+                "unknown".to_owned()
+            } else {
+                name
+            },
             arguments: self.arguments.clone().unwrap_or_default(),
         }
     }
@@ -444,19 +529,28 @@ pub(crate) fn too_deep(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Says why there is nothing, where the model's server did: an answer that was withheld, or all spent on thoughts.
+/// Says why there is nothing, where the model's server did: an answer that was withheld, or all
+/// spent on thoughts.
 fn empty_answer(output: &ModelOutput) -> ErrorData {
     let message = "The model gave an empty answer";
     if output.warnings.is_empty() {
         return error_data(ErrorCode::LlmError, message);
     }
-    let mut error = error_data(ErrorCode::LlmError, &format!("{message}: {}", output.warnings.join(" ")));
-    error.details.insert("warnings".to_owned(), output.warnings.clone().into());
+    let mut error = error_data(
+        ErrorCode::LlmError,
+        &format!("{message}: {}", output.warnings.join(" ")),
+    );
+    error
+        .details
+        .insert("warnings".to_owned(), output.warnings.clone().into());
     error
 }
 
-fn unavailable(closed: Closed) -> ErrorData {
+fn unavailable(closed: AgentClosed) -> ErrorData {
     let mut error = error_data(closed.code, &closed.why);
-    error.details.insert("retry_after_seconds".to_owned(), closed.retry_after_seconds.into());
+    error.details.insert(
+        "retry_after_seconds".to_owned(),
+        closed.retry_after_seconds.into(),
+    );
     error
 }

@@ -1,49 +1,67 @@
 //! Time: working time and deadlines, what expires, what a restart changes.
 
-use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, Timestamp};
+use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, SessionKind, Timestamp};
 
 use super::thread::LostCall;
-use super::{OpenCall, Phase, REFUSED, Thread, Turn, Work, error_data};
-use crate::session::Step;
+use super::{OpenCall, REFUSED, Thread, ThreadPhase, Turn, TurnWork, error_data};
+use crate::session::Transition;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
-use crate::{Answer, Approval, CallStatus, Downtime, Effect, Ended, Kind, Lane, ModelCallId, WorkOutcome};
+use crate::{
+    Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId, ThreadEnd, WorkOutcome,
+};
 
 impl Thread {
     /// When the thread is due, if nothing comes before.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         match &self.phase {
-            Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => approval.expires_at,
-            Phase::AwaitingResult { claim: Some(claim), .. } => Some(claim.until),
-            Phase::AwaitingResult { deadline, .. } => Some(*deadline),
-            Phase::Thinking { .. } => {
+            ThreadPhase::AwaitingApproval { approval, .. }
+            | ThreadPhase::AwaitingBudget { approval, .. } => approval.expires_at,
+            ThreadPhase::AwaitingResult {
+                claim: Some(claim), ..
+            } => Some(claim.until),
+            ThreadPhase::AwaitingResult { deadline, .. } => Some(*deadline),
+            ThreadPhase::Thinking { .. } => {
                 let left = self.limit_ms?.saturating_sub(self.worked_ms);
                 self.since.map(|since| since.plus_millis(left as i64))
             }
-            Phase::AwaitingAnswer { .. } | Phase::AwaitingRoom | Phase::Routing { .. } | Phase::Queued => None,
+            ThreadPhase::AwaitingAnswer { .. }
+            | ThreadPhase::AwaitingRoom
+            | ThreadPhase::Routing { .. }
+            | ThreadPhase::Queued => None,
         }
     }
 }
 
-impl Step<'_, '_> {
+impl Transition<'_, '_> {
     /// Stops the thread's clock and gives its place back.
     pub(crate) fn leave(&mut self, thread: &mut Thread, outcome: Option<WorkOutcome>) {
         if let Some(since) = thread.since.take() {
             thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
         }
         self.release(thread);
-        let Some(agent) = thread.place.take() else { return };
-        let ended = outcome.map(|outcome| Ended { outcome, worked_ms: thread.worked_ms });
+        let Some(agent) = thread.slot.take() else {
+            return;
+        };
+        let ended = outcome.map(|outcome| ThreadEnd {
+            outcome,
+            worked_ms: thread.worked_ms,
+        });
         let status = self.world.space.leave(thread.lane, &agent, ended);
         self.show_left(thread, agent, status);
     }
 
     /// A call that has not begun is not work: the clock of its thread stands still until it does.
-    pub(crate) fn call_waits(&mut self, call: ModelCallId, waits: bool) -> Answer {
-        let wanted = |turn: &Turn| turn.threads().any(|thread| thread.model_call() == Some(call));
+    pub(crate) fn call_waits(&mut self, call: ModelCallId, waits: bool) -> CallerAnswer {
+        let wanted = |turn: &Turn| {
+            turn.threads()
+                .any(|thread| thread.model_call() == Some(call))
+        };
         if !self.session.turn.as_ref().is_some_and(wanted) {
-            return Answer::Nothing;
+            return CallerAnswer::Nothing;
         }
-        let Some(mut thread) = self.take_thread(call.lane) else { return Answer::Nothing };
+        let Some(mut thread) = self.take_thread(call.lane) else {
+            return CallerAnswer::Nothing;
+        };
         match (waits, thread.since) {
             (true, Some(since)) => {
                 thread.worked_ms += self.world.now.millis_since(since).max(0) as u64;
@@ -51,36 +69,49 @@ impl Step<'_, '_> {
                 self.changed = true;
             }
             // Only a thread that holds a place works against a clock.
-            (false, None) if thread.place.is_some() => {
+            (false, None) if thread.slot.is_some() => {
                 thread.since = Some(self.world.now);
                 self.changed = true;
             }
             _ => {}
         }
         self.put(thread);
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     /// The clock of a thread stands still while its model's server keeps it waiting.
-    pub(crate) fn model_waits(&mut self, call: ModelCallId, ms: u64) -> Answer {
-        let Some(turn) = &mut self.session.turn else { return Answer::Nothing };
+    pub(crate) fn model_waits(&mut self, call: ModelCallId, ms: u64) -> CallerAnswer {
+        let Some(turn) = &mut self.session.turn else {
+            return CallerAnswer::Nothing;
+        };
         let waits = |thread: &&mut Thread| thread.model_call() == Some(call);
-        if let Some(since) = turn.threads_mut().into_iter().find(waits).and_then(|thread| thread.since.as_mut()) {
+        if let Some(since) = turn
+            .threads_mut()
+            .into_iter()
+            .find(waits)
+            .and_then(|thread| thread.since.as_mut())
+        {
             *since = since.plus_millis(i64::try_from(ms).unwrap_or(i64::MAX));
             self.changed = true;
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
-    /// Expires what is due: an approval nobody gave, a result that never came, work that takes too long.
-    pub(crate) fn tick(&mut self) -> Answer {
+    /// Expires what is due: an approval nobody gave, a result that never came, work that takes too
+    /// long.
+    pub(crate) fn tick(&mut self) -> CallerAnswer {
         let now = self.world.now;
-        if self.session.next_deadline().is_none_or(|deadline| deadline > now) {
-            return Answer::Nothing;
+        if self
+            .session
+            .next_deadline()
+            .is_none_or(|deadline| deadline > now)
+        {
+            return CallerAnswer::Nothing;
         }
         self.plan_expired();
         let is_due = |thread: &&Thread| thread.deadline().is_some_and(|deadline| deadline <= now);
-        let ends_turn = |thread: &Thread| matches!(thread.phase, Phase::AwaitingBudget { .. });
+        let ends_turn =
+            |thread: &Thread| matches!(thread.phase, ThreadPhase::AwaitingBudget { .. });
         let mut due: Vec<(bool, Lane)> = self
             .session
             .turn
@@ -92,46 +123,54 @@ impl Step<'_, '_> {
         due.sort();
         for (_, lane) in due {
             // One that ended may have ended the turn, and the others with it.
-            if self.session.turn.as_ref().is_some_and(|turn| turn.threads().any(|t| t.lane == lane && is_due(&t)))
+            if self
+                .session
+                .turn
+                .as_ref()
+                .is_some_and(|turn| turn.threads().any(|t| t.lane == lane && is_due(&t)))
                 && let Some(thread) = self.take_thread(lane)
             {
                 self.expired(thread);
             }
         }
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     fn expired(&mut self, thread: Thread) {
         match thread.phase.clone() {
-            Phase::AwaitingApproval { .. } => self.approval_expired(thread),
-            Phase::AwaitingBudget { .. } => self.budget_expired(thread),
-            Phase::AwaitingResult { claim: Some(_), .. } => self.lease_lapsed(thread),
-            Phase::AwaitingResult { call, .. } => {
+            ThreadPhase::AwaitingApproval { .. } => self.approval_expired(thread),
+            ThreadPhase::AwaitingBudget { .. } => self.budget_expired(thread),
+            ThreadPhase::AwaitingResult { claim: Some(_), .. } => self.lease_lapsed(thread),
+            ThreadPhase::AwaitingResult { call, .. } => {
                 let seconds = self.world.limits.tool_result_timeout_seconds;
                 let (message, outcome) = match self.session.kind {
-                    Kind::Runtime => (
+                    SessionKind::Runtime => (
                         format!(
                             "No result for {} came within {seconds} seconds. It may or may not have run: look before you repeat it",
                             call.tool.as_str()
                         ),
                         CallOutcome::Unknown,
                     ),
-                    Kind::Project => (
-                        format!("No client took {} within {seconds} seconds, so it did not run", call.tool.as_str()),
+                    SessionKind::Project => (
+                        format!(
+                            "No client took {} within {seconds} seconds, so it did not run",
+                            call.tool.as_str()
+                        ),
                         CallOutcome::Expired,
                     ),
                 };
                 let error = error_data(ErrorCode::TaskTimeout, &message);
                 self.call_expired(thread, &call, CallStatus::TimedOut, outcome, error);
             }
-            Phase::Thinking { .. } => {
+            ThreadPhase::Thinking { .. } => {
                 let seconds = thread.limit_ms.unwrap_or_default() / 1000;
                 let message = format!("{} worked longer than its {seconds} seconds", thread.agent);
                 self.fail_thread(thread, error_data(ErrorCode::TaskTimeout, &message));
             }
-            Phase::Routing { .. } | Phase::Queued | Phase::AwaitingRoom | Phase::AwaitingAnswer { .. } => {
-                self.put(thread)
-            }
+            ThreadPhase::Routing { .. }
+            | ThreadPhase::Queued
+            | ThreadPhase::AwaitingRoom
+            | ThreadPhase::AwaitingAnswer { .. } => self.put(thread),
         }
     }
 
@@ -144,8 +183,12 @@ impl Step<'_, '_> {
         outcome: CallOutcome,
         mut error: ErrorData,
     ) {
-        error.details.insert("call_id".to_owned(), call.call_id.as_str().into());
-        error.details.insert("tool_name".to_owned(), call.tool.as_str().into());
+        error
+            .details
+            .insert("call_id".to_owned(), call.call_id.as_str().into());
+        error
+            .details
+            .insert("tool_name".to_owned(), call.tool.as_str().into());
         self.close_call(&call.call_id, status);
         self.show_closed(&thread, &call.call_id, outcome);
         self.note_error(&error.message);
@@ -155,12 +198,18 @@ impl Step<'_, '_> {
         self.next_call(thread);
     }
 
-    /// Time stood still while nobody owned the session. A turn's own model call is made again; a task that was in one is
-    /// marked failed and can be retried.
-    pub(crate) fn recovered(&mut self, down: Downtime, epoch: u64) -> Answer {
+    /// Time stood still while nobody owned the session. A turn's own model call is made again; a
+    /// task that was in one is marked failed and can be retried.
+    pub(crate) fn recovered(&mut self, down: Downtime, epoch: u64) -> CallerAnswer {
         self.session.epoch = epoch;
         self.changed = true;
-        let lanes: Vec<Lane> = self.session.turn.iter().flat_map(|turn| turn.threads()).map(Thread::lane).collect();
+        let lanes: Vec<Lane> = self
+            .session
+            .turn
+            .iter()
+            .flat_map(|turn| turn.threads())
+            .map(Thread::lane)
+            .collect();
         // It can end the turn; the next one's threads have lost nothing.
         self.workflow_recovered(down);
         for lane in lanes {
@@ -169,7 +218,7 @@ impl Step<'_, '_> {
             }
         }
         self.compaction_recovered();
-        Answer::Nothing
+        CallerAnswer::Nothing
     }
 
     fn thread_recovered(&mut self, mut thread: Thread, down: Downtime) {
@@ -177,42 +226,53 @@ impl Step<'_, '_> {
         // The clock of a call that was lost starts anew with it.
         thread.since = None;
         match &mut thread.phase {
-            Phase::Thinking { .. } if thread.lane != Lane::OWN => {
+            ThreadPhase::Thinking { .. } if thread.lane != Lane::OWN => {
                 // Not the agent's failure.
                 self.leave(&mut thread, None);
                 let message = "The server stopped while this task was running";
                 return self.fail_thread(thread, error_data(ErrorCode::LlmError, message));
             }
-            Phase::Thinking { attempt, .. } | Phase::Routing { attempt, .. } if *attempt >= MAX_ATTEMPTS => {
+            ThreadPhase::Thinking { attempt, .. } | ThreadPhase::Routing { attempt, .. }
+                if *attempt >= MAX_ATTEMPTS =>
+            {
                 self.leave(&mut thread, None);
                 let message = "The server stopped each time this answer was awaited";
                 return self.fail_thread(thread, error_data(ErrorCode::LlmError, message));
             }
-            Phase::Thinking { message_id, attempt } => {
-                thread.lost = Some(LostCall { message_id: message_id.clone(), attempt: *attempt + 1 });
+            ThreadPhase::Thinking {
+                message_id,
+                attempt,
+            } => {
+                thread.lost = Some(LostCall {
+                    message_id: message_id.clone(),
+                    attempt: *attempt + 1,
+                });
                 // The step counts when it is made.
                 thread.steps = thread.steps.saturating_sub(1);
-                thread.place = None;
+                thread.slot = None;
                 return self.work(thread);
             }
-            Phase::Routing { attempt, .. } => {
+            ThreadPhase::Routing { attempt, .. } => {
                 *attempt += 1;
                 self.call_model(&thread, None);
             }
-            Phase::Queued | Phase::AwaitingRoom => {
-                thread.place = None;
+            ThreadPhase::Queued | ThreadPhase::AwaitingRoom => {
+                thread.slot = None;
                 return self.work(thread);
             }
-            Phase::AwaitingResult { deadline, claim, .. } => {
+            ThreadPhase::AwaitingResult {
+                deadline, claim, ..
+            } => {
                 *deadline = moved(*deadline, down);
                 if let Some(claim) = claim {
                     claim.until = moved(claim.until, down);
                 }
             }
-            Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => {
+            ThreadPhase::AwaitingApproval { approval, .. }
+            | ThreadPhase::AwaitingBudget { approval, .. } => {
                 self.move_approval(approval, down);
             }
-            Phase::AwaitingAnswer { .. } => {}
+            ThreadPhase::AwaitingAnswer { .. } => {}
         }
         self.put(thread);
     }
@@ -221,17 +281,22 @@ impl Step<'_, '_> {
         if let Some(expires_at) = approval.expires_at {
             let expires_at = moved(expires_at, down);
             approval.expires_at = Some(expires_at);
-            self.effects.push(Effect::ApprovalMoved { call_id: approval.call_id.clone(), expires_at });
+            self.effects.push(Effect::ApprovalMoved {
+                call_id: approval.call_id.clone(),
+                expires_at,
+            });
         }
     }
 
     /// Whether the turn's work is a workflow.
     pub(crate) fn in_workflow(&self) -> bool {
-        matches!(&self.session.turn, Some(turn) if matches!(turn.work, Work::Workflow(_)))
+        matches!(&self.session.turn, Some(turn) if matches!(turn.work, TurnWork::Workflow(_)))
     }
 }
 
 /// The time without a server does not count, and whoever comes back with it has a moment.
 fn moved(deadline: Timestamp, down: Downtime) -> Timestamp {
-    deadline.plus_millis(down.ms.max(0)).max(down.back_at.plus_seconds(RECOVERY_GRACE_SECONDS))
+    deadline
+        .plus_millis(down.ms.max(0))
+        .max(down.back_at.plus_seconds(RECOVERY_GRACE_SECONDS))
 }

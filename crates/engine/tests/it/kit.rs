@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use codelab_engine::{Agent, Budget, Ids, Kind, Limits, Mode, Session, Team, World};
+use codelab_engine::{Agent, AgentMode, Budget, Ids, Session, SessionLimits, Team, World};
 use codelab_policy::Policy;
-use codelab_protocol::{CallId, MessageId, PlanId, SessionId, Timestamp, WorkflowId};
+use codelab_protocol::{CallId, MessageId, PlanId, SessionId, SessionKind, Timestamp, WorkflowId};
 
 use super::space::TestSpace;
 
@@ -38,19 +38,19 @@ pub struct Stage {
     pub now: Timestamp,
     pub ids: CountedIds,
     pub team: Team,
-    pub limits: Limits,
+    pub limits: SessionLimits,
     pub policy: &'static Policy,
     pub space: TestSpace,
     pub stopping: bool,
 }
 
 impl Stage {
-    pub fn new(mode: Mode) -> Self {
+    pub fn new(mode: AgentMode) -> Self {
         Self {
             now: Timestamp::from_millis(1_768_334_400_000),
             ids: CountedIds { next: 0 },
             team: team(mode),
-            limits: Limits::default(),
+            limits: SessionLimits::default(),
             policy: &POLICY,
             space: TestSpace::new(),
             stopping: false,
@@ -59,7 +59,10 @@ impl Stage {
 
     /// A project with four agents.
     pub fn project() -> Self {
-        Self { team: PROJECT_TEAM.clone(), ..Self::new(Mode::Multi) }
+        Self {
+            team: PROJECT_TEAM.clone(),
+            ..Self::new(AgentMode::Multi)
+        }
     }
 
     pub fn world(&mut self) -> World<'_> {
@@ -78,16 +81,25 @@ impl Stage {
 static POLICY: LazyLock<Policy> = LazyLock::new(Policy::default);
 
 /// Parsed once: a simulation needs a team for each of its lives.
-fn team(mode: Mode) -> Team {
+fn team(mode: AgentMode) -> Team {
     static TEAMS: LazyLock<[Team; 2]> =
-        LazyLock::new(|| [Mode::Multi, Mode::Single].map(|m| Team::built_in(m).unwrap()));
-    TEAMS.iter().find(|team| team.mode() == mode).unwrap().clone()
+        LazyLock::new(|| [AgentMode::Multi, AgentMode::Single].map(|m| Team::built_in(m).unwrap()));
+    TEAMS
+        .iter()
+        .find(|team| team.mode() == mode)
+        .unwrap()
+        .clone()
 }
 
 static PROJECT_TEAM: LazyLock<Team> = LazyLock::new(|| {
     let read = "read_file, list_files, search_in_code, attempt_completion, ask_followup_question";
     let all = format!("{read}, write_file, create_directory, execute_command, switch_mode, echo");
-    let agents = [("coder", all.as_str()), ("analyzer", read), ("writer", read), ("researcher", read)];
+    let agents = [
+        ("coder", all.as_str()),
+        ("analyzer", read),
+        ("writer", read),
+        ("researcher", read),
+    ];
     let parsed = agents.map(|(name, tools)| {
         let text = format!("---\nname: agent_{name}\ndescription: d\nmax_tokens: 1000\ntools: [{tools}]\n---\nprompt");
         Agent::parse(&text).unwrap()
@@ -96,11 +108,21 @@ static PROJECT_TEAM: LazyLock<Team> = LazyLock::new(|| {
 });
 
 pub fn session() -> Session {
-    Session::new(SessionId::parse("s").unwrap(), Kind::Runtime, Budget::default(), 1)
+    Session::new(
+        SessionId::parse("s").unwrap(),
+        SessionKind::Runtime,
+        Budget::default(),
+        1,
+    )
 }
 
 pub fn project_session(budget: Budget) -> Session {
-    Session::new(SessionId::parse("s").unwrap(), Kind::Project, budget, 1)
+    Session::new(
+        SessionId::parse("s").unwrap(),
+        SessionKind::Project,
+        budget,
+        1,
+    )
 }
 
 /// What a crash leaves: the snapshot, read back.

@@ -7,11 +7,12 @@ mod report;
 mod trimming;
 
 use codelab_engine::{
-    Agent, Briefing, History, Input, Lane, Locale, Mode, PromptLimits, PromptReport, Region, Session, Team,
-    UserMessage, Zone, step_request,
+    Agent, AgentMode, Briefing, History, Input, Lane, Locale, PromptLimits, PromptReport, Region,
+    Session, Team, UserMessage, Zone, step_request,
 };
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, Message, MessageId, ModelMessage, ModelRequest, Role, Timestamp, ToolCall, UserId,
+    AgentName, CallId, CallerContext, Message, MessageId, ModelMessage, ModelRequest, Role,
+    Timestamp, ToolCall, UserId,
 };
 use serde_json::Value;
 
@@ -43,8 +44,8 @@ impl Case {
     /// The messages are a minute apart, the last one a minute ago.
     fn new(template: &str, mut earlier: Vec<Message>) -> Self {
         let count = earlier.len() as i64;
-        for (place, message) in earlier.iter_mut().enumerate() {
-            message.timestamp = NOW.plus_millis((place as i64 - count) * MINUTE_MS);
+        for (slot, message) in earlier.iter_mut().enumerate() {
+            message.timestamp = NOW.plus_millis((slot as i64 - count) * MINUTE_MS);
         }
         Self {
             template: template.to_owned(),
@@ -58,9 +59,12 @@ impl Case {
 
     fn send(&self) -> Sent {
         const END: &str = "<end of the template>";
-        let mut stage = Stage::new(Mode::Multi);
+        let mut stage = Stage::new(AgentMode::Multi);
         let session = self.session(&mut stage);
-        let text = format!("---\nname: coder\ndescription: d\ntools: [read_file]\n---\n{}{END}", self.template);
+        let text = format!(
+            "---\nname: coder\ndescription: d\ntools: [read_file]\n---\n{}{END}",
+            self.template
+        );
         let agent = Agent::parse(&text).unwrap();
         let (request, report) = step_request(&Briefing {
             session: &session,
@@ -69,15 +73,24 @@ impl Case {
             team: &Team::of_project(vec![agent.clone()]),
             default_model: "model",
             session_prompt: "",
-            history: History { earlier: &self.earlier, current: &self.current },
+            history: History {
+                earlier: &self.earlier,
+                current: &self.current,
+            },
             recalled: &[],
             limits: &self.limits,
             region: &self.region,
             now: NOW,
         });
-        let ModelMessage::System { content } = &request.messages[0] else { panic!("no prompt") };
+        let ModelMessage::System { content } = &request.messages[0] else {
+            panic!("no prompt")
+        };
         let prompt = content.split_once(END).unwrap().0.to_owned();
-        Sent { prompt, request, report }
+        Sent {
+            prompt,
+            request,
+            report,
+        }
     }
 
     fn session(&self, stage: &mut Stage) -> Session {
@@ -88,7 +101,9 @@ impl Case {
             client_message_id: None,
             caller: self.caller.clone(),
         };
-        session.apply(Input::UserMessage(message), &mut stage.world()).unwrap();
+        session
+            .apply(Input::UserMessage(message), &mut stage.world())
+            .unwrap();
         session
     }
 }
@@ -99,8 +114,14 @@ impl Sent {
         let shown = |message: &ModelMessage| match message {
             ModelMessage::System { content } => format!("system: {content}"),
             ModelMessage::User { content } => format!("user: {content}"),
-            ModelMessage::Assistant { content, tool_calls } => {
-                let calls: String = tool_calls.iter().map(|call| format!("+{}", call.call_id)).collect();
+            ModelMessage::Assistant {
+                content,
+                tool_calls,
+            } => {
+                let calls: String = tool_calls
+                    .iter()
+                    .map(|call| format!("+{}", call.call_id))
+                    .collect();
                 format!("assistant{calls}: {content}")
             }
             ModelMessage::Tool { call_id, content } => format!("tool={call_id}: {content}"),
@@ -111,13 +132,22 @@ impl Sent {
     /// The same without the current turn's.
     fn earlier(&self) -> Vec<String> {
         let mut messages = self.messages();
-        assert_eq!(messages.pop().as_deref(), Some("user: the current request"), "what is said now is always sent");
+        assert_eq!(
+            messages.pop().as_deref(),
+            Some("user: the current request"),
+            "what is said now is always sent"
+        );
         messages
     }
 }
 
 fn message(role: Role, content: &str) -> Message {
-    Message::new(MessageId::parse("m").unwrap(), role, content.to_owned(), NOW)
+    Message::new(
+        MessageId::parse("m").unwrap(),
+        role,
+        content.to_owned(),
+        NOW,
+    )
 }
 
 fn user(content: &str) -> Message {
@@ -129,7 +159,10 @@ fn assistant(content: &str) -> Message {
 }
 
 fn from_agent(agent: &str, content: &str) -> Message {
-    Message { agent_id: Some(AgentName::parse(agent).unwrap()), ..assistant(content) }
+    Message {
+        agent_id: Some(AgentName::parse(agent).unwrap()),
+        ..assistant(content)
+    }
 }
 
 fn calls(content: &str, calls: &[(&str, &str, Value)]) -> Message {
@@ -138,12 +171,19 @@ fn calls(content: &str, calls: &[(&str, &str, Value)]) -> Message {
         name: (*name).to_owned(),
         arguments: arguments.as_object().unwrap().clone(),
     };
-    Message { tool_calls: calls.iter().map(call).collect(), ..assistant(content) }
+    Message {
+        tool_calls: calls.iter().map(call).collect(),
+        ..assistant(content)
+    }
 }
 
 fn result(call_id: &str, tool: &str, content: &str) -> Message {
     let tool_call_id = Some(CallId::parse(call_id).unwrap());
-    Message { tool_call_id, name: Some(tool.to_owned()), ..message(Role::Tool, content) }
+    Message {
+        tool_call_id,
+        name: Some(tool.to_owned()),
+        ..message(Role::Tool, content)
+    }
 }
 
 fn caller(user_id: Option<i64>, timezone: &str, household_id: &str, locale: &str) -> CallerContext {
@@ -157,7 +197,10 @@ fn caller(user_id: Option<i64>, timezone: &str, household_id: &str, locale: &str
 }
 
 fn region(locale: Locale, zone: &str) -> Region {
-    Region { locale, zone: Zone::named(zone).unwrap() }
+    Region {
+        locale,
+        zone: Zone::named(zone).unwrap(),
+    }
 }
 
 /// The estimate: four characters are a token.

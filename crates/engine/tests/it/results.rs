@@ -1,7 +1,9 @@
 //! Long answers of tasks: whole for the user, shortened and marked for whoever goes on from them.
 
-use codelab_engine::{Budget, Effect, EventBody, Input, ModelCallId, Purpose, Session, UserMessage};
-use codelab_protocol::{ChatEventBody, ModelOutput, Role};
+use codelab_engine::{
+    Budget, Effect, EventBody, Input, ModelCallId, Purpose, Session, UserMessage,
+};
+use codelab_protocol::{ModelOutput, Role, SessionEventBody};
 use serde_json::json;
 
 use super::kit::{Stage, project_session};
@@ -19,12 +21,21 @@ struct Play {
 impl Play {
     /// A request whose plan has these tasks, each with what it needs.
     fn new(tasks: &[(&str, &[&str])]) -> Self {
-        let mut play = Self { stage: Stage::project(), session: project_session(Budget::default()) };
+        let mut play = Self {
+            stage: Stage::project(),
+            session: project_session(Budget::default()),
+        };
         play.stage.limits.plan_approval_tasks = usize::MAX;
         play.stage.space.price_usd = Some(0.0);
         play.stage.space.default_limit = tasks.len();
-        let (text, agent, client_message_id, caller) = ("go".to_owned(), None, None, Default::default());
-        play.apply(Input::UserMessage(UserMessage { text, agent, client_message_id, caller }));
+        let (text, agent, client_message_id, caller) =
+            ("go".to_owned(), None, None, Default::default());
+        play.apply(Input::UserMessage(UserMessage {
+            text,
+            agent,
+            client_message_id,
+            caller,
+        }));
         let tasks = tasks.iter().map(
             |(id, needs)| json!({ "id": id, "agent": "agent_coder", "description": format!("do {id}"), "depends_on": needs }),
         );
@@ -34,15 +45,25 @@ impl Play {
     }
 
     fn apply(&mut self, input: Input) -> Vec<Effect> {
-        self.session.apply(input, &mut self.stage.world()).unwrap().effects
+        self.session
+            .apply(input, &mut self.stage.world())
+            .unwrap()
+            .effects
     }
 
     /// The model call that was made first is answered.
     fn model(&mut self, text: String) -> Vec<Effect> {
         let calls = self.session.turn().unwrap().model_calls();
         let call: ModelCallId = calls.first().expect("a model call is under way").0;
-        let outcome = Ok(ModelOutput { text, ..ModelOutput::default() });
-        self.apply(Input::ModelFinished { call, outcome, recalled: Vec::new() })
+        let outcome = Ok(ModelOutput {
+            text,
+            ..ModelOutput::default()
+        });
+        self.apply(Input::ModelFinished {
+            call,
+            outcome,
+            recalled: Vec::new(),
+        })
     }
 }
 
@@ -53,7 +74,9 @@ fn long(end: &str) -> String {
 
 fn said(effects: &[Effect], role: Role) -> Vec<&str> {
     let said = effects.iter().filter_map(|effect| match effect {
-        Effect::Message(record) if record.message.role == role => Some(record.message.content.as_str()),
+        Effect::Message(record) if record.message.role == role => {
+            Some(record.message.content.as_str())
+        }
         _ => None,
     });
     said.collect()
@@ -64,13 +87,21 @@ fn the_answer_of_a_one_task_plan_is_all_of_it() {
     let mut play = Play::new(&[("a", &[])]);
     let answer = long("THE END");
     let effects = play.model(answer.clone());
-    assert_eq!(said(&effects, Role::Assistant), [answer.as_str(), answer.as_str()], "the task's thread, the session");
+    assert_eq!(
+        said(&effects, Role::Assistant),
+        [answer.as_str(), answer.as_str()],
+        "the task's thread, the session"
+    );
     let responses: Vec<&str> = effects
         .iter()
         .filter_map(|effect| match effect {
             Effect::Event(event) => match &event.body {
-                EventBody::Chat(ChatEventBody::TaskCompleted(done)) => Some(done.response.as_str()),
-                EventBody::Chat(ChatEventBody::WorkflowCompleted(done)) => Some(done.response.as_str()),
+                EventBody::Chat(SessionEventBody::TaskCompleted(done)) => {
+                    Some(done.response.as_str())
+                }
+                EventBody::Chat(SessionEventBody::WorkflowCompleted(done)) => {
+                    Some(done.response.as_str())
+                }
                 _ => None,
             },
             _ => None,
@@ -82,7 +113,11 @@ fn the_answer_of_a_one_task_plan_is_all_of_it() {
         _ => None,
     });
     let kept = kept.expect("the plan shows a result");
-    assert!(kept.len() < LONG / 2 && kept.contains("bytes left out"), "{} bytes", kept.len());
+    assert!(
+        kept.len() < LONG / 2 && kept.contains("bytes left out"),
+        "{} bytes",
+        kept.len()
+    );
 }
 
 #[test]
@@ -94,13 +129,24 @@ fn results_that_are_handed_on_share_what_a_prompt_may_hold() {
     let mut play = Play::new(&tasks);
     let mut brief = String::new();
     for id in &before {
-        let text = if *id == "short" { "brief but whole".to_owned() } else { long("") };
+        let text = if *id == "short" {
+            "brief but whole".to_owned()
+        } else {
+            long("")
+        };
         let effects = play.model(text);
         brief = said(&effects, Role::User).concat();
     }
-    assert!(brief.starts_with("do after") && brief.len() < MAX_PROMPT_BYTES, "{} bytes", brief.len());
+    assert!(
+        brief.starts_with("do after") && brief.len() < MAX_PROMPT_BYTES,
+        "{} bytes",
+        brief.len()
+    );
     assert!(brief.contains("brief but whole"), "a short result is whole");
-    assert!(before.iter().all(|id| brief.contains(&format!("[{id} by"))), "each has its part");
+    assert!(
+        before.iter().all(|id| brief.contains(&format!("[{id} by"))),
+        "each has its part"
+    );
     let effects = play.model(long(""));
     let joined = effects.iter().find_map(|effect| match effect {
         Effect::CallModel(call) => match &call.purpose {
@@ -111,5 +157,9 @@ fn results_that_are_handed_on_share_what_a_prompt_may_hold() {
     });
     let joined = joined.expect("the results are joined");
     assert_eq!(joined.len(), tasks.len());
-    assert!(joined.concat().len() < MAX_PROMPT_BYTES, "{} bytes", joined.concat().len());
+    assert!(
+        joined.concat().len() < MAX_PROMPT_BYTES,
+        "{} bytes",
+        joined.concat().len()
+    );
 }

@@ -1,18 +1,24 @@
-//! Each file in `tests/scripts` is a conversation; its transcript of effects is the snapshot beside it.
+//! Each file in `tests/scripts` is a conversation; its transcript of effects is the snapshot beside
+//! it.
 //!
-//! Lines: `user: text`, `user @agent: text`, `switch: agent`, `model: text`, `model: call tool {json}` (several calls on
-//! one line are separated by ` && `), `model: text | call …`, `model fails: CODE`, `result: text`, `approve`,
-//! `approve remember`, `edit: {json}`, `reject: reason`, `cancel`, `cancel drop`, `reset`, `wait: seconds`,
-//! `crash: seconds` (`crash: 10 seen 290`: looked at so much later), `stopping` (until the crash), `single` (first line: single-agent mode), `sequence`, `limits: steps=2
-//! switches=1 repeats=3 queue=1`, `limits: compact=100`, `summary: text`, `summary fails`.
+//! Lines: `user: text`, `user @agent: text`, `switch: agent`, `model: text`, `model: call tool
+//! {json}` (several calls on one line are separated by ` && `), `model: text | call …`, `model
+//! fails: CODE`, `result: text`, `approve`, `approve remember`, `edit: {json}`, `reject: reason`,
+//! `cancel`, `cancel drop`, `reset`, `wait: seconds`, `crash: seconds` (`crash: 10 seen 290`:
+//! looked at so much later), `stopping` (until the crash), `single` (first line: single-agent
+//! mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`, `limits: compact=100`,
+//! `summary: text`, `summary fails`.
 //!
-//! After a first line `project` (`project: tokens=100` bounds the session's budget) also: `plan: a=coder b=writer<a,c`
-//! as the planner's answer, and, with a task's id after the first word, `model a: …`, `model a fails: …`, `approve a`,
-//! `edit a: …`, `reject a: …`, `granted a`, `claim A a`, `result A a: …`, `answer a: text` (without one: the thread that
-//! waits for it; `claim` and `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`,
-//! `deleted: agent`, `retry`, `no agents`, `used: tokens` (by each later model call), `places: coder=1`, `others enter: agent`, `others leave: agent`,
-//! `close: agent`, `open: agent`, `deregister: agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each agent),
-//! `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's server makes the call wait).
+//! After a first line `project` (`project: tokens=100` bounds the session's budget) also: `plan:
+//! a=coder b=writer<a,c` as the planner's answer, and, with a task's id after the first word,
+//! `model a: …`, `model a fails: …`, `approve a`, `edit a: …`, `reject a: …`, `granted a`, `claim A
+//! a`, `result A a: …`, `answer a: text` (without one: the thread that waits for it; `claim` and
+//! `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`, `deleted:
+//! agent`, `retry`, `no agents`, `used: tokens` (by each later model call), `places: coder=1`,
+//! `others enter: agent`, `others leave: agent`, `close: agent`, `open: agent`, `deregister:
+//! agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
+//! agent), `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's
+//! server makes the call wait).
 
 mod project;
 mod shown;
@@ -21,9 +27,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use codelab_engine::{
-    Answer, Decision, Downtime, Effect, Input, KnownCall, Lane, Mode, MultipleToolCalls, Phase, Session, UserMessage,
+    AgentMode, CallerAnswer, Decision, Downtime, Effect, Input, KnownCall, Lane, MultipleToolCalls,
+    Session, ThreadPhase, UserMessage,
 };
-use codelab_protocol::{CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, Plan, RawToolCall, Usage};
+use codelab_protocol::{
+    CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, Plan, RawToolCall, Usage,
+};
 use serde_json::Value;
 
 use super::kit::{Stage, restored, session};
@@ -51,7 +60,7 @@ struct Play {
 
 fn play(script: &str) -> String {
     let mut play = Play {
-        stage: Stage::new(Mode::Multi),
+        stage: Stage::new(AgentMode::Multi),
         session: session(),
         last_call: None,
         calls: BTreeMap::new(),
@@ -59,7 +68,10 @@ fn play(script: &str) -> String {
         used: None,
         transcript: String::new(),
     };
-    for line in script.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+    for line in script
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
+    {
         writeln!(play.transcript, "{line}").unwrap();
         play.line(line);
     }
@@ -68,10 +80,12 @@ fn play(script: &str) -> String {
 
 impl Play {
     fn line(&mut self, line: &str) {
-        let (head, rest) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
+        let (head, rest) = line
+            .split_once(": ")
+            .unwrap_or((line.trim_end_matches(':'), ""));
         match head {
             "stopping" => self.stage.stopping = true,
-            "single" => self.stage = Stage::new(Mode::Single),
+            "single" => self.stage = Stage::new(AgentMode::Single),
             "sequence" => self.stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence,
             "limits" => self.limits(rest),
             "wait" => {
@@ -87,7 +101,10 @@ impl Play {
                 self.stage.space.lose_places();
                 self.stage.stopping = false;
                 let epoch = self.session.epoch() + 1;
-                self.apply(Input::Recovered { down: Downtime { ms, back_at }, epoch });
+                self.apply(Input::Recovered {
+                    down: Downtime { ms, back_at },
+                    epoch,
+                });
             }
             _ if self.prepare(head, rest) => {}
             _ => {
@@ -117,27 +134,51 @@ impl Play {
         match words.as_slice() {
             ["user"] => user(rest, None),
             ["user", agent] => user(rest, agent.strip_prefix('@')),
-            ["switch"] => Input::SwitchAgent { agent: rest.parse().unwrap() },
+            ["switch"] => Input::SwitchAgent {
+                agent: rest.parse().unwrap(),
+            },
             ["model", task @ .., "fails"] => {
-                let code = ErrorCode::ALL.iter().copied().find(|code| code.as_str() == rest).unwrap();
-                let failure = ModelFailure { code, message: "no answer".to_owned(), details: Default::default() };
+                let code = ErrorCode::ALL
+                    .iter()
+                    .copied()
+                    .find(|code| code.as_str() == rest)
+                    .unwrap();
+                let failure = ModelFailure {
+                    code,
+                    message: "no answer".to_owned(),
+                    details: Default::default(),
+                };
                 self.model(task.first(), Err(failure))
             }
             ["summary"] => self.summary(Ok(output(rest))),
             ["summary", "fails"] => {
                 let (code, message) = (ErrorCode::LlmError, "no answer".to_owned());
-                self.summary(Err(ModelFailure { code, message, details: Default::default() }))
+                self.summary(Err(ModelFailure {
+                    code,
+                    message,
+                    details: Default::default(),
+                }))
             }
             ["model", task @ ..] => self.model(task.first(), Ok(output(rest))),
             ["result"] => {
                 let result = json_or_text(rest);
-                Input::ToolResult { call_id: self.call(None), result, client: None, known: None }
+                Input::ToolResult {
+                    call_id: self.call(None),
+                    result,
+                    client: None,
+                    known: None,
+                }
             }
             ["approve", "remember"] => self.decide(None, Decision::Approve { remember: true }),
-            ["approve", task @ ..] => self.decide(task.first(), Decision::Approve { remember: false }),
-            ["edit", task @ ..] => {
-                self.decide(task.first(), Decision::Edit { arguments: serde_json::from_str(rest).unwrap() })
+            ["approve", task @ ..] => {
+                self.decide(task.first(), Decision::Approve { remember: false })
             }
+            ["edit", task @ ..] => self.decide(
+                task.first(),
+                Decision::Edit {
+                    arguments: serde_json::from_str(rest).unwrap(),
+                },
+            ),
             ["reject", task @ ..] => {
                 let feedback = (!rest.is_empty()).then(|| rest.to_owned());
                 self.decide(task.first(), Decision::Reject { feedback })
@@ -152,47 +193,94 @@ impl Play {
     fn model(&self, task: Option<&&str>, outcome: Result<ModelOutput, ModelFailure>) -> Input {
         let calls = self.session.model_calls();
         let lane = task.map(|task| self.lane(task));
-        let call = calls.iter().map(|(call, _)| *call).find(|call| lane.is_none_or(|lane| call.lane == lane));
-        let outcome = outcome.map(|output| ModelOutput { usage: self.used, ..output });
-        let call = call.unwrap_or_else(|| panic!("no model call is under way after\n{}", self.transcript));
-        Input::ModelFinished { call, outcome, recalled: Vec::new() }
+        let call = calls
+            .iter()
+            .map(|(call, _)| *call)
+            .find(|call| lane.is_none_or(|lane| call.lane == lane));
+        let outcome = outcome.map(|output| ModelOutput {
+            usage: self.used,
+            ..output
+        });
+        let call =
+            call.unwrap_or_else(|| panic!("no model call is under way after\n{}", self.transcript));
+        Input::ModelFinished {
+            call,
+            outcome,
+            recalled: Vec::new(),
+        }
     }
 
     fn summary(&self, outcome: Result<ModelOutput, ModelFailure>) -> Input {
         let calls = self.session.model_calls();
-        let call = calls.iter().map(|(call, _)| *call).find(|call| call.lane == Lane::ASIDE);
-        let outcome = outcome.map(|output| ModelOutput { usage: self.used, ..output });
-        Input::ModelFinished { call: call.expect("no summary is awaited"), outcome, recalled: Vec::new() }
+        let call = calls
+            .iter()
+            .map(|(call, _)| *call)
+            .find(|call| call.lane == Lane::ASIDE);
+        let outcome = outcome.map(|output| ModelOutput {
+            usage: self.used,
+            ..output
+        });
+        Input::ModelFinished {
+            call: call.expect("no summary is awaited"),
+            outcome,
+            recalled: Vec::new(),
+        }
     }
 
     fn decide(&self, task: Option<&&str>, decision: Decision) -> Input {
         let asked = match task {
-            None => self.session.pending_approvals().next().map(|approval| approval.call_id.clone()),
+            None => self
+                .session
+                .pending_approvals()
+                .next()
+                .map(|approval| approval.call_id.clone()),
             Some(_) => None,
         };
         let call_id = asked.unwrap_or_else(|| self.call(task));
-        Input::Decision { call_id, decision, digest: None, decided_by: "user 1".to_owned(), known: false }
+        Input::Decision {
+            call_id,
+            decision,
+            digest: None,
+            decided_by: "user 1".to_owned(),
+            known: false,
+        }
     }
 
     /// The call that a thread has open, else the last one that there was.
     fn call(&self, task: Option<&&str>) -> CallId {
         let lane = task.map(|task| self.lane(task));
-        let mut threads = self.session.turn().into_iter().flat_map(|turn| turn.threads());
-        let open = |phase: &Phase| match phase {
-            Phase::AwaitingAnswer { call_id, .. } if lane.is_some() => Some(call_id.clone()),
-            Phase::AwaitingBudget { approval, .. } if lane.is_some() => Some(approval.call_id.clone()),
-            Phase::AwaitingResult { call, .. } | Phase::AwaitingApproval { call, .. } => Some(call.call_id.clone()),
+        let mut threads = self
+            .session
+            .turn()
+            .into_iter()
+            .flat_map(|turn| turn.threads());
+        let open = |phase: &ThreadPhase| match phase {
+            ThreadPhase::AwaitingAnswer { call_id, .. } if lane.is_some() => Some(call_id.clone()),
+            ThreadPhase::AwaitingBudget { approval, .. } if lane.is_some() => {
+                Some(approval.call_id.clone())
+            }
+            ThreadPhase::AwaitingResult { call, .. }
+            | ThreadPhase::AwaitingApproval { call, .. } => Some(call.call_id.clone()),
             _ => None,
         };
         threads
-            .find_map(|thread| lane.is_none_or(|lane| thread.lane() == lane).then(|| open(&thread.phase)).flatten())
+            .find_map(|thread| {
+                lane.is_none_or(|lane| thread.lane() == lane)
+                    .then(|| open(&thread.phase))
+                    .flatten()
+            })
             .or_else(|| self.last_call.clone())
             .unwrap_or_else(|| CallId::parse("call-unknown").unwrap())
     }
 
     fn lane(&self, task: &str) -> Lane {
         let tasks = &self.plan.as_ref().expect("no plan").tasks;
-        Lane::of_task(tasks.iter().position(|known| known.id.as_str() == task).expect("no such task"))
+        Lane::of_task(
+            tasks
+                .iter()
+                .position(|known| known.id.as_str() == task)
+                .expect("no such task"),
+        )
     }
 
     fn apply(&mut self, input: Input) {
@@ -202,21 +290,38 @@ impl Play {
                     self.show(effect);
                 }
                 match applied.answer {
-                    Answer::Now(status) => writeln!(self.transcript, "    = {}", status.as_str()).unwrap(),
-                    Answer::Claimed => writeln!(self.transcript, "    claimed").unwrap(),
-                    Answer::Repeat(_) => writeln!(self.transcript, "    the same again").unwrap(),
-                    Answer::Nothing | Answer::Span(_) | Answer::Answered(_) => {}
+                    CallerAnswer::Now(status) => {
+                        writeln!(self.transcript, "    = {}", status.as_str()).unwrap()
+                    }
+                    CallerAnswer::Claimed => writeln!(self.transcript, "    claimed").unwrap(),
+                    CallerAnswer::Repeat(_) => {
+                        writeln!(self.transcript, "    the same again").unwrap()
+                    }
+                    CallerAnswer::Nothing | CallerAnswer::Span(_) | CallerAnswer::Answered(_) => {}
                 }
             }
-            Err(refusal) => writeln!(self.transcript, "    refused {}: {refusal}", refusal.code.as_str()).unwrap(),
+            Err(refusal) => writeln!(
+                self.transcript,
+                "    refused {}: {refusal}",
+                refusal.code.as_str()
+            )
+            .unwrap(),
         }
     }
 
     fn show(&mut self, effect: &Effect) {
         match effect {
             Effect::CallOpened { call_id, .. } => self.last_call = Some(call_id.clone()),
-            Effect::CallClosed { call_id, result_digest, span, .. } => {
-                let known = KnownCall { result_digest: result_digest.clone(), span: *span };
+            Effect::CallClosed {
+                call_id,
+                result_digest,
+                span,
+                ..
+            } => {
+                let known = KnownCall {
+                    result_digest: result_digest.clone(),
+                    span: *span,
+                };
                 self.calls.insert(call_id.clone(), known);
             }
             Effect::PlanSaved { plan, .. } => self.plan = Some(Plan::clone(plan)),
@@ -242,12 +347,22 @@ fn output(line: &str) -> ModelOutput {
         Some((text, calls)) => (text.trim_end_matches("| ").trim(), calls),
         None => (line, ""),
     };
-    let tool_calls = calls.split(" && ").filter(|call| !call.is_empty()).map(|call| {
-        let call = call.trim_start_matches("call ");
-        let (name, arguments) = call.split_once(' ').unwrap_or((call, ""));
-        RawToolCall { name: name.to_owned(), arguments: arguments.to_owned() }
-    });
-    ModelOutput { text: text.to_owned(), tool_calls: tool_calls.collect(), ..ModelOutput::default() }
+    let tool_calls = calls
+        .split(" && ")
+        .filter(|call| !call.is_empty())
+        .map(|call| {
+            let call = call.trim_start_matches("call ");
+            let (name, arguments) = call.split_once(' ').unwrap_or((call, ""));
+            RawToolCall {
+                name: name.to_owned(),
+                arguments: arguments.to_owned(),
+            }
+        });
+    ModelOutput {
+        text: text.to_owned(),
+        tool_calls: tool_calls.collect(),
+        ..ModelOutput::default()
+    }
 }
 
 fn json_or_text(text: &str) -> Value {

@@ -1,8 +1,11 @@
-//! A worker space in memory: places with limits, closed agents, other people's work, prices and a budget.
+//! A worker space in memory: places with limits, closed agents, other people's work, prices and a
+//! budget.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use codelab_engine::{Budget, Closed, Ended, Fit, Lane, Place, Space, Spending, Standing};
+use codelab_engine::{
+    AgentClosed, Budget, BudgetState, Lane, ReserveFn, Slot, Spending, ThreadEnd, WorkerSpace,
+};
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
 
 #[derive(Debug, Clone, Default)]
@@ -43,7 +46,12 @@ const FOREIGN: u32 = 1_000;
 
 impl TestSpace {
     pub fn new() -> Self {
-        Self { default_limit: 4, price_usd: Some(0.01), client_attached: true, ..Self::default() }
+        Self {
+            default_limit: 4,
+            price_usd: Some(0.01),
+            client_attached: true,
+            ..Self::default()
+        }
     }
 
     /// What a stopped server leaves: nothing but what was written down.
@@ -51,56 +59,82 @@ impl TestSpace {
         self.grants.clear();
         self.losses.clear();
         self.reserved.clear();
-        for places in self.agents.values_mut() {
-            places.held.clear();
-            places.waiting.clear();
+        for slots in self.agents.values_mut() {
+            slots.held.clear();
+            slots.waiting.clear();
         }
     }
 
     pub fn others_enter(&mut self, agent: &AgentName) {
-        let next = FOREIGN + self.agents.values().map(|places| places.held.len() as u32).sum::<u32>();
+        let next = FOREIGN
+            + self
+                .agents
+                .values()
+                .map(|slots| slots.held.len() as u32)
+                .sum::<u32>();
         let limit = self.limit(agent);
-        let places = self.agents.entry(agent.clone()).or_default();
-        if places.held.len() < limit {
-            let free = (next..).map(Lane).find(|lane| !places.held.contains(lane)).unwrap();
-            places.held.insert(free);
+        let slots = self.agents.entry(agent.clone()).or_default();
+        if slots.held.len() < limit {
+            let free = (next..)
+                .map(Lane)
+                .find(|lane| !slots.held.contains(lane))
+                .unwrap();
+            slots.held.insert(free);
         }
     }
 
     pub fn others_leave(&mut self, agent: &AgentName) {
-        let places = self.agents.entry(agent.clone()).or_default();
-        if let Some(lane) = places.held.iter().copied().find(|lane| lane.0 >= FOREIGN) {
-            places.held.remove(&lane);
+        let slots = self.agents.entry(agent.clone()).or_default();
+        if let Some(lane) = slots.held.iter().copied().find(|lane| lane.0 >= FOREIGN) {
+            slots.held.remove(&lane);
         }
         self.let_in(agent);
     }
 
     /// The agent takes no more work; those who wait are sent away.
     pub fn close(&mut self, agent: &AgentName) {
-        let places = self.agents.entry(agent.clone()).or_default();
-        places.closed = true;
-        self.losses.append(&mut places.waiting);
+        let slots = self.agents.entry(agent.clone()).or_default();
+        slots.closed = true;
+        self.losses.append(&mut slots.waiting);
     }
 
     pub fn limit(&self, agent: &AgentName) -> usize {
-        self.agents.get(agent).and_then(|places| places.limit).unwrap_or(self.default_limit)
+        self.agents
+            .get(agent)
+            .and_then(|slots| slots.limit)
+            .unwrap_or(self.default_limit)
     }
 
     /// The lanes that hold a place or wait for one.
     pub fn own_lanes(&self) -> BTreeSet<Lane> {
-        let of = |places: &Places| places.held.iter().chain(&places.waiting).copied().collect::<Vec<_>>();
-        let lanes = self.agents.values().flat_map(of).chain(self.losses.iter().copied());
+        let of = |slots: &Places| {
+            slots
+                .held
+                .iter()
+                .chain(&slots.waiting)
+                .copied()
+                .collect::<Vec<_>>()
+        };
+        let lanes = self
+            .agents
+            .values()
+            .flat_map(of)
+            .chain(self.losses.iter().copied());
         lanes.filter(|lane| lane.0 < FOREIGN).collect()
     }
 
     pub fn check_limits(&self) {
-        for (agent, places) in &self.agents {
-            assert!(places.held.len() <= self.limit(agent), "{agent} works on {:?}", places.held);
+        for (agent, slots) in &self.agents {
+            assert!(
+                slots.held.len() <= self.limit(agent),
+                "{agent} works on {:?}",
+                slots.held
+            );
         }
     }
 
     pub fn status(&self, agent: &AgentName) -> AgentStatus {
-        let held = self.agents.get(agent).map_or(0, |places| places.held.len());
+        let held = self.agents.get(agent).map_or(0, |slots| slots.held.len());
         match held {
             0 => AgentStatus::Idle,
             held if held >= self.limit(agent) => AgentStatus::Busy,
@@ -110,21 +144,23 @@ impl TestSpace {
 
     fn let_in(&mut self, agent: &AgentName) {
         let limit = self.limit(agent);
-        let Some(places) = self.agents.get_mut(agent) else { return };
-        while places.held.len() < limit
-            && let Some(next) = places.waiting.pop_front()
+        let Some(slots) = self.agents.get_mut(agent) else {
+            return;
+        };
+        while slots.held.len() < limit
+            && let Some(next) = slots.waiting.pop_front()
         {
-            places.held.insert(next);
+            slots.held.insert(next);
             self.grants.push_back((next, agent.clone()));
         }
     }
 }
 
-impl Space for TestSpace {
-    fn check(&self, agent: &AgentName) -> Result<(), Closed> {
-        let is_shut = |places: &Places| places.closed || places.retired;
+impl WorkerSpace for TestSpace {
+    fn check(&self, agent: &AgentName) -> Result<(), AgentClosed> {
+        let is_shut = |slots: &Places| slots.closed || slots.retired;
         match self.agents.get(agent).is_some_and(is_shut) {
-            true => Err(Closed {
+            true => Err(AgentClosed {
                 code: ErrorCode::AgentUnavailable,
                 why: format!("{agent} failed several times in a row"),
                 retry_after_seconds: 30,
@@ -133,37 +169,43 @@ impl Space for TestSpace {
         }
     }
 
-    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Place {
-        let somewhere = self.agents.values().any(|p| p.held.contains(&lane) || p.waiting.contains(&lane));
+    fn enter(&mut self, lane: Lane, agent: &AgentName, begun: bool) -> Slot {
+        let somewhere = self
+            .agents
+            .values()
+            .any(|p| p.held.contains(&lane) || p.waiting.contains(&lane));
         assert!(!somewhere, "{lane:?} asks for a second place, at {agent}");
-        let is_closed = self.agents.get(agent).is_some_and(|places| places.closed);
+        let is_closed = self.agents.get(agent).is_some_and(|slots| slots.closed);
         if let Err(closed) = self.check(agent)
             && (is_closed || !begun)
         {
-            return Place::Closed(closed);
+            return Slot::Closed(closed);
         }
         let limit = self.limit(agent);
-        let places = self.agents.entry(agent.clone()).or_default();
-        if places.held.len() >= limit {
-            places.waiting.push_back(lane);
-            return Place::Queued;
+        let slots = self.agents.entry(agent.clone()).or_default();
+        if slots.held.len() >= limit {
+            slots.waiting.push_back(lane);
+            return Slot::Queued;
         }
-        places.held.insert(lane);
-        Place::Granted(self.status(agent))
+        slots.held.insert(lane);
+        Slot::Granted(self.status(agent))
     }
 
-    fn leave(&mut self, lane: Lane, agent: &AgentName, _: Option<Ended>) -> AgentStatus {
-        let places = self.agents.entry(agent.clone()).or_default();
-        places.held.remove(&lane);
-        places.waiting.retain(|waiting| *waiting != lane);
+    fn leave(&mut self, lane: Lane, agent: &AgentName, _: Option<ThreadEnd>) -> AgentStatus {
+        let slots = self.agents.entry(agent.clone()).or_default();
+        slots.held.remove(&lane);
+        slots.waiting.retain(|waiting| *waiting != lane);
         self.grants.retain(|(granted, _)| *granted != lane);
         self.losses.retain(|lost| *lost != lane);
         self.let_in(agent);
         self.status(agent)
     }
 
-    fn reserve(&mut self, lane: Lane, fit: &mut Fit<'_>) {
-        assert!(!self.reserved.contains_key(&lane), "{lane:?} sets aside twice");
+    fn reserve(&mut self, lane: Lane, fit: &mut ReserveFn<'_>) {
+        assert!(
+            !self.reserved.contains_key(&lane),
+            "{lane:?} sets aside twice"
+        );
         if let Some(taken) = fit(&self.standing()) {
             self.reserved.insert(lane, taken);
         }
@@ -174,9 +216,18 @@ impl Space for TestSpace {
         self.spent = self.spent.plus(used);
     }
 
-    fn standing(&self) -> Standing {
-        let reserved = self.reserved.values().copied().fold(self.others_reserved, Spending::plus);
-        Standing { budget: self.budget, granted: self.granted, spent: self.spent, reserved }
+    fn standing(&self) -> BudgetState {
+        let reserved = self
+            .reserved
+            .values()
+            .copied()
+            .fold(self.others_reserved, Spending::plus);
+        BudgetState {
+            budget: self.budget,
+            granted: self.granted,
+            spent: self.spent,
+            reserved,
+        }
     }
 
     fn set_budget(&mut self, budget: Budget, granted: Spending) {
@@ -196,7 +247,8 @@ impl Space for TestSpace {
     }
 
     fn call_cost_usd(&self, _: &AgentName, prompt_tokens: u64, answer_tokens: u64) -> Option<f64> {
-        self.price_usd.map(|price| price * (prompt_tokens + answer_tokens) as f64 / 1000.0)
+        self.price_usd
+            .map(|price| price * (prompt_tokens + answer_tokens) as f64 / 1000.0)
     }
 
     fn prompt_tokens(&self, _: &AgentName, _: Lane) -> u64 {

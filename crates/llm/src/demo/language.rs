@@ -14,7 +14,10 @@ impl Language {
     /// Cyrillic where most letters are; Ukrainian by the letters and some words that Russian lacks.
     pub fn of(text: &str) -> Self {
         let letters = text.chars().filter(|c| c.is_alphabetic()).count();
-        let cyrillic = text.chars().filter(|c| ('\u{400}'..='\u{4ff}').contains(c)).count();
+        let cyrillic = text
+            .chars()
+            .filter(|c| ('\u{400}'..='\u{4ff}').contains(c))
+            .count();
         if cyrillic == 0 || cyrillic * 2 < letters {
             Self::English
         } else if text.chars().any(|c| "іїєґІЇЄҐ".contains(c)) || has_ukrainian_word(text) {
@@ -27,5 +30,6 @@ impl Language {
 
 fn has_ukrainian_word(text: &str) -> bool {
     let text = text.to_lowercase();
-    text.split(|c: char| !c.is_alphabetic()).any(|word| UKRAINIAN_WORDS.contains(&word))
+    text.split(|c: char| !c.is_alphabetic())
+        .any(|word| UKRAINIAN_WORDS.contains(&word))
 }

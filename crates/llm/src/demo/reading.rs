@@ -12,7 +12,7 @@ const PLAN_SCHEMA: &str = "plan";
 const RESULTS: &str = "Results:\n\n";
 
 /// What kind of answer a request wants.
-pub enum Ask {
+pub enum RequestKind {
     Classify,
     Plan,
     /// One answer from these results of a plan's tasks.
@@ -30,40 +30,61 @@ pub enum ToolOutcome {
     Failed(String),
 }
 
-pub fn what_is_asked(request: &ModelRequest) -> Ask {
-    if request.schema.as_ref().is_some_and(|schema| schema.name == PLAN_SCHEMA) {
-        return Ask::Plan;
+pub fn what_is_asked(request: &ModelRequest) -> RequestKind {
+    if request
+        .schema
+        .as_ref()
+        .is_some_and(|schema| schema.name == PLAN_SCHEMA)
+    {
+        return RequestKind::Plan;
     }
     let said = last_user_text(request);
     if request.tools.is_empty() && said.contains("\"agent\"") && said.contains("\"confidence\"") {
-        return Ask::Classify;
+        return RequestKind::Classify;
     }
-    if let Some(results) = said.strip_prefix(RESULTS).filter(|_| request.tools.is_empty()) {
-        return Ask::Join(results.to_owned());
+    if let Some(results) = said
+        .strip_prefix(RESULTS)
+        .filter(|_| request.tools.is_empty())
+    {
+        return RequestKind::Join(results.to_owned());
     }
-    let this_turn = request.messages.iter().rev().take_while(|message| !matches!(message, ModelMessage::User { .. }));
+    let this_turn = request
+        .messages
+        .iter()
+        .rev()
+        .take_while(|message| !matches!(message, ModelMessage::User { .. }));
     let result = this_turn.into_iter().find_map(|message| match message {
         ModelMessage::Tool { content, .. } => Some(content),
         _ => None,
     });
     match result {
-        Some(answer) if asked_a_question(request) => Ask::Answered(answer.chars().take(MAX_SHOWN_CHARS).collect()),
-        Some(content) => Ask::Summary(tool_outcome(content)),
-        None => Ask::Step,
+        Some(answer) if asked_a_question(request) => {
+            RequestKind::Answered(answer.chars().take(MAX_SHOWN_CHARS).collect())
+        }
+        Some(content) => RequestKind::Summary(tool_outcome(content)),
+        None => RequestKind::Step,
     }
 }
 
 /// Whether the last thing called was a question to the person.
 fn asked_a_question(request: &ModelRequest) -> bool {
-    let last = request.messages.iter().rev().find_map(|message| match message {
-        ModelMessage::Assistant { tool_calls, .. } => tool_calls.last(),
-        _ => None,
-    });
+    let last = request
+        .messages
+        .iter()
+        .rev()
+        .find_map(|message| match message {
+            ModelMessage::Assistant { tool_calls, .. } => tool_calls.last(),
+            _ => None,
+        });
     last.is_some_and(|call| call.name == "ask_followup_question")
 }
 
 pub fn last_user_text(request: &ModelRequest) -> &str {
-    let said = request.messages.iter().rev().find(|message| matches!(message, ModelMessage::User { .. }));
+    let said = request
+        .messages
+        .iter()
+        .rev()
+        .find(|message| matches!(message, ModelMessage::User { .. }));
     said.map_or("", content)
 }
 
@@ -78,10 +99,19 @@ pub fn content(message: &ModelMessage) -> &str {
 
 /// The agents named in the system message, else anywhere: `- name: what it does`, one per line.
 pub fn listed_agents(request: &ModelRequest) -> Vec<String> {
-    let in_system = request.messages.iter().filter(|message| matches!(message, ModelMessage::System { .. }));
-    let named: Vec<String> = in_system.flat_map(|message| listed_names(content(message))).collect();
+    let in_system = request
+        .messages
+        .iter()
+        .filter(|message| matches!(message, ModelMessage::System { .. }));
+    let named: Vec<String> = in_system
+        .flat_map(|message| listed_names(content(message)))
+        .collect();
     if named.is_empty() {
-        request.messages.iter().flat_map(|message| listed_names(content(message))).collect()
+        request
+            .messages
+            .iter()
+            .flat_map(|message| listed_names(content(message)))
+            .collect()
     } else {
         named
     }
@@ -92,13 +122,28 @@ pub fn fitting_agent(prompt: &str) -> String {
     let listed = listed_names(prompt);
     let request = request_in(prompt).to_lowercase();
     let allowed = |agent: &str| listed.is_empty() || listed.iter().any(|name| name == agent);
-    let scored = ROUTING_WORDS.iter().filter(|(agent, _)| allowed(agent)).map(|(agent, words)| {
-        let score = words.iter().filter(|word| request.contains(**word)).count();
-        (score, *agent)
-    });
+    let scored = ROUTING_WORDS
+        .iter()
+        .filter(|(agent, _)| allowed(agent))
+        .map(|(agent, words)| {
+            let score = words.iter().filter(|word| request.contains(**word)).count();
+            (score, *agent)
+        });
     // The first of the best, so that the order of the table settles ties.
-    let best = scored.fold((0, None), |best, (score, agent)| if score > best.0 { (score, Some(agent)) } else { best });
-    let fallback = || if allowed(ROUTING_DEFAULT) { ROUTING_DEFAULT.to_owned() } else { listed[0].clone() };
+    let best = scored.fold((0, None), |best, (score, agent)| {
+        if score > best.0 {
+            (score, Some(agent))
+        } else {
+            best
+        }
+    });
+    let fallback = || {
+        if allowed(ROUTING_DEFAULT) {
+            ROUTING_DEFAULT.to_owned()
+        } else {
+            listed[0].clone()
+        }
+    };
     best.1.map_or_else(fallback, str::to_owned)
 }
 
@@ -107,7 +152,9 @@ fn request_in(prompt: &str) -> String {
     // Without the R, so that both spellings are found.
     const MARK: &str = "equest:";
     let rest = prompt.split_once(MARK).map_or(prompt, |(_, rest)| rest);
-    let lines = rest.lines().filter(|line| !line.trim_start().starts_with("- ") && !line.contains("\"confidence\""));
+    let lines = rest
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("- ") && !line.contains("\"confidence\""));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -116,13 +163,19 @@ fn listed_names(text: &str) -> Vec<String> {
 }
 
 fn listed_name(line: &str) -> Option<String> {
-    let item = line.trim_start().strip_prefix("- ")?.trim_start_matches(['*', '`']);
-    let end = item.find(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')).unwrap_or(item.len());
+    let item = line
+        .trim_start()
+        .strip_prefix("- ")?
+        .trim_start_matches(['*', '`']);
+    let end = item
+        .find(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'))
+        .unwrap_or(item.len());
     let (name, rest) = item.split_at(end);
     let rest = rest.trim_start_matches(['*', '`']);
     let closed = rest.is_empty() || rest.starts_with([':', ' ']);
     // A sentence in a list begins with a word too; only `name:` or a name alone counts.
-    let is_name = closed && (rest.trim().is_empty() || rest.trim_start().starts_with([':', '(', '-', '–', '—']));
+    let is_name = closed
+        && (rest.trim().is_empty() || rest.trim_start().starts_with([':', '(', '-', '–', '—']));
     (!name.is_empty() && is_name).then(|| name.to_owned())
 }
 
@@ -135,9 +188,14 @@ fn tool_outcome(content: &str) -> ToolOutcome {
     if lower.contains("reject") {
         return ToolOutcome::Rejected;
     }
-    let failed = result["success"] == Value::Bool(false) || result.get("error").is_some_and(|error| !error.is_null());
+    let failed = result["success"] == Value::Bool(false)
+        || result.get("error").is_some_and(|error| !error.is_null());
     let shown = content.chars().take(MAX_SHOWN_CHARS).collect();
-    if failed { ToolOutcome::Failed(shown) } else { ToolOutcome::Done(shown) }
+    if failed {
+        ToolOutcome::Failed(shown)
+    } else {
+        ToolOutcome::Done(shown)
+    }
 }
 
 fn shown_files(result: &Value) -> String {
@@ -149,6 +207,10 @@ fn shown_files(result: &Value) -> String {
         .map(|path| format!("- `{path}`"))
         .collect();
     let more = files.len().saturating_sub(MAX_SHOWN_FILES);
-    let tail = if more > 0 { format!("\n- … +{more}") } else { String::new() };
+    let tail = if more > 0 {
+        format!("\n- … +{more}")
+    } else {
+        String::new()
+    };
     lines.join("\n") + &tail
 }

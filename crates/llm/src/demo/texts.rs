@@ -115,8 +115,8 @@ pub fn phrases(language: Language) -> &'static Phrases {
     }
 }
 
-/// The texts in the language of the demonstration's own task that a brief begins with; what follows in the brief may be in
-/// any language.
+/// The texts in the language of the demonstration's own task that a brief begins with; what follows
+/// in the brief may be in any language.
 pub fn phrases_of_task(brief: &str) -> Option<&'static Phrases> {
     [&ENGLISH, &RUSSIAN, &UKRAINIAN]
         .into_iter()

@@ -1,9 +1,9 @@
-//! Puts an answer together from the bytes of a response body. Pure: no I/O and no clock, so that every cut and every
-//! defect of a stream is testable as data.
+//! Puts an answer together from the bytes of a response body. Pure: no I/O and no clock, so that
+//! every cut and every defect of a stream is testable as data.
 
 use codelab_protocol::{RawToolCall, Usage};
 
-use super::chunk::{Choice, Chunk, Text};
+use super::chunk::{Text, WireChoice, WireChunk};
 use super::sse::{EventTooLong, SseDecoder};
 use super::tool_calls::{TooManyCalls, ToolCalls};
 
@@ -42,15 +42,15 @@ pub enum Finish {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ModelAnswer {
     pub text: String,
     pub tool_calls: Vec<RawToolCall>,
     pub usage: Option<Usage>,
     pub finish: Finish,
 }
 
-/// Reads one response body, be it an event stream or plain JSON; which of them is told by its first byte, because
-/// servers mislabel both.
+/// Reads one response body, be it an event stream or plain JSON; which of them is told by its first
+/// byte, because servers mislabel both.
 #[derive(Debug)]
 pub struct AnswerReader {
     format: Format,
@@ -91,7 +91,11 @@ impl AnswerReader {
             max_output_bytes,
         };
         let max_body_bytes = max_output_bytes.saturating_add(ENVELOPE_BYTES);
-        Self { format: Format::Unknown, content, max_body_bytes }
+        Self {
+            format: Format::Unknown,
+            content,
+            max_body_bytes,
+        }
     }
 
     pub fn push(&mut self, bytes: &[u8]) -> Result<Progress, Defect> {
@@ -108,7 +112,9 @@ impl AnswerReader {
         match &mut self.format {
             Format::Unknown => {}
             Format::Events(decoder) => decoder.push(bytes, |event| content.take_event(event))?,
-            Format::Json(body) if body.len() + bytes.len() > self.max_body_bytes => return Err(Defect::TooLarge),
+            Format::Json(body) if body.len() + bytes.len() > self.max_body_bytes => {
+                return Err(Defect::TooLarge);
+            }
             Format::Json(body) => body.extend_from_slice(bytes),
         }
         Ok(content.progress())
@@ -133,7 +139,13 @@ impl AnswerReader {
                 let ended = decoder.finish(|event| content.take_event(event));
                 // Half an event after the model's end takes nothing away from the answer.
                 if content.progress() == Progress::Going {
-                    ended.map_err(|defect| if defect == Defect::NotAnAnswer { Defect::Cut } else { defect })?;
+                    ended.map_err(|defect| {
+                        if defect == Defect::NotAnAnswer {
+                            Defect::Cut
+                        } else {
+                            defect
+                        }
+                    })?;
                 }
             }
             Format::Json(body) => {
@@ -142,12 +154,27 @@ impl AnswerReader {
                 content.done = true;
             }
         }
-        if content.progress() == Progress::Going { Err(Defect::Cut) } else { Ok(()) }
+        if content.progress() == Progress::Going {
+            Err(Defect::Cut)
+        } else {
+            Ok(())
+        }
     }
 
-    pub fn into_answer(self) -> Answer {
-        let Content { text, tool_calls, usage, finish, .. } = self.content;
-        Answer { text, tool_calls: tool_calls.finish(), usage, finish: finish.unwrap_or_default() }
+    pub fn into_answer(self) -> ModelAnswer {
+        let Content {
+            text,
+            tool_calls,
+            usage,
+            finish,
+            ..
+        } = self.content;
+        ModelAnswer {
+            text,
+            tool_calls: tool_calls.finish(),
+            usage,
+            finish: finish.unwrap_or_default(),
+        }
     }
 }
 
@@ -176,18 +203,25 @@ impl Content {
 
     /// A whole body must hold an answer; anything else that parses is not one.
     fn take_json(&mut self, body: &[u8]) -> Result<(), Defect> {
-        let chunk: Chunk<'_> = serde_json::from_slice(body).map_err(|error| match error.is_eof() {
-            true => Defect::Cut,
-            false => Defect::NotAnAnswer,
-        })?;
-        let answered =
-            chunk.choices.as_ref().is_some_and(|choices| choices.iter().any(|choice| choice.content().is_some()));
+        let chunk: WireChunk<'_> =
+            serde_json::from_slice(body).map_err(|error| match error.is_eof() {
+                true => Defect::Cut,
+                false => Defect::NotAnAnswer,
+            })?;
+        let answered = chunk
+            .choices
+            .as_ref()
+            .is_some_and(|choices| choices.iter().any(|choice| choice.content().is_some()));
         let reported = chunk.error.is_some();
         self.take_chunk(chunk)?;
-        if answered || reported { Ok(()) } else { Err(Defect::NotAnAnswer) }
+        if answered || reported {
+            Ok(())
+        } else {
+            Err(Defect::NotAnAnswer)
+        }
     }
 
-    fn take_chunk(&mut self, chunk: Chunk<'_>) -> Result<(), Defect> {
+    fn take_chunk(&mut self, chunk: WireChunk<'_>) -> Result<(), Defect> {
         if chunk.error.is_some() {
             return Err(Defect::Reported);
         }
@@ -195,8 +229,14 @@ impl Content {
             self.usage = Some(usage.to_usage());
         }
         // One answer was asked for; a server that sends more is not listened to.
-        let first = |choice: &&Choice<'_>| choice.index.is_none_or(|index| index == 0);
-        let Some(choice) = chunk.choices.as_ref().and_then(|choices| choices.iter().find(first)) else { return Ok(()) };
+        let first = |choice: &&WireChoice<'_>| choice.index.is_none_or(|index| index == 0);
+        let Some(choice) = chunk
+            .choices
+            .as_ref()
+            .and_then(|choices| choices.iter().find(first))
+        else {
+            return Ok(());
+        };
         if let Some(delta) = choice.content() {
             // A refusal is what the model has to say; no server sends both in one piece.
             for text in [Text::of(&delta.content), Text::of(&delta.refusal)] {
@@ -220,7 +260,11 @@ impl Content {
 
     fn grow(&mut self, bytes: usize) -> Result<(), Defect> {
         self.output_bytes = self.output_bytes.saturating_add(bytes);
-        if self.output_bytes > self.max_output_bytes { Err(Defect::TooLarge) } else { Ok(()) }
+        if self.output_bytes > self.max_output_bytes {
+            Err(Defect::TooLarge)
+        } else {
+            Ok(())
+        }
     }
 }
 

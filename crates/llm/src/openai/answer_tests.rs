@@ -8,7 +8,7 @@ use super::*;
 const MAX_OUTPUT_BYTES: usize = 2000;
 
 /// Everything a caller would notice: the answer, and the text that was shown on the way to it.
-fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(Answer, String), Defect> {
+fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(ModelAnswer, String), Defect> {
     let mut reader = AnswerReader::new(MAX_OUTPUT_BYTES);
     let mut shown = String::new();
     for piece in pieces {
@@ -23,13 +23,16 @@ fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(Answer, Strin
     Ok((reader.into_answer(), shown))
 }
 
-fn read_text(body: &str) -> Result<Answer, Defect> {
+fn read_text(body: &str) -> Result<ModelAnswer, Defect> {
     read([body.as_bytes()]).map(|(answer, _)| answer)
 }
 
 /// An event stream of these chunks, without an end mark.
 fn events(chunks: &[Value]) -> String {
-    chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
+    chunks
+        .iter()
+        .map(|chunk| format!("data: {chunk}\n\n"))
+        .collect()
 }
 
 fn delta(delta: Value) -> Value {
@@ -45,21 +48,29 @@ fn finish(reason: &str) -> Value {
 }
 
 fn call(name: &str, arguments: &str) -> RawToolCall {
-    RawToolCall { name: name.to_owned(), arguments: arguments.to_owned() }
+    RawToolCall {
+        name: name.to_owned(),
+        arguments: arguments.to_owned(),
+    }
 }
 
-fn answer(text: &str, tool_calls: Vec<RawToolCall>, usage: Option<(u64, u64)>) -> Answer {
+fn answer(text: &str, tool_calls: Vec<RawToolCall>, usage: Option<(u64, u64)>) -> ModelAnswer {
     let usage = usage.map(|(prompt_tokens, completion_tokens)| Usage {
         prompt_tokens,
         completion_tokens,
         total_tokens: prompt_tokens + completion_tokens,
         cost_usd: None,
     });
-    Answer { text: text.to_owned(), tool_calls, usage, finish: Finish::Complete }
+    ModelAnswer {
+        text: text.to_owned(),
+        tool_calls,
+        usage,
+        finish: Finish::Complete,
+    }
 }
 
 /// Streams as servers send them, with what must come out.
-fn recorded() -> Vec<(&'static str, String, Answer)> {
+fn recorded() -> Vec<(&'static str, String, ModelAnswer)> {
     let text = [
         delta(json!({"role": "assistant", "content": ""})),
         delta(json!({"content": "Привіт, "})),
@@ -71,26 +82,45 @@ fn recorded() -> Vec<(&'static str, String, Answer)> {
     let done = "data: [DONE]\n\n";
     let tool = [
         delta(json!({"role": "assistant", "content": null})),
-        piece(json!({"index": 0, "id": "c1", "type": "function", "function": {"name": "write_file", "arguments": ""}})),
+        piece(
+            json!({"index": 0, "id": "c1", "type": "function", "function": {"name": "write_file", "arguments": ""}}),
+        ),
         piece(json!({"index": 0, "function": {"arguments": "{\"path\": \"a"}})),
         piece(json!({"index": 0, "function": {"arguments": ".md\", \"content\": \"ї\"}"}})),
         finish("tool_calls"),
     ];
-    let tool_wanted = answer("", vec![call("write_file", r#"{"path": "a.md", "content": "ї"}"#)], None);
+    let tool_wanted = answer(
+        "",
+        vec![call("write_file", r#"{"path": "a.md", "content": "ї"}"#)],
+        None,
+    );
     let whole = json!({"id": "x", "choices": [{"index": 0, "finish_reason": "tool_calls", "message":
         {"role": "assistant", "content": "так", "tool_calls": [{"id": "c", "function": {"name": "echo", "arguments": "{}"}}]}}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 2}});
-    let commented = events(&text).replace("data: ", ": keep-alive\n\nevent: message\nid: 1\ndata: ");
+    let commented =
+        events(&text).replace("data: ", ": keep-alive\n\nevent: message\nid: 1\ndata: ");
     let multi_line = events(&text).replace("\"choices\":", "\ndata: \"choices\":");
     vec![
         ("plain", events(&text) + done, wanted.clone()),
-        ("CRLF", (events(&text) + done).replace('\n', "\r\n"), wanted.clone()),
-        ("comments and other fields", commented + done, wanted.clone()),
+        (
+            "CRLF",
+            (events(&text) + done).replace('\n', "\r\n"),
+            wanted.clone(),
+        ),
+        (
+            "comments and other fields",
+            commented + done,
+            wanted.clone(),
+        ),
         ("data over several lines", multi_line + done, wanted.clone()),
         ("no end mark", events(&text), wanted.clone()),
         ("no last blank line", events(&text) + "data: [DONE]", wanted),
         ("tool call", events(&tool) + done, tool_wanted),
-        ("not streamed", format!("\n {whole}\n"), answer("так", vec![call("echo", "{}")], Some((1, 2)))),
+        (
+            "not streamed",
+            format!("\n {whole}\n"),
+            answer("так", vec![call("echo", "{}")], Some((1, 2))),
+        ),
     ]
 }
 
@@ -116,7 +146,11 @@ fn a_body_that_ends_early_is_never_taken_for_an_answer() {
                 Err(defect) => assert_eq!(defect, Defect::Cut, "{name} ended at {end}"),
                 Ok((got, shown)) => {
                     // Only usage, which comes last, may be missing.
-                    assert_eq!((&got.text, &got.tool_calls), (&wanted.text, &wanted.tool_calls), "{name} at {end}");
+                    assert_eq!(
+                        (&got.text, &got.tool_calls),
+                        (&wanted.text, &wanted.tool_calls),
+                        "{name} at {end}"
+                    );
                     assert_eq!(shown, wanted.text, "{name} ended at {end}");
                 }
             }
@@ -141,7 +175,10 @@ fn tool_calls_are_assembled_from_any_pieces() {
         ),
         (
             "no index",
-            vec![one(null(), json!("c"), json!("echo"), json!("{")), one(null(), null(), null(), json!("}"))],
+            vec![
+                one(null(), json!("c"), json!("echo"), json!("{")),
+                one(null(), null(), null(), json!("}")),
+            ],
             vec![call("echo", "{}")],
         ),
         (
@@ -165,7 +202,10 @@ fn tool_calls_are_assembled_from_any_pieces() {
         ),
         (
             "one index for two calls",
-            vec![one(json!(0), json!("c"), json!("a"), json!("0")), one(json!(0), json!("d"), json!("a"), json!("1"))],
+            vec![
+                one(json!(0), json!("c"), json!("a"), json!("0")),
+                one(json!(0), json!("d"), json!("a"), json!("1")),
+            ],
             vec![call("a", "0"), call("a", "1")],
         ),
         (
@@ -185,7 +225,11 @@ fn tool_calls_are_assembled_from_any_pieces() {
     ];
     for (name, mut chunks, wanted) in cases {
         chunks.push(finish("tool_calls"));
-        assert_eq!(read_text(&events(&chunks)).map(|answer| answer.tool_calls), Ok(wanted), "{name}");
+        assert_eq!(
+            read_text(&events(&chunks)).map(|answer| answer.tool_calls),
+            Ok(wanted),
+            "{name}"
+        );
     }
 }
 
@@ -193,8 +237,9 @@ fn tool_calls_are_assembled_from_any_pieces() {
 fn odd_streams_are_told_apart() {
     let hello = || delta(json!({"content": "hi"}));
     let big = "x".repeat(MAX_OUTPUT_BYTES + 1);
-    let many: Vec<Value> =
-        (0..200).map(|i| piece(json!({"index": i, "function": {"name": "a", "arguments": ""}}))).collect();
+    let many: Vec<Value> = (0..200)
+        .map(|i| piece(json!({"index": i, "function": {"name": "a", "arguments": ""}})))
+        .collect();
     let cases: Vec<(&str, String, Result<&str, Defect>)> = vec![
         ("reasoning", events(&[delta(json!({"reasoning_content": "hm"})), hello(), finish("stop")]), Ok("hi")),
         (
@@ -260,6 +305,10 @@ fn the_reason_for_stopping_is_kept() {
         ("length", Finish::TokenLimit),
         ("content_filter", Finish::Filtered),
     ] {
-        assert_eq!(read_text(&events(&[finish(reason)])).map(|answer| answer.finish), Ok(wanted), "{reason}");
+        assert_eq!(
+            read_text(&events(&[finish(reason)])).map(|answer| answer.finish),
+            Ok(wanted),
+            "{reason}"
+        );
     }
 }

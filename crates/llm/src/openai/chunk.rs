@@ -1,4 +1,5 @@
-//! What the server sends, as loosely as servers send it. Fields CodeLab has no use for are not even named.
+//! What the server sends, as loosely as servers send it. Fields CodeLab has no use for are not even
+//! named.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,9 +11,9 @@ use serde_json::{Map, Value};
 
 /// A chunk of a stream, or a whole answer: the two differ only in `delta` and `message`.
 #[derive(Deserialize)]
-pub struct Chunk<'a> {
+pub struct WireChunk<'a> {
     #[serde(borrow, default)]
-    pub choices: Option<Vec<Choice<'a>>>,
+    pub choices: Option<Vec<WireChoice<'a>>>,
     #[serde(default)]
     pub usage: Option<WireUsage>,
     /// Only that there is one matters here; its text is never shown.
@@ -21,26 +22,26 @@ pub struct Chunk<'a> {
 }
 
 #[derive(Deserialize)]
-pub struct Choice<'a> {
+pub struct WireChoice<'a> {
     #[serde(default)]
     pub index: Option<u64>,
     #[serde(borrow, default)]
-    delta: Option<Delta<'a>>,
+    delta: Option<WireDelta<'a>>,
     #[serde(borrow, default)]
-    message: Option<Delta<'a>>,
+    message: Option<WireDelta<'a>>,
     #[serde(borrow, default)]
     pub finish_reason: Option<Text<'a>>,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> WireChoice<'a> {
     /// What this chunk adds: a piece in a stream, everything in a whole answer.
-    pub fn content(&self) -> Option<&Delta<'a>> {
+    pub fn content(&self) -> Option<&WireDelta<'a>> {
         self.delta.as_ref().or(self.message.as_ref())
     }
 }
 
 #[derive(Deserialize)]
-pub struct Delta<'a> {
+pub struct WireDelta<'a> {
     #[serde(borrow, default)]
     pub content: Option<Text<'a>>,
     /// Why the model will not answer, instead of `content`.
@@ -68,7 +69,8 @@ pub struct FunctionDelta<'a> {
     pub arguments: Option<Arguments<'a>>,
 }
 
-/// A string that borrows from the input where it holds no escapes; `Option<Cow>` alone would always copy.
+/// A string that borrows from the input where it holds no escapes; `Option<Cow>` alone would always
+/// copy.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
@@ -90,8 +92,15 @@ impl WireUsage {
     pub fn to_usage(&self) -> Usage {
         let prompt_tokens = self.prompt_tokens.unwrap_or_default();
         let completion_tokens = self.completion_tokens.unwrap_or_default();
-        let total_tokens = self.total_tokens.unwrap_or(prompt_tokens.saturating_add(completion_tokens));
-        Usage { prompt_tokens, completion_tokens, total_tokens, cost_usd: None }
+        let total_tokens = self
+            .total_tokens
+            .unwrap_or(prompt_tokens.saturating_add(completion_tokens));
+        Usage {
+            prompt_tokens,
+            completion_tokens,
+            total_tokens,
+            cost_usd: None,
+        }
     }
 }
 
@@ -104,7 +113,9 @@ impl<'a> Text<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ArgumentsVisitor).map(Arguments)
+        deserializer
+            .deserialize_any(ArgumentsVisitor)
+            .map(Arguments)
     }
 }
 

@@ -11,15 +11,15 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Frame, Incoming};
 
-use super::answer::{Answer, AnswerReader, Finish, Progress};
+use super::answer::{AnswerReader, Finish, ModelAnswer, Progress};
+use super::deadline::{CallDeadline, Expired};
 use super::failure;
-use super::patience::{Expired, Patience};
 use super::shape::Shape;
 use super::transport::{Transport, recycle};
 use super::wire::WireRequest;
 use crate::address::completions_uri;
-use crate::config::{Auth, ConfigError, OpenAiConfig};
-use crate::{Hear, Heard, Model, ModelDescription};
+use crate::config::{ModelAuth, ModelConfigError, OpenAiConfig};
+use crate::{Model, ModelDescription, StreamListener, StreamedPart};
 
 /// How much of an error answer is read, and how much of that is logged.
 const MAX_ERROR_BODY_BYTES: usize = 16 * 1024;
@@ -66,8 +66,12 @@ impl ServerClock {
 }
 
 /// How one attempt ended without a final verdict on the call.
-enum Setback {
-    Refused { status: StatusCode, retry_after: Option<Duration>, body: String },
+enum AttemptError {
+    Refused {
+        status: StatusCode,
+        retry_after: Option<Duration>,
+        body: String,
+    },
     Unreachable,
     Dropped,
     Final(ModelFailure),
@@ -81,54 +85,74 @@ struct Pause {
 }
 
 impl OpenAiModel {
-    pub fn new(config: OpenAiConfig) -> Result<Self, ConfigError> {
+    pub fn new(config: OpenAiConfig) -> Result<Self, ModelConfigError> {
         for (setting, limit) in [
             ("limits.model_timeout_seconds", config.timeout),
             ("limits.model_idle_timeout_seconds", config.idle_timeout),
             ("llm.connect_timeout_seconds", config.connect_timeout),
         ] {
             if limit.is_zero() {
-                return Err(ConfigError::Zero { setting });
+                return Err(ModelConfigError::Zero { setting });
             }
         }
         let uri = completions_uri(&config.base_url)?;
         let transport = Transport::new(uri.scheme_str() == Some("https"), &config)?;
         let headers = headers(&config.auth)?;
-        Ok(Self { config, uri, headers, transport })
+        Ok(Self {
+            config,
+            uri,
+            headers,
+            transport,
+        })
     }
 
     /// One call, and what the server's clock said meanwhile.
     pub async fn trial(&self, request: &ModelRequest) -> Trial {
         let mut clock = None;
-        let outcome = self.answer(request, &mut |_: Heard<'_>| {}, &mut clock).await;
+        let outcome = self
+            .answer(request, &mut |_: StreamedPart<'_>| {}, &mut clock)
+            .await;
         Trial { outcome, clock }
     }
 
     async fn answer(
         &self,
         request: &ModelRequest,
-        hear: &mut Hear<'_>,
+        hear: &mut StreamListener<'_>,
         clock: &mut Option<ServerClock>,
     ) -> Result<ModelOutput, ModelFailure> {
-        let mut patience = Patience::new(self.config.timeout, self.config.idle_timeout);
+        let mut deadline = CallDeadline::new(self.config.timeout, self.config.idle_timeout);
         let mut shape = Shape::new(self.config.wire_model(&request.model));
         let (mut retries, mut waited) = (0, Duration::ZERO);
         loop {
-            patience.begin();
-            let setback = match self.attempt(encode(request, &shape)?, &shape.model, &mut patience, hear, clock).await {
+            deadline.begin();
+            let error = match self
+                .attempt(
+                    encode(request, &shape)?,
+                    &shape.model,
+                    &mut deadline,
+                    hear,
+                    clock,
+                )
+                .await
+            {
                 Ok(answer) => return Ok(self.output(answer, &shape, request)),
-                Err(setback) => setback,
+                Err(error) => error,
             };
-            if let Some(next) = self.give_way(&setback, &shape, request) {
+            if let Some(next) = self.degrade(&error, &shape, request) {
                 shape = next;
                 continue;
             }
-            let pause = self.pause(&setback, retries, waited).filter(|pause| pause.delay < patience.remaining());
-            let Some(Pause { delay, announced }) = pause else { return Err(setback.into_failure(&shape.model)) };
+            let pause = self
+                .pause(&error, retries, waited)
+                .filter(|pause| pause.delay < deadline.remaining());
+            let Some(Pause { delay, announced }) = pause else {
+                return Err(error.into_failure(&shape.model));
+            };
             retries += 1;
             if announced {
                 waited += delay;
-                hear(Heard::Waiting(delay));
+                hear(StreamedPart::Waiting(delay));
             }
             tracing::debug!(agent = %request.agent, model = %shape.model, retries, "the model call is made again");
             tokio::time::sleep(delay).await;
@@ -140,42 +164,52 @@ impl OpenAiModel {
         &self,
         body: Bytes,
         model: &str,
-        patience: &mut Patience,
-        hear: &mut Hear<'_>,
+        deadline: &mut CallDeadline,
+        hear: &mut StreamListener<'_>,
         clock: &mut Option<ServerClock>,
-    ) -> Result<Answer, Setback> {
+    ) -> Result<ModelAnswer, AttemptError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
-        let response = match patience.bound(self.transport.send(request)).await {
+        let response = match deadline.bound(self.transport.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 tracing::debug!(%model, connect = error.is_connect(), error = ?error, "the model server did not answer");
-                return Err(if error.is_connect() { Setback::Unreachable } else { Setback::Dropped });
+                return Err(if error.is_connect() {
+                    AttemptError::Unreachable
+                } else {
+                    AttemptError::Dropped
+                });
             }
-            Err(expired) => return Err(Setback::Final(self.timed_out(expired, model))),
+            Err(expired) => return Err(AttemptError::Final(self.timed_out(expired, model))),
         };
-        patience.answered();
+        deadline.answered();
         *clock = ServerClock::read(response.headers(), SystemTime::now());
         if !response.status().is_success() {
-            return Err(self.refusal(response, model, patience).await);
+            return Err(self.refusal(response, model, deadline).await);
         }
-        self.read(response.into_body(), model, patience, hear).await.map_err(Setback::Final)
+        self.read(response.into_body(), model, deadline, hear)
+            .await
+            .map_err(AttemptError::Final)
     }
 
     async fn read(
         &self,
         mut body: Incoming,
         model: &str,
-        patience: &mut Patience,
-        hear: &mut Hear<'_>,
-    ) -> Result<Answer, ModelFailure> {
+        deadline: &mut CallDeadline,
+        hear: &mut StreamListener<'_>,
+    ) -> Result<ModelAnswer, ModelFailure> {
         let mut reader = AnswerReader::new(self.config.max_output_bytes);
         let mut in_grace = false;
         let mut holds = Holds::default();
         loop {
-            let at_hand = if holds.may_hold() { at_hand(&mut body, patience.is_burst()).await } else { None };
+            let at_hand = if holds.may_hold() {
+                at_hand(&mut body, deadline.is_burst()).await
+            } else {
+                None
+            };
             let frame = match at_hand {
                 Some(frame) => {
                     holds.one_more();
@@ -184,7 +218,7 @@ impl OpenAiModel {
                 None => {
                     holds = Holds::default();
                     show(&mut reader, hear);
-                    patience.bound(body.frame()).await
+                    deadline.bound(body.frame()).await
                 }
             };
             let frame = match frame {
@@ -193,22 +227,26 @@ impl OpenAiModel {
                 Err(_) if reader.is_finished() => break,
                 Err(expired) => return Err(self.timed_out(expired, model)),
             };
-            let Some(bytes) = frame.data_ref() else { continue };
+            let Some(bytes) = frame.data_ref() else {
+                continue;
+            };
             let pushed = reader.push(bytes);
             if pushed.is_err() {
                 show(&mut reader, hear);
             }
             let progress = pushed.map_err(|defect| failure::defective(defect, model))?;
             match progress {
-                Progress::Going => patience.heard().map_err(|expired| self.timed_out(expired, model))?,
+                Progress::Going => deadline
+                    .heard()
+                    .map_err(|expired| self.timed_out(expired, model))?,
                 Progress::Finished if in_grace => {
-                    if patience.heard().is_err() {
+                    if deadline.heard().is_err() {
                         break;
                     }
                 }
                 Progress::Finished => {
                     in_grace = true;
-                    patience.shorten(FINISH_GRACE);
+                    deadline.shorten(FINISH_GRACE);
                 }
                 Progress::Done => {
                     recycle(body);
@@ -217,77 +255,132 @@ impl OpenAiModel {
             }
         }
         show(&mut reader, hear);
-        reader.end().map_err(|defect| failure::defective(defect, model))?;
+        reader
+            .end()
+            .map_err(|defect| failure::defective(defect, model))?;
         show(&mut reader, hear);
         Ok(reader.into_answer())
     }
 
-    async fn refusal(&self, response: Response<Incoming>, model: &str, patience: &mut Patience) -> Setback {
+    async fn refusal(
+        &self,
+        response: Response<Incoming>,
+        model: &str,
+        deadline: &mut CallDeadline,
+    ) -> AttemptError {
         let status = response.status();
         let retry_after = retry_after(response.headers(), SystemTime::now());
         let mut body = response.into_body();
         let mut kept = Vec::new();
         while kept.len() < MAX_ERROR_BODY_BYTES {
-            let Ok(Some(Ok(frame))) = patience.bound(body.frame()).await else { break };
+            let Ok(Some(Ok(frame))) = deadline.bound(body.frame()).await else {
+                break;
+            };
             kept.extend_from_slice(frame.data_ref().map_or(&[], |bytes| bytes));
-            if patience.heard().is_err() {
+            if deadline.heard().is_err() {
                 break;
             }
         }
         kept.truncate(MAX_ERROR_BODY_BYTES);
         let body = String::from_utf8_lossy(&kept).into_owned();
-        let redacted = self.config.auth.secret().map_or_else(|| body.clone(), |secret| secret.redact(&body));
+        let redacted = self
+            .config
+            .auth
+            .secret()
+            .map_or_else(|| body.clone(), |secret| secret.redact(&body));
         let logged: String = redacted.chars().take(MAX_LOGGED_CHARS).collect();
         tracing::debug!(%model, status = status.as_u16(), body = %logged, "the model server refused a call");
-        Setback::Refused { status, retry_after, body }
+        AttemptError::Refused {
+            status,
+            retry_after,
+            body,
+        }
     }
 
-    fn give_way(&self, setback: &Setback, shape: &Shape, request: &ModelRequest) -> Option<Shape> {
-        let Setback::Refused { status, body, .. } = setback else { return None };
-        let next = shape.after(*status, body, request, self.config.fallback_for(&shape.model))?;
+    fn degrade(
+        &self,
+        error: &AttemptError,
+        shape: &Shape,
+        request: &ModelRequest,
+    ) -> Option<Shape> {
+        let AttemptError::Refused { status, body, .. } = error else {
+            return None;
+        };
+        let next = shape.after(
+            *status,
+            body,
+            request,
+            self.config.fallback_for(&shape.model),
+        )?;
         if next.model != shape.model {
             tracing::warn!(agent = %request.agent, unknown = %shape.model, used = %next.model, "the model server does not know a model; the fallback is used");
         }
         Some(next)
     }
 
-    /// How long to wait before the next attempt. A server that announces a longer wait than a person would sit through
-    /// is not waited for at all.
-    fn pause(&self, setback: &Setback, retries: u32, waited: Duration) -> Option<Pause> {
-        let asked = match setback {
-            Setback::Unreachable | Setback::Dropped => None,
-            Setback::Refused { status, retry_after, .. } if is_temporary(*status) => *retry_after,
-            Setback::Refused { .. } | Setback::Final(_) => return None,
+    /// How long to wait before the next attempt. A server that announces a longer wait than a
+    /// person would sit through is not waited for at all.
+    fn pause(&self, error: &AttemptError, retries: u32, waited: Duration) -> Option<Pause> {
+        let asked = match error {
+            AttemptError::Unreachable | AttemptError::Dropped => None,
+            AttemptError::Refused {
+                status,
+                retry_after,
+                ..
+            } if is_temporary(*status) => *retry_after,
+            AttemptError::Refused { .. } | AttemptError::Final(_) => return None,
         };
         if retries >= self.config.max_retries {
             return None;
         }
-        let backoff = self.config.retry_delay.saturating_mul(2_u32.saturating_pow(retries)).min(MAX_RETRY_DELAY);
+        let backoff = self
+            .config
+            .retry_delay
+            .saturating_mul(2_u32.saturating_pow(retries))
+            .min(MAX_RETRY_DELAY);
         // Jitter, so that callers refused together do not come back together.
         let backoff = backoff.mul_f64(0.5 + fastrand::f64() / 2.0);
         match asked {
-            None => Some(Pause { delay: backoff, announced: false }),
+            None => Some(Pause {
+                delay: backoff,
+                announced: false,
+            }),
             Some(asked) if waited.saturating_add(asked) > self.config.rate_limit_wait => None,
-            Some(asked) => Some(Pause { delay: asked.max(backoff), announced: true }),
+            Some(asked) => Some(Pause {
+                delay: asked.max(backoff),
+                announced: true,
+            }),
         }
     }
 
-    fn output(&self, answer: Answer, shape: &Shape, request: &ModelRequest) -> ModelOutput {
+    fn output(&self, answer: ModelAnswer, shape: &Shape, request: &ModelRequest) -> ModelOutput {
         let mut warnings = Vec::new();
         let asked = self.config.wire_model(&request.model);
         if shape.model != asked {
-            warnings.push(format!("The model server does not know \"{asked}\"; \"{}\" answered instead.", shape.model));
+            warnings.push(format!(
+                "The model server does not know \"{asked}\"; \"{}\" answered instead.",
+                shape.model
+            ));
         }
         match answer.finish {
             Finish::Complete => {}
-            Finish::TokenLimit => warnings.push("The answer was cut short at its token limit.".to_owned()),
-            Finish::Filtered => warnings.push("The model server withheld a part of the answer.".to_owned()),
+            Finish::TokenLimit => {
+                warnings.push("The answer was cut short at its token limit.".to_owned())
+            }
+            Finish::Filtered => {
+                warnings.push("The model server withheld a part of the answer.".to_owned())
+            }
         }
         let usage = answer.usage.map(|mut usage| {
             usage.cost_usd = self.config.prices.cost(&shape.model, &usage);
             usage
         });
-        ModelOutput { text: answer.text, tool_calls: answer.tool_calls, usage, warnings }
+        ModelOutput {
+            text: answer.text,
+            tool_calls: answer.tool_calls,
+            usage,
+            warnings,
+        }
     }
 
     fn timed_out(&self, expired: Expired, model: &str) -> ModelFailure {
@@ -303,33 +396,52 @@ impl Model for OpenAiModel {
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
-        hear: &'a mut Hear<'a>,
+        hear: &'a mut StreamListener<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
         async move { self.answer(request, hear, &mut None).await }.boxed()
     }
 
     fn price_usd(&self, asked: &str, tokens: u64) -> Option<f64> {
-        self.config.prices.estimate(self.config.wire_model(asked), tokens)
+        self.config
+            .prices
+            .estimate(self.config.wire_model(asked), tokens)
     }
 
-    fn call_cost_usd(&self, asked: &str, prompt_tokens: u64, completion_tokens: u64) -> Option<f64> {
-        let usage = Usage { prompt_tokens, completion_tokens, ..Usage::default() };
-        self.config.prices.cost(self.config.wire_model(asked), &usage)
+    fn call_cost_usd(
+        &self,
+        asked: &str,
+        prompt_tokens: u64,
+        completion_tokens: u64,
+    ) -> Option<f64> {
+        let usage = Usage {
+            prompt_tokens,
+            completion_tokens,
+            ..Usage::default()
+        };
+        self.config
+            .prices
+            .cost(self.config.wire_model(asked), &usage)
     }
 
     fn describe(&self) -> ModelDescription {
-        let named = self.config.model_override.as_ref().or(self.config.fallback_model.as_ref());
+        let named = self
+            .config
+            .model_override
+            .as_ref()
+            .or(self.config.fallback_model.as_ref());
         let label = named.map_or_else(|| "as each agent says".to_owned(), String::clone);
         ModelDescription { label, demo: false }
     }
 }
 
-impl Setback {
+impl AttemptError {
     fn into_failure(self, model: &str) -> ModelFailure {
         match self {
-            Self::Refused { status: StatusCode::TOO_MANY_REQUESTS, retry_after, .. } => {
-                failure::rate_limited(retry_after, SystemTime::now(), model)
-            }
+            Self::Refused {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                retry_after,
+                ..
+            } => failure::rate_limited(retry_after, SystemTime::now(), model),
             Self::Refused { status, .. } => failure::refused(status, model),
             Self::Unreachable => failure::unavailable(model),
             Self::Dropped => failure::dropped(model),
@@ -347,7 +459,10 @@ struct Holds {
 
 impl Holds {
     fn may_hold(&self) -> bool {
-        self.frames < MAX_HELD_FRAMES && self.since.is_none_or(|since| since.elapsed() < MAX_HELD_TIME)
+        self.frames < MAX_HELD_FRAMES
+            && self
+                .since
+                .is_none_or(|since| since.elapsed() < MAX_HELD_TIME)
     }
 
     fn one_more(&mut self) {
@@ -356,9 +471,13 @@ impl Holds {
     }
 }
 
-/// The next piece of an answer, if it has arrived. In a burst, one turn of the scheduler lets the connection hand over
-/// what it has read, so that all of it is shown at once; a piece that comes alone is shown as it comes.
-async fn at_hand(body: &mut Incoming, is_burst: bool) -> Option<Option<Result<Frame<Bytes>, hyper::Error>>> {
+/// The next piece of an answer, if it has arrived. In a burst, one turn of the scheduler lets the
+/// connection hand over what it has read, so that all of it is shown at once; a piece that comes
+/// alone is shown as it comes.
+async fn at_hand(
+    body: &mut Incoming,
+    is_burst: bool,
+) -> Option<Option<Result<Frame<Bytes>, hyper::Error>>> {
     if let Some(frame) = body.frame().now_or_never() {
         return Some(frame);
     }
@@ -369,10 +488,10 @@ async fn at_hand(body: &mut Incoming, is_burst: bool) -> Option<Option<Result<Fr
     body.frame().now_or_never()
 }
 
-fn show(reader: &mut AnswerReader, hear: &mut Hear<'_>) {
+fn show(reader: &mut AnswerReader, hear: &mut StreamListener<'_>) {
     let text = reader.fresh_text();
     if !text.is_empty() {
-        hear(Heard::Text(text));
+        hear(StreamedPart::Text(text));
     }
 }
 
@@ -386,34 +505,56 @@ fn encode(request: &ModelRequest, shape: &Shape) -> Result<Bytes, ModelFailure> 
     }
 }
 
-fn headers(auth: &Auth) -> Result<HeaderMap, ConfigError> {
+fn headers(auth: &ModelAuth) -> Result<HeaderMap, ModelConfigError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+    headers.insert(
+        ACCEPT,
+        HeaderValue::from_static("text/event-stream, application/json"),
+    );
     let (name, value, setting) = match auth {
-        Auth::None => return Ok(headers),
-        Auth::Bearer(key) => (AUTHORIZATION, format!("Bearer {}", key.expose()), "LLM_API_KEY"),
-        Auth::InternalHeader(key) => (INTERNAL_AUTH, key.expose().to_owned(), "INTERNAL_API_KEY"),
+        ModelAuth::None => return Ok(headers),
+        ModelAuth::Bearer(key) => (
+            AUTHORIZATION,
+            format!("Bearer {}", key.expose()),
+            "LLM_API_KEY",
+        ),
+        ModelAuth::InternalHeader(key) => {
+            (INTERNAL_AUTH, key.expose().to_owned(), "INTERNAL_API_KEY")
+        }
     };
-    let mut value = HeaderValue::try_from(value).map_err(|_| ConfigError::Key { setting })?;
+    let mut value = HeaderValue::try_from(value).map_err(|_| ModelConfigError::Key { setting })?;
     value.set_sensitive(true);
     headers.insert(name, value);
     Ok(headers)
 }
 
-/// When the server wants to be asked again. Gateways pass the wish of the server behind them on under names of their own.
+/// When the server wants to be asked again. Gateways pass the wish of the server behind them on
+/// under names of their own.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |text: &str| text.parse::<f64>().ok();
-    let wait_ms = RETRY_AFTER_MS.iter().find_map(|name| text(name).and_then(number)).map(|ms| ms / 1000.0);
+    let wait_ms = RETRY_AFTER_MS
+        .iter()
+        .find_map(|name| text(name).and_then(number))
+        .map(|ms| ms / 1000.0);
     let wait = || {
         RETRY_AFTER_NAMES.iter().find_map(|name| {
             let text = text(name)?;
-            let until = || Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default());
+            let until = || {
+                Some(
+                    httpdate::parse_http_date(text)
+                        .ok()?
+                        .duration_since(now)
+                        .unwrap_or_default(),
+                )
+            };
             number(text).or_else(|| until().map(|wait| wait.as_secs_f64()))
         })
     };
-    wait_ms.or_else(wait).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    wait_ms
+        .or_else(wait)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
 fn is_temporary(status: StatusCode) -> bool {

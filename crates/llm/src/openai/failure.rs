@@ -1,4 +1,5 @@
-//! Words for what went wrong. Every text here is shown to people: no address, no key, nothing the server said.
+//! Words for what went wrong. Every text here is shown to people: no address, no key, nothing the
+//! server said.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,10 +8,14 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::answer::Defect;
-use super::patience::Expired;
+use super::deadline::Expired;
 
 pub fn unavailable(model: &str) -> ModelFailure {
-    failure(ErrorCode::LlmProxyUnavailable, "The model server cannot be reached.".to_owned(), details(model))
+    failure(
+        ErrorCode::LlmProxyUnavailable,
+        "The model server cannot be reached.".to_owned(),
+        details(model),
+    )
 }
 
 pub fn timed_out(expired: Expired, limit: Duration, model: &str) -> ModelFailure {
@@ -29,7 +34,9 @@ pub fn refused(status: StatusCode, model: &str) -> ModelFailure {
     let code = status.as_u16();
     let message = match code {
         401 | 403 => format!("The model server refused the key (HTTP {code}). Check LLM_API_KEY."),
-        404 => format!("The model server does not know the model \"{model}\" or its own address (HTTP 404)."),
+        404 => format!(
+            "The model server does not know the model \"{model}\" or its own address (HTTP 404)."
+        ),
         500..=599 => format!("The model server failed (HTTP {code})."),
         _ => format!("The model server refused the request (HTTP {code})."),
     };
@@ -41,9 +48,15 @@ pub fn refused(status: StatusCode, model: &str) -> ModelFailure {
 /// `wait` is what the server announced.
 pub fn rate_limited(wait: Option<Duration>, now: SystemTime, model: &str) -> ModelFailure {
     let mut details = details(model);
-    details.insert("status".to_owned(), StatusCode::TOO_MANY_REQUESTS.as_u16().into());
+    details.insert(
+        "status".to_owned(),
+        StatusCode::TOO_MANY_REQUESTS.as_u16().into(),
+    );
     details.insert("kind".to_owned(), "rate_limit".into());
-    let message = match wait.and_then(|wait| now.checked_add(wait).map(|until| (wait, Timestamp::from(until)))) {
+    let message = match wait.and_then(|wait| {
+        now.checked_add(wait)
+            .map(|until| (wait, Timestamp::from(until)))
+    }) {
         Some((wait, until)) => {
             details.insert("until".to_owned(), until.to_string().into());
             details.insert("retry_after_seconds".to_owned(), whole_seconds(wait).into());
@@ -71,7 +84,11 @@ pub fn defective(defect: Defect, model: &str) -> ModelFailure {
 }
 
 fn failure(code: ErrorCode, message: String, details: Map<String, Value>) -> ModelFailure {
-    ModelFailure { code, message, details }
+    ModelFailure {
+        code,
+        message,
+        details,
+    }
 }
 
 fn details(model: &str) -> Map<String, Value> {
@@ -82,9 +99,15 @@ fn details(model: &str) -> Map<String, Value> {
 
 /// Rounded up, as `Retry-After` counts.
 fn whole_seconds(duration: Duration) -> u64 {
-    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
+    duration
+        .as_secs()
+        .saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
 fn seconds(duration: Duration) -> Value {
-    if duration.subsec_nanos() == 0 { json!(duration.as_secs()) } else { json!(duration.as_secs_f64()) }
+    if duration.subsec_nanos() == 0 {
+        json!(duration.as_secs())
+    } else {
+        json!(duration.as_secs_f64())
+    }
 }

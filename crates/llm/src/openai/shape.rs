@@ -1,9 +1,11 @@
-//! The form a request takes on the wire, and how it gives way when the server does not take that form.
+//! The form a request takes on the wire, and how it gives way when the server does not take that
+//! form.
 
 use codelab_protocol::ModelRequest;
 use http::StatusCode;
 
-/// The parts of a request that a server may turn down. Each gives way at most once, so giving way ends.
+/// The parts of a request that a server may turn down. Each gives way at most once, so giving way
+/// ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     pub model: String,
@@ -15,7 +17,12 @@ pub struct Shape {
 
 impl Shape {
     pub fn new(model: &str) -> Self {
-        Self { model: model.to_owned(), schema: true, temperature: true, completion_tokens: false }
+        Self {
+            model: model.to_owned(),
+            schema: true,
+            temperature: true,
+            completion_tokens: false,
+        }
     }
 
     /// The form to try after this refusal, if another one may be taken.
@@ -28,18 +35,36 @@ impl Shape {
     ) -> Option<Self> {
         let complaint = body.to_ascii_lowercase();
         if let Some(model) = fallback_model.filter(|_| is_unknown_model(status, &complaint)) {
-            return Some(Self { model: model.to_owned(), ..self.clone() });
+            return Some(Self {
+                model: model.to_owned(),
+                ..self.clone()
+            });
         }
-        if !matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY) {
+        if !matches!(
+            status,
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
+        ) {
             return None;
         }
-        if request.max_tokens.is_some() && !self.completion_tokens && complaint.contains("max_completion_tokens") {
-            return Some(Self { completion_tokens: true, ..self.clone() });
+        if request.max_tokens.is_some()
+            && !self.completion_tokens
+            && complaint.contains("max_completion_tokens")
+        {
+            return Some(Self {
+                completion_tokens: true,
+                ..self.clone()
+            });
         }
         if request.temperature.is_some() && self.temperature && complaint.contains("temperature") {
-            return Some(Self { temperature: false, ..self.clone() });
+            return Some(Self {
+                temperature: false,
+                ..self.clone()
+            });
         }
-        (request.schema.is_some() && self.schema).then(|| Self { schema: false, ..self.clone() })
+        (request.schema.is_some() && self.schema).then(|| Self {
+            schema: false,
+            ..self.clone()
+        })
     }
 }
 
@@ -79,31 +104,64 @@ mod tests {
             tools: Vec::new(),
             temperature: Some(0.3),
             max_tokens: Some(10),
-            schema: Some(OutputSchema { name: "plan", schema: json!({}) }),
+            schema: Some(OutputSchema {
+                name: "plan",
+                schema: json!({}),
+            }),
         };
         let shape = Shape::new("a");
-        let model = Shape { model: "b".to_owned(), ..shape.clone() };
-        let tokens = Shape { completion_tokens: true, ..shape.clone() };
-        let temperature = Shape { temperature: false, ..shape.clone() };
-        let schema = Shape { schema: false, ..shape.clone() };
+        let model = Shape {
+            model: "b".to_owned(),
+            ..shape.clone()
+        };
+        let tokens = Shape {
+            completion_tokens: true,
+            ..shape.clone()
+        };
+        let temperature = Shape {
+            temperature: false,
+            ..shape.clone()
+        };
+        let schema = Shape {
+            schema: false,
+            ..shape.clone()
+        };
         for (status, body, wanted) in [
             (404, "404 page not found", Some(&model)),
             (400, r#"{"error":{"code":"model_not_found"}}"#, Some(&model)),
             (400, "Invalid model name passed in model=a", Some(&model)),
             (400, "The model `a` does not exist", Some(&model)),
-            (400, "'max_tokens' is not supported with this model. Use 'max_completion_tokens'", Some(&tokens)),
+            (
+                400,
+                "'max_tokens' is not supported with this model. Use 'max_completion_tokens'",
+                Some(&tokens),
+            ),
             (400, "Unsupported value: 'temperature'", Some(&temperature)),
             (403, "no access to model a (model_not_found)", Some(&model)),
-            (400, "response_format json_schema is not supported by this model", Some(&schema)),
+            (
+                400,
+                "response_format json_schema is not supported by this model",
+                Some(&schema),
+            ),
             (422, "response_format: extra fields", Some(&schema)),
             (400, "no idea", Some(&schema)),
             (401, "model_not_found", None),
             (500, "temperature", None),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(shape.after(status, body, &request, Some("b")).as_ref(), wanted, "{body}");
+            assert_eq!(
+                shape.after(status, body, &request, Some("b")).as_ref(),
+                wanted,
+                "{body}"
+            );
         }
-        for (status, body) in [(404, ""), (400, "max_completion_tokens temperature response_format model_not_found")] {
+        for (status, body) in [
+            (404, ""),
+            (
+                400,
+                "max_completion_tokens temperature response_format model_not_found",
+            ),
+        ] {
             let status = StatusCode::from_u16(status).unwrap();
             let mut current = shape.clone();
             let mut steps = 0;

@@ -1,4 +1,5 @@
-//! Server-sent events from bytes, incrementally: bytes in, the data of whole events out. No I/O, no JSON.
+//! Server-sent events from bytes, incrementally: bytes in, the data of whole events out. No I/O, no
+//! JSON.
 
 use memchr::memchr2;
 
@@ -8,7 +9,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventTooLong;
 
-/// Decodes an event stream that arrives in pieces cut anywhere. Only `data` matters; other fields are skipped.
+/// Decodes an event stream that arrives in pieces cut anywhere. Only `data` matters; other fields
+/// are skipped.
 #[derive(Debug)]
 pub struct SseDecoder {
     /// A line whose end has not arrived.
@@ -24,7 +26,14 @@ pub struct SseDecoder {
 
 impl SseDecoder {
     pub fn new(max_event_bytes: usize) -> Self {
-        Self { line: Vec::new(), data: Vec::new(), has_data: false, after_cr: false, first_line: true, max_event_bytes }
+        Self {
+            line: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            after_cr: false,
+            first_line: true,
+            max_event_bytes,
+        }
     }
 
     /// Takes the next bytes and gives the data of every event they complete.
@@ -33,8 +42,14 @@ impl SseDecoder {
         bytes: &[u8],
         mut on_event: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Some(first) = bytes.first() else { return Ok(()) };
-        let mut rest = if self.after_cr && *first == b'\n' { &bytes[1..] } else { bytes };
+        let Some(first) = bytes.first() else {
+            return Ok(());
+        };
+        let mut rest = if self.after_cr && *first == b'\n' {
+            &bytes[1..]
+        } else {
+            bytes
+        };
         self.after_cr = false;
         while let Some(end) = memchr2(b'\n', b'\r', rest) {
             let (line, ended) = rest.split_at(end);
@@ -52,8 +67,12 @@ impl SseDecoder {
         self.hold(rest).map_err(E::from)
     }
 
-    /// The stream is over. An event whose closing blank line is missing still counts; many servers forget it.
-    pub fn finish<E: From<EventTooLong>>(&mut self, mut on_event: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    /// The stream is over. An event whose closing blank line is missing still counts; many servers
+    /// forget it.
+    pub fn finish<E: From<EventTooLong>>(
+        &mut self,
+        mut on_event: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.end_line(&[], &mut on_event)?;
         self.dispatch(&mut on_event)
     }
@@ -93,7 +112,9 @@ impl SseDecoder {
         if line.is_empty() {
             return self.dispatch(on_event);
         }
-        let Some(value) = line.strip_prefix(b"data") else { return Ok(()) };
+        let Some(value) = line.strip_prefix(b"data") else {
+            return Ok(());
+        };
         let value = match value {
             [] => value,
             [b':', b' ', value @ ..] | [b':', value @ ..] => value,
@@ -145,7 +166,10 @@ mod tests {
         ("data:a\n\ndata:  b\n\n", &["a", " b"]),
         ("data: a\ndata: b\n\n", &["a\nb"]),
         ("data: a\r\ndata\r\ndata: b\r\n\r\n", &["a\n\nb"]),
-        (": comment\n\n:\n\nevent: x\nid: 7\nretry: 1\ndata: a\n\n", &["a"]),
+        (
+            ": comment\n\n:\n\nevent: x\nid: 7\nretry: 1\ndata: a\n\n",
+            &["a"],
+        ),
         ("\u{feff}data: a\n\n", &["a"]),
         ("\n\n\ndata: a\n\n\n\n", &["a"]),
         ("data: без конца", &["без конца"]),
@@ -160,11 +184,23 @@ mod tests {
         for (stream, wanted) in CASES {
             let bytes = stream.as_bytes();
             assert_eq!(decode([bytes]).unwrap(), *wanted, "{stream:?} whole");
-            assert_eq!(decode(bytes.chunks(1)).unwrap(), *wanted, "{stream:?} byte by byte");
+            assert_eq!(
+                decode(bytes.chunks(1)).unwrap(),
+                *wanted,
+                "{stream:?} byte by byte"
+            );
             for cut in 0..=bytes.len() {
                 let (left, right) = bytes.split_at(cut);
-                assert_eq!(decode([left, right]).unwrap(), *wanted, "{stream:?} cut at {cut}");
-                assert_eq!(decode([left, &[], right]).unwrap(), *wanted, "{stream:?} cut at {cut}, empty piece");
+                assert_eq!(
+                    decode([left, right]).unwrap(),
+                    *wanted,
+                    "{stream:?} cut at {cut}"
+                );
+                assert_eq!(
+                    decode([left, &[], right]).unwrap(),
+                    *wanted,
+                    "{stream:?} cut at {cut}, empty piece"
+                );
             }
         }
     }
@@ -175,7 +211,11 @@ mod tests {
         let event = "data: 0123456789\n".repeat(10);
         let comment = format!(":{}", "x".repeat(100));
         for stream in [line, event, comment] {
-            assert_eq!(decode(stream.as_bytes().chunks(7)), Err(EventTooLong), "{stream}");
+            assert_eq!(
+                decode(stream.as_bytes().chunks(7)),
+                Err(EventTooLong),
+                "{stream}"
+            );
         }
         let many = "data: 0123456789\n\n".repeat(100);
         assert_eq!(decode([many.as_bytes()]).unwrap().len(), 100);

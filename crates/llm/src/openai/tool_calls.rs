@@ -27,12 +27,19 @@ impl ToolCalls {
     /// Takes one piece and says how many bytes it added.
     pub fn push(&mut self, piece: &CallDelta<'_>) -> Result<usize, TooManyCalls> {
         let id = Text::of(&piece.id);
-        let name = piece.function.as_ref().map_or("", |function| Text::of(&function.name));
+        let name = piece
+            .function
+            .as_ref()
+            .map_or("", |function| Text::of(&function.name));
         let place = match self.place_of(piece.index, id, name) {
             Some(place) => place,
             None if self.slots.len() == MAX_TOOL_CALLS => return Err(TooManyCalls),
             None => {
-                self.slots.push(Slot { index: piece.index, id: String::new(), call: RawToolCall::default() });
+                self.slots.push(Slot {
+                    index: piece.index,
+                    id: String::new(),
+                    call: RawToolCall::default(),
+                });
                 self.slots.len() - 1
             }
         };
@@ -46,7 +53,11 @@ impl ToolCalls {
             slot.call.name.push_str(name);
             added += name.len();
         }
-        if let Some(arguments) = piece.function.as_ref().and_then(|function| function.arguments.as_ref()) {
+        if let Some(arguments) = piece
+            .function
+            .as_ref()
+            .and_then(|function| function.arguments.as_ref())
+        {
             slot.call.arguments.push_str(&arguments.0);
             added += arguments.0.len();
         }
@@ -55,15 +66,21 @@ impl ToolCalls {
 
     pub fn finish(self) -> Vec<RawToolCall> {
         let calls = self.slots.into_iter().map(|slot| slot.call);
-        calls.filter(|call| !call.name.is_empty() || !call.arguments.is_empty()).collect()
+        calls
+            .filter(|call| !call.name.is_empty() || !call.arguments.is_empty())
+            .collect()
     }
 
-    /// The call a piece continues. Without an index, or with one that several calls share, a new id together with a
-    /// name begins a new call.
+    /// The call a piece continues. Without an index, or with one that several calls share, a new id
+    /// together with a name begins a new call.
     fn place_of(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let place = match index {
             Some(_) => self.slots.iter().rposition(|slot| slot.index == index)?,
-            None => match self.slots.iter().rposition(|slot| !id.is_empty() && slot.id == id) {
+            None => match self
+                .slots
+                .iter()
+                .rposition(|slot| !id.is_empty() && slot.id == id)
+            {
                 Some(place) => place,
                 None => self.slots.len().checked_sub(1)?,
             },

@@ -1,4 +1,5 @@
-//! Connections to the one model server: pooled, HTTP/1.1, with TLS only where the address asks for it.
+//! Connections to the one model server: pooled, HTTP/1.1, with TLS only where the address asks for
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +13,15 @@ use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use crate::config::{ConfigError, OpenAiConfig};
+use crate::config::{ModelConfigError, OpenAiConfig};
 
 const MAX_IDLE_CONNECTIONS: usize = 256;
-/// Shorter than the usual server's, so that a call seldom meets a connection that is just being closed.
+/// Shorter than the usual server's, so that a call seldom meets a connection that is just being
+/// closed.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(50);
 const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
-/// How long, and for how many bytes, a finished answer's body is read on to its end so that the connection can be used
-/// again.
+/// How long, and for how many bytes, a finished answer's body is read on to its end so that the
+/// connection can be used again.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_DRAIN_BYTES: usize = 64 * 1024;
 
@@ -30,7 +32,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    pub fn new(tls: bool, config: &OpenAiConfig) -> Result<Self, ConfigError> {
+    pub fn new(tls: bool, config: &OpenAiConfig) -> Result<Self, ModelConfigError> {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         http.set_connect_timeout(Some(config.connect_timeout));
@@ -41,7 +43,9 @@ impl Transport {
         http.enforce_http(false);
         let https = HttpsConnectorBuilder::new()
             .with_provider_and_platform_verifier(Arc::new(rustls::crypto::ring::default_provider()))
-            .map_err(|error| ConfigError::Certificates { reason: error.to_string() })?
+            .map_err(|error| ModelConfigError::Certificates {
+                reason: error.to_string(),
+            })?
             .https_only()
             .enable_http1()
             .wrap_connector(http);
@@ -64,7 +68,8 @@ fn client<C: Connect + Clone>(connector: C) -> Client<C, Full<Bytes>> {
         .build(connector)
 }
 
-/// Lets the connection of a complete answer go back to the pool, without making the caller wait for it.
+/// Lets the connection of a complete answer go back to the pool, without making the caller wait for
+/// it.
 pub fn recycle(body: Incoming) {
     tokio::spawn(tokio::time::timeout(DRAIN_TIMEOUT, drain(body)));
 }

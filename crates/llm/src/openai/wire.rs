@@ -96,19 +96,28 @@ struct WireSchema<'a> {
 
 impl<'a> WireRequest<'a> {
     pub fn new(request: &'a ModelRequest, shape: &'a Shape) -> Self {
-        let (max_tokens, max_completion_tokens) =
-            if shape.completion_tokens { (None, request.max_tokens) } else { (request.max_tokens, None) };
+        let (max_tokens, max_completion_tokens) = if shape.completion_tokens {
+            (None, request.max_tokens)
+        } else {
+            (request.max_tokens, None)
+        };
         Self {
             model: &shape.model,
             messages: request.messages.iter().map(wire_message).collect(),
             stream: true,
-            stream_options: StreamOptions { include_usage: true },
+            stream_options: StreamOptions {
+                include_usage: true,
+            },
             temperature: request.temperature.filter(|_| shape.temperature),
             max_tokens,
             max_completion_tokens,
             tools: request.tools.iter().copied().map(wire_tool).collect(),
             parallel_tool_calls: (!request.tools.is_empty()).then_some(false),
-            response_format: request.schema.as_ref().filter(|_| shape.schema).map(response_format),
+            response_format: request
+                .schema
+                .as_ref()
+                .filter(|_| shape.schema)
+                .map(response_format),
         }
     }
 }
@@ -117,30 +126,60 @@ fn wire_message(message: &ModelMessage) -> WireMessage<'_> {
     match message {
         ModelMessage::System { content } => WireMessage::System { content },
         ModelMessage::User { content } => WireMessage::User { content },
-        ModelMessage::Assistant { content, tool_calls } => WireMessage::Assistant {
+        ModelMessage::Assistant {
+            content,
+            tool_calls,
+        } => WireMessage::Assistant {
             content: (!content.is_empty() || tool_calls.is_empty()).then_some(content),
             tool_calls: tool_calls.iter().map(wire_call).collect(),
         },
-        ModelMessage::Tool { call_id, content } => WireMessage::Tool { tool_call_id: call_id.as_str(), content },
+        ModelMessage::Tool { call_id, content } => WireMessage::Tool {
+            tool_call_id: call_id.as_str(),
+            content,
+        },
     }
 }
 
 fn wire_call(call: &ModelToolCall) -> WireCall<'_> {
-    let function = WireFunctionCall { name: &call.name, arguments: &call.arguments };
-    WireCall { id: call.call_id.as_str(), r#type: "function", function }
+    let function = WireFunctionCall {
+        name: &call.name,
+        arguments: &call.arguments,
+    };
+    WireCall {
+        id: call.call_id.as_str(),
+        r#type: "function",
+        function,
+    }
 }
 
 fn wire_tool(tool: &ToolSpec) -> WireTool<'_> {
-    let function = WireFunction { name: tool.name, description: tool.description, parameters: &tool.parameters };
-    WireTool { r#type: "function", function }
+    let function = WireFunction {
+        name: tool.name,
+        description: tool.description,
+        parameters: &tool.parameters,
+    };
+    WireTool {
+        r#type: "function",
+        function,
+    }
 }
 
 fn response_format(schema: &OutputSchema) -> ResponseFormat<'_> {
-    let json_schema = WireSchema { name: schema.name, strict: true, schema: &schema.schema };
-    ResponseFormat { r#type: "json_schema", json_schema }
+    let json_schema = WireSchema {
+        name: schema.name,
+        strict: true,
+        schema: &schema.schema,
+    };
+    ResponseFormat {
+        r#type: "json_schema",
+        json_schema,
+    }
 }
 
-fn as_json_text<S: Serializer>(arguments: &serde_json::Map<String, Value>, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_json_text<S: Serializer>(
+    arguments: &serde_json::Map<String, Value>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let text = serde_json::to_string(arguments).map_err(serde::ser::Error::custom)?;
     serializer.serialize_str(&text)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codelab_fakemodel::{FakeModel, Gate, Reply};
-use codelab_llm::{Heard, Model, OpenAiModel};
+use codelab_llm::{Model, OpenAiModel, StreamedPart};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -17,9 +17,9 @@ async fn text_arrives_piece_by_piece_before_the_end() {
     let model = OpenAiModel::new(config(&server)).unwrap();
     let request = request();
     let (shown, mut pieces) = mpsc::unbounded_channel();
-    let mut hear = |heard: Heard<'_>| match heard {
-        Heard::Text(text) => shown.send(text.to_owned()).unwrap(),
-        Heard::Waiting(wait) => panic!("the call waits for {wait:?}"),
+    let mut hear = |heard: StreamedPart<'_>| match heard {
+        StreamedPart::Text(text) => shown.send(text.to_owned()).unwrap(),
+        StreamedPart::Waiting(wait) => panic!("the call waits for {wait:?}"),
     };
     let watch = async {
         let mut seen = String::new();
@@ -36,14 +36,24 @@ async fn text_arrives_piece_by_piece_before_the_end() {
 async fn usage_is_priced() {
     for (reply, cost) in [
         (Reply::text_with_usage("a", 1000, 500), Some(0.06)),
-        (Reply::text_with_usage("a", 1000, 500).not_streamed_json(), Some(0.06)),
+        (
+            Reply::text_with_usage("a", 1000, 500).not_streamed_json(),
+            Some(0.06),
+        ),
         (Reply::text("a").without_usage(), None),
     ] {
         let server = FakeModel::start().await;
         server.reply(reply);
         let outcome = call(config(&server), &request()).await;
         assert_eq!(outcome.shown, "a");
-        assert_eq!(outcome.result.unwrap().usage.and_then(|usage| usage.cost_usd), cost);
+        assert_eq!(
+            outcome
+                .result
+                .unwrap()
+                .usage
+                .and_then(|usage| usage.cost_usd),
+            cost
+        );
     }
 }
 
@@ -59,12 +69,25 @@ async fn tool_calls_come_back_as_the_model_wrote_them() {
         server.reply(reply.with_text("Writing it."));
         let output = call(config(&server), &request()).await.result.unwrap();
         assert_eq!(output.text, "Writing it.");
-        let [call] = output.tool_calls.as_slice() else { panic!("{output:?}") };
-        assert_eq!((call.name.as_str(), call.arguments.as_str()), ("write_file", arguments.to_string().as_str()));
+        let [call] = output.tool_calls.as_slice() else {
+            panic!("{output:?}")
+        };
+        assert_eq!(
+            (call.name.as_str(), call.arguments.as_str()),
+            ("write_file", arguments.to_string().as_str())
+        );
     }
     let server = FakeModel::start().await;
     server.reply(Reply::tool_calls(vec![("a", json!({})), ("b", json!({}))]));
-    assert_eq!(call(config(&server), &request()).await.result.unwrap().tool_calls.len(), 2);
+    assert_eq!(
+        call(config(&server), &request())
+            .await
+            .result
+            .unwrap()
+            .tool_calls
+            .len(),
+        2
+    );
 }
 
 #[tokio::test]
@@ -87,7 +110,10 @@ async fn a_finished_answer_does_not_wait_for_its_end_mark() {
         let server = FakeModel::start().await;
         server.reply(reply);
         // Far less than the idle limit, which would end the wait as well.
-        let answer = tokio::time::timeout(Duration::from_secs(20), call(config(&server), &request())).await.unwrap();
+        let answer =
+            tokio::time::timeout(Duration::from_secs(20), call(config(&server), &request()))
+                .await
+                .unwrap();
         assert_eq!(answer.result.unwrap().text, "all");
     }
 }
@@ -99,7 +125,7 @@ async fn dropping_the_call_hangs_up() {
         server.reply(reply);
         let model = OpenAiModel::new(config(&server)).unwrap();
         let request = request();
-        let mut hear = |_: Heard<'_>| {};
+        let mut hear = |_: StreamedPart<'_>| {};
         tokio::select! {
             outcome = model.call(&request, &mut hear) => panic!("{outcome:?}"),
             () = server.wait_until_in_flight(1) => {}
@@ -113,7 +139,11 @@ async fn temporary_refusals_are_tried_again() {
     for code in [429, 500, 502, 503] {
         let server = FakeModel::start().await;
         server.reply(Reply::status(code, "later"));
-        server.reply(Reply::status_with_headers(code, &[("retry-after", "0")], "later"));
+        server.reply(Reply::status_with_headers(
+            code,
+            &[("retry-after", "0")],
+            "later",
+        ));
         server.reply(Reply::text("now"));
         let outcome = call(config(&server), &request()).await;
         assert_eq!(outcome.result.unwrap().text, "now", "{code}");
@@ -124,24 +154,40 @@ async fn temporary_refusals_are_tried_again() {
 #[tokio::test]
 async fn a_wish_to_be_asked_later_is_respected() {
     let server = FakeModel::start().await;
-    server.reply(Reply::status_with_headers(429, &[("retry-after", "0.2")], "later"));
+    server.reply(Reply::status_with_headers(
+        429,
+        &[("retry-after", "0.2")],
+        "later",
+    ));
     server.reply(Reply::text("now"));
     let begun = std::time::Instant::now();
     let outcome = call(config(&server), &request()).await;
     assert!(begun.elapsed() >= Duration::from_millis(200));
-    assert_eq!((outcome.result.unwrap().text.as_str(), outcome.waits), ("now", vec![Duration::from_millis(200)]));
+    assert_eq!(
+        (outcome.result.unwrap().text.as_str(), outcome.waits),
+        ("now", vec![Duration::from_millis(200)])
+    );
 
-    server.reply(Reply::status_with_headers(429, &[("retry-after", "30")], "later than the call may take"));
+    server.reply(Reply::status_with_headers(
+        429,
+        &[("retry-after", "30")],
+        "later than the call may take",
+    ));
     let mut hasty = config(&server);
     hasty.timeout = SHORT * 10;
     let failure = call(hasty, &request()).await.result.unwrap_err();
-    assert_eq!(failure.code.as_str(), "LLM_ERROR", "a wait past the deadline is not begun");
+    assert_eq!(
+        failure.code.as_str(),
+        "LLM_ERROR",
+        "a wait past the deadline is not begun"
+    );
     assert_eq!(server.request_count(), 3);
 }
 
 #[tokio::test]
 async fn a_long_rate_limit_fails_at_once_and_says_until_when() {
-    let an_hour_ahead = httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(3600));
+    let an_hour_ahead =
+        httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(3600));
     for (name, value) in [
         ("retry-after", "3600"),
         ("retry-after", an_hour_ahead.as_str()),
@@ -150,24 +196,44 @@ async fn a_long_rate_limit_fails_at_once_and_says_until_when() {
         ("llm_provider-retry-after-ms", "3600000"),
     ] {
         let server = FakeModel::start().await;
-        server.default_reply(Reply::status_with_headers(429, &[(name, value)], "much later"));
+        server.default_reply(Reply::status_with_headers(
+            429,
+            &[(name, value)],
+            "much later",
+        ));
         let begun = std::time::Instant::now();
         let outcome = call(config(&server), &request()).await;
         let failure = outcome.result.unwrap_err();
         assert!(begun.elapsed() < Duration::from_secs(20), "{name}: {value}");
-        assert!(failure.message.contains("rate limited until 20"), "{failure:?}");
+        assert!(
+            failure.message.contains("rate limited until 20"),
+            "{failure:?}"
+        );
         assert_eq!(failure.details["kind"], "rate_limit");
-        let seconds = failure.details["retry_after_seconds"].as_u64().expect("a whole number, as in the header");
+        let seconds = failure.details["retry_after_seconds"]
+            .as_u64()
+            .expect("a whole number, as in the header");
         assert!((3590..=3600).contains(&seconds), "{failure:?}");
-        assert_eq!((server.request_count(), outcome.waits.len()), (1, 0), "{name}: {value}");
+        assert_eq!(
+            (server.request_count(), outcome.waits.len()),
+            (1, 0),
+            "{name}: {value}"
+        );
     }
     // Several short ones are together no longer than one may be.
     let server = FakeModel::start().await;
-    server.default_reply(Reply::status_with_headers(429, &[("retry-after", "0.2")], "later"));
+    server.default_reply(Reply::status_with_headers(
+        429,
+        &[("retry-after", "0.2")],
+        "later",
+    ));
     let mut hasty = config(&server);
     hasty.rate_limit_wait = SHORT;
     let failure = call(hasty, &request()).await.result.unwrap_err();
-    assert!(failure.message.contains("rate limited until"), "{failure:?}");
+    assert!(
+        failure.message.contains("rate limited until"),
+        "{failure:?}"
+    );
     assert_eq!(server.request_count(), 2);
 }
 
@@ -179,12 +245,22 @@ async fn connections_are_used_again_even_if_the_body_ends_late() {
     let model = OpenAiModel::new(config(&server)).unwrap();
     for _ in 0..ROUNDS {
         let gate = Gate::new();
-        let pieces = [format!("data: {finished}\n\ndata: [DONE]\n\n"), ": bye\n\n".to_owned()];
+        let pieces = [
+            format!("data: {finished}\n\ndata: [DONE]\n\n"),
+            ": bye\n\n".to_owned(),
+        ];
         server.reply(Reply::raw(pieces).hold_after_deltas(1, &gate));
-        assert_eq!(call_with(&model, &request()).await.result.unwrap().text, "all");
+        assert_eq!(
+            call_with(&model, &request()).await.result.unwrap().text,
+            "all"
+        );
         gate.open();
         server.wait_until_in_flight(0).await;
     }
     // A call may come before the connection is back in the pool, but not every time.
-    assert!(server.connection_count() <= ROUNDS / 2, "{} connections", server.connection_count());
+    assert!(
+        server.connection_count() <= ROUNDS / 2,
+        "{} connections",
+        server.connection_count()
+    );
 }

@@ -1,11 +1,12 @@
-//! What comes back when they do not. Every failure ends in time, with a code and a text that gives nothing away.
+//! What comes back when they do not. Every failure ends in time, with a code and a text that gives
+//! nothing away.
 
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_llm::{Auth, OpenAiConfig, Secret};
+use codelab_llm::{ModelAuth, OpenAiConfig, Secret};
 use codelab_protocol::ModelFailure;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -20,13 +21,20 @@ const HUNG: Duration = Duration::from_secs(20);
 
 async fn fails(config: OpenAiConfig) -> (ModelFailure, Outcome) {
     let base_url = config.base_url.clone();
-    let config = OpenAiConfig { auth: Auth::Bearer(Secret::new(CANARY_KEY)), ..config };
+    let config = OpenAiConfig {
+        auth: ModelAuth::Bearer(Secret::new(CANARY_KEY)),
+        ..config
+    };
     let begun = Instant::now();
-    let outcome = tokio::time::timeout(HUNG, call(config, &request())).await.expect("the call hung");
+    let outcome = tokio::time::timeout(HUNG, call(config, &request()))
+        .await
+        .expect("the call hung");
     let failure = outcome.result.clone().expect_err("the call should fail");
     assert!(begun.elapsed() < HUNG);
     let all = format!("{failure:?}");
-    let host = base_url.trim_start_matches("http://").trim_start_matches("https://");
+    let host = base_url
+        .trim_start_matches("http://")
+        .trim_start_matches("https://");
     for secret in [CANARY_KEY, CANARY_BODY, host] {
         assert!(!all.contains(secret), "{secret} is shown: {all}");
     }
@@ -53,7 +61,10 @@ async fn check(name: &str, reply: Reply, code: &str, requests: usize, shown: &st
 async fn a_server_that_falls_silent_ends_by_the_idle_limit() {
     let half_open = Reply::text("one two three").hang_after_deltas(3);
     let failure = check("half-open", half_open, "LLM_TIMEOUT", 1, "one two ").await;
-    assert_eq!(json!(failure.details), json!({"timeout_seconds": 0.3, "model": "gpt-4"}));
+    assert_eq!(
+        json!(failure.details),
+        json!({"timeout_seconds": 0.3, "model": "gpt-4"})
+    );
 }
 
 #[tokio::test]
@@ -62,7 +73,10 @@ async fn a_server_that_dribbles_or_never_answers_ends_by_the_total_limit() {
         ("silent", Reply::hang()),
         ("comments", Reply::dribble(Duration::from_millis(5))),
         ("comments without a pause", Reply::dribble(Duration::ZERO)),
-        ("words", Reply::text("word ".repeat(1000)).with_delay_per_delta(Duration::from_millis(20))),
+        (
+            "words",
+            Reply::text("word ".repeat(1000)).with_delay_per_delta(Duration::from_millis(20)),
+        ),
     ] {
         let server = FakeModel::start().await;
         server.reply(reply);
@@ -71,7 +85,10 @@ async fn a_server_that_dribbles_or_never_answers_ends_by_the_total_limit() {
         config.timeout = SHORT;
         let (failure, _) = fails(config).await;
         assert_eq!(failure.code.as_str(), "LLM_TIMEOUT", "{name}");
-        assert_eq!(json!(failure.details), json!({"timeout_seconds": 0.3, "model": "gpt-4"}));
+        assert_eq!(
+            json!(failure.details),
+            json!({"timeout_seconds": 0.3, "model": "gpt-4"})
+        );
     }
 }
 
@@ -79,17 +96,46 @@ async fn a_server_that_dribbles_or_never_answers_ends_by_the_total_limit() {
 async fn broken_answers_are_errors() {
     let half = r#"data: {"choices":[{"delta":{"content":"one"#.to_owned();
     for (name, reply, shown) in [
-        ("cut between events", Reply::text("one two three").cut_after_deltas(3), "one two "),
-        ("cut inside JSON", Reply::text("one two three").cut_after_bytes(200), ""),
+        (
+            "cut between events",
+            Reply::text("one two three").cut_after_deltas(3),
+            "one two ",
+        ),
+        (
+            "cut inside JSON",
+            Reply::text("one two three").cut_after_bytes(200),
+            "",
+        ),
         ("ended inside JSON", Reply::raw([half]), ""),
         ("ended after the headers", Reply::raw([""; 0]), ""),
-        ("cut tool call", Reply::tool_call("a", json!({"b": "c"})).split_arguments(3).cut_after_deltas(3), ""),
-        ("cut whole body", Reply::text("one").not_streamed_json().cut_after_bytes(20), ""),
+        (
+            "cut tool call",
+            Reply::tool_call("a", json!({"b": "c"}))
+                .split_arguments(3)
+                .cut_after_deltas(3),
+            "",
+        ),
+        (
+            "cut whole body",
+            Reply::text("one").not_streamed_json().cut_after_bytes(20),
+            "",
+        ),
         ("a page", Reply::raw(["<html>canary-body-77aa</html>"]), ""),
         ("garbage", Reply::raw(["data: canary-body-77aa\n\n"]), ""),
-        ("error inside", Reply::raw([format!("data: {}\n\n", json!({"error": {"message": CANARY_BODY}}))]), ""),
+        (
+            "error inside",
+            Reply::raw([format!(
+                "data: {}\n\n",
+                json!({"error": {"message": CANARY_BODY}})
+            )]),
+            "",
+        ),
         ("too large", Reply::text("x".repeat(1001)), ""),
-        ("endless line", Reply::raw(["data: ".to_owned() + &"x".repeat(1024 * 1024)]), ""),
+        (
+            "endless line",
+            Reply::raw(["data: ".to_owned() + &"x".repeat(1024 * 1024)]),
+            "",
+        ),
     ] {
         check(name, reply, "LLM_ERROR", 1, shown).await;
     }
@@ -106,7 +152,11 @@ async fn error_answers_are_errors() {
         ("400", 400, 1, "HTTP 400"),
         ("a redirect is not followed", 307, 1, "HTTP 307"),
     ] {
-        let reply = Reply::status_with_headers(status, &[("location", "http://127.0.0.1:1/")], body.clone());
+        let reply = Reply::status_with_headers(
+            status,
+            &[("location", "http://127.0.0.1:1/")],
+            body.clone(),
+        );
         let failure = check(name, reply, "LLM_ERROR", requests, "").await;
         assert!(failure.message.contains(told), "{name}: {failure:?}");
         assert_eq!(failure.details["status"], status);
@@ -118,12 +168,20 @@ async fn error_answers_are_errors() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unavailable() {
     let gone = FakeModel::start().await.url();
-    for url in [gone, "http://no-such-host.invalid".to_owned(), "https://no-such-host.invalid/v1".to_owned()] {
+    for url in [
+        gone,
+        "http://no-such-host.invalid".to_owned(),
+        "https://no-such-host.invalid/v1".to_owned(),
+    ] {
         let mut config = OpenAiConfig::new(url.clone());
         config.max_retries = 1;
         config.retry_delay = Duration::from_millis(1);
         let (failure, _) = fails(config).await;
-        assert_eq!(failure.code.as_str(), "LLM_PROXY_UNAVAILABLE", "{url}: {failure:?}");
+        assert_eq!(
+            failure.code.as_str(),
+            "LLM_PROXY_UNAVAILABLE",
+            "{url}: {failure:?}"
+        );
     }
 }
 
@@ -158,7 +216,10 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no test panicked in it").extend_from_slice(bytes);
+        self.0
+            .lock()
+            .expect("no test panicked in it")
+            .extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -178,15 +239,25 @@ impl<'a> MakeWriter<'a> for Log {
 #[tokio::test]
 async fn keys_are_not_in_the_log_even_at_trace_level() {
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
-    // For all threads: one that logs without a subscriber of its own can switch a line off for everybody.
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(log.clone())
+        .finish();
+    // For all threads: one that logs without a subscriber of its own can switch a line off for
+    // everybody.
     tracing::subscriber::set_global_default(subscriber).expect("no other test sets one");
     tracing::callsite::rebuild_interest_cache();
     let server = FakeModel::start().await;
-    server.reply(Reply::status(400, format!("{CANARY_BODY} {CANARY_KEY} {}", "x".repeat(5000))));
+    server.reply(Reply::status(
+        400,
+        format!("{CANARY_BODY} {CANARY_KEY} {}", "x".repeat(5000)),
+    ));
     fails(config(&server)).await;
     let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(text.contains(CANARY_BODY), "the upstream's words are for the log: {text}");
+    assert!(
+        text.contains(CANARY_BODY),
+        "the upstream's words are for the log: {text}"
+    );
     assert!(!text.contains(CANARY_KEY), "{text}");
     assert!(!text.contains(&"x".repeat(1001)), "the log is bounded");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codelab_fakemodel::FakeModel;
-use codelab_llm::{Heard, Model, OpenAiConfig, OpenAiModel};
+use codelab_llm::{Model, OpenAiConfig, OpenAiModel, StreamedPart};
 use codelab_protocol::{ModelFailure, ModelMessage, ModelOutput, ModelRequest, Tool};
 
 /// Long enough for a loaded machine to answer, short enough to wait for.
@@ -28,8 +28,12 @@ pub fn request() -> ModelRequest {
         agent: "coder".to_owned(),
         model: "gpt-4".to_owned(),
         messages: vec![
-            ModelMessage::System { content: "You are the coder.".to_owned() },
-            ModelMessage::User { content: "Привет".to_owned() },
+            ModelMessage::System {
+                content: "You are the coder.".to_owned(),
+            },
+            ModelMessage::User {
+                content: "Привет".to_owned(),
+            },
         ],
         tools: vec![Tool::ReadFile.spec()],
         temperature: Some(0.3),
@@ -45,10 +49,14 @@ pub async fn call(config: OpenAiConfig, request: &ModelRequest) -> Outcome {
 pub async fn call_with(model: &OpenAiModel, request: &ModelRequest) -> Outcome {
     let mut shown = String::new();
     let mut waits = Vec::new();
-    let mut hear = |heard: Heard<'_>| match heard {
-        Heard::Text(text) => shown.push_str(text),
-        Heard::Waiting(wait) => waits.push(wait),
+    let mut hear = |heard: StreamedPart<'_>| match heard {
+        StreamedPart::Text(text) => shown.push_str(text),
+        StreamedPart::Waiting(wait) => waits.push(wait),
     };
     let result = model.call(request, &mut hear).await;
-    Outcome { result, shown, waits }
+    Outcome {
+        result,
+        shown,
+        waits,
+    }
 }

@@ -1,7 +1,7 @@
 //! What the server is asked.
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_llm::{Auth, Model, OpenAiConfig, OpenAiModel, Secret};
+use codelab_llm::{Model, ModelAuth, OpenAiConfig, OpenAiModel, Secret};
 use codelab_protocol::{CallId, ModelMessage, ModelRequest, ModelToolCall, OutputSchema};
 use serde_json::json;
 
@@ -14,10 +14,23 @@ async fn a_request_has_the_openai_form() {
     let mut request = request();
     let call_id = CallId::parse("c1").unwrap();
     let arguments = json!({"path": "a.md"}).as_object().unwrap().clone();
-    let tool_calls = vec![ModelToolCall { call_id: call_id.clone(), name: "read_file".to_owned(), arguments }];
-    request.messages.push(ModelMessage::Assistant { content: String::new(), tool_calls });
-    request.messages.push(ModelMessage::Tool { call_id, content: "text".to_owned() });
-    request.messages.push(ModelMessage::Assistant { content: "so".to_owned(), tool_calls: Vec::new() });
+    let tool_calls = vec![ModelToolCall {
+        call_id: call_id.clone(),
+        name: "read_file".to_owned(),
+        arguments,
+    }];
+    request.messages.push(ModelMessage::Assistant {
+        content: String::new(),
+        tool_calls,
+    });
+    request.messages.push(ModelMessage::Tool {
+        call_id,
+        content: "text".to_owned(),
+    });
+    request.messages.push(ModelMessage::Assistant {
+        content: "so".to_owned(),
+        tool_calls: Vec::new(),
+    });
     let parameters = request.tools[0].parameters.clone();
     let description = request.tools[0].description;
     call(config(&server), &request).await.result.unwrap();
@@ -45,14 +58,22 @@ async fn a_request_has_the_openai_form() {
         })
     );
     assert_eq!(sent.header("content-type"), Some("application/json"));
-    assert_eq!((sent.header("authorization"), sent.header("x-internal-auth")), (None, None));
+    assert_eq!(
+        (sent.header("authorization"), sent.header("x-internal-auth")),
+        (None, None)
+    );
 }
 
 #[tokio::test]
 async fn what_is_not_asked_for_is_not_sent() {
     let server = FakeModel::start().await;
     server.reply(Reply::text("ok"));
-    let request = ModelRequest { tools: Vec::new(), temperature: None, max_tokens: None, ..request() };
+    let request = ModelRequest {
+        tools: Vec::new(),
+        temperature: None,
+        max_tokens: None,
+        ..request()
+    };
     call(config(&server), &request).await.result.unwrap();
     let body = server.requests().remove(0).body;
     let names: Vec<&String> = body.as_object().unwrap().keys().collect();
@@ -62,15 +83,30 @@ async fn what_is_not_asked_for_is_not_sent() {
 #[tokio::test]
 async fn the_key_goes_where_the_server_looks_for_it() {
     for (auth, bearer, internal) in [
-        (Auth::Bearer(Secret::new("k1")), Some("Bearer k1"), None),
-        (Auth::InternalHeader(Secret::new("k2")), None, Some("k2")),
+        (
+            ModelAuth::Bearer(Secret::new("k1")),
+            Some("Bearer k1"),
+            None,
+        ),
+        (
+            ModelAuth::InternalHeader(Secret::new("k2")),
+            None,
+            Some("k2"),
+        ),
     ] {
         let server = FakeModel::start().await;
         server.reply(Reply::text("ok"));
-        let config = OpenAiConfig { auth, base_url: server.url() + "/v1/", ..config(&server) };
+        let config = OpenAiConfig {
+            auth,
+            base_url: server.url() + "/v1/",
+            ..config(&server)
+        };
         call(config, &request()).await.result.unwrap();
         let sent = server.requests().remove(0);
-        assert_eq!((sent.header("authorization"), sent.header("x-internal-auth")), (bearer, internal));
+        assert_eq!(
+            (sent.header("authorization"), sent.header("x-internal-auth")),
+            (bearer, internal)
+        );
     }
 }
 
@@ -85,13 +121,27 @@ async fn names_are_rewritten_on_the_wire() {
     ] {
         let server = FakeModel::start().await;
         server.reply(Reply::text("ok"));
-        let config = OpenAiConfig { model_map, model_override: model_override.map(str::to_owned), ..config(&server) };
-        let expected = OpenAiConfig::new(server.url()).prices.estimate(wanted, 1_000);
+        let config = OpenAiConfig {
+            model_map,
+            model_override: model_override.map(str::to_owned),
+            ..config(&server)
+        };
+        let expected = OpenAiConfig::new(server.url())
+            .prices
+            .estimate(wanted, 1_000);
         assert_eq!(expected.is_some(), is_priced);
-        assert_eq!(OpenAiModel::new(config.clone()).unwrap().price_usd("gpt-4", 1_000), expected);
+        assert_eq!(
+            OpenAiModel::new(config.clone())
+                .unwrap()
+                .price_usd("gpt-4", 1_000),
+            expected
+        );
         let output = call(config, &request()).await.result.unwrap();
         assert_eq!(server.requests()[0].body["model"], wanted);
-        assert!(output.warnings.is_empty(), "a rewritten name is what the person asked for");
+        assert!(
+            output.warnings.is_empty(),
+            "a rewritten name is what the person asked for"
+        );
     }
 }
 
@@ -99,18 +149,35 @@ async fn names_are_rewritten_on_the_wire() {
 async fn an_unknown_model_falls_back_with_a_warning() {
     for refusal in [
         Reply::unknown_model("gpt-4"),
-        Reply::status(400, r#"{"error":{"message":"Invalid model name passed in model=gpt-4"}}"#),
+        Reply::status(
+            400,
+            r#"{"error":{"message":"Invalid model name passed in model=gpt-4"}}"#,
+        ),
     ] {
         let server = FakeModel::start().await;
         server.reply(refusal);
         server.reply(Reply::text_with_usage("hello", 1_000_000, 0));
-        let config = OpenAiConfig { fallback_model: Some("gpt-4o".to_owned()), ..config(&server) };
+        let config = OpenAiConfig {
+            fallback_model: Some("gpt-4o".to_owned()),
+            ..config(&server)
+        };
         let output = call(config, &request()).await.result.unwrap();
-        let models: Vec<_> = server.requests().iter().map(|sent| sent.body["model"].clone()).collect();
+        let models: Vec<_> = server
+            .requests()
+            .iter()
+            .map(|sent| sent.body["model"].clone())
+            .collect();
         assert_eq!(models, ["gpt-4", "gpt-4o"]);
         assert_eq!(output.text, "hello");
-        assert!(output.warnings[0].contains("gpt-4") && output.warnings[0].contains("gpt-4o"), "{output:?}");
-        assert_eq!(output.usage.unwrap().cost_usd, Some(2.5), "the price is that of the model that answered");
+        assert!(
+            output.warnings[0].contains("gpt-4") && output.warnings[0].contains("gpt-4o"),
+            "{output:?}"
+        );
+        assert_eq!(
+            output.usage.unwrap().cost_usd,
+            Some(2.5),
+            "the price is that of the model that answered"
+        );
     }
 }
 
@@ -119,7 +186,10 @@ async fn without_another_model_an_unknown_one_fails_at_once() {
     for fallback_model in [None, Some("gpt-4".to_owned())] {
         let server = FakeModel::start().await;
         server.default_reply(Reply::unknown_model("gpt-4"));
-        let config = OpenAiConfig { fallback_model, ..config(&server) };
+        let config = OpenAiConfig {
+            fallback_model,
+            ..config(&server)
+        };
         let failure = call(config, &request()).await.result.unwrap_err();
         assert_eq!(failure.code.as_str(), "LLM_ERROR");
         assert_eq!(server.request_count(), 1);
@@ -129,12 +199,24 @@ async fn without_another_model_an_unknown_one_fails_at_once() {
 #[tokio::test]
 async fn a_schema_is_asked_for_and_given_up_where_it_is_refused() {
     let schema = json!({"type": "object"});
-    let request = ModelRequest { schema: Some(OutputSchema { name: "plan", schema: schema.clone() }), ..request() };
+    let request = ModelRequest {
+        schema: Some(OutputSchema {
+            name: "plan",
+            schema: schema.clone(),
+        }),
+        ..request()
+    };
     for refused in [400, 422] {
         let server = FakeModel::start().await;
-        server.reply(Reply::status(refused, r#"{"error":"response_format is not supported by this model"}"#));
+        server.reply(Reply::status(
+            refused,
+            r#"{"error":"response_format is not supported by this model"}"#,
+        ));
         server.reply(Reply::text("{}"));
-        assert_eq!(call(config(&server), &request).await.result.unwrap().text, "{}");
+        assert_eq!(
+            call(config(&server), &request).await.result.unwrap().text,
+            "{}"
+        );
         let sent = server.requests();
         let wanted = json!({"type": "json_schema", "json_schema": {"name": "plan", "strict": true, "schema": schema}});
         assert_eq!(sent[0].body["response_format"], wanted);
@@ -154,21 +236,42 @@ async fn newer_models_get_their_own_parameter_names() {
     call(config(&server), &request()).await.result.unwrap();
     let last = &server.requests()[2].body;
     assert_eq!(last["max_completion_tokens"], 200);
-    assert_eq!((last.get("max_tokens"), last.get("temperature")), (None, None));
+    assert_eq!(
+        (last.get("max_tokens"), last.get("temperature")),
+        (None, None)
+    );
 }
 
 #[tokio::test]
 async fn wrong_settings_are_named_and_keys_are_not_shown() {
     let bad = |config: OpenAiConfig| OpenAiModel::new(config).err().unwrap().to_string();
     assert!(bad(OpenAiConfig::new("localhost:8080")).starts_with("LLM_PROXY_URL "));
-    let key = Auth::Bearer(Secret::new("canary\n"));
-    let text = bad(OpenAiConfig { auth: key.clone(), ..OpenAiConfig::new("http://a") });
-    assert!(text.starts_with("LLM_API_KEY ") && !text.contains("canary"), "{text}");
-    let zero = OpenAiConfig { timeout: std::time::Duration::ZERO, ..OpenAiConfig::new("http://a") };
+    let key = ModelAuth::Bearer(Secret::new("canary\n"));
+    let text = bad(OpenAiConfig {
+        auth: key.clone(),
+        ..OpenAiConfig::new("http://a")
+    });
+    assert!(
+        text.starts_with("LLM_API_KEY ") && !text.contains("canary"),
+        "{text}"
+    );
+    let zero = OpenAiConfig {
+        timeout: std::time::Duration::ZERO,
+        ..OpenAiConfig::new("http://a")
+    };
     assert!(bad(zero).starts_with("limits.model_timeout_seconds "));
-    let config = OpenAiConfig { auth: key, ..OpenAiConfig::new("http://a") };
+    let config = OpenAiConfig {
+        auth: key,
+        ..OpenAiConfig::new("http://a")
+    };
     assert!(!format!("{config:?}").contains("canary"));
-    let named = OpenAiConfig { fallback_model: Some("llama3".to_owned()), ..OpenAiConfig::new("http://a") };
+    let named = OpenAiConfig {
+        fallback_model: Some("llama3".to_owned()),
+        ..OpenAiConfig::new("http://a")
+    };
     let description = OpenAiModel::new(named).unwrap().describe();
-    assert_eq!((description.label.as_str(), description.demo), ("llama3", false));
+    assert_eq!(
+        (description.label.as_str(), description.demo),
+        ("llama3", false)
+    );
 }

@@ -14,7 +14,9 @@ pub struct Ranked {
 impl Ord for Ranked {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_score = self.score.total_cmp(&other.score);
-        by_score.then(self.timestamp.cmp(&other.timestamp)).then(other.document.cmp(&self.document))
+        by_score
+            .then(self.timestamp.cmp(&other.timestamp))
+            .then(other.document.cmp(&self.document))
     }
 }
 
@@ -40,7 +42,10 @@ pub struct Best {
 
 impl Best {
     pub fn new(limit: usize) -> Self {
-        Self { limit, worst_first: BinaryHeap::with_capacity(limit + 1) }
+        Self {
+            limit,
+            worst_first: BinaryHeap::with_capacity(limit + 1),
+        }
     }
 
     /// Below this score nothing is kept any more.
@@ -59,7 +64,11 @@ impl Best {
     }
 
     pub fn into_best_first(self) -> Vec<Ranked> {
-        let mut all: Vec<Ranked> = self.worst_first.into_iter().map(|Reverse(ranked)| ranked).collect();
+        let mut all: Vec<Ranked> = self
+            .worst_first
+            .into_iter()
+            .map(|Reverse(ranked)| ranked)
+            .collect();
         all.sort_unstable_by(|left, right| right.cmp(left));
         all
     }

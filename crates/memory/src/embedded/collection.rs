@@ -1,16 +1,17 @@
-//! One open collection: its file, and the index that was read from it. All of it blocks: never call it on an async thread.
+//! One open collection: its file, and the index that was read from it. All of it blocks: never call
+//! it on an async thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Failure;
+use super::FileFailure;
 use super::best::{Best, Ranked};
 use super::dense;
 use super::file::{CollectionFile, Draft};
 use super::index::Index;
-use super::record::{self, Entry, Record};
+use super::record::{self, IndexedEntry, LogEntry};
 use crate::point::{Batch, DenseLayout, Probe};
-use crate::{Filter, Hit, InteractionId};
+use crate::{Filter, Hit, MemoryEntryId};
 
 /// A file is written anew when less than half of it counts and more than this does not.
 const MAX_WASTED_BYTES: u64 = 1024 * 1024;
@@ -26,13 +27,13 @@ pub struct Collection {
 }
 
 impl Collection {
-    pub fn open(path: &Path) -> Result<Self, Failure> {
+    pub fn open(path: &Path) -> Result<Self, FileFailure> {
         let mut index = Index::default();
         let file = CollectionFile::open(path, |position, entry| {
-            match Entry::decode(entry)? {
-                Entry::Dense(layout) => index.set_dense(layout),
-                Entry::Put(record) => index.put(&record, position),
-                Entry::Delete(ids) => ids.into_iter().for_each(|id| {
+            match LogEntry::decode(entry)? {
+                LogEntry::Dense(layout) => index.set_dense(layout),
+                LogEntry::Put(record) => index.put(&record, position),
+                LogEntry::Delete(ids) => ids.into_iter().for_each(|id| {
                     index.delete(id);
                 }),
             }
@@ -46,13 +47,18 @@ impl Collection {
     }
 
     /// Replaces whatever stands there by a collection without content.
-    pub fn create(path: &Path) -> Result<Self, Failure> {
+    pub fn create(path: &Path) -> Result<Self, FileFailure> {
         let file = Draft::new(path)?.put_in_place()?;
         Ok(Self::new(path, file, Index::default()))
     }
 
     fn new(path: &Path, file: CollectionFile, index: Index) -> Self {
-        Self { path: path.to_owned(), file, index, is_spoiled: AtomicBool::new(false) }
+        Self {
+            path: path.to_owned(),
+            file,
+            index,
+            is_spoiled: AtomicBool::new(false),
+        }
     }
 
     pub fn is_spoiled(&self) -> bool {
@@ -68,12 +74,13 @@ impl Collection {
         self.index.count()
     }
 
-    /// Counts once it is flushed, like the deletions. The first addition decides whether there are dense vectors.
-    pub fn upsert(&mut self, batch: Batch) -> Result<(), Failure> {
+    /// Counts once it is flushed, like the deletions. The first addition decides whether there are
+    /// dense vectors.
+    pub fn upsert(&mut self, batch: Batch) -> Result<(), FileFailure> {
         let mut entries = Vec::with_capacity(batch.interactions.len() + 1);
         let mut new_layout = None;
         if let Some(layout) = batch.dense_layout().filter(|_| self.index.is_untouched()) {
-            entries.push(Entry::Dense(layout.clone()).encode()?);
+            entries.push(LogEntry::Dense(layout.clone()).encode()?);
             new_layout = Some(layout.clone());
         }
         let layout = new_layout.as_ref().or(self.index.dense_layout()).cloned();
@@ -86,7 +93,7 @@ impl Collection {
         }
         let mut has_replaced = false;
         for (entry, position) in entries.iter().zip(positions) {
-            if let Entry::Put(record) = Entry::decode(entry)? {
+            if let LogEntry::Put(record) = LogEntry::decode(entry)? {
                 has_replaced |= self.index.has(record.id);
                 self.index.put(&record, position);
             }
@@ -97,12 +104,16 @@ impl Collection {
         self.rewrite_if_wasteful()
     }
 
-    pub fn delete(&mut self, ids: Vec<InteractionId>) -> Result<(), Failure> {
-        let ids: Vec<u64> = ids.into_iter().map(|id| id.0).filter(|id| self.index.has(*id)).collect();
+    pub fn delete(&mut self, ids: Vec<MemoryEntryId>) -> Result<(), FileFailure> {
+        let ids: Vec<u64> = ids
+            .into_iter()
+            .map(|id| id.0)
+            .filter(|id| self.index.has(*id))
+            .collect();
         if ids.is_empty() {
             return Ok(());
         }
-        let entry = Entry::Delete(ids.clone()).encode()?;
+        let entry = LogEntry::Delete(ids.clone()).encode()?;
         self.file.append(&[entry])?;
         ids.into_iter().for_each(|id| {
             self.index.delete(id);
@@ -111,12 +122,12 @@ impl Collection {
         self.rewrite_if_wasteful()
     }
 
-    pub fn delete_session(&mut self, session: &str) -> Result<(), Failure> {
+    pub fn delete_session(&mut self, session: &str) -> Result<(), FileFailure> {
         self.delete(self.index.ids_of_session(session))
     }
 
     /// What is found by words and what is found by meaning, each best first.
-    pub fn search(&self, probe: &Probe) -> Result<Vec<Vec<Hit>>, Failure> {
+    pub fn search(&self, probe: &Probe) -> Result<Vec<Vec<Hit>>, FileFailure> {
         let limit = probe.limit();
         let mut lists = Vec::new();
         if let Some(terms) = &probe.sparse {
@@ -130,47 +141,68 @@ impl Collection {
         Ok(lists)
     }
 
-    fn by_meaning(&self, vector: &[f32], filter: &Filter, limit: usize) -> Result<Vec<Ranked>, Failure> {
+    fn by_meaning(
+        &self,
+        vector: &[f32],
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<Vec<Ranked>, FileFailure> {
         let vector = dense::normalized(vector.to_vec());
         let mut best = Best::new(limit);
         for document in self.index.by_meaning(&vector, filter, limit) {
             if let Some(exact) = self.with_record(document, |record| Ok(record.dense.clone()))? {
                 let score = dense::similarity(&vector, &exact);
-                best.offer(Ranked { score, timestamp: self.index.timestamp(document), document });
+                best.offer(Ranked {
+                    score,
+                    timestamp: self.index.timestamp(document),
+                    document,
+                });
             }
         }
         Ok(best.into_best_first())
     }
 
-    fn hits(&self, ranked: Vec<Ranked>) -> Result<Vec<Hit>, Failure> {
-        let hit = |ranked: Ranked| self.with_record(ranked.document, |record| record.hit(ranked.score));
+    fn hits(&self, ranked: Vec<Ranked>) -> Result<Vec<Hit>, FileFailure> {
+        let hit =
+            |ranked: Ranked| self.with_record(ranked.document, |record| record.hit(ranked.score));
         ranked.into_iter().map(hit).collect()
     }
 
-    fn with_record<T>(&self, document: u32, work: impl FnOnce(&Record) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn with_record<T>(
+        &self,
+        document: u32,
+        work: impl FnOnce(&IndexedEntry) -> Result<T, FileFailure>,
+    ) -> Result<T, FileFailure> {
         let entry = self.entry(document)?;
-        match Entry::decode(&entry)? {
-            Entry::Put(record) => work(&record),
-            Entry::Dense(_) | Entry::Delete(_) => Err(changed_beneath_us()),
+        match LogEntry::decode(&entry)? {
+            LogEntry::Put(record) => work(&record),
+            LogEntry::Dense(_) | LogEntry::Delete(_) => Err(changed_beneath_us()),
         }
     }
 
-    /// A document's entry. Checksums were looked at when the file was opened, so a change since then shows here or nowhere.
-    fn entry(&self, document: u32) -> Result<Vec<u8>, Failure> {
+    /// A document's entry. Checksums were looked at when the file was opened, so a change since
+    /// then shows here or nowhere.
+    fn entry(&self, document: u32) -> Result<Vec<u8>, FileFailure> {
         let entry = self.file.read(self.index.position(document))?;
-        match Entry::decode(&entry)? {
-            Entry::Put(record) if record.id == self.index.id(document) => Ok(entry),
-            Entry::Put(_) | Entry::Dense(_) | Entry::Delete(_) => Err(changed_beneath_us()),
+        match LogEntry::decode(&entry)? {
+            LogEntry::Put(record) if record.id == self.index.id(document) => Ok(entry),
+            LogEntry::Put(_) | LogEntry::Dense(_) | LogEntry::Delete(_) => {
+                Err(changed_beneath_us())
+            }
         }
     }
 
-    fn rewrite_if_wasteful(&mut self) -> Result<(), Failure> {
+    fn rewrite_if_wasteful(&mut self) -> Result<(), FileFailure> {
         let wasted = self.file.len().saturating_sub(self.index.live_bytes);
-        if wasted > MAX_WASTED_BYTES && wasted > self.index.live_bytes { self.rewrite() } else { Ok(()) }
+        if wasted > MAX_WASTED_BYTES && wasted > self.index.live_bytes {
+            self.rewrite()
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes the file anew from what is to be found in it, so that nothing deleted is left in it.
-    pub fn rewrite(&mut self) -> Result<(), Failure> {
+    pub fn rewrite(&mut self) -> Result<(), FileFailure> {
         if self.count() == 0 {
             *self = Self::create(&self.path)?;
             return Ok(());
@@ -178,7 +210,7 @@ impl Collection {
         let mut draft = Draft::new(&self.path)?;
         let mut entries = Vec::new();
         if let Some(layout) = self.index.dense_layout() {
-            entries.push(Entry::Dense(layout.clone()).encode()?);
+            entries.push(LogEntry::Dense(layout.clone()).encode()?);
         }
         let mut bytes = 0;
         for document in self.index.live() {
@@ -199,13 +231,14 @@ impl Collection {
         Ok(())
     }
 
-    pub fn flush(&self) -> Result<(), Failure> {
+    pub fn flush(&self) -> Result<(), FileFailure> {
         let flushed = self.file.sync();
-        self.is_spoiled.fetch_or(flushed.is_err(), Ordering::Release);
+        self.is_spoiled
+            .fetch_or(flushed.is_err(), Ordering::Release);
         Ok(flushed?)
     }
 }
 
-fn changed_beneath_us() -> Failure {
-    Failure::Broken("its file was changed by somebody else".into())
+fn changed_beneath_us() -> FileFailure {
+    FileFailure::Broken("its file was changed by somebody else".into())
 }

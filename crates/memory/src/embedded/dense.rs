@@ -1,5 +1,5 @@
-//! Search by meaning: every vector is compared, in one byte for each of its numbers. The best are then compared again
-//! with the exact vectors, which stay in the file.
+//! Search by meaning: every vector is compared, in one byte for each of its numbers. The best are
+//! then compared again with the exact vectors, which stay in the file.
 
 use super::best::{Best, Ranked};
 
@@ -17,7 +17,12 @@ pub struct RoundedVectors {
 
 impl RoundedVectors {
     pub fn new(size: usize) -> Self {
-        Self { size, documents: Vec::new(), scales: Vec::new(), values: Vec::new() }
+        Self {
+            size,
+            documents: Vec::new(),
+            scales: Vec::new(),
+            values: Vec::new(),
+        }
     }
 
     pub fn add(&mut self, document: u32, vector: &[f32]) {
@@ -30,7 +35,12 @@ impl RoundedVectors {
     }
 
     /// Candidates for the best `limit`, among documents that are wanted.
-    pub fn candidates(&self, query: &[f32], limit: usize, is_wanted: impl Fn(u32) -> bool) -> Vec<u32> {
+    pub fn candidates(
+        &self,
+        query: &[f32],
+        limit: usize,
+        is_wanted: impl Fn(u32) -> bool,
+    ) -> Vec<u32> {
         let mut asked = Vec::new();
         rounded(query, &mut asked);
         let mut best = Best::new(limit * CANDIDATES_PER_HIT);
@@ -41,28 +51,47 @@ impl RoundedVectors {
             }
             let score = product(&asked, vector) as f32 * scale;
             if score >= best.floor() {
-                best.offer(Ranked { score, timestamp: 0, document });
+                best.offer(Ranked {
+                    score,
+                    timestamp: 0,
+                    document,
+                });
             }
         }
-        best.into_best_first().into_iter().map(|ranked| ranked.document).collect()
+        best.into_best_first()
+            .into_iter()
+            .map(|ranked| ranked.document)
+            .collect()
     }
 }
 
 /// Rounds a vector to bytes, at the end of `values`, and returns what one of them stands for.
 fn rounded(vector: &[f32], values: &mut Vec<i8>) -> f32 {
-    let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
-    let scale = if largest > 0.0 { largest / f32::from(i8::MAX) } else { 1.0 };
+    let largest = vector
+        .iter()
+        .fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    let scale = if largest > 0.0 {
+        largest / f32::from(i8::MAX)
+    } else {
+        1.0
+    };
     values.extend(vector.iter().map(|value| (value / scale).round() as i8));
     scale
 }
 
 fn product(left: &[i8], right: &[i8]) -> i32 {
-    left.iter().zip(right).map(|(left, right)| i32::from(*left) * i32::from(*right)).sum()
+    left.iter()
+        .zip(right)
+        .map(|(left, right)| i32::from(*left) * i32::from(*right))
+        .sum()
 }
 
 /// The cosine of the angle between two vectors of length one.
 pub fn similarity(left: &[f32], right: &[f32]) -> f32 {
-    left.iter().zip(right).map(|(left, right)| left * right).sum()
+    left.iter()
+        .zip(right)
+        .map(|(left, right)| left * right)
+        .sum()
 }
 
 /// The vector with length one; one without length stays as it is.
@@ -106,7 +135,12 @@ mod tests {
             });
             let candidates = rounded.candidates(&query, 10, |_| true);
             assert_eq!(candidates.len(), 20);
-            assert!(exact[..10].iter().all(|document| candidates.contains(document)), "query {seed}");
+            assert!(
+                exact[..10]
+                    .iter()
+                    .all(|document| candidates.contains(document)),
+                "query {seed}"
+            );
             let even = rounded.candidates(&query, 10, |document| document % 2 == 0);
             assert!(even.iter().all(|document| document % 2 == 0));
         }

@@ -1,8 +1,10 @@
-//! A collection's file: a header, then frames of entries, each frame written at once and checked when it is read.
+//! A collection's file: a header, then frames of entries, each frame written at once and checked
+//! when it is read.
 //!
-//! A frame is its body's length, the body's checksum and a checksum of these two, then the body; a body is entries, each
-//! behind its length. Numbers are little-endian. A frame that the file's end cuts off was never acknowledged and is
-//! dropped. Anything else that does not check is damage, and SQL makes the collection again.
+//! A frame is its body's length, the body's checksum and a checksum of these two, then the body; a
+//! body is entries, each behind its length. Numbers are little-endian. A frame that the file's end
+//! cuts off was never acknowledged and is dropped. Anything else that does not check is damage, and
+//! SQL makes the collection again.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -26,7 +28,7 @@ const FRAME_HEAD_BYTES: usize = 12;
 const READ_BUFFER_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum FileFailure {
     /// No file, or one of another version or another analysis of words.
     #[error("there is no such memory")]
     Missing,
@@ -34,7 +36,7 @@ pub enum Failure {
     Broken(String),
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for FileFailure {
     fn from(error: io::Error) -> Self {
         Self::Broken(error.to_string())
     }
@@ -55,9 +57,12 @@ pub struct CollectionFile {
 
 impl CollectionFile {
     /// Opens the file and shows every entry in it.
-    pub fn open(path: &Path, mut each: impl FnMut(Position, &[u8]) -> Result<(), Failure>) -> Result<Self, Failure> {
+    pub fn open(
+        path: &Path,
+        mut each: impl FnMut(Position, &[u8]) -> Result<(), FileFailure>,
+    ) -> Result<Self, FileFailure> {
         let file = match OpenOptions::new().read(true).write(true).open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(Failure::Missing),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(FileFailure::Missing),
             file => file?,
         };
         let len = file.metadata()?.len();
@@ -75,13 +80,17 @@ impl CollectionFile {
         Ok(Self { file, end })
     }
 
-    /// Writes all entries at once. After a failure the file must be opened again, which drops what was half written.
-    pub fn append(&mut self, entries: &[Vec<u8>]) -> Result<Vec<Position>, Failure> {
+    /// Writes all entries at once. After a failure the file must be opened again, which drops what
+    /// was half written.
+    pub fn append(&mut self, entries: &[Vec<u8>]) -> Result<Vec<Position>, FileFailure> {
         let mut frame = vec![0; FRAME_HEAD_BYTES];
         let mut positions = Vec::with_capacity(entries.len());
         for entry in entries {
             frame.extend(length(entry)?.to_le_bytes());
-            positions.push(Position { at: self.end + frame.len() as u64, len: length(entry)? });
+            positions.push(Position {
+                at: self.end + frame.len() as u64,
+                len: length(entry)?,
+            });
             frame.extend(entry);
         }
         let body = &frame[FRAME_HEAD_BYTES..];
@@ -107,7 +116,8 @@ impl CollectionFile {
     }
 }
 
-/// A file that is not a collection yet. Dropped without being put in place it is left behind, and `tidy` removes it.
+/// A file that is not a collection yet. Dropped without being put in place it is left behind, and
+/// `tidy` removes it.
 pub struct Draft {
     pub file: CollectionFile,
     draft_path: PathBuf,
@@ -115,19 +125,31 @@ pub struct Draft {
 }
 
 impl Draft {
-    pub fn new(path: &Path) -> Result<Self, Failure> {
+    pub fn new(path: &Path) -> Result<Self, FileFailure> {
         let draft_path = path.with_extension(DRAFT_SUFFIX.trim_start_matches('.'));
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true).mode(0o600);
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600);
         let file = options.open(&draft_path)?;
         let header = header();
         file.write_all_at(header.as_bytes(), 0)?;
-        let file = CollectionFile { file, end: header.len() as u64 };
-        Ok(Self { file, draft_path, path: path.to_owned() })
+        let file = CollectionFile {
+            file,
+            end: header.len() as u64,
+        };
+        Ok(Self {
+            file,
+            draft_path,
+            path: path.to_owned(),
+        })
     }
 
     /// Replaces the collection at once or not at all.
-    pub fn put_in_place(self) -> Result<CollectionFile, Failure> {
+    pub fn put_in_place(self) -> Result<CollectionFile, FileFailure> {
         self.file.file.sync_all()?;
         remove_old_folder(&self.path)?;
         fs::rename(&self.draft_path, &self.path)?;
@@ -140,7 +162,11 @@ impl Draft {
 
 /// A folder in a file's place is no collection of ours, and a rename cannot replace it.
 fn remove_old_folder(path: &Path) -> io::Result<()> {
-    if path.is_dir() { fs::remove_dir_all(path) } else { Ok(()) }
+    if path.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        Ok(())
+    }
 }
 
 fn header() -> String {
@@ -148,12 +174,14 @@ fn header() -> String {
 }
 
 /// How long the header is.
-fn read_header(reader: &mut impl Read) -> Result<u64, Failure> {
+fn read_header(reader: &mut impl Read) -> Result<u64, FileFailure> {
     let mut line = Vec::new();
     let mut byte = [0];
     while line.last() != Some(&b'\n') {
         if line.len() == MAX_HEADER_BYTES || reader.read(&mut byte)? == 0 {
-            return Err(Failure::Broken("its file does not begin like a memory's".into()));
+            return Err(FileFailure::Broken(
+                "its file does not begin like a memory's".into(),
+            ));
         }
         line.push(byte[0]);
     }
@@ -161,7 +189,11 @@ fn read_header(reader: &mut impl Read) -> Result<u64, Failure> {
         return Ok(line.len() as u64);
     }
     let is_another_version = line.starts_with(FORMAT.as_bytes());
-    Err(if is_another_version { Failure::Missing } else { Failure::Broken("its file is not a memory's".into()) })
+    Err(if is_another_version {
+        FileFailure::Missing
+    } else {
+        FileFailure::Broken("its file is not a memory's".into())
+    })
 }
 
 fn frame_head(len: u32, checksum: u32) -> [u8; FRAME_HEAD_BYTES] {
@@ -173,8 +205,13 @@ fn frame_head(len: u32, checksum: u32) -> [u8; FRAME_HEAD_BYTES] {
     head
 }
 
-/// Reads the next frame's body and returns the frame's length; `None` at the end, or where the end cuts a frame off.
-fn read_frame(reader: &mut impl Read, left: u64, body: &mut Vec<u8>) -> Result<Option<u64>, Failure> {
+/// Reads the next frame's body and returns the frame's length; `None` at the end, or where the end
+/// cuts a frame off.
+fn read_frame(
+    reader: &mut impl Read,
+    left: u64,
+    body: &mut Vec<u8>,
+) -> Result<Option<u64>, FileFailure> {
     if left < FRAME_HEAD_BYTES as u64 {
         return Ok(None);
     }
@@ -182,7 +219,7 @@ fn read_frame(reader: &mut impl Read, left: u64, body: &mut Vec<u8>) -> Result<O
     reader.read_exact(&mut head)?;
     let (len, checksum) = (number(&head[..4]), number(&head[4..8]));
     if head != frame_head(len, checksum) {
-        return Err(Failure::Broken("its file is damaged".into()));
+        return Err(FileFailure::Broken("its file is damaged".into()));
     }
     let frame_len = FRAME_HEAD_BYTES as u64 + u64::from(len);
     if frame_len > left {
@@ -191,7 +228,7 @@ fn read_frame(reader: &mut impl Read, left: u64, body: &mut Vec<u8>) -> Result<O
     body.resize(len as usize, 0);
     reader.read_exact(body)?;
     if crc32fast::hash(body) != checksum {
-        return Err(Failure::Broken("its file is damaged".into()));
+        return Err(FileFailure::Broken("its file is damaged".into()));
     }
     Ok(Some(frame_len))
 }
@@ -199,12 +236,12 @@ fn read_frame(reader: &mut impl Read, left: u64, body: &mut Vec<u8>) -> Result<O
 fn each_entry(
     mut body: &[u8],
     mut at: u64,
-    each: &mut impl FnMut(Position, &[u8]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    each: &mut impl FnMut(Position, &[u8]) -> Result<(), FileFailure>,
+) -> Result<(), FileFailure> {
     while let Some((len, rest)) = body.split_first_chunk::<4>() {
         let len = u32::from_le_bytes(*len);
         let Some((entry, rest)) = rest.split_at_checked(len as usize) else {
-            return Err(Failure::Broken("its file is damaged".into()));
+            return Err(FileFailure::Broken("its file is damaged".into()));
         };
         at += 4;
         each(Position { at, len }, entry)?;
@@ -215,11 +252,14 @@ fn each_entry(
 }
 
 fn number(bytes: &[u8]) -> u32 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-fn length(bytes: &[u8]) -> Result<u32, Failure> {
-    u32::try_from(bytes.len()).map_err(|_| Failure::Broken("an addition is too long".into()))
+fn length(bytes: &[u8]) -> Result<u32, FileFailure> {
+    u32::try_from(bytes.len()).map_err(|_| FileFailure::Broken("an addition is too long".into()))
 }
 
 // ---- the folder of all collections ----
@@ -234,21 +274,23 @@ pub fn is_in_place(path: &Path) -> bool {
 }
 
 /// Whether there is a collection of this version. Reads its header only.
-pub fn is_usable(path: &Path) -> Result<bool, Failure> {
+pub fn is_usable(path: &Path) -> Result<bool, FileFailure> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         file => file?,
     };
     match read_header(&mut file) {
         Ok(_) => Ok(true),
-        Err(Failure::Missing) => Ok(false),
+        Err(FileFailure::Missing) => Ok(false),
         Err(broken) => Err(broken),
     }
 }
 
-pub fn collections(root: &Path) -> Result<Vec<CollectionName>, Failure> {
+pub fn collections(root: &Path) -> Result<Vec<CollectionName>, FileFailure> {
     let names = file_names(root)?.into_iter();
-    Ok(names.filter_map(|name| CollectionName::parse(name.strip_suffix(SUFFIX)?)).collect())
+    Ok(names
+        .filter_map(|name| CollectionName::parse(name.strip_suffix(SUFFIX)?))
+        .collect())
 }
 
 /// Removes the file, or whatever else stands in its place.
@@ -264,11 +306,13 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes drafts that were never finished, and the folders in which earlier versions kept collections.
-pub fn tidy(root: &Path) -> Result<(), Failure> {
+/// Removes drafts that were never finished, and the folders in which earlier versions kept
+/// collections.
+pub fn tidy(root: &Path) -> Result<(), FileFailure> {
     for name in file_names(root)? {
         let path = root.join(&name);
-        let is_old = CollectionName::parse(name.strip_prefix(OLD_COPY_PREFIX).unwrap_or(&name)).is_some();
+        let is_old =
+            CollectionName::parse(name.strip_prefix(OLD_COPY_PREFIX).unwrap_or(&name)).is_some();
         if name.ends_with(DRAFT_SUFFIX) || (is_old && path.is_dir()) {
             remove(&path)?;
         }
@@ -290,18 +334,25 @@ pub fn make_root(root: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(root)
 }
 
-pub fn check_root(options: &EmbeddedOptions) -> Result<(), Failure> {
+pub fn check_root(options: &EmbeddedOptions) -> Result<(), FileFailure> {
     make_root(&options.root)?;
     check_free(options)?;
     let probe = options.root.join(PROBE_FILE);
-    drop(OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&probe)?);
+    drop(
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&probe)?,
+    );
     Ok(fs::remove_file(probe)?)
 }
 
-pub fn check_free(options: &EmbeddedOptions) -> Result<(), Failure> {
+pub fn check_free(options: &EmbeddedOptions) -> Result<(), FileFailure> {
     let disk = rustix::fs::statvfs(&options.root).map_err(io::Error::from)?;
     if disk.f_bavail.saturating_mul(disk.f_frsize) < options.min_free_bytes {
-        return Err(Failure::Broken("the disk is nearly full".into()));
+        return Err(FileFailure::Broken("the disk is nearly full".into()));
     }
     Ok(())
 }

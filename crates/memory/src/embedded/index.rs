@@ -1,14 +1,15 @@
-//! What an open collection keeps in memory: who said what when, and for each term the documents that have it.
+//! What an open collection keeps in memory: who said what when, and for each term the documents
+//! that have it.
 
 use std::collections::HashMap;
 
 use super::best::{Best, Ranked};
 use super::dense::RoundedVectors;
 use super::file::Position;
-use super::record::Record;
+use super::record::IndexedEntry;
 use crate::point::DenseLayout;
 use crate::text::SparseVector;
-use crate::{Filter, InteractionId};
+use crate::{Filter, MemoryEntryId};
 
 #[derive(Default)]
 pub struct Index {
@@ -71,9 +72,18 @@ impl Wanted<'_> {
     fn has(&self, document: &Document) -> bool {
         document.is_live
             && self.kind.is_none_or(|kind| document.kind == kind)
-            && self.filter.success.is_none_or(|success| document.success == success)
-            && self.filter.since.is_none_or(|since| document.timestamp >= since.as_millis())
-            && self.filter.until.is_none_or(|until| document.timestamp <= until.as_millis())
+            && self
+                .filter
+                .success
+                .is_none_or(|success| document.success == success)
+            && self
+                .filter
+                .since
+                .is_none_or(|since| document.timestamp >= since.as_millis())
+            && self
+                .filter
+                .until
+                .is_none_or(|until| document.timestamp <= until.as_millis())
     }
 }
 
@@ -97,11 +107,14 @@ impl Index {
     }
 
     /// Adds a document. One with its id is no longer found, but its postings stay until `sweep`.
-    pub fn put(&mut self, record: &Record, position: Position) {
+    pub fn put(&mut self, record: &IndexedEntry, position: Position) {
         self.delete(record.id);
         let number = self.documents.len() as u32;
         for (&term, &weight) in record.terms.iter().zip(&record.weights) {
-            self.postings.entry(term).or_default().push(Posting { document: number, weight });
+            self.postings.entry(term).or_default().push(Posting {
+                document: number,
+                weight,
+            });
         }
         if let (Some(vector), Some((_, vectors))) = (&record.dense, &mut self.dense) {
             vectors.add(number, vector);
@@ -123,7 +136,9 @@ impl Index {
 
     /// Whether there was one. Its postings stay until `sweep`.
     pub fn delete(&mut self, id: u64) -> bool {
-        let Some(number) = self.numbers.remove(&id) else { return false };
+        let Some(number) = self.numbers.remove(&id) else {
+            return false;
+        };
         let document = &mut self.documents[number as usize];
         document.is_live = false;
         self.with_words -= u32::from(document.has_words);
@@ -131,7 +146,8 @@ impl Index {
         true
     }
 
-    /// Removes the postings of deleted documents, which would make their terms seem more frequent than they are.
+    /// Removes the postings of deleted documents, which would make their terms seem more frequent
+    /// than they are.
     pub fn sweep(&mut self) {
         let documents = &self.documents;
         self.postings.retain(|_, postings| {
@@ -150,15 +166,25 @@ impl Index {
         self.numbers.contains_key(&id)
     }
 
-    pub fn ids_of_session(&self, session: &str) -> Vec<InteractionId> {
-        let Some(session) = self.sessions.known(session) else { return Vec::new() };
-        let of_session = |document: &&Document| document.is_live && document.session == Some(session);
-        self.documents.iter().filter(of_session).map(|document| InteractionId(document.id)).collect()
+    pub fn ids_of_session(&self, session: &str) -> Vec<MemoryEntryId> {
+        let Some(session) = self.sessions.known(session) else {
+            return Vec::new();
+        };
+        let of_session =
+            |document: &&Document| document.is_live && document.session == Some(session);
+        self.documents
+            .iter()
+            .filter(of_session)
+            .map(|document| MemoryEntryId(document.id))
+            .collect()
     }
 
     /// The living documents, in the order of their additions.
     pub fn live(&self) -> impl Iterator<Item = u32> {
-        (0..).zip(&self.documents).filter(|(_, document)| document.is_live).map(|(number, _)| number)
+        (0..)
+            .zip(&self.documents)
+            .filter(|(_, document)| document.is_live)
+            .map(|(number, _)| number)
     }
 
     pub fn id(&self, document: u32) -> u64 {
@@ -173,12 +199,17 @@ impl Index {
         self.documents[document as usize].timestamp
     }
 
-    /// The best by the sum of their weights, each times the query's and the inverse document frequency of its term.
+    /// The best by the sum of their weights, each times the query's and the inverse document
+    /// frequency of its term.
     pub fn by_words(&self, query: &SparseVector, filter: &Filter, limit: usize) -> Vec<Ranked> {
-        let Some(wanted) = self.wanted(filter) else { return Vec::new() };
+        let Some(wanted) = self.wanted(filter) else {
+            return Vec::new();
+        };
         let mut scores = vec![0.0_f32; self.documents.len()];
         for (term, &asked) in query.indices.iter().zip(&query.values) {
-            let Some(postings) = self.postings.get(term) else { continue };
+            let Some(postings) = self.postings.get(term) else {
+                continue;
+            };
             let factor = asked * inverse_frequency(self.with_words, postings.len());
             for posting in postings {
                 scores[posting.document as usize] += factor * posting.weight;
@@ -188,7 +219,11 @@ impl Index {
         let mut floor = 0.0;
         for (number, (&score, document)) in scores.iter().zip(&self.documents).enumerate() {
             if score > 0.0 && score >= floor && wanted.has(document) {
-                best.offer(Ranked { score, timestamp: document.timestamp, document: number as u32 });
+                best.offer(Ranked {
+                    score,
+                    timestamp: document.timestamp,
+                    document: number as u32,
+                });
                 floor = best.floor();
             }
         }
@@ -197,8 +232,12 @@ impl Index {
 
     /// Candidates for the best by meaning.
     pub fn by_meaning(&self, query: &[f32], filter: &Filter, limit: usize) -> Vec<u32> {
-        let (Some(wanted), Some((_, vectors))) = (self.wanted(filter), &self.dense) else { return Vec::new() };
-        vectors.candidates(query, limit, |document| wanted.has(&self.documents[document as usize]))
+        let (Some(wanted), Some((_, vectors))) = (self.wanted(filter), &self.dense) else {
+            return Vec::new();
+        };
+        vectors.candidates(query, limit, |document| {
+            wanted.has(&self.documents[document as usize])
+        })
     }
 
     /// `None` where nothing can pass the filter.

@@ -1,7 +1,8 @@
-//! Which collections are open. Each has a lock of its own, so that a slow or broken one holds up nobody else; the
-//! blocking work behind the locks runs on a bounded number of threads.
+//! Which collections are open. Each has a lock of its own, so that a slow or broken one holds up
+//! nobody else; the blocking work behind the locks runs on a bounded number of threads.
 //!
-//! A lock's guard moves into the blocking work, so a dropped call can neither cut a write short nor let a second one in.
+//! A lock's guard moves into the blocking work, so a dropped call can neither cut a write short nor
+//! let a second one in.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 
 use super::EmbeddedOptions;
 use super::collection::Collection;
-use super::file::{self, Failure};
+use super::file::{self, FileFailure};
 use crate::{CollectionName, MemoryError};
 
 /// The longest a call waits, for its turn and for the disk together.
@@ -30,16 +31,16 @@ pub struct Pool {
 }
 
 struct Slot {
-    lock: Arc<RwLock<State>>,
+    lock: Arc<RwLock<PoolState>>,
     used_at: Instant,
 }
 
-pub enum State {
+pub enum PoolState {
     Closed,
     Open(Box<Collection>),
 }
 
-impl State {
+impl PoolState {
     fn opened(&self) -> Option<&Collection> {
         match self {
             Self::Open(collection) => Some(collection),
@@ -55,7 +56,12 @@ impl State {
 impl Pool {
     pub fn new(options: EmbeddedOptions) -> Arc<Self> {
         let threads = Arc::new(Semaphore::new(options.max_threads));
-        let pool = Self { options, slots: Mutex::default(), broken: Mutex::default(), threads };
+        let pool = Self {
+            options,
+            slots: Mutex::default(),
+            broken: Mutex::default(),
+            threads,
+        };
         let pool = Arc::new(pool);
         tokio::spawn(close_idle(Arc::downgrade(&pool), pool.options.idle_timeout));
         pool
@@ -69,17 +75,17 @@ impl Pool {
     pub async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         name: &CollectionName,
-        work: impl FnOnce(&Collection) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&Collection) -> Result<T, FileFailure> + Send + 'static,
     ) -> Result<T, MemoryError> {
         let call = async {
             let guard = self.opened(name).await?;
             let path = self.path(name);
             self.blocking(move || match &*guard {
-                State::Closed => Err(Failure::Missing),
-                State::Open(_) if !file::is_in_place(&path) => {
-                    Err(Failure::Broken("its file was moved or removed".into()))
+                PoolState::Closed => Err(FileFailure::Missing),
+                PoolState::Open(_) if !file::is_in_place(&path) => {
+                    Err(FileFailure::Broken("its file was moved or removed".into()))
                 }
-                State::Open(opened) => work(opened),
+                PoolState::Open(opened) => work(opened),
             })
             .await
         };
@@ -94,12 +100,12 @@ impl Pool {
         result
     }
 
-    /// Runs `work` alone on the collection, open or not. It is closed if that fails: the next call meets what is on
-    /// disk, not what a failed write left in memory.
+    /// Runs `work` alone on the collection, open or not. It is closed if that fails: the next call
+    /// meets what is on disk, not what a failed write left in memory.
     pub async fn write<T: Send + 'static>(
         self: &Arc<Self>,
         name: &CollectionName,
-        work: impl FnOnce(&Pool, &mut State) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&Pool, &mut PoolState) -> Result<T, FileFailure> + Send + 'static,
     ) -> Result<T, MemoryError> {
         let call = async {
             let mut guard = self.lock(name).write_owned().await;
@@ -107,7 +113,7 @@ impl Pool {
             self.blocking(move || {
                 let result = work(&pool, &mut guard);
                 if result.is_err() {
-                    *guard = State::Closed;
+                    *guard = PoolState::Closed;
                 }
                 result
             })
@@ -118,19 +124,20 @@ impl Pool {
         result
     }
 
-    /// Runs `work` alone on the collection, then flushes what it wrote, beside those who read: that takes most of the
-    /// time. Closed if `work` fails, as with `write`; a flush that fails spoils it, and the next call opens it anew.
+    /// Runs `work` alone on the collection, then flushes what it wrote, beside those who read: that
+    /// takes most of the time. Closed if `work` fails, as with `write`; a flush that fails spoils
+    /// it, and the next call opens it anew.
     pub async fn change(
         self: &Arc<Self>,
         name: &CollectionName,
-        work: impl FnOnce(&Pool, &mut State) -> Result<(), Failure> + Send + 'static,
+        work: impl FnOnce(&Pool, &mut PoolState) -> Result<(), FileFailure> + Send + 'static,
     ) -> Result<(), MemoryError> {
         let call = async {
             let mut guard = self.lock(name).write_owned().await;
             let pool = self.clone();
             self.blocking(move || {
                 if let Err(failure) = work(&pool, &mut guard) {
-                    *guard = State::Closed;
+                    *guard = PoolState::Closed;
                     return Err(failure);
                 }
                 let guard = guard.downgrade();
@@ -143,11 +150,12 @@ impl Pool {
         result
     }
 
-    /// Looks at the collection's file between two writes, without opening it: what is seen says nothing of its health.
+    /// Looks at the collection's file between two writes, without opening it: what is seen says
+    /// nothing of its health.
     pub async fn look<T: Send + 'static>(
         &self,
         name: &CollectionName,
-        work: impl FnOnce(&Path) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&Path) -> Result<T, FileFailure> + Send + 'static,
     ) -> Result<T, MemoryError> {
         let path = self.path(name);
         let call = async {
@@ -158,40 +166,50 @@ impl Pool {
             })
             .await
         };
-        let seen = tokio::time::timeout(CALL_TIMEOUT, call).await.map_err(|_| MemoryError::unavailable(TOO_SLOW))?;
+        let seen = tokio::time::timeout(CALL_TIMEOUT, call)
+            .await
+            .map_err(|_| MemoryError::unavailable(TOO_SLOW))?;
         seen.map_err(MemoryError::unavailable)
     }
 
     /// Opens the collection if need be; for use inside `write` and `change`.
-    pub fn open<'a>(&self, name: &CollectionName, state: &'a mut State) -> Result<&'a mut Collection, Failure> {
+    pub fn open<'a>(
+        &self,
+        name: &CollectionName,
+        state: &'a mut PoolState,
+    ) -> Result<&'a mut Collection, FileFailure> {
         let path = self.path(name);
         if state.must_be_opened() || !file::is_in_place(&path) {
-            *state = State::Closed;
-            *state = State::Open(Collection::open(&path)?.into());
+            *state = PoolState::Closed;
+            *state = PoolState::Open(Collection::open(&path)?.into());
         }
         match state {
-            State::Open(collection) => Ok(collection),
-            State::Closed => Err(Failure::Missing),
+            PoolState::Open(collection) => Ok(collection),
+            PoolState::Closed => Err(FileFailure::Missing),
         }
     }
 
     /// Replaces whatever there is, whole or broken; for use inside `write`.
-    pub fn make_empty(&self, name: &CollectionName, state: &mut State) -> Result<(), Failure> {
-        *state = State::Closed;
+    pub fn make_empty(
+        &self,
+        name: &CollectionName,
+        state: &mut PoolState,
+    ) -> Result<(), FileFailure> {
+        *state = PoolState::Closed;
         file::make_root(&self.options.root)?;
-        *state = State::Open(Collection::create(&self.path(name))?.into());
+        *state = PoolState::Open(Collection::create(&self.path(name))?.into());
         Ok(())
     }
 
-    /// Makes the collection's file anew from what is to be found in it, so that nothing deleted is left in it. Searches
-    /// wait, and however long it takes it is not given up half-way.
+    /// Makes the collection's file anew from what is to be found in it, so that nothing deleted is
+    /// left in it. Searches wait, and however long it takes it is not given up half-way.
     pub async fn rewrite(self: &Arc<Self>, name: &CollectionName) -> Result<(), MemoryError> {
         let mut guard = self.lock(name).write_owned().await;
         let (pool, collection) = (self.clone(), name.clone());
         let rewritten = self.blocking(move || {
             let result = pool.rewrite_now(&collection, &mut guard);
             if result.is_err() {
-                *guard = State::Closed;
+                *guard = PoolState::Closed;
             }
             result
         });
@@ -200,7 +218,7 @@ impl Pool {
         result
     }
 
-    fn rewrite_now(&self, name: &CollectionName, state: &mut State) -> Result<(), Failure> {
+    fn rewrite_now(&self, name: &CollectionName, state: &mut PoolState) -> Result<(), FileFailure> {
         let opened = self.open(name, state)?;
         if opened.count() > 0 {
             file::check_free(&self.options)?;
@@ -213,14 +231,20 @@ impl Pool {
     }
 
     pub async fn close_all(&self) {
-        let locks: Vec<_> = held(&self.slots).values().map(|slot| slot.lock.clone()).collect();
+        let locks: Vec<_> = held(&self.slots)
+            .values()
+            .map(|slot| slot.lock.clone())
+            .collect();
         for lock in locks {
             self.close(lock.write_owned().await).await;
         }
         self.forget_closed();
     }
 
-    async fn opened(self: &Arc<Self>, name: &CollectionName) -> Result<OwnedRwLockReadGuard<State>, Failure> {
+    async fn opened(
+        self: &Arc<Self>,
+        name: &CollectionName,
+    ) -> Result<OwnedRwLockReadGuard<PoolState>, FileFailure> {
         let lock = self.lock(name);
         let guard = lock.clone().read_owned().await;
         if !guard.must_be_opened() {
@@ -236,9 +260,12 @@ impl Pool {
         .await
     }
 
-    fn lock(&self, name: &CollectionName) -> Arc<RwLock<State>> {
+    fn lock(&self, name: &CollectionName) -> Arc<RwLock<PoolState>> {
         let mut slots = held(&self.slots);
-        let new = || Slot { lock: Arc::new(RwLock::new(State::Closed)), used_at: Instant::now() };
+        let new = || Slot {
+            lock: Arc::new(RwLock::new(PoolState::Closed)),
+            used_at: Instant::now(),
+        };
         let slot = slots.entry(name.clone()).or_insert_with(new);
         slot.used_at = Instant::now();
         slot.lock.clone()
@@ -247,21 +274,22 @@ impl Pool {
     /// Runs `work` on one of the threads, when one is free.
     pub async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let closed = |_| Failure::Broken("memory is closed".into());
+        work: impl FnOnce() -> Result<T, FileFailure> + Send + 'static,
+    ) -> Result<T, FileFailure> {
+        let closed = |_| FileFailure::Broken("memory is closed".into());
         let permit = self.threads.clone().acquire_owned().await.map_err(closed)?;
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             work()
         });
-        task.await.unwrap_or_else(|error| Err(Failure::Broken(error.to_string())))
+        task.await
+            .unwrap_or_else(|error| Err(FileFailure::Broken(error.to_string())))
     }
 
     fn settle<T>(
         &self,
         name: &CollectionName,
-        result: Result<Result<T, Failure>, tokio::time::error::Elapsed>,
+        result: Result<Result<T, FileFailure>, tokio::time::error::Elapsed>,
     ) -> Result<T, MemoryError> {
         let reason = match result {
             Ok(Ok(value)) => {
@@ -270,11 +298,13 @@ impl Pool {
                 }
                 return Ok(value);
             }
-            Ok(Err(Failure::Missing)) => {
+            Ok(Err(FileFailure::Missing)) => {
                 held(&self.broken).remove(name);
-                return Err(MemoryError::NotFound { collection: name.clone() });
+                return Err(MemoryError::NotFound {
+                    collection: name.clone(),
+                });
             }
-            Ok(Err(Failure::Broken(reason))) => reason,
+            Ok(Err(FileFailure::Broken(reason))) => reason,
             Err(_) => TOO_SLOW.into(),
         };
         let mut broken = held(&self.broken);
@@ -285,8 +315,8 @@ impl Pool {
         Err(MemoryError::unavailable(reason))
     }
 
-    /// Closes the least recently used until at most `max_open` are open. One in use is passed over, so for a moment
-    /// there can be as many more as calls are under way.
+    /// Closes the least recently used until at most `max_open` are open. One in use is passed over,
+    /// so for a moment there can be as many more as calls are under way.
     async fn close_surplus(&self) {
         if held(&self.slots).len() <= self.options.max_open {
             return;
@@ -297,7 +327,7 @@ impl Pool {
         self.close_unused(open.into_iter().take(surplus)).await;
     }
 
-    async fn close_unused(&self, locks: impl Iterator<Item = Arc<RwLock<State>>>) {
+    async fn close_unused(&self, locks: impl Iterator<Item = Arc<RwLock<PoolState>>>) {
         for lock in locks {
             if let Ok(guard) = lock.try_write_owned() {
                 self.close(guard).await;
@@ -307,22 +337,22 @@ impl Pool {
     }
 
     /// Longest unused first.
-    fn unused_since(&self, time: Instant) -> Vec<Arc<RwLock<State>>> {
+    fn unused_since(&self, time: Instant) -> Vec<Arc<RwLock<PoolState>>> {
         let slots = held(&self.slots);
         let mut unused: Vec<&Slot> = slots.values().filter(|slot| slot.used_at <= time).collect();
         unused.sort_by_key(|slot| slot.used_at);
         unused.into_iter().map(|slot| slot.lock.clone()).collect()
     }
 
-    async fn close(&self, mut guard: OwnedRwLockWriteGuard<State>) {
+    async fn close(&self, mut guard: OwnedRwLockWriteGuard<PoolState>) {
         if guard.opened().is_none() {
-            *guard = State::Closed;
+            *guard = PoolState::Closed;
             return;
         }
         // An error is one of a full disk or a stopped runtime; the collection is closed either way.
         let _ = self
             .blocking(move || {
-                *guard = State::Closed;
+                *guard = PoolState::Closed;
                 Ok(())
             })
             .await;
@@ -330,8 +360,10 @@ impl Pool {
 
     /// A slot that somebody holds stays, or two locks could stand for one file.
     fn forget_closed(&self) {
-        let is_closed = |lock: &RwLock<State>| lock.try_read().is_ok_and(|state| state.opened().is_none());
-        held(&self.slots).retain(|_, slot| Arc::strong_count(&slot.lock) > 1 || !is_closed(&slot.lock));
+        let is_closed =
+            |lock: &RwLock<PoolState>| lock.try_read().is_ok_and(|state| state.opened().is_none());
+        held(&self.slots)
+            .retain(|_, slot| Arc::strong_count(&slot.lock) > 1 || !is_closed(&slot.lock));
     }
 }
 
@@ -339,7 +371,9 @@ async fn close_idle(pool: Weak<Pool>, idle_timeout: Duration) {
     loop {
         tokio::time::sleep(idle_timeout / 2).await;
         let Some(pool) = pool.upgrade() else { return };
-        let Some(time) = Instant::now().checked_sub(idle_timeout) else { continue };
+        let Some(time) = Instant::now().checked_sub(idle_timeout) else {
+            continue;
+        };
         pool.close_unused(pool.unused_since(time).into_iter()).await;
     }
 }

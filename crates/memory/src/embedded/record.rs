@@ -3,23 +3,23 @@
 use codelab_protocol::{TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::Failure;
+use super::FileFailure;
 use crate::point::{DenseLayout, Point};
-use crate::{Hit, InteractionId};
+use crate::{Hit, MemoryEntryId};
 
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Entry<'a> {
+pub enum LogEntry<'a> {
     /// The vectors that later records carry. Stands before the first record, or nowhere.
     Dense(DenseLayout),
     /// An interaction that is new, or replaces the one with its id.
     #[serde(borrow)]
-    Put(Record<'a>),
+    Put(IndexedEntry<'a>),
     Delete(Vec<u64>),
 }
 
 /// An interaction with all that a search needs.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Record<'a> {
+pub struct IndexedEntry<'a> {
     pub id: u64,
     /// Milliseconds since 1970.
     pub timestamp: i64,
@@ -37,22 +37,31 @@ pub struct Record<'a> {
     pub dense: Option<Vec<f32>>,
 }
 
-impl<'a> Entry<'a> {
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Failure> {
-        postcard::from_bytes(bytes).map_err(|error| Failure::Broken(format!("an entry cannot be read: {error}")))
+impl<'a> LogEntry<'a> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, FileFailure> {
+        postcard::from_bytes(bytes)
+            .map_err(|error| FileFailure::Broken(format!("an entry cannot be read: {error}")))
     }
 
-    pub fn encode(&self) -> Result<Vec<u8>, Failure> {
-        postcard::to_allocvec(self).map_err(|error| Failure::Broken(format!("an entry cannot be written: {error}")))
+    pub fn encode(&self) -> Result<Vec<u8>, FileFailure> {
+        postcard::to_allocvec(self)
+            .map_err(|error| FileFailure::Broken(format!("an entry cannot be written: {error}")))
     }
 }
 
 /// The entry that adds a point.
-pub fn put(point: Point) -> Result<Vec<u8>, Failure> {
-    let Point { interaction, sparse, dense } = point;
-    let metadata = serde_json::to_string(&interaction.metadata).map_err(|error| Failure::Broken(error.to_string()))?;
-    let (terms, weights) = sparse.map(|vector| (vector.indices, vector.values)).unwrap_or_default();
-    let record = Record {
+pub fn put(point: Point) -> Result<Vec<u8>, FileFailure> {
+    let Point {
+        interaction,
+        sparse,
+        dense,
+    } = point;
+    let metadata = serde_json::to_string(&interaction.metadata)
+        .map_err(|error| FileFailure::Broken(error.to_string()))?;
+    let (terms, weights) = sparse
+        .map(|vector| (vector.indices, vector.values))
+        .unwrap_or_default();
+    let record = IndexedEntry {
         id: interaction.id.0,
         timestamp: interaction.timestamp.as_millis(),
         success: interaction.success,
@@ -65,14 +74,15 @@ pub fn put(point: Point) -> Result<Vec<u8>, Failure> {
         weights,
         dense: dense.map(super::dense::normalized),
     };
-    Entry::Put(record).encode()
+    LogEntry::Put(record).encode()
 }
 
-impl Record<'_> {
-    pub fn hit(&self, score: f32) -> Result<Hit, Failure> {
-        let metadata = serde_json::from_str(self.metadata).map_err(|error| Failure::Broken(error.to_string()))?;
+impl IndexedEntry<'_> {
+    pub fn hit(&self, score: f32) -> Result<Hit, FileFailure> {
+        let metadata = serde_json::from_str(self.metadata)
+            .map_err(|error| FileFailure::Broken(error.to_string()))?;
         Ok(Hit {
-            id: InteractionId(self.id),
+            id: MemoryEntryId(self.id),
             text: self.text.to_owned(),
             score,
             kind: self.kind.to_owned(),

@@ -1,19 +1,22 @@
-//! BM25 as sparse vectors: a document carries its term weights, a query asks for terms, the engine multiplies them by
-//! the inverse document frequency of its collection (`modifier: idf` in both engines).
+//! BM25 as sparse vectors: a document carries its term weights, a query asks for terms, the engine
+//! multiplies them by the inverse document frequency of its collection (`modifier: idf` in both
+//! engines).
 //!
-//! A term's dimension is a 32-bit hash of it, so two terms can share one: a collection of 10,000 distinct terms has such
-//! a pair with a chance of about 1 in 86, one of 100,000 has about one pair. A shared dimension can lift an unrelated
-//! interaction; nothing is lost by it.
+//! A term's dimension is a 32-bit hash of it, so two terms can share one: a collection of 10,000
+//! distinct terms has such a pair with a chance of about 1 in 86, one of 100,000 has about one
+//! pair. A shared dimension can lift an unrelated interaction; nothing is lost by it.
 
 use std::collections::BTreeMap;
 
 use super::stem::Stems;
 use super::words::each_word;
 
-/// How soon repeats of a term stop counting, and how much a document's length matters: the usual values.
+/// How soon repeats of a term stop counting, and how much a document's length matters: the usual
+/// values.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// The engine knows document frequencies but not lengths, so the average length, in words, is fixed.
+/// The engine knows document frequencies but not lengths, so the average length, in words, is
+/// fixed.
 const AVERAGE_WORDS: f32 = 128.0;
 /// Terms of a query past this number are left out.
 const MAX_QUERY_TERMS: usize = 256;
@@ -64,8 +67,14 @@ pub fn document(text: &str) -> SparseVector {
 
 /// The terms a question asks for. A word counts once, whatever the number of its stems.
 pub fn query(text: &str) -> SparseVector {
-    let telling = query_weights(text, |word| STOP_WORDS.split(' ').all(|stop_word| stop_word != word));
-    SparseVector::from_weights(if telling.is_empty() { query_weights(text, |_| true) } else { telling })
+    let telling = query_weights(text, |word| {
+        STOP_WORDS.split(' ').all(|stop_word| stop_word != word)
+    });
+    SparseVector::from_weights(if telling.is_empty() {
+        query_weights(text, |_| true)
+    } else {
+        telling
+    })
 }
 
 fn query_weights(text: &str, is_asked: impl Fn(&str) -> bool) -> BTreeMap<u32, f32> {
@@ -85,11 +94,14 @@ fn query_weights(text: &str, is_asked: impl Fn(&str) -> bool) -> BTreeMap<u32, f
     weights
 }
 
-/// FNV-1a over 64 bits, folded to 32: stable across machines and versions, unlike the standard library's hash.
+/// FNV-1a over 64 bits, folded to 32: stable across machines and versions, unlike the standard
+/// library's hash.
 fn dimension(term: &str) -> u32 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
-    let hash = term.bytes().fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+    let hash = term.bytes().fold(OFFSET, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(PRIME)
+    });
     (hash >> 32) as u32 ^ hash as u32
 }
 
@@ -99,8 +111,17 @@ mod tests {
 
     fn score(asked: &str, said: &str) -> f32 {
         let (asked, said) = (query(asked), document(said));
-        let value = |index| said.indices.binary_search(index).map_or(0.0, |at| said.values[at]);
-        asked.indices.iter().zip(&asked.values).map(|(index, weight)| weight * value(index)).sum()
+        let value = |index| {
+            said.indices
+                .binary_search(index)
+                .map_or(0.0, |at| said.values[at])
+        };
+        asked
+            .indices
+            .iter()
+            .zip(&asked.values)
+            .map(|(index, weight)| weight * value(index))
+            .sum()
     }
 
     #[test]
@@ -109,7 +130,12 @@ mod tests {
         assert!(once > 0.0);
         let twice = score("parser", "the parser parser failed");
         assert!(twice > once && twice < 2.0 * once);
-        assert!(score("parser", &format!("the parser failed {}", "and so on ".repeat(100))) < once);
+        assert!(
+            score(
+                "parser",
+                &format!("the parser failed {}", "and so on ".repeat(100))
+            ) < once
+        );
         assert_eq!(score("lexer", "the parser failed"), 0.0);
     }
 
@@ -134,7 +160,11 @@ mod tests {
 
     #[test]
     fn dimensions_never_change() {
-        for (term, wanted) in [("", 0x4fd0_bfc1), ("parser", 0xd6df_e942), ("помилк", 0x64b3_5189)] {
+        for (term, wanted) in [
+            ("", 0x4fd0_bfc1),
+            ("parser", 0xd6df_e942),
+            ("помилк", 0x64b3_5189),
+        ] {
             assert_eq!(dimension(term), wanted);
         }
     }

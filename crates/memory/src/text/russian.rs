@@ -1,8 +1,9 @@
-//! Russian: the usual stemmer, and beneath it the root that a verb shares with the nouns made from it.
+//! Russian: the usual stemmer, and beneath it the root that a verb shares with the nouns made from
+//! it.
 //!
-//! The usual stemmer unites the forms of one word. What was done and what was asked for are often two words, though:
-//! `обновил` (updated) and `обновление` (the update), `загрузил` and `загрузка`. Both readings are returned, so that the
-//! same word still counts for more than a relative.
+//! The usual stemmer unites the forms of one word. What was done and what was asked for are often
+//! two words, though: `обновил` (updated) and `обновление` (the update), `загрузил` and `загрузка`.
+//! Both readings are returned, so that the same word still counts for more than a relative.
 
 use rust_stemmers::Stemmer;
 
@@ -10,10 +11,12 @@ use rust_stemmers::Stemmer;
 const ACTION: &str = "\
     ениями ениях ениям ением ение ения ению ении ений аниями аниях аниям анием ание ания анию ании аний";
 
-/// What is left of an imperfective verb, or of a noun made from it, before the root. The longest that fits is taken off.
+/// What is left of an imperfective verb, or of a noun made from it, before the root. The longest
+/// that fits is taken off.
 const THEME: &str = "ирова ова ева ыва ива иров ов ев ыв ив а я";
 
-/// Suffixes of nouns that name an action by `-ка`, with the vowel that their genitive plural puts in.
+/// Suffixes of nouns that name an action by `-ка`, with the vowel that their genitive plural puts
+/// in.
 const NOUN: &str = "йк ек ок к";
 
 /// What must be left of a word: one letter less where the ending alone tells what it is.
@@ -23,10 +26,18 @@ const MIN_ACTION_ROOT: usize = 3;
 /// The stems of a lower-case Russian word with ё written as е.
 pub fn stems(snowball: &Stemmer, word: &str) -> Vec<String> {
     // A noun such as запись, which would lose the -сь of a reflexive verb.
-    let word = if word.ends_with("пись") { word.trim_end_matches('ь') } else { word };
+    let word = if word.ends_with("пись") {
+        word.trim_end_matches('ь')
+    } else {
+        word
+    };
     let stem = snowball.stem(word).into_owned();
     let root = root(word, &stem);
-    if root == stem { vec![stem] } else { vec![stem, root] }
+    if root == stem {
+        vec![stem]
+    } else {
+        vec![stem, root]
+    }
 }
 
 fn root(word: &str, stem: &str) -> String {
@@ -36,7 +47,10 @@ fn root(word: &str, stem: &str) -> String {
     root = strip(root, if is_verbal { THEME } else { NOUN }, MIN_ROOT).unwrap_or(root);
     // обновл(ение) and обнов(ить).
     match root.strip_suffix('л') {
-        Some(shorter) if shorter.ends_with(['б', 'п', 'в', 'м', 'ф']) && shorter.chars().count() >= MIN_ROOT => {
+        Some(shorter)
+            if shorter.ends_with(['б', 'п', 'в', 'м', 'ф'])
+                && shorter.chars().count() >= MIN_ROOT =>
+        {
             shorter.to_owned()
         }
         _ => root.to_owned(),
@@ -44,6 +58,10 @@ fn root(word: &str, stem: &str) -> String {
 }
 
 fn strip<'a>(word: &'a str, endings: &str, min_root: usize) -> Option<&'a str> {
-    let stripped = endings.split(' ').filter_map(|ending| word.strip_suffix(ending));
-    stripped.filter(|root| root.chars().count() >= min_root).min_by_key(|root| root.len())
+    let stripped = endings
+        .split(' ')
+        .filter_map(|ending| word.strip_suffix(ending));
+    stripped
+        .filter(|root| root.chars().count() >= min_root)
+        .min_by_key(|root| root.len())
 }

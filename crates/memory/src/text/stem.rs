@@ -21,12 +21,20 @@ enum Language {
 
 impl Stems {
     pub fn new() -> Self {
-        Self { english: Stemmer::create(Algorithm::English), russian: Stemmer::create(Algorithm::Russian) }
+        Self {
+            english: Stemmer::create(Algorithm::English),
+            russian: Stemmer::create(Algorithm::Russian),
+        }
     }
 
     /// One term or more, without repeats. `word` is lower-case.
     pub fn of(&self, word: &str) -> Vec<String> {
-        let folded = || word.chars().filter(|&c| c != '\'').map(fold).collect::<String>();
+        let folded = || {
+            word.chars()
+                .filter(|&c| c != '\'')
+                .map(fold)
+                .collect::<String>()
+        };
         match language(word) {
             Language::English => vec![self.english.stem(word).replace('\'', "")],
             Language::Russian => russian::stems(&self.russian, &folded()),
@@ -128,7 +136,11 @@ mod tests {
             let forms: Vec<&str> = forms.split(' ').collect();
             for form in &forms[1..] {
                 let stems_of = (stems.of(forms[0]), stems.of(form));
-                assert!(meet(&stems, forms[0], form), "{} and {form}: {stems_of:?}", forms[0]);
+                assert!(
+                    meet(&stems, forms[0], form),
+                    "{} and {form}: {stems_of:?}",
+                    forms[0]
+                );
             }
         }
     }
@@ -152,7 +164,12 @@ mod tests {
             ("настройка", "постройка"),
             ("ветка", "ветер"),
         ] {
-            assert!(!meet(&stems, first, second), "{first} and {second}: {:?} {:?}", stems.of(first), stems.of(second));
+            assert!(
+                !meet(&stems, first, second),
+                "{first} and {second}: {:?} {:?}",
+                stems.of(first),
+                stems.of(second)
+            );
         }
     }
 

@@ -1,8 +1,9 @@
 //! A light stemmer for Ukrainian: forms of one word meet in one stem, which need not be a word.
 //!
-//! Endings alone do not tell a plural noun from an infinitive (`запити` requests, `купити` to buy), so a word may have
-//! two readings, and both are returned. Sound changes within a paradigm are undone the same way for every form:
-//! fleeting vowels (рядок, рядка), і for о (рік, року), softened consonants (вимога, вимозі).
+//! Endings alone do not tell a plural noun from an infinitive (`запити` requests, `купити` to buy),
+//! so a word may have two readings, and both are returned. Sound changes within a paradigm are
+//! undone the same way for every form: fleeting vowels (рядок, рядка), і for о (рік, року),
+//! softened consonants (вимога, вимозі).
 
 /// Endings of nouns and adjectives. The longest that fits is taken off.
 const NOMINAL: &str = "\
@@ -10,11 +11,13 @@ const NOMINAL: &str = "\
     ення енню енні остями остях остям остей істю ості ість ього ьому ями ами ими іми ого ому ові еві єві ою ею \
     єю ої ах ях ам ям ом ем єм ів їв ий ій ей их іх им ім а я о е є у ю и і ї ь й";
 
-/// Endings that a noun's own stem can have as well (`режим`): taken off until none is left, from every form.
+/// Endings that a noun's own stem can have as well (`режим`): taken off until none is left, from
+/// every form.
 const NOMINAL_AGAIN: &str = "\
     ах ях ам ям ом ем єм ів їв ий ій ей их іх им ім";
 
-/// Endings of verbs, their participles, and `ень` of nouns made from them (виправлень), which others end in too (рівень).
+/// Endings of verbs, their participles, and `ень` of nouns made from them (виправлень), which
+/// others end in too (рівень).
 const VERBAL: &str = "\
     ень уваного уваний увана увано увані увати ували увала увало ував уємо уєте ують уєш ую ує еного еному еними \
     ений ених еним еної еною ену ена ено ені аного аному аними аний аних аним аної аною ану ана ано ані аємо \
@@ -28,7 +31,10 @@ const MIN_STEM: usize = 2;
 
 /// The stems of a lower-case Ukrainian word without apostrophes and with ґ written as г.
 pub fn stems(word: &str) -> Vec<String> {
-    let word = REFLEXIVE.iter().find_map(|ending| without(word, ending)).unwrap_or(word);
+    let word = REFLEXIVE
+        .iter()
+        .find_map(|ending| without(word, ending))
+        .unwrap_or(word);
     let mut nominal = strip(word, NOMINAL).unwrap_or(word);
     while let Some(shorter) = strip(nominal, NOMINAL_AGAIN) {
         nominal = shorter;
@@ -43,7 +49,10 @@ pub fn stems(word: &str) -> Vec<String> {
 }
 
 fn strip<'a>(word: &'a str, endings: &str) -> Option<&'a str> {
-    endings.split(' ').filter_map(|ending| without(word, ending)).min_by_key(|stem| stem.len())
+    endings
+        .split(' ')
+        .filter_map(|ending| without(word, ending))
+        .min_by_key(|stem| stem.len())
 }
 
 fn without<'a>(word: &'a str, ending: &str) -> Option<&'a str> {
@@ -56,10 +65,12 @@ fn is_vowel(c: char) -> bool {
     VOWELS.contains(c)
 }
 
-/// Undoes sound changes at the end of a stem. Applied to every form alike, so it need not be right, only the same.
+/// Undoes sound changes at the end of a stem. Applied to every form alike, so it need not be right,
+/// only the same.
 fn level(stem: &str) -> String {
     let mut letters: Vec<char> = stem.chars().collect();
-    while letters.len() > MIN_STEM && matches!(letters.last(), Some('і' | 'и' | 'ь' | 'й' | '\'')) {
+    while letters.len() > MIN_STEM && matches!(letters.last(), Some('і' | 'и' | 'ь' | 'й' | '\''))
+    {
         letters.pop();
     }
     letters.dedup_by(|right, left| right == left && !is_vowel(*right));

@@ -4,16 +4,21 @@ use unicode_normalization::UnicodeNormalization;
 
 /// Longer words (hashes, encoded data) are cut here.
 const MAX_WORD_CHARS: usize = 64;
-/// Combining marks that are left after composition, such as the stress mark of Ukrainian and Russian texts.
+/// Combining marks that are left after composition, such as the stress mark of Ukrainian and
+/// Russian texts.
 const COMBINING_MARKS: std::ops::RangeInclusive<char> = '\u{300}'..='\u{36f}';
 
 /// Hands over the words of `text` in order.
 ///
-/// `_` separates words. A word in camel case is handed over whole and then in parts, so that `PostgreSQL` answers to
-/// "postgresql" and `readConfig` to "config". An apostrophe inside a Cyrillic word is kept as `'`, whatever its shape.
+/// `_` separates words. A word in camel case is handed over whole and then in parts, so that
+/// `PostgreSQL` answers to "postgresql" and `readConfig` to "config". An apostrophe inside a
+/// Cyrillic word is kept as `'`, whatever its shape.
 pub fn each_word(text: &str, mut take: impl FnMut(&str)) {
     let mut word = String::new();
-    let mut chars = text.nfkc().filter(|c| !COMBINING_MARKS.contains(c)).peekable();
+    let mut chars = text
+        .nfkc()
+        .filter(|c| !COMBINING_MARKS.contains(c))
+        .peekable();
     while let Some(c) = chars.next() {
         let next_is_letter = chars.peek().is_some_and(|next| next.is_alphabetic());
         // First, because Unicode counts one of its shapes as a letter.
@@ -47,7 +52,10 @@ fn finish(word: &mut String, take: &mut impl FnMut(&str)) {
 }
 
 fn lower(word: &str) -> String {
-    word.chars().flat_map(char::to_lowercase).take(MAX_WORD_CHARS).collect()
+    word.chars()
+        .flat_map(char::to_lowercase)
+        .take(MAX_WORD_CHARS)
+        .collect()
 }
 
 /// `HTTPServer` is HTTP and Server, `readFile2` is read and File2.
@@ -57,7 +65,9 @@ fn camel_parts(word: &str) -> Vec<&str> {
     let mut start = 0;
     for i in 1..chars.len() {
         let ((_, before), (at, c)) = (chars[i - 1], chars[i]);
-        let next_is_lower = chars.get(i + 1).is_some_and(|(_, next)| next.is_lowercase());
+        let next_is_lower = chars
+            .get(i + 1)
+            .is_some_and(|(_, next)| next.is_lowercase());
         if c.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && next_is_lower)) {
             parts.push(&word[start..at]);
             start = at;
@@ -78,7 +88,10 @@ mod tests {
             ("  !?… -- ", ""),
             ("Hello, world!", "hello world"),
             ("read_file(path)", "read file path"),
-            ("readConfig PostgreSQL", "readconfig read config postgresql postgre sql"),
+            (
+                "readConfig PostgreSQL",
+                "readconfig read config postgresql postgre sql",
+            ),
             ("HTTPServer2", "httpserver2 http server2"),
             ("ALL CAPS utf8 404", "all caps utf8 404"),
             ("об’єкт обʼєкт об'єкт об`єкт", "об'єкт об'єкт об'єкт об'єкт"),

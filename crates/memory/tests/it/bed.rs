@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use codelab_memory::{
-    CollectionName, EmbeddedOptions, Embedder, Filter, Hit, Interaction, InteractionId, Memory, MemoryError,
-    QdrantOptions, Query,
+    CollectionName, EmbeddedOptions, Embedder, Filter, Hit, Memory, MemoryEntry, MemoryEntryId,
+    MemoryError, QdrantOptions, Query,
 };
 use codelab_protocol::{AgentName, ProjectId, SessionId, Timestamp, UserId};
 use tempfile::TempDir;
@@ -25,7 +25,10 @@ impl Bed {
 
     /// The server's part of the code against a small imitation of a server.
     pub async fn standin() -> Self {
-        Self::Server(QdrantOptions { url: standin::start().await, api_key: Some("key".into()) })
+        Self::Server(QdrantOptions {
+            url: standin::start().await,
+            api_key: Some("key".into()),
+        })
     }
 
     /// `None` where no server is given: the contract has then been shown on an imitation only.
@@ -34,12 +37,18 @@ impl Bed {
             eprintln!("skipped on a Qdrant server: QDRANT_URL is not set");
             return None;
         };
-        Some(Self::Server(QdrantOptions { url, api_key: std::env::var("QDRANT_API_KEY").ok() }))
+        Some(Self::Server(QdrantOptions {
+            url,
+            api_key: std::env::var("QDRANT_API_KEY").ok(),
+        }))
     }
 
     /// Every engine that can be had here.
     pub async fn all() -> Vec<Self> {
-        [Self::embedded(), Self::standin().await].into_iter().chain(Self::server()).collect()
+        [Self::embedded(), Self::standin().await]
+            .into_iter()
+            .chain(Self::server())
+            .collect()
     }
 
     pub fn open(&self) -> Memory {
@@ -56,22 +65,28 @@ impl Bed {
 
 /// Few open collections, so that closing and opening again happens in every test that uses more.
 pub fn small_options(folder: &TempDir) -> EmbeddedOptions {
-    EmbeddedOptions { max_open: 2, ..EmbeddedOptions::new(folder.path().join("memory")) }
+    EmbeddedOptions {
+        max_open: 2,
+        ..EmbeddedOptions::new(folder.path().join("memory"))
+    }
 }
 
 /// A name that no other test and no earlier run uses.
 pub fn unused_name() -> CollectionName {
     static NEXT: AtomicI64 = AtomicI64::new(1);
-    let micros = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_micros() as i64;
+    let micros = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO)
+        .as_micros() as i64;
     let user = UserId::new(micros).unwrap();
     let agent = AgentName::parse("agent_coder").unwrap();
     let project = ProjectId::new(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap();
     CollectionName::new(user, project, &agent).unwrap()
 }
 
-pub fn said(id: u64, text: &str) -> Interaction {
-    Interaction {
-        id: InteractionId(id),
+pub fn said(id: u64, text: &str) -> MemoryEntry {
+    MemoryEntry {
+        id: MemoryEntryId(id),
         text: text.into(),
         kind: "task".into(),
         success: true,
@@ -87,7 +102,11 @@ pub fn session(name: &str) -> SessionId {
 }
 
 pub fn asked(text: &str) -> Query {
-    Query { text: text.into(), top_k: 10, filter: Filter::default() }
+    Query {
+        text: text.into(),
+        top_k: 10,
+        filter: Filter::default(),
+    }
 }
 
 pub fn ids(hits: &[Hit]) -> Vec<u64> {

@@ -14,7 +14,11 @@ use tokio::net::TcpListener;
 
 const KEY: &str = "Bearer canary";
 /// Each is known by any of its words.
-const MEANINGS: [&[&str]; 3] = [&["car", "automobile"], &["doctor", "physician"], &["bug", "defect"]];
+const MEANINGS: [&[&str]; 3] = [
+    &["car", "automobile"],
+    &["doctor", "physician"],
+    &["bug", "defect"],
+];
 
 pub struct Model {
     url: String,
@@ -32,7 +36,9 @@ impl Model {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let switches = Arc::new(Switches::default());
-        let router = Router::new().route("/v1/embeddings", post(embed)).with_state(switches.clone());
+        let router = Router::new()
+            .route("/v1/embeddings", post(embed))
+            .with_state(switches.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { url, switches }
     }
@@ -51,7 +57,12 @@ impl Model {
 
     pub fn client_of(&self, model: &str, pause: Duration) -> Embedder {
         let auth_header = Some(("authorization".to_owned(), KEY.to_owned()));
-        Embedder::new(EmbedderOptions { auth_header, pause, ..EmbedderOptions::new(&self.url, model) }).unwrap()
+        Embedder::new(EmbedderOptions {
+            auth_header,
+            pause,
+            ..EmbedderOptions::new(&self.url, model)
+        })
+        .unwrap()
     }
 }
 
@@ -61,7 +72,10 @@ async fn embed(
     Json(body): Json<Value>,
 ) -> Result<Json<Value>, StatusCode> {
     switches.calls.fetch_add(1, Ordering::Relaxed);
-    if headers.get("authorization").is_none_or(|value| value != KEY) {
+    if headers
+        .get("authorization")
+        .is_none_or(|value| value != KEY)
+    {
         return Err(StatusCode::UNAUTHORIZED);
     }
     if switches.is_down.load(Ordering::Relaxed) {
@@ -73,5 +87,7 @@ async fn embed(
         let has = |words: &&[&str]| if words.iter().any(|word| text.contains(word)) { 1.0 } else { 0.01 };
         json!({"object": "embedding", "index": index, "embedding": MEANINGS.iter().map(has).collect::<Vec<f32>>()})
     });
-    Ok(Json(json!({"object": "list", "model": body["model"], "data": data.collect::<Vec<_>>()})))
+    Ok(Json(
+        json!({"object": "list", "model": body["model"], "data": data.collect::<Vec<_>>()}),
+    ))
 }

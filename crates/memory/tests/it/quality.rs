@@ -34,21 +34,45 @@ async fn words_in_other_forms_are_found_in_every_language() {
     memory.create(&name).await.unwrap();
     let interactions: Vec<Said> = lines("interactions.jsonl");
     for batch in interactions.chunks(250) {
-        memory.add(&name, batch.iter().map(|one| said(one.id, &one.text)).collect()).await.unwrap();
+        memory
+            .add(
+                &name,
+                batch.iter().map(|one| said(one.id, &one.text)).collect(),
+            )
+            .await
+            .unwrap();
     }
 
     let mut shares: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
     for query in lines::<Asked>("queries.jsonl") {
-        let found = memory.search(&name, &Query { top_k: TOP_K, ..asked(&query.text) }).await.unwrap();
-        let hits = ids(&found).iter().filter(|id| query.relevant.contains(id)).count();
+        let found = memory
+            .search(
+                &name,
+                &Query {
+                    top_k: TOP_K,
+                    ..asked(&query.text)
+                },
+            )
+            .await
+            .unwrap();
+        let hits = ids(&found)
+            .iter()
+            .filter(|id| query.relevant.contains(id))
+            .count();
         let share = hits as f64 / query.relevant.len() as f64;
-        shares.entry((query.kind, query.lang)).or_default().push(share);
+        shares
+            .entry((query.kind, query.lang))
+            .or_default()
+            .push(share);
     }
     for kind in ["exact", "word_form", "mixed"] {
         for lang in ["en", "ru", "uk"] {
             let shares = &shares[&(kind.to_owned(), lang.to_owned())];
             let recall = shares.iter().sum::<f64>() / shares.len() as f64;
-            assert!(recall >= MIN_RECALL, "recall@{TOP_K} of {kind} queries in {lang} is {recall:.3}");
+            assert!(
+                recall >= MIN_RECALL,
+                "recall@{TOP_K} of {kind} queries in {lang} is {recall:.3}"
+            );
         }
     }
 }
@@ -56,5 +80,7 @@ async fn words_in_other_forms_are_found_in_every_language() {
 fn lines<T: DeserializeOwned>(file: &str) -> Vec<T> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../bench/data/retrieval");
     let text = std::fs::read_to_string(folder.join(file)).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }

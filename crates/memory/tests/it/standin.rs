@@ -1,6 +1,7 @@
-//! A small imitation of a Qdrant server, for machines without one: the requests that memory makes, answered by brute
-//! force from RAM. It is strict where a server is (unknown names and wrong sizes are refused), so that a request in the
-//! wrong shape fails here too; that it answers as a real server does can only be shown on one.
+//! A small imitation of a Qdrant server, for machines without one: the requests that memory makes,
+//! answered by brute force from RAM. It is strict where a server is (unknown names and wrong sizes
+//! are refused), so that a request in the wrong shape fails here too; that it answers as a real
+//! server does can only be shown on one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -61,21 +62,38 @@ fn on(all: &Collections, name: &str, work: impl FnOnce(&mut Collection) -> Answe
 }
 
 async fn list(State(all): State<Collections>) -> Response {
-    let names: Vec<Value> = all.lock().unwrap().keys().map(|name| json!({"name": name})).collect();
+    let names: Vec<Value> = all
+        .lock()
+        .unwrap()
+        .keys()
+        .map(|name| json!({"name": name}))
+        .collect();
     answered(Ok(json!({"collections": names})))
 }
 
-async fn create(State(all): State<Collections>, Path(name): Path<String>, Json(params): Json<Value>) -> Response {
+async fn create(
+    State(all): State<Collections>,
+    Path(name): Path<String>,
+    Json(params): Json<Value>,
+) -> Response {
     let mut all = all.lock().unwrap();
     if all.contains_key(&name) {
         return answered(refused(StatusCode::CONFLICT, "Collection already exists!"));
     }
-    all.insert(name, Collection { params, ..Collection::default() });
+    all.insert(
+        name,
+        Collection {
+            params,
+            ..Collection::default()
+        },
+    );
     answered(Ok(json!(true)))
 }
 
 async fn info(State(all): State<Collections>, Path(name): Path<String>) -> Response {
-    on(&all, &name, |it| Ok(json!({"config": {"params": it.params}, "payload_schema": it.indexes})))
+    on(&all, &name, |it| {
+        Ok(json!({"config": {"params": it.params}, "payload_schema": it.indexes}))
+    })
 }
 
 async fn remove(State(all): State<Collections>, Path(name): Path<String>) -> Response {
@@ -85,35 +103,51 @@ async fn remove(State(all): State<Collections>, Path(name): Path<String>) -> Res
     }
 }
 
-async fn index(State(all): State<Collections>, Path(name): Path<String>, Json(body): Json<Value>) -> Response {
+async fn index(
+    State(all): State<Collections>,
+    Path(name): Path<String>,
+    Json(body): Json<Value>,
+) -> Response {
     on(&all, &name, |it| {
         let (Some(field), Some("keyword" | "bool" | "integer")) =
             (body["field_name"].as_str(), body["field_schema"].as_str())
         else {
             return refused(StatusCode::BAD_REQUEST, "bad index");
         };
-        it.indexes.insert(field.into(), json!({"data_type": body["field_schema"]}));
+        it.indexes
+            .insert(field.into(), json!({"data_type": body["field_schema"]}));
         Ok(json!({"status": "completed"}))
     })
 }
 
-async fn upsert(State(all): State<Collections>, Path(name): Path<String>, Json(body): Json<Value>) -> Response {
+async fn upsert(
+    State(all): State<Collections>,
+    Path(name): Path<String>,
+    Json(body): Json<Value>,
+) -> Response {
     on(&all, &name, |it| {
         for point in body["points"].as_array().unwrap() {
             for (vector_name, vector) in point["vector"].as_object().unwrap() {
                 check_vector(it, vector_name, vector)?;
             }
-            it.points.insert(point["id"].as_u64().unwrap(), point.clone());
+            it.points
+                .insert(point["id"].as_u64().unwrap(), point.clone());
         }
         Ok(json!({"status": "completed"}))
     })
 }
 
-async fn delete(State(all): State<Collections>, Path(name): Path<String>, Json(body): Json<Value>) -> Response {
+async fn delete(
+    State(all): State<Collections>,
+    Path(name): Path<String>,
+    Json(body): Json<Value>,
+) -> Response {
     on(&all, &name, |it| {
         match (&body["points"], &body["filter"]) {
             (Value::Array(ids), Value::Null) => it.points.retain(|id, _| !ids.contains(&json!(id))),
-            (Value::Null, filter @ Value::Object(_)) => it.points.retain(|_, point| !passes(point, filter)),
+            (Value::Null, filter @ Value::Object(_)) => {
+                it.points.retain(|_, point| !passes(point, filter))
+            }
             _ => return refused(StatusCode::BAD_REQUEST, "bad selector"),
         }
         Ok(json!({"status": "completed"}))
@@ -124,8 +158,19 @@ async fn count(State(all): State<Collections>, Path(name): Path<String>) -> Resp
     on(&all, &name, |it| Ok(json!({"count": it.points.len()})))
 }
 
-async fn query(State(all): State<Collections>, Path(name): Path<String>, Json(body): Json<Value>) -> Response {
-    on(&all, &name, |it| body["searches"].as_array().unwrap().iter().map(|search| nearest(it, search)).collect())
+async fn query(
+    State(all): State<Collections>,
+    Path(name): Path<String>,
+    Json(body): Json<Value>,
+) -> Response {
+    on(&all, &name, |it| {
+        body["searches"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|search| nearest(it, search))
+            .collect()
+    })
 }
 
 fn check_vector(it: &Collection, name: &str, vector: &Value) -> Result<(), (StatusCode, String)> {
@@ -133,18 +178,28 @@ fn check_vector(it: &Collection, name: &str, vector: &Value) -> Result<(), (Stat
     match vector {
         Value::Array(numbers) if wanted == Some(numbers.len() as u64) => Ok(()),
         Value::Object(_) if it.params["sparse_vectors"][name].is_object() => Ok(()),
-        _ => refused(StatusCode::BAD_REQUEST, "Wrong input: Not existing vector name or wrong dimension"),
+        _ => refused(
+            StatusCode::BAD_REQUEST,
+            "Wrong input: Not existing vector name or wrong dimension",
+        ),
     }
 }
 
 fn nearest(it: &Collection, search: &Value) -> Answer {
     let (asked, using) = (&search["query"], search["using"].as_str().unwrap());
     check_vector(it, using, asked)?;
-    let passing = it.points.values().filter(|point| search["filter"].is_null() || passes(point, &search["filter"]));
+    let passing = it
+        .points
+        .values()
+        .filter(|point| search["filter"].is_null() || passes(point, &search["filter"]));
     let mut hits: Vec<(f64, &Value)> = passing
         .filter_map(|point| {
             let vector = point["vector"].get(using)?;
-            let score = if asked.is_array() { cosine(asked, vector) } else { bm25(it, using, asked, vector)? };
+            let score = if asked.is_array() {
+                cosine(asked, vector)
+            } else {
+                bm25(it, using, asked, vector)?
+            };
             Some((score, point))
         })
         .collect();
@@ -155,7 +210,12 @@ fn nearest(it: &Collection, search: &Value) -> Answer {
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_f64().unwrap())
+        .collect()
 }
 
 fn cosine(left: &Value, right: &Value) -> f64 {
@@ -165,19 +225,34 @@ fn cosine(left: &Value, right: &Value) -> f64 {
 }
 
 fn weight(vector: &Value, index: u64) -> Option<f64> {
-    let at = vector["indices"].as_array().unwrap().iter().position(|found| found.as_u64() == Some(index))?;
+    let at = vector["indices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .position(|found| found.as_u64() == Some(index))?;
     vector["values"][at].as_f64()
 }
 
 /// `None` without a common term.
 fn bm25(it: &Collection, using: &str, asked: &Value, said: &Value) -> Option<f64> {
-    let shares = asked["indices"].as_array().unwrap().iter().filter_map(|index| {
-        let index = index.as_u64().unwrap();
-        let product = weight(asked, index)? * weight(said, index)?;
-        let has_term = |point: &&Value| point["vector"].get(using).is_some_and(|it| weight(it, index).is_some());
-        let (all, with) = (it.points.len() as f64, it.points.values().filter(has_term).count() as f64);
-        Some(product * (1.0 + (all - with + 0.5) / (with + 0.5)).ln())
-    });
+    let shares = asked["indices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|index| {
+            let index = index.as_u64().unwrap();
+            let product = weight(asked, index)? * weight(said, index)?;
+            let has_term = |point: &&Value| {
+                point["vector"]
+                    .get(using)
+                    .is_some_and(|it| weight(it, index).is_some())
+            };
+            let (all, with) = (
+                it.points.len() as f64,
+                it.points.values().filter(has_term).count() as f64,
+            );
+            Some(product * (1.0 + (all - with + 0.5) / (with + 0.5)).ln())
+        });
     shares.reduce(|sum, share| sum + share)
 }
 
@@ -190,7 +265,10 @@ fn passes(point: &Value, filter: &Value) -> bool {
             return *value == condition["match"]["value"] && !value.is_null();
         }
         let bound = |name: &str| range[name].as_f64();
-        let Some(value) = value.as_f64() else { return false };
-        bound("gte").is_none_or(|least| value >= least) && bound("lte").is_none_or(|most| value <= most)
+        let Some(value) = value.as_f64() else {
+            return false;
+        };
+        bound("gte").is_none_or(|least| value >= least)
+            && bound("lte").is_none_or(|most| value <= most)
     })
 }

@@ -1,14 +1,14 @@
-//! The paths whose change always needs a person: writing one of them means running something later, or changing what
-//! asks. Reading them is free.
+//! The paths whose change always needs a person: writing one of them means running something later,
+//! or changing what asks. Reading them is free.
 
 use std::collections::HashMap;
 
 use super::{fold, wildcard};
 
-/// The protected paths, arranged so that a path is judged by a look-up per component: a sandbox asks about every file of
-/// a workspace.
+/// The protected paths, arranged so that a path is judged by a look-up per component: a sandbox
+/// asks about every file of a workspace.
 #[derive(Debug, Clone)]
-pub(crate) struct Protected {
+pub(crate) struct ProtectedPaths {
     texts: Vec<String>,
     /// Patterns by their first component, where that is a plain name.
     named: HashMap<String, Vec<Pattern>>,
@@ -16,27 +16,40 @@ pub(crate) struct Protected {
     wild: Vec<Pattern>,
 }
 
-/// Consecutive components, each of which may hold `*`; it matches wherever they occur in a path, and all beneath.
+/// Consecutive components, each of which may hold `*`; it matches wherever they occur in a path,
+/// and all beneath.
 type Pattern = Vec<String>;
 
-impl Default for Protected {
+impl Default for ProtectedPaths {
     fn default() -> Self {
-        let mut protected = Self { texts: Vec::new(), named: HashMap::new(), wild: Vec::new() };
+        let mut protected = Self {
+            texts: Vec::new(),
+            named: HashMap::new(),
+            wild: Vec::new(),
+        };
         BUILT_IN.iter().for_each(|pattern| protected.add(pattern));
         protected
     }
 }
 
-impl Protected {
+impl ProtectedPaths {
     pub fn add(&mut self, pattern: &str) {
-        let components: Pattern =
-            pattern.split(['/', '\\']).filter(|part| !part.is_empty() && *part != ".").map(fold).collect();
-        let Some(first) = components.first() else { return };
+        let components: Pattern = pattern
+            .split(['/', '\\'])
+            .filter(|part| !part.is_empty() && *part != ".")
+            .map(fold)
+            .collect();
+        let Some(first) = components.first() else {
+            return;
+        };
         self.texts.push(pattern.to_owned());
         if first.contains('*') {
             self.wild.push(components);
         } else {
-            self.named.entry(first.clone()).or_default().push(components);
+            self.named
+                .entry(first.clone())
+                .or_default()
+                .push(components);
         }
     }
 
@@ -48,16 +61,21 @@ impl Protected {
         (0..components.len()).any(|start| {
             let rest = &components[start..];
             self.starting_like(&rest[0]).any(|pattern| {
-                pattern.len() <= rest.len() && pattern.iter().zip(rest).all(|(pattern, text)| wildcard(pattern, text))
+                pattern.len() <= rest.len()
+                    && pattern
+                        .iter()
+                        .zip(rest)
+                        .all(|(pattern, text)| wildcard(pattern, text))
             })
         })
     }
 
     /// Whether one of the components begins a pattern of several.
     pub fn may_lie_beneath(&self, components: &[String]) -> bool {
-        components
-            .iter()
-            .any(|component| self.starting_like(component).any(|p| p.len() > 1 && wildcard(&p[0], component)))
+        components.iter().any(|component| {
+            self.starting_like(component)
+                .any(|p| p.len() > 1 && wildcard(&p[0], component))
+        })
     }
 
     /// Whether the components end with the beginning of a pattern of several.
@@ -65,20 +83,33 @@ impl Protected {
         (0..components.len()).any(|start| {
             let rest = &components[start..];
             self.starting_like(&rest[0]).any(|pattern| {
-                pattern.len() > rest.len() && pattern.iter().zip(rest).all(|(pattern, text)| wildcard(pattern, text))
+                pattern.len() > rest.len()
+                    && pattern
+                        .iter()
+                        .zip(rest)
+                        .all(|(pattern, text)| wildcard(pattern, text))
             })
         })
     }
 
     fn starting_like(&self, component: &str) -> impl Iterator<Item = &Pattern> {
         let first = component.as_bytes().first().copied();
-        let alike =
-            move |pattern: &&Pattern| pattern[0].bytes().next().is_some_and(|byte| byte == b'*' || Some(byte) == first);
-        self.named.get(component).into_iter().flatten().chain(self.wild.iter().filter(alike))
+        let alike = move |pattern: &&Pattern| {
+            pattern[0]
+                .bytes()
+                .next()
+                .is_some_and(|byte| byte == b'*' || Some(byte) == first)
+        };
+        self.named
+            .get(component)
+            .into_iter()
+            .flatten()
+            .chain(self.wild.iter().filter(alike))
     }
 }
 
-/// Patterns as [`Protected::add`] takes them; folded before they are compared, so case does not matter.
+/// Patterns as [`Protected::add`] takes them; folded before they are compared, so case does not
+/// matter.
 const BUILT_IN: &[&str] = &[
     // git: hooks, config, filters and drivers run programs
     ".git",

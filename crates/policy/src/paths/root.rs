@@ -2,11 +2,11 @@
 
 /// The components of an absolute path that names the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Root(Vec<String>);
+pub(crate) struct WorkspacePrefix(Vec<String>);
 
-impl Root {
-    /// Nothing for a relative path, and nothing for the root of a file system or a folder directly beneath it, such as
-    /// `/home`: everything would be inside.
+impl WorkspacePrefix {
+    /// Nothing for a relative path, and nothing for the root of a file system or a folder directly
+    /// beneath it, such as `/home`: everything would be inside.
     pub fn new(path: &str) -> Option<Self> {
         const MIN_COMPONENTS: usize = 2;
         let components = components(path)?;
@@ -16,7 +16,9 @@ impl Root {
     /// An absolute path seen from the root, if it lies beneath; empty for the root itself.
     pub fn relative(&self, path: &str) -> Option<String> {
         let components = components(path)?;
-        components.strip_prefix(self.0.as_slice()).map(|rest| rest.join("/"))
+        components
+            .strip_prefix(self.0.as_slice())
+            .map(|rest| rest.join("/"))
     }
 }
 
@@ -41,11 +43,11 @@ fn components(path: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Root;
+    use super::WorkspacePrefix;
 
     #[test]
     fn only_what_is_beneath_is_relative() {
-        let root = Root::new("/home/anna/shop/").unwrap();
+        let root = WorkspacePrefix::new("/home/anna/shop/").unwrap();
         for (path, relative) in [
             ("/home/anna/shop", Some("")),
             ("/home/anna/shop/", Some("")),
@@ -61,10 +63,13 @@ mod tests {
             assert_eq!(root.relative(path).as_deref(), relative, "{path}");
         }
         for path in ["/", "/home", "/home/..", "shop", "~/shop", ""] {
-            assert_eq!(Root::new(path), None, "{path}");
+            assert_eq!(WorkspacePrefix::new(path), None, "{path}");
         }
-        let windows = Root::new("C:\\work\\shop").unwrap();
-        assert_eq!(windows.relative("C:\\work\\shop\\src").as_deref(), Some("src"));
+        let windows = WorkspacePrefix::new("C:\\work\\shop").unwrap();
+        assert_eq!(
+            windows.relative("C:\\work\\shop\\src").as_deref(),
+            Some("src")
+        );
         assert_eq!(windows.relative("D:\\work\\shop\\src"), None);
     }
 }

@@ -1,13 +1,15 @@
-//! What the parser finds in a shell line: every simple command, wherever it stands, in the order of the text.
+//! What the parser finds in a shell line: every simple command, wherever it stands, in the order of
+//! the text.
 
-/// A parsed line. Nesting is flattened: a command inside a loop, a subshell or a substitution runs like any other, so
-/// it is judged like any other.
+/// A parsed line. Nesting is flattened: a command inside a loop, a subshell or a substitution runs
+/// like any other, so it is judged like any other.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     pub commands: Vec<Simple>,
     /// Constructs that need a person whatever commands they hold.
     pub concerns: Vec<Concern>,
-    /// Holds more than simple commands one after another: a pipe, `||`, `!`, a group, a loop, a substitution.
+    /// Holds more than simple commands one after another: a pipe, `||`, `!`, a group, a loop, a
+    /// substitution.
     pub nested: bool,
     pub loops: Vec<Loop>,
     /// The name of every parameter that is expanded anywhere in the line.

@@ -25,8 +25,15 @@ pub(crate) struct Floor {
 
 impl Default for Floor {
     fn default() -> Self {
-        let built_in = PATTERNS.iter().map(|(pattern, label)| Some((compile(pattern).ok()?, *label))).collect();
-        Self { built_in, null_device: compile(NULL_DEVICE).ok(), extra: Vec::new() }
+        let built_in = PATTERNS
+            .iter()
+            .map(|(pattern, label)| Some((compile(pattern).ok()?, *label)))
+            .collect();
+        Self {
+            built_in,
+            null_device: compile(NULL_DEVICE).ok(),
+            extra: Vec::new(),
+        }
     }
 }
 
@@ -42,10 +49,16 @@ impl Floor {
             return Some("the built-in patterns are not usable".to_owned());
         };
         let without_null = null_device.replace_all(command, " $1");
-        if let Some((_, label)) = built_in.iter().find(|(pattern, _)| pattern.is_match(&without_null)) {
+        if let Some((_, label)) = built_in
+            .iter()
+            .find(|(pattern, _)| pattern.is_match(&without_null))
+        {
             return Some((*label).to_owned());
         }
-        let extra = self.extra.iter().find(|pattern| pattern.is_match(command))?;
+        let extra = self
+            .extra
+            .iter()
+            .find(|pattern| pattern.is_match(command))?;
         Some(format!("matches {extra}"))
     }
 }

@@ -1,22 +1,28 @@
-//! Which lines run git and nothing else. A sandbox lets an approved one of them write `.git`, so this list is narrower
-//! than what a person may approve: no call in it starts a program that the line names, or one that an alias names.
-//! Programs that the repository's own configuration names (filters, hooks, an editor) are the caller's to switch off.
+//! Which lines run git and nothing else. A sandbox lets an approved one of them write `.git`, so
+//! this list is narrower than what a person may approve: no call in it starts a program that the
+//! line names, or one that an alias names. Programs that the repository's own configuration names
+//! (filters, hooks, an editor) are the caller's to switch off.
 
 use super::ast::{Script, Simple, Value, Word};
 use super::places::stays_inside;
 use super::{MAX_COMMAND_BYTES, parse, programs};
 use crate::visible::has_hidden;
 
-/// Whether a line runs git and nothing else: simple commands joined by `&&`, `;` or newlines, with plain `cd` between them, no
-/// pipes, no substitutions, no redirections, no changed environment, no wrappers, no option that names a program.
-/// `-c core.hooksPath=…` is the exception: a person who wants hooks to run approves a line that says so.
+/// Whether a line runs git and nothing else: simple commands joined by `&&`, `;` or newlines, with
+/// plain `cd` between them, no pipes, no substitutions, no redirections, no changed environment, no
+/// wrappers, no option that names a program. `-c core.hooksPath=…` is the exception: a person who
+/// wants hooks to run approves a line that says so.
 pub fn is_git_only(command: &str) -> bool {
-    let Some(script) = analysed(command).filter(|script| !script.nested && script.concerns.is_empty()) else {
+    let Some(script) =
+        analysed(command).filter(|script| !script.nested && script.concerns.is_empty())
+    else {
         return false;
     };
     let mut has_git = false;
     let is_plain_git = script.commands.iter().all(|simple| {
-        let Some((program, arguments)) = simple.words.split_first() else { return false };
+        let Some((program, arguments)) = simple.words.split_first() else {
+            return false;
+        };
         if simple.assigns || !simple.redirects.is_empty() {
             return false;
         }
@@ -42,27 +48,38 @@ fn analysed(command: &str) -> Option<Script> {
     readable.then(|| parse::parse(command).ok()).flatten()
 }
 
-/// A program that the tables know runs only what they say, so its arguments are just arguments. Any other may run git
-/// if its arguments name it.
+/// A program that the tables know runs only what they say, so its arguments are just arguments. Any
+/// other may run git if its arguments name it.
 fn may_run_git(simple: &Simple) -> bool {
-    let Some((program, arguments)) = simple.words.split_first() else { return false };
-    let Some(name) = program.exact() else { return true };
+    let Some((program, arguments)) = simple.words.split_first() else {
+        return false;
+    };
+    let Some(name) = program.exact() else {
+        return true;
+    };
     if is_git(name) {
         return true;
     }
-    let mentioned = arguments.iter().any(|word| word.value == Value::Unknown || names_git(&word.text));
+    let mentioned = arguments
+        .iter()
+        .any(|word| word.value == Value::Unknown || names_git(&word.text));
     !programs::runs_nothing(name) && mentioned
 }
 
 fn is_git(program: &str) -> bool {
-    let name = program.rsplit(['/', '\\']).next().unwrap_or(program).to_lowercase();
+    let name = program
+        .rsplit(['/', '\\'])
+        .next()
+        .unwrap_or(program)
+        .to_lowercase();
     let name = name.strip_suffix(".exe").unwrap_or(&name);
     name == "git" || name.starts_with("git-")
 }
 
 /// `git` as a word of its own, as in `sh -c 'git status'`.
 fn names_git(text: &str) -> bool {
-    text.split(|character: char| !(character.is_alphanumeric() || "._-/\\".contains(character))).any(is_git)
+    text.split(|character: char| !(character.is_alphanumeric() || "._-/\\".contains(character)))
+        .any(is_git)
 }
 
 fn plain(word: &Word) -> Option<&str> {
@@ -71,7 +88,9 @@ fn plain(word: &Word) -> Option<&str> {
 
 fn is_folder(arguments: &[Word]) -> bool {
     let [target] = arguments else { return false };
-    let is_named = target.exact().is_some_and(|path| !path.is_empty() && !path.starts_with('-'));
+    let is_named = target
+        .exact()
+        .is_some_and(|path| !path.is_empty() && !path.starts_with('-'));
     is_named && stays_inside(target)
 }
 
@@ -79,10 +98,16 @@ fn is_tame_call(mut arguments: &[Word]) -> bool {
     while let Some((first, rest)) = arguments.split_first() {
         match (first.exact(), rest) {
             (Some("--no-pager" | "-P" | "--no-optional-locks"), _) => arguments = rest,
-            (Some("-C"), [target, rest @ ..]) if is_folder(std::slice::from_ref(target)) => arguments = rest,
-            (Some("-c"), [setting, rest @ ..]) if names_hooks(setting).is_some() => arguments = rest,
+            (Some("-C"), [target, rest @ ..]) if is_folder(std::slice::from_ref(target)) => {
+                arguments = rest
+            }
+            (Some("-c"), [setting, rest @ ..]) if names_hooks(setting).is_some() => {
+                arguments = rest
+            }
             (Some(name), _) => {
-                let known = SUBCOMMANDS.iter().find(|subcommand| subcommand.name == name);
+                let known = SUBCOMMANDS
+                    .iter()
+                    .find(|subcommand| subcommand.name == name);
                 return known.is_some_and(|subcommand| are_tame(rest, subcommand));
             }
             (None, _) => return false,
@@ -91,11 +116,13 @@ fn is_tame_call(mut arguments: &[Word]) -> bool {
     false
 }
 
-/// The one setting that a call may bring along: where its hooks are. The person who approves reads that hooks will run.
+/// The one setting that a call may bring along: where its hooks are. The person who approves reads
+/// that hooks will run.
 fn names_hooks(setting: &Word) -> Option<()> {
     let (key, folder) = setting.exact()?.split_once('=')?;
-    let is_plain =
-        !folder.is_empty() && !folder.starts_with(['/', '-', '~']) && !folder.split('/').any(|part| part == "..");
+    let is_plain = !folder.is_empty()
+        && !folder.starts_with(['/', '-', '~'])
+        && !folder.split('/').any(|part| part == "..");
     (key.eq_ignore_ascii_case("core.hooksPath") && is_plain).then_some(())
 }
 
@@ -104,7 +131,10 @@ fn are_tame(words: &[Word], subcommand: &Subcommand) -> bool {
     let mut operands_only = false;
     for word in words {
         let text = word.text.as_str();
-        if word.value == Value::Unknown || word.tilde || (word.may_be_any_option() && !operands_only) {
+        if word.value == Value::Unknown
+            || word.tilde
+            || (word.may_be_any_option() && !operands_only)
+        {
             return false;
         }
         // `ext::sh -c …` is a remote that is a program.
@@ -120,19 +150,25 @@ fn is_tame(text: &str, subcommand: &Subcommand) -> bool {
     if let Some(long) = text.strip_prefix("--") {
         let name = long.split('=').next().unwrap_or_default();
         // git takes any unambiguous beginning of a name.
-        return name.is_empty() || !NAMING_PROGRAMS.iter().any(|refused| refused.starts_with(name));
+        return name.is_empty()
+            || !NAMING_PROGRAMS
+                .iter()
+                .any(|refused| refused.starts_with(name));
     }
     match text.strip_prefix('-') {
         // What follows the letter of a text is the text.
         Some(short) => {
-            let mut letters = short.chars().take_while(|letter| !subcommand.texts.contains(*letter));
+            let mut letters = short
+                .chars()
+                .take_while(|letter| !subcommand.texts.contains(*letter));
             !letters.any(|letter| subcommand.programs.contains(letter))
         }
         None => true,
     }
 }
 
-/// Options that start a program by name, load hooks, sign with a configured program, or open an editor on a script.
+/// Options that start a program by name, load hooks, sign with a configured program, or open an
+/// editor on a script.
 const NAMING_PROGRAMS: &[&str] = &[
     "config",
     "edit-description",
@@ -163,17 +199,23 @@ struct Subcommand {
     name: &'static str,
     /// Options that make it run a program.
     programs: &'static str,
-    /// Options whose value is a text, which may follow at once. The same letter is a flag elsewhere (`git rebase -m`).
+    /// Options whose value is a text, which may follow at once. The same letter is a flag elsewhere
+    /// (`git rebase -m`).
     texts: &'static str,
 }
 
 const fn of(name: &'static str, programs: &'static str, texts: &'static str) -> Subcommand {
-    Subcommand { name, programs, texts }
+    Subcommand {
+        name,
+        programs,
+        texts,
+    }
 }
 
-/// git's own subcommands that run no other program by their nature. Unknown names
-/// are aliases or programs called `git-name`. `config`, `init`, `remote` and `submodule` are for changing settings, which
-/// name programs; `bisect`, `difftool`, `filter-branch`, `hook` and their like run one.
+/// git's own subcommands that run no other program by their nature. Unknown names are aliases or
+/// programs called `git-name`. `config`, `init`, `remote` and `submodule` are for changing
+/// settings, which name programs; `bisect`, `difftool`, `filter-branch`, `hook` and their like run
+/// one.
 const SUBCOMMANDS: &[Subcommand] = &[
     of("add", "eip", ""),
     of("am", "iS", ""),

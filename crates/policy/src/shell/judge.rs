@@ -5,13 +5,13 @@ use super::options;
 use super::places::hides_dot_names;
 use super::programs::{self, Rule};
 use super::special;
-use crate::paths::{Location, Protected, Root};
+use crate::paths::{Location, ProtectedPaths, WorkspacePrefix};
 
 /// Where the commands of a line run; `cd` moves it on.
-pub(crate) struct Scene<'a> {
-    pub protected: &'a Protected,
+pub(crate) struct WorkingFolder<'a> {
+    pub protected: &'a ProtectedPaths,
     /// The workspace's root, where it is known.
-    pub root: Option<&'a Root>,
+    pub root: Option<&'a WorkspacePrefix>,
     /// The directory the line starts in, from the workspace's root.
     pub start: String,
     /// The directory commands run in, from the workspace's root, as far as the text tells.
@@ -22,7 +22,7 @@ pub(crate) struct Scene<'a> {
 
 /// Why a command asks.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Finding {
+pub(crate) struct AskReason {
     pub reason: String,
     /// The dangerous thing by name, such as `rm -rf`.
     pub danger: Option<String>,
@@ -30,27 +30,33 @@ pub(crate) struct Finding {
     pub protected: bool,
 }
 
-impl Finding {
+impl AskReason {
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), ..Self::default() }
+        Self {
+            reason: reason.into(),
+            ..Self::default()
+        }
     }
 
     /// With the program's name before the reason.
     pub fn named(self, program: &str) -> Self {
-        Self { reason: format!("{program}: {}", self.reason), ..self }
+        Self {
+            reason: format!("{program}: {}", self.reason),
+            ..self
+        }
     }
 }
 
 /// What a check says: nothing against the command, or why it asks.
-pub(crate) type Judged = Result<(), Finding>;
+pub(crate) type Judged = Result<(), AskReason>;
 
-impl From<String> for Finding {
+impl From<String> for AskReason {
     fn from(reason: String) -> Self {
         Self::new(reason)
     }
 }
 
-impl Scene<'_> {
+impl WorkingFolder<'_> {
     pub fn judge(&mut self, simple: &Simple) -> Judged {
         let judged = self.judge_parts(simple);
         judged.map_err(|mut finding| {
@@ -64,23 +70,33 @@ impl Scene<'_> {
 
     fn judge_parts(&mut self, simple: &Simple) -> Judged {
         // The program first: `A=b sudo x` is better explained by `sudo`.
-        let program = if simple.words.is_empty() { Ok(()) } else { self.judge_program(&simple.words) };
+        let program = if simple.words.is_empty() {
+            Ok(())
+        } else {
+            self.judge_program(&simple.words)
+        };
         match program {
             Err(finding) if finding.danger.is_some() || !simple.assigns => return Err(finding),
-            _ if simple.assigns => return Err(Finding::new("changes the environment")),
+            _ if simple.assigns => return Err(AskReason::new("changes the environment")),
             _ => {}
         }
-        simple.words.iter().try_for_each(|word| self.looks_inside(word))?;
-        simple.redirects.iter().try_for_each(|redirect| self.judge_redirect(redirect))
+        simple
+            .words
+            .iter()
+            .try_for_each(|word| self.looks_inside(word))?;
+        simple
+            .redirects
+            .iter()
+            .try_for_each(|redirect| self.judge_redirect(redirect))
     }
 
     /// A program with its arguments; wrappers come back here with what they wrap.
     pub fn judge_program(&mut self, words: &[Word]) -> Judged {
         let Some((program, arguments)) = words.split_first() else {
-            return Err(Finding::new("a command is missing"));
+            return Err(AskReason::new("a command is missing"));
         };
         let Some(name) = program.exact().filter(|_| !program.quoted) else {
-            return Err(Finding::new("the program's name is hidden or not known"));
+            return Err(AskReason::new("the program's name is hidden or not known"));
         };
         let exact: Option<Vec<&str>> = arguments.iter().map(Word::exact).collect();
         if exact.is_some_and(|exact| programs::tells_version(name, &exact)) {
@@ -92,36 +108,50 @@ impl Scene<'_> {
         }
         Err(match programs::danger(name) {
             Some(reason) => dangerous(reason, words),
-            None if name.contains(['/', '\\']) => Finding::new("runs a file by its path"),
-            None => Finding::new(format!("{name} is not a known safe program")),
+            None if name.contains(['/', '\\']) => AskReason::new("runs a file by its path"),
+            None => AskReason::new(format!("{name} is not a known safe program")),
         })
     }
 
     pub fn apply(&mut self, rule: Rule, name: &str, arguments: &[Word]) -> Judged {
         match rule {
             Rule::Free => Ok(()),
-            Rule::Options(allowed) => options::check(self, allowed, arguments).map_err(|finding| finding.named(name)),
+            Rule::Options(allowed) => {
+                options::check(self, allowed, arguments).map_err(|finding| finding.named(name))
+            }
             Rule::Either(first, second) => {
                 let judged = self.apply(*first, name, arguments);
-                if judged.is_err() && self.apply(*second, name, arguments).is_ok() { Ok(()) } else { judged }
+                if judged.is_err() && self.apply(*second, name, arguments).is_ok() {
+                    Ok(())
+                } else {
+                    judged
+                }
             }
             Rule::Commands(global, commands) => self.subcommand(global, commands, name, arguments),
             Rule::Special(special) => special::judge(self, special, name, arguments),
         }
     }
 
-    fn subcommand(&mut self, global: &[&str], commands: &[(&str, Rule)], name: &str, mut arguments: &[Word]) -> Judged {
+    fn subcommand(
+        &mut self,
+        global: &[&str],
+        commands: &[(&str, Rule)],
+        name: &str,
+        mut arguments: &[Word],
+    ) -> Judged {
         while let Some((first, rest)) = arguments.split_first() {
             let Some(text) = first.exact() else { break };
             if let Some((_, rule)) = commands.iter().find(|(command, _)| *command == text) {
                 return self.apply(*rule, &format!("{name} {text}"), rest);
             }
             if !global.contains(&text) {
-                return Err(Finding::new(format!("{name} {text} is not known to be safe")));
+                return Err(AskReason::new(format!(
+                    "{name} {text} is not known to be safe"
+                )));
             }
             arguments = rest;
         }
-        Err(Finding::new(format!("{name} without a known command")))
+        Err(AskReason::new(format!("{name} without a known command")))
     }
 
     fn judge_redirect(&self, redirect: &Redirect) -> Judged {
@@ -139,28 +169,45 @@ impl Scene<'_> {
         if Location::of(&word.text).is_plain_data() {
             Ok(())
         } else {
-            Err(Finding::new(format!("File modification requires approval: {}", word.text)))
+            Err(AskReason::new(format!(
+                "File modification requires approval: {}",
+                word.text
+            )))
         }
     }
 
     /// The same for the value behind an option.
     pub fn writes_data_text(&self, text: &str) -> Judged {
-        self.writes_data(&Word { text: text.to_owned(), ..Word::empty() })
+        self.writes_data(&Word {
+            text: text.to_owned(),
+            ..Word::empty()
+        })
     }
 
     /// A path created or changed must be known, inside the workspace and not protected.
     pub fn changes_path(&self, word: &Word) -> Judged {
         if self.mentions_protected(&word.text, word.value) {
             let reason = format!("changes a protected path: {}", word.text);
-            return Err(Finding { protected: true, ..Finding::new(reason) });
+            return Err(AskReason {
+                protected: true,
+                ..AskReason::new(reason)
+            });
         }
         if word.value != Value::Exact {
-            return Err(Finding::new(format!("writes to a path that is not known: {}", word.text)));
+            return Err(AskReason::new(format!(
+                "writes to a path that is not known: {}",
+                word.text
+            )));
         }
         if !self.stays_inside(word) {
-            let danger = Location::of(&word.text).is_system().then(|| format!("write to {}", word.text));
+            let danger = Location::of(&word.text)
+                .is_system()
+                .then(|| format!("write to {}", word.text));
             let reason = format!("writes outside the workspace: {}", word.text);
-            return Err(Finding { danger, ..Finding::new(reason) });
+            return Err(AskReason {
+                danger,
+                ..AskReason::new(reason)
+            });
         }
         Ok(())
     }
@@ -170,24 +217,41 @@ impl Scene<'_> {
             || Location::from_base(&self.base, path).is_protected(self.protected)
     }
 
-    /// Whether any path in the text is protected: also the value of an option, or a path inside inline code.
+    /// Whether any path in the text is protected: also the value of an option, or a path inside
+    /// inline code.
     pub fn mentions_protected(&self, text: &str, value: Value) -> bool {
         let pieces = || {
             text.split(|character: char| {
-                character.is_whitespace() || character.is_control() || "=,;|&<>()'\"`{}$".contains(character)
+                character.is_whitespace()
+                    || character.is_control()
+                    || "=,;|&<>()'\"`{}$".contains(character)
             })
         };
         let colons = || text.split(':');
         self.is_protected(text)
-            || pieces().chain(colons()).any(|piece| !piece.is_empty() && self.is_protected(piece))
+            || pieces()
+                .chain(colons())
+                .any(|piece| !piece.is_empty() && self.is_protected(piece))
             || (value != Value::Exact && hides_dot_names(text))
     }
 }
 
 /// The finding for a program on the danger list, named with the options that follow it.
-fn dangerous(reason: &str, words: &[Word]) -> Finding {
+fn dangerous(reason: &str, words: &[Word]) -> AskReason {
     const SHOWN_OPTIONS: usize = 3;
-    let options = words.iter().skip(1).take(SHOWN_OPTIONS).take_while(|word| word.text.starts_with('-'));
-    let name: Vec<&str> = words.first().into_iter().chain(options).map(|word| word.text.as_str()).collect();
-    Finding { danger: Some(name.join(" ")), ..Finding::new(reason) }
+    let options = words
+        .iter()
+        .skip(1)
+        .take(SHOWN_OPTIONS)
+        .take_while(|word| word.text.starts_with('-'));
+    let name: Vec<&str> = words
+        .first()
+        .into_iter()
+        .chain(options)
+        .map(|word| word.text.as_str())
+        .collect();
+    AskReason {
+        danger: Some(name.join(" ")),
+        ..AskReason::new(reason)
+    }
 }

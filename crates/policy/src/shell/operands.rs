@@ -1,19 +1,25 @@
-//! The paths that a line names, for a client that looks where they lead: this crate sees no file system.
+//! The paths that a line names, for a client that looks where they lead: this crate sees no file
+//! system.
 
 use std::collections::BTreeSet;
 
 use super::ast::{Redirect, Script, Value, Word};
 use super::{MAX_COMMAND_BYTES, parse};
 
-/// Folders that a line may enter and that are looked at; a line that enters more is rare and asks for other reasons.
+/// Folders that a line may enter and that are looked at; a line that enters more is rare and asks
+/// for other reasons.
 const MAX_FOLDERS: usize = 8;
 
-/// Every path that a program of the line may read or write, relative to where the line starts, as far as the text tells.
-/// A word counts once for each folder that the line enters. Programs' own names do not count. Empty for what cannot be
-/// analysed, which asks anyway.
+/// Every path that a program of the line may read or write, relative to where the line starts, as
+/// far as the text tells. A word counts once for each folder that the line enters. Programs' own
+/// names do not count. Empty for what cannot be analysed, which asks anyway.
 pub fn operands(command: &str) -> BTreeSet<String> {
     let readable = command.len() <= MAX_COMMAND_BYTES;
-    readable.then(|| parse::parse(command).ok()).flatten().map(|script| of_script(&script)).unwrap_or_default()
+    readable
+        .then(|| parse::parse(command).ok())
+        .flatten()
+        .map(|script| of_script(&script))
+        .unwrap_or_default()
 }
 
 fn of_script(script: &Script) -> BTreeSet<String> {
@@ -21,22 +27,34 @@ fn of_script(script: &Script) -> BTreeSet<String> {
     let mut words: Vec<&Word> = script.loops.iter().flat_map(|each| &each.words).collect();
     for simple in &script.commands {
         words.extend(simple.words.iter().skip(1));
-        words.extend(simple.redirects.iter().filter_map(|redirect| match redirect {
-            Redirect::Write(word) | Redirect::Read(word) => Some(word),
-            Redirect::Harmless => None,
-        }));
+        words.extend(
+            simple
+                .redirects
+                .iter()
+                .filter_map(|redirect| match redirect {
+                    Redirect::Write(word) | Redirect::Read(word) => Some(word),
+                    Redirect::Harmless => None,
+                }),
+        );
         if let [program, target] = simple.words.as_slice()
             && program.exact() == Some("cd")
             && folders.len() < MAX_FOLDERS
         {
-            folders.push(joined(folders.last().map_or("", String::as_str), &target.text));
+            folders.push(joined(
+                folders.last().map_or("", String::as_str),
+                &target.text,
+            ));
         }
     }
     let paths: BTreeSet<&str> = words.into_iter().flat_map(paths_of).collect();
-    folders.iter().flat_map(|folder| paths.iter().map(move |path| joined(folder, path))).collect()
+    folders
+        .iter()
+        .flat_map(|folder| paths.iter().map(move |path| joined(folder, path)))
+        .collect()
 }
 
-/// The word itself, and what stands behind `=` as in `--output=path`. Of a pattern, the folders before it.
+/// The word itself, and what stands behind `=` as in `--output=path`. Of a pattern, the folders
+/// before it.
 fn paths_of(word: &Word) -> impl Iterator<Item = &str> {
     let text = match word.value {
         Value::Exact => word.text.as_str(),
@@ -45,14 +63,23 @@ fn paths_of(word: &Word) -> impl Iterator<Item = &str> {
     };
     let value = text.split_once('=').map(|(_, value)| value);
     let whole = (!text.starts_with('-')).then_some(text);
-    whole.into_iter().chain(value).filter(|path| !path.is_empty())
+    whole
+        .into_iter()
+        .chain(value)
+        .filter(|path| !path.is_empty())
 }
 
 fn before_pattern(text: &str) -> &str {
     let pattern = text.find(['*', '?', '[', '{']).unwrap_or(text.len());
-    text[..pattern].rsplit_once('/').map_or("", |(folders, _)| folders)
+    text[..pattern]
+        .rsplit_once('/')
+        .map_or("", |(folders, _)| folders)
 }
 
 fn joined(folder: &str, path: &str) -> String {
-    if folder.is_empty() || path.starts_with('/') { path.to_owned() } else { format!("{folder}/{path}") }
+    if folder.is_empty() || path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("{folder}/{path}")
+    }
 }

@@ -1,8 +1,9 @@
-//! Checks a program's arguments against the options it may be given, and every value against its kind.
+//! Checks a program's arguments against the options it may be given, and every value against its
+//! kind.
 
 use super::ast::{Value, Word};
-use super::judge::{Finding, Judged, Scene};
-use super::programs::{Kind, Operands, Options};
+use super::judge::{AskReason, Judged, WorkingFolder};
+use super::programs::{Operands, ProgramOptions, ValueKind};
 use super::values;
 
 /// What a program's words say once its options are read.
@@ -15,17 +16,26 @@ pub(crate) struct Reading<'a> {
     trailing: Option<&'a [Word]>,
 }
 
-/// Every word that could be an option is checked as one, even where it would be the value of the option before it:
-/// programs differ in what takes a value, and a skipped word could hide an option.
-pub(crate) fn check(scene: &Scene<'_>, options: &Options, words: &[Word]) -> Judged {
+/// Every word that could be an option is checked as one, even where it would be the value of the
+/// option before it: programs differ in what takes a value, and a skipped word could hide an
+/// option.
+pub(crate) fn check(scene: &WorkingFolder<'_>, options: &ProgramOptions, words: &[Word]) -> Judged {
     let reading = read(scene, options, words)?;
     let given = |name: &&str| reading.given.iter().any(|(given, _)| given == name);
     if let (Some(trailing), Some(words)) = (options.trailing, reading.trailing) {
         check(scene, trailing, words)?;
     }
-    if !options.needs.is_empty() && !options.needs.iter().any(|name| given(name) || behind(&reading, name)) {
+    if !options.needs.is_empty()
+        && !options
+            .needs
+            .iter()
+            .any(|name| given(name) || behind(&reading, name))
+    {
         let names: Vec<String> = options.needs.iter().map(|name| dashed(name)).collect();
-        return Err(Finding::new(format!("rewrites files unless it is given {}", names.join(" or "))));
+        return Err(AskReason::new(format!(
+            "rewrites files unless it is given {}",
+            names.join(" or ")
+        )));
     }
     let explicit = match options.operands {
         Operands::PatternThenPaths(instead) => instead.iter().any(given),
@@ -36,7 +46,7 @@ pub(crate) fn check(scene: &Scene<'_>, options: &Options, words: &[Word]) -> Jud
             Operands::PatternThenPaths(_) if index == 0 && !explicit => Ok(()),
             // Some programs look for options behind `--` as well.
             _ if !options.tame && word.text.len() > 1 && word.text.starts_with('-') => {
-                Err(Finding::new(format!("{} may be an option", word.text)))
+                Err(AskReason::new(format!("{} may be an option", word.text)))
             }
             Operands::PatternThenPaths(_) => scene.reads(word),
             allowed => operand(scene, allowed, word),
@@ -47,25 +57,40 @@ pub(crate) fn check(scene: &Scene<'_>, options: &Options, words: &[Word]) -> Jud
 }
 
 fn dashed(name: &str) -> String {
-    if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
+    if name.len() == 1 {
+        format!("-{name}")
+    } else {
+        format!("--{name}")
+    }
 }
 
 /// `cargo fmt -- --check` checks as well.
 fn behind(reading: &Reading<'_>, name: &str) -> bool {
-    reading.trailing.into_iter().flatten().any(|word| word.text.strip_prefix("--") == Some(name))
+    reading
+        .trailing
+        .into_iter()
+        .flatten()
+        .any(|word| word.text.strip_prefix("--") == Some(name))
 }
 
 /// Takes the options and their values apart from the operands, which are left to the caller.
-pub(crate) fn read<'a>(scene: &Scene<'_>, options: &Options, words: &'a [Word]) -> Result<Reading<'a>, Finding> {
+pub(crate) fn read<'a>(
+    scene: &WorkingFolder<'_>,
+    options: &ProgramOptions,
+    words: &'a [Word],
+) -> Result<Reading<'a>, AskReason> {
     let mut reading = Reading::default();
     let mut expected = None;
     for (index, word) in words.iter().enumerate() {
         if word.may_be_any_option() && !(options.tame && finds_names_only(word)) {
-            return Err(Finding::new(format!("the value of {} is not known", word.text)));
+            return Err(AskReason::new(format!(
+                "the value of {} is not known",
+                word.text
+            )));
         }
         if word.text == "--" {
             if expected.is_some() || options.single_dash {
-                return Err(Finding::new("-- may not end the options"));
+                return Err(AskReason::new("-- may not end the options"));
             }
             match options.trailing {
                 Some(_) => reading.trailing = Some(&words[index + 1..]),
@@ -74,9 +99,13 @@ pub(crate) fn read<'a>(scene: &Scene<'_>, options: &Options, words: &'a [Word]) 
             return Ok(reading);
         }
         if word.text.len() > 1 && word.text.starts_with('-') {
-            // What stands after a value that looks like an option would be judged as the wrong thing.
+            // What stands after a value that looks like an option would be judged as the wrong
+            // thing.
             if expected.is_some() && !word.text[1..].bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(Finding::new(format!("{} may be a value or an option", word.text)));
+                return Err(AskReason::new(format!(
+                    "{} may be a value or an option",
+                    word.text
+                )));
             }
             expected = match expected {
                 Some(kind) => {
@@ -98,15 +127,20 @@ pub(crate) fn read<'a>(scene: &Scene<'_>, options: &Options, words: &'a [Word]) 
     Ok(reading)
 }
 
-/// A pattern that becomes names of files in one folder. Braces can become anything, and a folder called `-f` would make
-/// an option with a path behind it.
+/// A pattern that becomes names of files in one folder. Braces can become anything, and a folder
+/// called `-f` would make an option with a path behind it.
 fn finds_names_only(word: &Word) -> bool {
     let folderless = !word.text.trim_end_matches('/').contains('/');
     word.value == Value::Pattern && folderless && !word.text.contains('{')
 }
 
 /// The value of the option that was read last.
-fn take_value(scene: &Scene<'_>, kind: Kind, value: &str, reading: &mut Reading<'_>) -> Judged {
+fn take_value(
+    scene: &WorkingFolder<'_>,
+    kind: ValueKind,
+    value: &str,
+    reading: &mut Reading<'_>,
+) -> Judged {
     values::check(scene, kind, value)?;
     // `-f=path` is a path behind the sign for some programs.
     if let Some(behind) = value.strip_prefix('=') {
@@ -120,19 +154,26 @@ fn take_value(scene: &Scene<'_>, kind: Kind, value: &str, reading: &mut Reading<
 
 /// The kind of the value that the next word is, if it is one.
 fn option(
-    scene: &Scene<'_>,
-    options: &Options,
+    scene: &WorkingFolder<'_>,
+    options: &ProgramOptions,
     text: &str,
     reading: &mut Reading<'_>,
-) -> Result<Option<Kind>, Finding> {
-    if let Some(long) = text.strip_prefix("--").or(text.strip_prefix('-').filter(|_| options.single_dash)) {
+) -> Result<Option<ValueKind>, AskReason> {
+    if let Some(long) = text
+        .strip_prefix("--")
+        .or(text.strip_prefix('-').filter(|_| options.single_dash))
+    {
         return long_option(scene, options, text, long, reading);
     }
     for (at, letter) in text.char_indices().skip(1) {
         reading.given.push((letter.to_string(), None));
         let attached = &text[at + letter.len_utf8()..];
-        let kind_in =
-            |table: &[(Kind, &str)]| table.iter().find(|(_, letters)| letters.contains(letter)).map(|(kind, _)| *kind);
+        let kind_in = |table: &[(ValueKind, &str)]| {
+            table
+                .iter()
+                .find(|(_, letters)| letters.contains(letter))
+                .map(|(kind, _)| *kind)
+        };
         if let Some(kind) = kind_in(options.valued) {
             if attached.is_empty() {
                 return Ok(Some(kind));
@@ -157,20 +198,28 @@ fn option(
 }
 
 fn long_option(
-    scene: &Scene<'_>,
-    options: &Options,
+    scene: &WorkingFolder<'_>,
+    options: &ProgramOptions,
     text: &str,
     long: &str,
     reading: &mut Reading<'_>,
-) -> Result<Option<Kind>, Finding> {
+) -> Result<Option<ValueKind>, AskReason> {
     let (name, value) = match long.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (long, None),
     };
-    let kind_in =
-        |table: &[(Kind, &[&str])]| table.iter().find(|(_, names)| names.contains(&name)).map(|(kind, _)| *kind);
+    let kind_in = |table: &[(ValueKind, &[&str])]| {
+        table
+            .iter()
+            .find(|(_, names)| names.contains(&name))
+            .map(|(kind, _)| *kind)
+    };
     reading.given.push((name.to_owned(), None));
-    match (kind_in(options.long_valued), kind_in(options.long_optional), value) {
+    match (
+        kind_in(options.long_valued),
+        kind_in(options.long_optional),
+        value,
+    ) {
         (None, None, None) if options.long.contains(&name) => Ok(None),
         (Some(kind), _, None) => Ok(Some(kind)),
         (None, Some(_), None) => Ok(None),
@@ -181,15 +230,23 @@ fn long_option(
     }
 }
 
-fn unknown(text: &str) -> Finding {
-    Finding::new(format!("the option {text} is not known to be safe"))
+fn unknown(text: &str) -> AskReason {
+    AskReason::new(format!("the option {text} is not known to be safe"))
 }
 
-fn operand(scene: &Scene<'_>, allowed: Operands, word: &Word) -> Judged {
-    let refused = || Err(Finding::new(format!("{} is not known to be safe", word.text)));
+fn operand(scene: &WorkingFolder<'_>, allowed: Operands, word: &Word) -> Judged {
+    let refused = || {
+        Err(AskReason::new(format!(
+            "{} is not known to be safe",
+            word.text
+        )))
+    };
     match allowed {
         Operands::Text | Operands::PatternThenPaths(_) => Ok(()),
-        Operands::None => Err(Finding::new(format!("the argument {} is not known to be safe", word.text))),
+        Operands::None => Err(AskReason::new(format!(
+            "the argument {} is not known to be safe",
+            word.text
+        ))),
         Operands::Paths => scene.reads(word),
         Operands::Kind(kind) => match word.value {
             Value::Exact if !word.tilde => values::check(scene, kind, &word.text),

@@ -1,5 +1,6 @@
-//! The shell grammar: lists, pipelines, compound and simple commands. A strict parser on purpose: whatever it does not
-//! know for certain, in every common POSIX shell alike, is an error, and an error asks a person. It never guesses.
+//! The shell grammar: lists, pipelines, compound and simple commands. A strict parser on purpose:
+//! whatever it does not know for certain, in every common POSIX shell alike, is an error, and an
+//! error asks a person. It never guesses.
 
 mod heredoc;
 mod word;
@@ -28,7 +29,9 @@ pub(crate) fn parse(source: &str) -> Parsed<Script> {
 }
 
 /// Words that open, join or close compound commands when they stand where a command's name could.
-const CLOSERS: &[&str] = &["then", "else", "elif", "fi", "do", "done", "esac", "}", "in"];
+const CLOSERS: &[&str] = &[
+    "then", "else", "elif", "fi", "do", "done", "esac", "}", "in",
+];
 
 struct Parser<'a> {
     source: &'a str,
@@ -42,15 +45,26 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn new(source: &'a str, depth: usize) -> Self {
-        Self { source, at: 0, depth, script: Script::default(), heredocs: Vec::new() }
+        Self {
+            source,
+            at: 0,
+            depth,
+            script: Script::default(),
+            heredocs: Vec::new(),
+        }
     }
 
-    /// Commands up to the end of the text, a `)`, a `;;` or one of the words, which is left to the caller.
+    /// Commands up to the end of the text, a `)`, a `;;` or one of the words, which is left to the
+    /// caller.
     fn list(&mut self, closers: &[&str]) -> Parsed<usize> {
         let mut count = 0;
         loop {
             self.skip_lines()?;
-            if self.at_end() || self.looking_at(")") || self.looking_at(";;") || closers.contains(&self.bare_word()) {
+            if self.at_end()
+                || self.looking_at(")")
+                || self.looking_at(";;")
+                || closers.contains(&self.bare_word())
+            {
                 return Ok(count);
             }
             let start = self.at;
@@ -183,7 +197,10 @@ impl<'a> Parser<'a> {
                 self.skip_blanks();
             }
         }
-        self.script.loops.push(Loop { variable: name.to_owned(), words });
+        self.script.loops.push(Loop {
+            variable: name.to_owned(),
+            words,
+        });
         if self.looking_at(";") {
             self.at += 1;
         }
@@ -247,7 +264,11 @@ impl<'a> Parser<'a> {
         }
         if !redirects.is_empty() {
             let text = self.source[start..self.at].trim().to_owned();
-            self.script.commands.push(Simple { text, redirects, ..Simple::default() });
+            self.script.commands.push(Simple {
+                text,
+                redirects,
+                ..Simple::default()
+            });
         }
         Ok(())
     }
@@ -263,7 +284,11 @@ impl<'a> Parser<'a> {
             }
             match self.byte(self.at) {
                 None | Some(b'\n' | b';' | b'&' | b'|' | b')') => break,
-                Some(b'(') => return Err(Unparsed("defines a function, or uses brackets that are not analysed")),
+                Some(b'(') => {
+                    return Err(Unparsed(
+                        "defines a function, or uses brackets that are not analysed",
+                    ));
+                }
                 Some(b'#') => break,
                 _ => {}
             }
@@ -287,10 +312,16 @@ impl<'a> Parser<'a> {
     fn redirect(&mut self) -> Parsed<Option<Redirect>> {
         let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         let operator = &self.rest()[digits..];
-        let Some(found) = OPERATORS.iter().find(|candidate| operator.starts_with(**candidate)) else {
+        let Some(found) = OPERATORS
+            .iter()
+            .find(|candidate| operator.starts_with(**candidate))
+        else {
             return Ok(None);
         };
-        if operator.starts_with("<(") || operator.starts_with(">(") || (digits > 0 && found.starts_with('&')) {
+        if operator.starts_with("<(")
+            || operator.starts_with(">(")
+            || (digits > 0 && found.starts_with('&'))
+        {
             return Ok(None);
         }
         self.at += digits + found.len();
@@ -329,7 +360,11 @@ impl<'a> Parser<'a> {
     fn enter(&mut self) -> Parsed<()> {
         self.script.nested = true;
         self.depth += 1;
-        if self.depth > MAX_DEPTH { Err(Unparsed("nested too deeply")) } else { Ok(()) }
+        if self.depth > MAX_DEPTH {
+            Err(Unparsed("nested too deeply"))
+        } else {
+            Ok(())
+        }
     }
 
     fn rest(&self) -> &'a str {
@@ -351,7 +386,9 @@ impl<'a> Parser<'a> {
     /// The run of characters up to white space or an operator, quotes and all.
     fn bare_word(&self) -> &'a str {
         let rest = self.rest();
-        &rest[..rest.find([' ', '\t', '\n', ';', '&', '|', '<', '>', '(', ')']).unwrap_or(rest.len())]
+        &rest[..rest
+            .find([' ', '\t', '\n', ';', '&', '|', '<', '>', '(', ')'])
+            .unwrap_or(rest.len())]
     }
 
     fn token(&mut self, token: &str) -> Parsed<()> {
@@ -403,14 +440,20 @@ impl<'a> Parser<'a> {
 }
 
 /// Longest first.
-const OPERATORS: &[&str] = &["&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">"];
+const OPERATORS: &[&str] = &[
+    "&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">",
+];
 
 fn is_descriptor(word: &Word) -> bool {
-    word.exact().is_some_and(|text| text == "-" || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())))
+    word.exact().is_some_and(|text| {
+        text == "-" || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
+    })
 }
 
 fn is_assignment(source: &str) -> bool {
-    let Some((name, _)) = source.split_once('=') else { return false };
+    let Some((name, _)) = source.split_once('=') else {
+        return false;
+    };
     let name = name.strip_suffix('+').unwrap_or(name);
     let name = name.split('[').next().unwrap_or_default();
     is_name(name)
@@ -419,14 +462,28 @@ fn is_assignment(source: &str) -> bool {
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|first: char| first.is_ascii_digit())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// A variable no shell or program reads on its own: lower case, and not one of those zsh ties to a special one.
+/// A variable no shell or program reads on its own: lower case, and not one of those zsh ties to a
+/// special one.
 pub(crate) fn is_plain_variable(name: &str) -> bool {
-    const SPECIAL: &[&str] = &["aliases", "argv", "commands", "functions", "galiases", "options", "prompt", "saliases"];
+    const SPECIAL: &[&str] = &[
+        "aliases",
+        "argv",
+        "commands",
+        "functions",
+        "galiases",
+        "options",
+        "prompt",
+        "saliases",
+    ];
     is_name(name)
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
         && !name.contains("path")
         && !name.contains("proxy")
         && !SPECIAL.contains(&name)

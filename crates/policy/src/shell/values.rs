@@ -1,39 +1,47 @@
-//! What the value of an option, or an operand, may look like. Nothing that a program would evaluate has any of these
-//! shapes.
+//! What the value of an option, or an operand, may look like. Nothing that a program would evaluate
+//! has any of these shapes.
 
 use super::ast::Value;
-use super::judge::{Finding, Judged, Scene};
-use super::programs::Kind;
+use super::judge::{AskReason, Judged, WorkingFolder};
+use super::programs::ValueKind;
 use crate::paths::Location;
 
-pub(crate) fn check(scene: &Scene<'_>, kind: Kind, text: &str) -> Judged {
+pub(crate) fn check(scene: &WorkingFolder<'_>, kind: ValueKind, text: &str) -> Judged {
     let fits = match kind {
-        Kind::Text => true,
-        Kind::Number => is_number(text),
-        Kind::Name => is_name(text),
-        Kind::Format => !text.contains("%G") && !text.contains("%(signature"),
-        Kind::Path => return scene.reads_text(text, Value::Exact),
-        Kind::Data => return scene.writes_data_text(text),
-        Kind::Source => {
+        ValueKind::Text => true,
+        ValueKind::Number => is_number(text),
+        ValueKind::Name => is_name(text),
+        ValueKind::Format => !text.contains("%G") && !text.contains("%(signature"),
+        ValueKind::Path => return scene.reads_text(text, Value::Exact),
+        ValueKind::Data => return scene.writes_data_text(text),
+        ValueKind::Source => {
             scene.reads_text(text, Value::Exact)?;
             is_plain_path(text)
         }
-        Kind::Revision => return revision(scene, text),
-        Kind::Package => {
+        ValueKind::Revision => return revision(scene, text),
+        ValueKind::Package => {
             scene.reads_text(text, Value::Exact)?;
             is_plain_path(text) && (text.starts_with(['.', '/']) || text.ends_with(".go"))
         }
-        Kind::Test => is_test_name(text),
-        Kind::Setting => is_open_setting(text),
+        ValueKind::Test => is_test_name(text),
+        ValueKind::Setting => is_open_setting(text),
     };
-    if fits { Ok(()) } else { Err(Finding::new(format!("{text} is not known to be safe"))) }
+    if fits {
+        Ok(())
+    } else {
+        Err(AskReason::new(format!("{text} is not known to be safe")))
+    }
 }
 
 /// `10`, `-5`, `+3`, `1.5`, `10k`, `auto`.
 fn is_number(text: &str) -> bool {
-    let digits =
-        text.trim_start_matches(['+', '-']).trim_end_matches(|last: char| last.is_ascii_alphabetic() || last == '%');
-    let number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.' || byte == b',');
+    let digits = text
+        .trim_start_matches(['+', '-'])
+        .trim_end_matches(|last: char| last.is_ascii_alphabetic() || last == '%');
+    let number = !digits.is_empty()
+        && digits
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.' || byte == b',');
     number || ["auto", "all", "logical"].contains(&text)
 }
 
@@ -46,40 +54,63 @@ pub(crate) fn is_name(text: &str) -> bool {
         && !text.contains("//")
 }
 
-/// A path whose characters no program takes for anything else: no `@file`, no quotes, no brackets of a call.
+/// A path whose characters no program takes for anything else: no `@file`, no quotes, no brackets
+/// of a call.
 pub(crate) fn is_plain_path(text: &str) -> bool {
-    let plain = |character: char| character.is_alphanumeric() || "_-./+,=@%*?[]{}".contains(character);
-    !text.starts_with(['@', '=', '+', '%']) && (!text.starts_with('-') || text == "-") && text.chars().all(plain)
+    let plain =
+        |character: char| character.is_alphanumeric() || "_-./+,=@%*?[]{}".contains(character);
+    !text.starts_with(['@', '=', '+', '%'])
+        && (!text.starts_with('-') || text == "-")
+        && text.chars().all(plain)
 }
 
 /// A filter of test names, such as `parser::tests::empty`.
 fn is_test_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/#".contains(&byte);
-    !text.is_empty() && !text.starts_with(['-', '/', '.']) && text.bytes().all(plain) && !text.contains("//")
+    !text.is_empty()
+        && !text.starts_with(['-', '/', '.'])
+        && text.bytes().all(plain)
+        && !text.contains("//")
 }
 
-/// A revision, a range of them, or a path: git reads a path outside its work tree as a file to compare.
-fn revision(scene: &Scene<'_>, text: &str) -> Judged {
+/// A revision, a range of them, or a path: git reads a path outside its work tree as a file to
+/// compare.
+fn revision(scene: &WorkingFolder<'_>, text: &str) -> Judged {
     let location = Location::of(text);
     let names_path = location.absolute || location.climbs || text.starts_with('~');
-    if names_path { scene.reads_text(text, Value::Exact) } else { Ok(()) }
+    if names_path {
+        scene.reads_text(text, Value::Exact)
+    } else {
+        Ok(())
+    }
 }
 
-/// Settings about people, branches and manners. Others may hold headers, helpers and addresses with passwords.
+/// Settings about people, branches and manners. Others may hold headers, helpers and addresses with
+/// passwords.
 fn is_open_setting(text: &str) -> bool {
-    const SECTIONS: &[&str] = &["branch", "color", "commit", "core", "diff", "init", "merge", "pull", "push", "user"];
+    const SECTIONS: &[&str] = &[
+        "branch", "color", "commit", "core", "diff", "init", "merge", "pull", "push", "user",
+    ];
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
-    text.split_once('.').is_some_and(|(section, _)| SECTIONS.contains(&section)) && text.bytes().all(plain)
+    text.split_once('.')
+        .is_some_and(|(section, _)| SECTIONS.contains(&section))
+        && text.bytes().all(plain)
 }
 
-/// Whether a script's or target's name is on the list, alone or with a suffix that does no more: `build:deploy` is not
-/// just a build.
+/// Whether a script's or target's name is on the list, alone or with a suffix that does no more:
+/// `build:deploy` is not just a build.
 pub(crate) fn is_listed(names: &[&str], text: &str) -> bool {
-    const DO_MORE: &[&str] =
-        &["deploy", "fix", "fmt", "format", "install", "publish", "push", "release", "update", "upload", "write"];
+    const DO_MORE: &[&str] = &[
+        "deploy", "fix", "fmt", "format", "install", "publish", "push", "release", "update",
+        "upload", "write",
+    ];
     let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-    let plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_:".contains(&byte))
-        && !DO_MORE.iter().any(|word| rest.to_lowercase().contains(word));
+    let plain = rest
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-_:".contains(&byte))
+        && !DO_MORE
+            .iter()
+            .any(|word| rest.to_lowercase().contains(word));
     (names.contains(&name) && plain) || is_count(text)
 }
 

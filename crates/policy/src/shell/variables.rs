@@ -1,4 +1,5 @@
-//! The variables of a line: the values that its loops give them, and which of them would show the environment.
+//! The variables of a line: the values that its loops give them, and which of them would show the
+//! environment.
 
 use std::collections::HashMap;
 
@@ -15,18 +16,29 @@ pub(crate) struct Variables<'a> {
 
 impl<'a> Variables<'a> {
     pub fn of(script: &'a Script) -> Self {
-        let here = Word { text: ".".to_owned(), ..Word::empty() };
+        let here = Word {
+            text: ".".to_owned(),
+            ..Word::empty()
+        };
         let mut bound = HashMap::from([("PWD", Some(vec![here]))]);
         for each in &script.loops {
-            let known = !each.words.is_empty() && each.words.iter().all(|word| word.value != Value::Unknown);
-            let values = bound.entry(each.variable.as_str()).or_insert_with(|| Some(Vec::new()));
+            let known = !each.words.is_empty()
+                && each.words.iter().all(|word| word.value != Value::Unknown);
+            let values = bound
+                .entry(each.variable.as_str())
+                .or_insert_with(|| Some(Vec::new()));
             match values {
                 Some(values) if known => values.extend(each.words.iter().cloned()),
                 _ => *values = None,
             }
         }
         let reads = |simple: &&Simple| simple.words.iter().any(|word| word.text == "read");
-        for word in script.commands.iter().filter(reads).flat_map(|simple| &simple.words) {
+        for word in script
+            .commands
+            .iter()
+            .filter(reads)
+            .flat_map(|simple| &simple.words)
+        {
             bound.insert(&word.text, None);
         }
         Self { bound }
@@ -36,17 +48,28 @@ impl<'a> Variables<'a> {
     pub fn variants(&self, simple: &Simple) -> Vec<Simple> {
         let mut variants = vec![simple.clone()];
         for name in names(simple) {
-            let Some(Some(values)) = self.bound.get(name.as_str()) else { continue };
+            let Some(Some(values)) = self.bound.get(name.as_str()) else {
+                continue;
+            };
             if variants.len() * values.len() > MAX_VARIANTS {
                 return vec![simple.clone()];
             }
-            let with_each = |variant: &Simple| values.iter().map(|value| with(variant, &name, value)).collect();
-            variants = variants.iter().flat_map(|variant| -> Vec<Simple> { with_each(variant) }).collect();
+            let with_each = |variant: &Simple| {
+                values
+                    .iter()
+                    .map(|value| with(variant, &name, value))
+                    .collect()
+            };
+            variants = variants
+                .iter()
+                .flat_map(|variant| -> Vec<Simple> { with_each(variant) })
+                .collect();
         }
         variants
     }
 
-    /// A parameter that the line did not set and that may hold anything of the environment, a password too.
+    /// A parameter that the line did not set and that may hold anything of the environment, a
+    /// password too.
     pub fn of_environment<'s>(&self, script: &'s Script) -> Option<&'s str> {
         let harmless = |name: &str| {
             self.bound.contains_key(name)
@@ -54,7 +77,11 @@ impl<'a> Variables<'a> {
                 || COMMON.contains(&name)
                 || (is_plain_variable(name) && !SECRET_PARTS.iter().any(|part| name.contains(part)))
         };
-        script.parameters.iter().map(String::as_str).find(|name| !harmless(name))
+        script
+            .parameters
+            .iter()
+            .map(String::as_str)
+            .find(|name| !harmless(name))
     }
 }
 
@@ -97,12 +124,17 @@ const COMMON: &[&str] = &[
     "ZSH_VERSION",
 ];
 
-const SECRET_PARTS: &[&str] = &["auth", "cred", "key", "npm", "pass", "pwd", "secret", "token"];
+const SECRET_PARTS: &[&str] = &[
+    "auth", "cred", "key", "npm", "pass", "pwd", "secret", "token",
+];
 
 fn names(simple: &Simple) -> Vec<String> {
     let redirected = simple.redirects.iter().filter_map(target);
     let words = simple.words.iter().chain(redirected);
-    let mut names: Vec<String> = words.flat_map(|word| &word.expansions).filter_map(|e| e.parameter.clone()).collect();
+    let mut names: Vec<String> = words
+        .flat_map(|word| &word.expansions)
+        .filter_map(|e| e.parameter.clone())
+        .collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -128,23 +160,37 @@ fn with(simple: &Simple, name: &str, value: &Word) -> Simple {
     simple
 }
 
-/// Puts the value where the word expands the variable. Outside quotes the shell would split the value, so one with
-/// white space, or whose text is a file's name yet to be found, stays unknown.
+/// Puts the value where the word expands the variable. Outside quotes the shell would split the
+/// value, so one with white space, or whose text is a file's name yet to be found, stays unknown.
 fn replace(word: &mut Word, name: &str, value: &Word) {
     let is_meant = |parameter: &Option<String>| parameter.as_deref() == Some(name);
-    let stays_whole =
-        value.value == Value::Exact && !value.text.contains(char::is_whitespace) && !value.text.is_empty();
-    let mut meant = word.expansions.iter().filter(|each| is_meant(&each.parameter)).peekable();
+    let stays_whole = value.value == Value::Exact
+        && !value.text.contains(char::is_whitespace)
+        && !value.text.is_empty();
+    let mut meant = word
+        .expansions
+        .iter()
+        .filter(|each| is_meant(&each.parameter))
+        .peekable();
     if meant.peek().is_none() || meant.any(|each| !each.quoted && !stays_whole) {
         return;
     }
-    let goes_on = |each: &Expansion| !word.text[each.end..].is_empty() && !word.text[each.end..].starts_with('/');
+    let goes_on = |each: &Expansion| {
+        !word.text[each.end..].is_empty() && !word.text[each.end..].starts_with('/')
+    };
     if name == "PWD"
-        && word.expansions.iter().any(|each| is_meant(&each.parameter) && (each.start > 0 || goes_on(each)))
+        && word
+            .expansions
+            .iter()
+            .any(|each| is_meant(&each.parameter) && (each.start > 0 || goes_on(each)))
     {
         return;
     }
-    let mut replaced = Word { text: String::new(), expansions: Vec::new(), ..word.clone() };
+    let mut replaced = Word {
+        text: String::new(),
+        expansions: Vec::new(),
+        ..word.clone()
+    };
     let mut copied = 0;
     for expansion in &word.expansions {
         replaced.text.push_str(&word.text[copied..expansion.start]);
@@ -153,15 +199,26 @@ fn replace(word: &mut Word, name: &str, value: &Word) {
         if is_meant(&expansion.parameter) {
             replaced.text.push_str(&value.text);
             replaced.tilde |= value.tilde;
-            replaced.globs |= value.globs || (!expansion.quoted && value.text.contains(['*', '?', '[']));
+            replaced.globs |=
+                value.globs || (!expansion.quoted && value.text.contains(['*', '?', '[']));
         } else {
-            replaced.text.push_str(&word.text[expansion.start..expansion.end]);
-            replaced.expansions.push(Expansion { start, end: replaced.text.len(), ..expansion.clone() });
+            replaced
+                .text
+                .push_str(&word.text[expansion.start..expansion.end]);
+            replaced.expansions.push(Expansion {
+                start,
+                end: replaced.text.len(),
+                ..expansion.clone()
+            });
         }
     }
     replaced.text.push_str(&word.text[copied..]);
     if replaced.expansions.is_empty() {
-        replaced.value = if replaced.globs { Value::Pattern } else { Value::Exact };
+        replaced.value = if replaced.globs {
+            Value::Pattern
+        } else {
+            Value::Exact
+        };
         replaced.splits = false;
     }
     // Never a program's name: that must stand in the line itself.

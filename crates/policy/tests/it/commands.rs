@@ -11,16 +11,31 @@ fn the_reason_names_the_danger() {
         ("ls; rm -r -f build", "Dangerous command: rm -r -f"),
         ("env A=b sudo ls", "Dangerous command: env"),
         ("ls | sudo tee /etc/x", "Dangerous command: sudo"),
-        ("A=b ls", "Command requires approval: changes the environment"),
-        ("./run.sh", "Command requires approval: runs a file by its path"),
+        (
+            "A=b ls",
+            "Command requires approval: changes the environment",
+        ),
+        (
+            "./run.sh",
+            "Command requires approval: runs a file by its path",
+        ),
         ("ls &", "Command requires approval: runs in the background"),
-        ("frobnicate", "Command requires approval: frobnicate is not a known safe program"),
-        ("echo x > src/a.rs", "Command requires approval: File modification requires approval: src/a.rs"),
+        (
+            "frobnicate",
+            "Command requires approval: frobnicate is not a known safe program",
+        ),
+        (
+            "echo x > src/a.rs",
+            "Command requires approval: File modification requires approval: src/a.rs",
+        ),
         (
             "echo x > .git/config",
             "Command requires approval: changes a protected path: .git/config (names a protected path)",
         ),
-        ("ls 'x", "The command cannot be analysed: a quote is not closed"),
+        (
+            "ls 'x",
+            "The command cannot be analysed: a quote is not closed",
+        ),
     ] {
         assert_eq!(asked(run(command), command).reason, reason, "{command}");
     }
@@ -29,20 +44,37 @@ fn the_reason_names_the_danger() {
 #[test]
 fn the_parts_show_every_simple_command() {
     let cases: &[(&str, &[(&str, bool)])] = &[
-        ("ls -la; rm x && pwd", &[("ls -la", false), ("rm x", true), ("pwd", false)]),
+        (
+            "ls -la; rm x && pwd",
+            &[("ls -la", false), ("rm x", true), ("pwd", false)],
+        ),
         ("echo $(rm x)", &[("rm x", true), ("echo $(rm x)", false)]),
         (
             "if true; then (rm a | cat); fi > /tmp/x",
-            &[("true", false), ("rm a", true), ("cat", false), ("> /tmp/x", true)],
+            &[
+                ("true", false),
+                ("rm a", true),
+                ("cat", false),
+                ("> /tmp/x", true),
+            ],
         ),
-        ("diff <(ls) b", &[("ls", false), ("diff <(ls) b", true), ("<(ls)", true)]),
+        (
+            "diff <(ls) b",
+            &[("ls", false), ("diff <(ls) b", true), ("<(ls)", true)],
+        ),
         ("for f in *; do A=b ls; done", &[("A=b ls", true)]),
-        ("cat <<EOF | rm x\n$(pwd)\nEOF", &[("cat <<EOF", false), ("rm x", true), ("pwd", false)]),
+        (
+            "cat <<EOF | rm x\n$(pwd)\nEOF",
+            &[("cat <<EOF", false), ("rm x", true), ("pwd", false)],
+        ),
     ];
     for (command, expected) in cases {
         let ask = asked(run(command), command);
-        let parts: Vec<(&str, bool)> =
-            ask.parts.iter().map(|part| (part.text.as_str(), part.reason.is_some())).collect();
+        let parts: Vec<(&str, bool)> = ask
+            .parts
+            .iter()
+            .map(|part| (part.text.as_str(), part.reason.is_some()))
+            .collect();
         assert_eq!(parts, *expected, "{command}");
     }
 }
@@ -50,7 +82,9 @@ fn the_parts_show_every_simple_command() {
 #[test]
 fn a_remembered_command_is_the_very_same_one() {
     let key = |command: &str, cwd: Option<&str>| {
-        asked(Policy::default().review(&execute(command, cwd)), command).remember.unwrap()
+        asked(Policy::default().review(&execute(command, cwd)), command)
+            .remember
+            .unwrap()
     };
     let keys = [
         key("npm install", None),
@@ -62,7 +96,10 @@ fn a_remembered_command_is_the_very_same_one() {
     ];
     for (index, one) in keys.iter().enumerate() {
         assert!(matches!(one, RememberKey::Command(text) if text.contains("npm")));
-        assert!(keys.iter().skip(index + 1).all(|other| one != other), "{one:?}");
+        assert!(
+            keys.iter().skip(index + 1).all(|other| one != other),
+            "{one:?}"
+        );
     }
     assert_eq!(key("npm install", Some("web")), keys[3]);
     let text = serde_json::to_string(&keys[0]).unwrap();
@@ -88,10 +125,19 @@ fn the_seeds_patterns_ask_on_the_raw_text() {
         "cat x | SH",
     ] {
         let ask = asked(run(command), command);
-        assert!(ask.reason.starts_with("Dangerous command: "), "{command}: {}", ask.reason);
+        assert!(
+            ask.reason.starts_with("Dangerous command: "),
+            "{command}: {}",
+            ask.reason
+        );
     }
-    for command in ["ls > /dev/null", "ls 2>/dev/null", "ls >/dev/null 2>&1; pwd", "ls | cat shell.txt", "echo pseudo"]
-    {
+    for command in [
+        "ls > /dev/null",
+        "ls 2>/dev/null",
+        "ls >/dev/null 2>&1; pwd",
+        "ls | cat shell.txt",
+        "echo pseudo",
+    ] {
         assert_eq!(run(command), Verdict::Allow, "{command}");
     }
 }
@@ -142,8 +188,17 @@ fn pathological_lines_ask_without_harm() {
             asked(run(&format!("{}rm x", opener.repeat(count))), opener);
         }
     }
-    for (open, close) in [("(", ")"), ("$(", ")"), ("{ ", "; }"), ("if ", "; then ls; fi"), ("echo $(", ")")] {
-        asked(run(&format!("{}ls{}", open.repeat(500), close.repeat(500))), open);
+    for (open, close) in [
+        ("(", ")"),
+        ("$(", ")"),
+        ("{ ", "; }"),
+        ("if ", "; then ls; fi"),
+        ("echo $(", ")"),
+    ] {
+        asked(
+            run(&format!("{}ls{}", open.repeat(500), close.repeat(500))),
+            open,
+        );
     }
     let ask = asked(run(&"ls ".repeat(350_000)), "1 MB");
     assert_eq!(ask.remember, None);
@@ -172,7 +227,17 @@ fn the_folder_of_a_command_counts() {
 fn a_policy_can_ask_for_more() {
     let policy = Policy::default().ask_for(r"\bcargo\s+test\b").unwrap();
     let ask = asked(policy.review(&execute("Cargo  TEST", None)), "added");
-    assert!(ask.reason.starts_with("Dangerous command: matches"), "{}", ask.reason);
+    assert!(
+        ask.reason.starts_with("Dangerous command: matches"),
+        "{}",
+        ask.reason
+    );
     assert_eq!(policy.review(&execute("cargo build", None)), Verdict::Allow);
-    assert!(Policy::default().ask_for("(").unwrap_err().to_string().contains('('));
+    assert!(
+        Policy::default()
+            .ask_for("(")
+            .unwrap_err()
+            .to_string()
+            .contains('(')
+    );
 }

@@ -14,7 +14,11 @@ const ROOT: &str = "/home/ann/src/shop";
 
 /// The lines of a corpus with `{{hex}}` replaced by the character it names.
 fn lines(corpus: &str) -> Vec<String> {
-    corpus.lines().filter(|line| !line.is_empty() && !line.starts_with("##")).map(unescaped).collect()
+    corpus
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("##"))
+        .map(unescaped)
+        .collect()
 }
 
 fn unescaped(line: &str) -> String {
@@ -32,7 +36,9 @@ fn unescaped(line: &str) -> String {
 
 /// The commands of the newer corpora: a line is one, or the JSON string of one.
 fn commands(corpus: &str) -> impl Iterator<Item = (&str, String)> {
-    let lines = corpus.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
+    let lines = corpus
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("# "));
     lines.map(|line| {
         let text = line.rsplit('\t').next().unwrap_or(line);
         let command = match text.strip_prefix("json:") {
@@ -50,7 +56,11 @@ fn no_command_of_the_fresh_corpus_passes() {
     assert!(hostile.len() >= WANTED, "only {} commands", hostile.len());
     for policy in [Policy::default(), Policy::default().in_workspace(ROOT)] {
         let passes = |command: &str| policy.review(&execute(command, None)) == Verdict::Allow;
-        let passed: Vec<&str> = hostile.iter().filter(|(_, command)| passes(command)).map(|(line, _)| *line).collect();
+        let passed: Vec<&str> = hostile
+            .iter()
+            .filter(|(_, command)| passes(command))
+            .map(|(line, _)| *line)
+            .collect();
         assert!(passed.is_empty(), "passed unasked: {passed:#?}");
     }
 }
@@ -77,7 +87,10 @@ fn everyday_commands_pass_or_ask_as_people_expect() {
 fn no_hostile_command_passes() {
     let hostile = lines(HOSTILE);
     assert!(hostile.len() >= 300);
-    let passed: Vec<&String> = hostile.iter().filter(|command| run(command) == Verdict::Allow).collect();
+    let passed: Vec<&String> = hostile
+        .iter()
+        .filter(|command| run(command) == Verdict::Allow)
+        .collect();
     assert!(passed.is_empty(), "passed unasked: {passed:#?}");
 }
 
@@ -105,8 +118,11 @@ fn an_incomplete_command_asks() {
 fn every_everyday_command_passes() {
     let harmless = lines(HARMLESS);
     assert!(harmless.len() >= 80);
-    let refused: Vec<(&String, Verdict)> =
-        harmless.iter().map(|command| (command, run(command))).filter(|(_, v)| *v != Verdict::Allow).collect();
+    let refused: Vec<(&String, Verdict)> = harmless
+        .iter()
+        .map(|command| (command, run(command)))
+        .filter(|(_, v)| *v != Verdict::Allow)
+        .collect();
     assert!(refused.is_empty(), "asked: {refused:#?}");
 }
 
@@ -162,7 +178,9 @@ const WRAPPERS: &[&str] = &[
 #[test]
 fn a_wrapped_hostile_command_still_asks() {
     const ROUNDS: usize = 20_000;
-    let fresh = commands(FRESH).filter(|(line, _)| !line.starts_with("json:")).map(|(_, command)| command);
+    let fresh = commands(FRESH)
+        .filter(|(line, _)| !line.starts_with("json:"))
+        .map(|(_, command)| command);
     let hostile: Vec<String> = lines(HOSTILE).into_iter().chain(fresh).collect();
     let policy = Policy::default();
     let mut seed = 20_240_817;
@@ -170,8 +188,13 @@ fn a_wrapped_hostile_command_still_asks() {
         let mut command = hostile[next(&mut seed) % hostile.len()].clone();
         for _ in 0..=next(&mut seed) % 3 {
             let wrapper = WRAPPERS[next(&mut seed) % WRAPPERS.len()];
-            // Backquotes nest only when escaped; without, they would turn the command into plain text.
-            let inner = if wrapper.contains('`') { command.replace('`', "\\`") } else { command };
+            // Backquotes nest only when escaped; without, they would turn the command into plain
+            // text.
+            let inner = if wrapper.contains('`') {
+                command.replace('`', "\\`")
+            } else {
+                command
+            };
             command = wrapper.replace('@', &inner);
         }
         let verdict = policy.review(&execute(&command, None));
@@ -186,5 +209,9 @@ fn a_wrapper_by_itself_is_not_what_asks() {
         .map(|wrapper| wrapper.replace('@', "ls"))
         .filter(|command| run(command) == Verdict::Allow)
         .count();
-    assert!(passing > WRAPPERS.len() * 3 / 4, "only {passing} of {} wrappers pass with ls", WRAPPERS.len());
+    assert!(
+        passing > WRAPPERS.len() * 3 / 4,
+        "only {passing} of {} wrappers pass with ls",
+        WRAPPERS.len()
+    );
 }

@@ -143,8 +143,15 @@ fn a_line_that_may_run_git_is_noticed() {
     ] {
         assert!(runs_git(command), "{command}");
     }
-    for command in ["ls -la", "cargo test", "cat .git/config", "grep -rn git src", "echo git", "cd git && ls", "A=b ls"]
-    {
+    for command in [
+        "ls -la",
+        "cargo test",
+        "cat .git/config",
+        "grep -rn git src",
+        "echo git",
+        "cd git && ls",
+        "A=b ls",
+    ] {
         assert!(!runs_git(command), "{command}");
     }
 }

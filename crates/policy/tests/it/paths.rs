@@ -128,8 +128,18 @@ fn writing_a_protected_path_always_asks() {
     for path in PROTECTED {
         let ask = asked(Policy::default().review(&write(path)), path);
         assert_eq!(ask.remember, None, "{path:?} could be remembered");
-        assert!(ask.reason.starts_with("File modification requires approval"), "{}", ask.reason);
-        asked(Policy::default().review(&ToolArguments::CreateDirectory { path: (*path).to_owned() }), path);
+        assert!(
+            ask.reason
+                .starts_with("File modification requires approval"),
+            "{}",
+            ask.reason
+        );
+        asked(
+            Policy::default().review(&ToolArguments::CreateDirectory {
+                path: (*path).to_owned(),
+            }),
+            path,
+        );
     }
 }
 
@@ -141,7 +151,11 @@ fn writing_any_other_file_asks_and_can_be_remembered() {
         assert_eq!(ask.reason, "File modification requires approval");
     }
     for path in ["../outside.rs", "/etc/passwd", "a\u{202e}b.rs"] {
-        assert_eq!(asked(Policy::default().review(&write(path)), path).remember, None, "{path:?}");
+        assert_eq!(
+            asked(Policy::default().review(&write(path)), path).remember,
+            None,
+            "{path:?}"
+        );
     }
 }
 
@@ -173,11 +187,22 @@ fn a_protected_folder_is_protected_from_within() {
         ("echo x > ci.txt", "sub/.github/workflows"),
         ("cp evil.txt config", "/home/anna/project/.git"),
     ] {
-        let ask = asked(Policy::default().review(&execute(command, Some(cwd))), command);
+        let ask = asked(
+            Policy::default().review(&execute(command, Some(cwd))),
+            command,
+        );
         assert_eq!(ask.remember, None, "{command} in {cwd}");
     }
-    for command in ["cd .git && echo x > x.txt", "cd .vscode; cp a.json tasks.json", "cd sub/.git/hooks && ls"] {
-        assert_eq!(asked(Policy::default().review(&execute(command, None)), command).remember, None, "{command}");
+    for command in [
+        "cd .git && echo x > x.txt",
+        "cd .vscode; cp a.json tasks.json",
+        "cd sub/.git/hooks && ls",
+    ] {
+        assert_eq!(
+            asked(Policy::default().review(&execute(command, None)), command).remember,
+            None,
+            "{command}"
+        );
     }
     for command in [
         "git config core.hooksPath x",
@@ -189,17 +214,38 @@ fn a_protected_folder_is_protected_from_within() {
         "for f in .g'it'/hooks/x; do cp a $f; done",
         "python3 <<'EOF'\nopen('.git/hooks/x', 'w')\nEOF",
     ] {
-        assert_eq!(asked(Policy::default().review(&execute(command, None)), command).remember, None, "{command}");
+        assert_eq!(
+            asked(Policy::default().review(&execute(command, None)), command).remember,
+            None,
+            "{command}"
+        );
     }
 }
 
 #[test]
 fn reading_is_free() {
     let path = ".git/config".to_owned();
-    let read = ToolArguments::ReadFile(ReadFile { path: path.clone(), start_line: None, end_line: None });
-    let list = ToolArguments::ListFiles(ListFiles { path, recursive: true, pattern: None });
-    for arguments in [read, list, execute("cat .git/config", None), execute("grep -rn x .git/hooks", None)] {
-        assert_eq!(Policy::default().review(&arguments), Verdict::Allow, "{arguments:?}");
+    let read = ToolArguments::ReadFile(ReadFile {
+        path: path.clone(),
+        start_line: None,
+        end_line: None,
+    });
+    let list = ToolArguments::ListFiles(ListFiles {
+        path,
+        recursive: true,
+        pattern: None,
+    });
+    for arguments in [
+        read,
+        list,
+        execute("cat .git/config", None),
+        execute("grep -rn x .git/hooks", None),
+    ] {
+        assert_eq!(
+            Policy::default().review(&arguments),
+            Verdict::Allow,
+            "{arguments:?}"
+        );
     }
 }
 
@@ -245,8 +291,14 @@ fn system_directories_ask() {
         (".github", false),
     ];
     for (path, asks) in cases {
-        let verdict = Policy::default().review(&ToolArguments::CreateDirectory { path: path.to_owned() });
-        assert_eq!(matches!(&verdict, Verdict::Ask(_)), asks, "{path:?}: {verdict:?}");
+        let verdict = Policy::default().review(&ToolArguments::CreateDirectory {
+            path: path.to_owned(),
+        });
+        assert_eq!(
+            matches!(&verdict, Verdict::Ask(_)),
+            asks,
+            "{path:?}: {verdict:?}"
+        );
         if let Verdict::Ask(ask) = verdict {
             assert_eq!(ask.remember, None);
         }
@@ -256,6 +308,12 @@ fn system_directories_ask() {
 #[test]
 fn a_policy_can_protect_more() {
     let policy = Policy::default().protect("deploy/*.yaml");
-    assert_eq!(asked(policy.review(&write("k8s/Deploy/prod.yaml")), "added").remember, None);
-    assert_eq!(asked(policy.review(&write("deploy/notes.md")), "other").remember, Some(RememberKey::FileWrites));
+    assert_eq!(
+        asked(policy.review(&write("k8s/Deploy/prod.yaml")), "added").remember,
+        None
+    );
+    assert_eq!(
+        asked(policy.review(&write("deploy/notes.md")), "other").remember,
+        Some(RememberKey::FileWrites)
+    );
 }

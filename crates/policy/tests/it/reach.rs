@@ -1,5 +1,5 @@
-//! What a command may read, run and show: every way to name a place outside in every place where a path can stand, and
-//! operands that a tool would evaluate.
+//! What a command may read, run and show: every way to name a place outside in every place where a
+//! path can stand, and operands that a tool would evaluate.
 
 use codelab_policy::{Policy, RememberKey, Verdict};
 
@@ -239,20 +239,32 @@ const GLUED: &[&str] = &[
 fn a_path_outside_asks_wherever_it_stands() {
     for policy in [Policy::default(), Policy::default().in_workspace(ROOT)] {
         let mut passed = Vec::new();
-        for (template, path) in READERS.iter().flat_map(|template| OUTSIDE.iter().map(move |path| (template, path))) {
+        for (template, path) in READERS
+            .iter()
+            .flat_map(|template| OUTSIDE.iter().map(move |path| (template, path)))
+        {
             let command = template.replace('@', path);
             if policy.review(&execute(&command, None)) == Verdict::Allow {
                 passed.push(command);
             }
         }
-        let exact = OUTSIDE.iter().filter(|path| path.starts_with(['/', '.', '~']) && !path.contains(['*', '?', '[']));
-        for (template, path) in GLUED.iter().flat_map(|template| exact.clone().map(move |path| (template, path))) {
+        let exact = OUTSIDE
+            .iter()
+            .filter(|path| path.starts_with(['/', '.', '~']) && !path.contains(['*', '?', '[']));
+        for (template, path) in GLUED
+            .iter()
+            .flat_map(|template| exact.clone().map(move |path| (template, path)))
+        {
             let command = template.replace('@', path);
             if policy.review(&execute(&command, None)) == Verdict::Allow {
                 passed.push(command);
             }
         }
-        assert!(passed.is_empty(), "{} passed unasked: {passed:#?}", passed.len());
+        assert!(
+            passed.is_empty(),
+            "{} passed unasked: {passed:#?}",
+            passed.len()
+        );
     }
 }
 
@@ -263,9 +275,19 @@ fn a_path_inside_is_not_what_asks() {
     let writes = ["tee @", "echo x > @", "touch @", "cp @ a.txt"];
     let mut asking = Vec::new();
     for template in READERS.iter().filter(|template| !writes.contains(template)) {
-        let accepted =
-            ["src", "./src", "src/a.py", "tests", "tests/test_a.py", "a.txt", "/home/ann/src/shop/src", "./cmd/..."];
-        let passes = |path: &&str| policy.review(&execute(&template.replace('@', path), None)) == Verdict::Allow;
+        let accepted = [
+            "src",
+            "./src",
+            "src/a.py",
+            "tests",
+            "tests/test_a.py",
+            "a.txt",
+            "/home/ann/src/shop/src",
+            "./cmd/...",
+        ];
+        let passes = |path: &&str| {
+            policy.review(&execute(&template.replace('@', path), None)) == Verdict::Allow
+        };
         if !accepted.iter().any(passes) {
             asking.push(template);
         }
@@ -288,24 +310,58 @@ fn a_known_root_makes_absolute_paths_inside() {
         "wc -l < /home/ann/src/shop/a.txt",
         "[ -f /home/ann/src/shop/a ]",
     ] {
-        assert_eq!(known.review(&execute(command, None)), Verdict::Allow, "{command}");
+        assert_eq!(
+            known.review(&execute(command, None)),
+            Verdict::Allow,
+            "{command}"
+        );
         asked(run(command), command);
-        asked(Policy::default().in_workspace("/home/ann/src/other").review(&execute(command, None)), command);
+        asked(
+            Policy::default()
+                .in_workspace("/home/ann/src/other")
+                .review(&execute(command, None)),
+            command,
+        );
         for root in ["/", "/home", "", "shop", "~"] {
-            asked(Policy::default().in_workspace(root).review(&execute(command, None)), command);
+            asked(
+                Policy::default()
+                    .in_workspace(root)
+                    .review(&execute(command, None)),
+                command,
+            );
         }
     }
-    assert_eq!(known.review(&execute("cat a.txt", Some("/home/ann/src/shop/src"))), Verdict::Allow);
-    assert_eq!(known.review(&execute("git status", Some("/home/ann/src/shop"))), Verdict::Allow);
-    asked(known.review(&execute("ls", Some("/home/ann/src"))), "a folder above the root");
-    asked(known.review(&execute("cd web; cd /home/ann/src/shop && git status", None)), "git after another folder");
-    asked(known.review(&execute("echo x > /home/ann/src/shop/.git/a.txt", None)), "a protected path by its whole name");
+    assert_eq!(
+        known.review(&execute("cat a.txt", Some("/home/ann/src/shop/src"))),
+        Verdict::Allow
+    );
+    assert_eq!(
+        known.review(&execute("git status", Some("/home/ann/src/shop"))),
+        Verdict::Allow
+    );
+    asked(
+        known.review(&execute("ls", Some("/home/ann/src"))),
+        "a folder above the root",
+    );
+    asked(
+        known.review(&execute(
+            "cd web; cd /home/ann/src/shop && git status",
+            None,
+        )),
+        "git after another folder",
+    );
+    asked(
+        known.review(&execute("echo x > /home/ann/src/shop/.git/a.txt", None)),
+        "a protected path by its whole name",
+    );
 }
 
 /// The folder of a call is known to be there; one that `cd` goes to may not be.
 #[test]
 fn a_folder_beneath_may_look_up_to_the_root() {
-    let inside = |command: &str, cwd: &str| Policy::default().review(&execute(command, Some(cwd))) == Verdict::Allow;
+    let inside = |command: &str, cwd: &str| {
+        Policy::default().review(&execute(command, Some(cwd))) == Verdict::Allow
+    };
     assert!(inside("cat ../README.md", "web"));
     assert!(inside("grep -rn x ../src", "web"));
     assert!(!inside("cat ../../other/a", "web"));
@@ -446,7 +502,8 @@ fn the_environment_is_not_shown() {
     }
 }
 
-/// Formatters rewrite sources: they ask and can be remembered as that command; the forms that only report pass.
+/// Formatters rewrite sources: they ask and can be remembered as that command; the forms that only
+/// report pass.
 #[test]
 fn formatters_ask_unless_they_only_report() {
     for (rewrites, reports) in [
@@ -464,7 +521,10 @@ fn formatters_ask_unless_they_only_report() {
         ("ruff check --fix-only src", "ruff check --diff src"),
         ("ruff check --add-noqa", "ruff check --no-fix ."),
         ("rustfmt a.rs", "rustfmt --check a.rs"),
-        ("rustfmt --edition 2021 src/lib.rs", "rustfmt --check --edition 2021 src/lib.rs"),
+        (
+            "rustfmt --edition 2021 src/lib.rs",
+            "rustfmt --check --edition 2021 src/lib.rs",
+        ),
         ("cargo fmt", "cargo fmt --check"),
         ("cargo fmt --all", "cargo fmt --all -- --check"),
         ("cargo clippy --fix", "cargo clippy"),
@@ -488,12 +548,23 @@ fn formatters_ask_unless_they_only_report() {
         ("sed -i s/a/b/ a.py", "sed s/a/b/ a.py"),
     ] {
         let ask = asked(run(rewrites), rewrites);
-        assert!(matches!(ask.remember, Some(RememberKey::Command(_))), "{rewrites} cannot be remembered");
+        assert!(
+            matches!(ask.remember, Some(RememberKey::Command(_))),
+            "{rewrites} cannot be remembered"
+        );
         assert_eq!(run(reports), Verdict::Allow, "{reports}");
     }
     let reason = asked(run("black ."), "black").reason;
-    assert_eq!(reason, "Command requires approval: black: rewrites files unless it is given --check or --diff");
-    for hidden in ["black -- --check", "black --check-x .", "cargo fmt -p --check", "rustfmt --edition --check a.rs"] {
+    assert_eq!(
+        reason,
+        "Command requires approval: black: rewrites files unless it is given --check or --diff"
+    );
+    for hidden in [
+        "black -- --check",
+        "black --check-x .",
+        "cargo fmt -p --check",
+        "rustfmt --edition --check a.rs",
+    ] {
         asked(run(hidden), hidden);
     }
 }

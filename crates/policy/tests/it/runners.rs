@@ -1,4 +1,5 @@
-//! Test runners, linters and build tools: their operands are names and paths, nothing that is evaluated or imported.
+//! Test runners, linters and build tools: their operands are names and paths, nothing that is
+//! evaluated or imported.
 
 use codelab_policy::Verdict;
 
@@ -191,7 +192,12 @@ fn pytest_takes_paths_and_names_only() {
         "--maxfail=x(1)",
         "--tb=../x",
     ] {
-        for runner in ["pytest", "python3 -m pytest", ".venv/bin/pytest", "pytest -q tests"] {
+        for runner in [
+            "pytest",
+            "python3 -m pytest",
+            ".venv/bin/pytest",
+            "pytest -q tests",
+        ] {
             let command = format!("{runner} {arguments}");
             asked(run(&command), &command);
         }
@@ -210,7 +216,8 @@ fn pytest_takes_paths_and_names_only() {
     }
 }
 
-/// Options that load code, name a program or a configuration, or write a file: for every tool whose plain call passes.
+/// Options that load code, name a program or a configuration, or write a file: for every tool whose
+/// plain call passes.
 #[test]
 fn options_that_turn_a_tool_ask() {
     for (tool, arguments) in [
@@ -242,8 +249,14 @@ fn options_that_turn_a_tool_ask() {
             "ruff check --no-fix",
             "--fix|--unsafe-fixes|--config=x|--output-file=x|-o x|--watch|-w|--add-noqa|--cache-dir=x|--stdin-filename=x|--extension=x",
         ),
-        ("bandit -r src", "-c x|--ini x|-o x|-f custom|--msg-template=x|-p x|--profile=x|-b x|-t evil"),
-        ("coverage report", "--rcfile=x|--data-file=x|--contexts=x|-i x"),
+        (
+            "bandit -r src",
+            "-c x|--ini x|-o x|-f custom|--msg-template=x|-p x|--profile=x|-b x|-t evil",
+        ),
+        (
+            "coverage report",
+            "--rcfile=x|--data-file=x|--contexts=x|-i x",
+        ),
         (
             "eslint",
             "--fix|--fix-dry-run|-c x|--config=x|--rulesdir=x|--plugin=x|--parser=x|--resolve-plugins-relative-to=x|-f ./x|--format=./x|-o x|--output-file=x|--cache-location=x|--init|--env-info|--flag=x|--stdin-filename=x",
@@ -276,9 +289,18 @@ fn options_that_turn_a_tool_ask() {
             "npm test",
             "--script-shell=./x|--prefix=..|--userconfig=x|--globalconfig=x|--node-options=x|--prefix x|-C x|--cache=x|--ignore-scripts=x|-- --config=x|-- -r ./x|-- -u|-g|--location=global",
         ),
-        ("npm run build", "--script-shell ./x|-- --config=x|deploy|-- $x"),
-        ("yarn test", "--cwd x|--use-yarnrc x|--script-shell ./x|--config=x|-- -u"),
-        ("pnpm test", "--dir x|-C x|--config.script-shell=./x|--shell-emulator|-c x|--filter x"),
+        (
+            "npm run build",
+            "--script-shell ./x|-- --config=x|deploy|-- $x",
+        ),
+        (
+            "yarn test",
+            "--cwd x|--use-yarnrc x|--script-shell ./x|--config=x|-- -u",
+        ),
+        (
+            "pnpm test",
+            "--dir x|-C x|--config.script-shell=./x|--shell-emulator|-c x|--filter x",
+        ),
         (
             "make",
             "SHELL=./x|CC=./x|-f x|--file=x|--makefile=x|-C x|--directory=x|-I x|--include-dir=x|--eval=x|-E x|-e|--environment-overrides|-o x|-W x|install|clean|deploy|-j deploy|../x|/x|-t|--touch|.SHELLFLAGS=-x|test 'a b'",
@@ -287,7 +309,10 @@ fn options_that_turn_a_tool_ask() {
             "gradle test",
             "-I x|--init-script x|-b x|--build-file x|-p x|-c x|--settings-file x|-Dx=y|-Px=y|-g x|--project-cache-dir x|publish|-x test publish|--include-build x|test:run|--scan",
         ),
-        ("mvn test", "-f x|-s x|-gs x|-t x|-Dx=y|-Px|-l x|exec:exec|test:run|deploy|install|-pl x|--settings x|-am"),
+        (
+            "mvn test",
+            "-f x|-s x|-gs x|-t x|-Dx=y|-Px|-l x|exec:exec|test:run|deploy|install|-pl x|--settings x|-am",
+        ),
         (
             "cargo test",
             "--config x|--config=x|--manifest-path x|--manifest-path=x|--target x|--target-dir x|-Z x|--artifact-dir=x|--out-dir x|-C x|--timings|-- --logfile x|-- --logfile=x|-- --format=junit|-- -Z x|-- --report-time|-p file:///x|-- @x|--test '$(x)'",

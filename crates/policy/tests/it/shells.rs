@@ -1,4 +1,5 @@
-//! Against real shells: random lines that pass neither run what the parser took for text nor write where they must not.
+//! Against real shells: random lines that pass neither run what the parser took for text nor write
+//! where they must not.
 
 use std::fs;
 use std::io;
@@ -10,7 +11,13 @@ use codelab_policy::{Policy, Verdict};
 
 use crate::{execute, next};
 
-const SHELLS: &[&str] = &["/bin/sh", "/bin/bash", "/bin/dash", "/bin/zsh", "/bin/busybox"];
+const SHELLS: &[&str] = &[
+    "/bin/sh",
+    "/bin/bash",
+    "/bin/dash",
+    "/bin/zsh",
+    "/bin/busybox",
+];
 const MAX_GENERATED: usize = 300_000;
 const MAX_RUN: usize = 300;
 
@@ -153,14 +160,20 @@ fn nothing_hidden_runs_in_a_line_that_passes() {
     let place = Place::new().expect("a place to run in");
     for shell in place.shells() {
         place.run(shell, "evil").expect("the shell starts");
-        assert!(place.mark().exists(), "{shell} does not run the marking program");
+        assert!(
+            place.mark().exists(),
+            "{shell} does not run the marking program"
+        );
         fs::remove_file(place.mark()).expect("the mark can be removed");
     }
     let tried = place.try_lines(
         STRUCTURE,
         |line| line.contains("evil"),
         |shell, line| {
-            assert!(!place.mark().exists(), "{shell} ran the hidden command of {line:?}");
+            assert!(
+                !place.mark().exists(),
+                "{shell} ran the hidden command of {line:?}"
+            );
         },
     );
     assert!(tried >= MAX_RUN / 2, "only {tried} lines passed");
@@ -169,12 +182,23 @@ fn nothing_hidden_runs_in_a_line_that_passes() {
 #[test]
 fn nothing_outside_is_written_by_a_line_that_passes() {
     let place = Place::new().expect("a place to run in");
-    place.run("/bin/sh", "touch ../probe").expect("the shell starts");
-    assert_ne!(place.guarded(), place.untouched, "a write outside is not noticed");
+    place
+        .run("/bin/sh", "touch ../probe")
+        .expect("the shell starts");
+    assert_ne!(
+        place.guarded(),
+        place.untouched,
+        "a write outside is not noticed"
+    );
     fs::remove_file(place.folder.path().join("probe")).expect("the probe can be removed");
-    let writes = |line: &str| line.contains(['>', '/']) || line.contains("touch") || line.contains("mkdir");
+    let writes =
+        |line: &str| line.contains(['>', '/']) || line.contains("touch") || line.contains("mkdir");
     let tried = place.try_lines(WRITES, writes, |shell, line| {
-        assert_eq!(place.guarded(), place.untouched, "{shell} wrote where it must not: {line:?}");
+        assert_eq!(
+            place.guarded(),
+            place.untouched,
+            "{shell} wrote where it must not: {line:?}"
+        );
     });
     assert!(tried >= MAX_RUN / 2, "only {tried} lines passed");
 }
@@ -187,7 +211,10 @@ struct Place {
 
 impl Place {
     fn new() -> io::Result<Self> {
-        let mut place = Self { folder: tempfile::tempdir()?, untouched: Vec::new() };
+        let mut place = Self {
+            folder: tempfile::tempdir()?,
+            untouched: Vec::new(),
+        };
         let root = place.folder.path();
         for directory in ["programs", "home", "work/sub", "work/.git/hooks"] {
             fs::create_dir_all(root.join(directory))?;
@@ -196,15 +223,24 @@ impl Place {
             fs::write(root.join(file), "a")?;
         }
         let mark = format!("#!/bin/sh\n: > '{}'\n", place.mark().display());
-        for (name, script) in [("evil", mark.as_str()), ("ls", "#!/bin/sh\n"), ("cat", "#!/bin/sh\n")] {
+        for (name, script) in [
+            ("evil", mark.as_str()),
+            ("ls", "#!/bin/sh\n"),
+            ("cat", "#!/bin/sh\n"),
+        ] {
             let path = root.join("programs").join(name);
             fs::write(&path, script)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         }
         for name in ["touch", "mkdir", "cp", "mv", "tee"] {
-            let real =
-                ["/bin", "/usr/bin"].iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists());
-            symlink(real.ok_or(io::ErrorKind::NotFound)?, root.join("programs").join(name))?;
+            let real = ["/bin", "/usr/bin"]
+                .iter()
+                .map(|folder| Path::new(folder).join(name))
+                .find(|path| path.exists());
+            symlink(
+                real.ok_or(io::ErrorKind::NotFound)?,
+                root.join("programs").join(name),
+            )?;
         }
         place.untouched = place.guarded();
         Ok(place)
@@ -215,7 +251,10 @@ impl Place {
     }
 
     fn shells(&self) -> impl Iterator<Item = &'static str> {
-        SHELLS.iter().copied().filter(|shell| Path::new(shell).exists())
+        SHELLS
+            .iter()
+            .copied()
+            .filter(|shell| Path::new(shell).exists())
     }
 
     /// What lies outside the workspace or is protected in it.
@@ -226,7 +265,9 @@ impl Place {
             for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
                 let path = entry.path();
                 let inside = path.starts_with(self.folder.path().join("work"));
-                let protected = path.components().any(|component| component.as_os_str() == ".git");
+                let protected = path
+                    .components()
+                    .any(|component| component.as_os_str() == ".git");
                 if path.is_dir() && !path.is_symlink() {
                     open.push(path.clone());
                 }
@@ -246,20 +287,34 @@ impl Place {
             command.arg("sh");
         }
         command.arg("-c").arg(line).current_dir(root.join("work"));
-        command.env_clear().env("PATH", root.join("programs")).env("HOME", root.join("home"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        command
+            .env_clear()
+            .env("PATH", root.join("programs"))
+            .env("HOME", root.join("home"));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()?;
         Ok(())
     }
 
     /// Runs random lines that pass in every shell and checks after each; says how many there were.
-    fn try_lines(&self, tokens: &[&str], wanted: impl Fn(&str) -> bool, check: impl Fn(&str, &str)) -> usize {
+    fn try_lines(
+        &self,
+        tokens: &[&str],
+        wanted: impl Fn(&str) -> bool,
+        check: impl Fn(&str, &str),
+    ) -> usize {
         let policy = Policy::default();
         let outside = format!("{}/", self.folder.path().display());
         let mut seed = 7;
         let mut tried = 0;
         for _ in 0..MAX_GENERATED {
             let length = 3 + next(&mut seed) % 12;
-            let line: String = (0..length).map(|_| tokens[next(&mut seed) % tokens.len()]).collect();
+            let line: String = (0..length)
+                .map(|_| tokens[next(&mut seed) % tokens.len()])
+                .collect();
             let line = line.replace("OUTSIDE/", &outside);
             if !wanted(&line) || policy.review(&execute(&line, None)) != Verdict::Allow {
                 continue;

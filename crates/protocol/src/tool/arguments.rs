@@ -13,13 +13,24 @@ pub enum ToolArguments {
     WriteFile(WriteFile),
     ListFiles(ListFiles),
     SearchInCode(SearchInCode),
-    CreateDirectory { path: String },
+    CreateDirectory {
+        path: String,
+    },
     ExecuteCommand(ExecuteCommand),
-    AttemptCompletion { result: String },
-    AskFollowupQuestion { question: String, options: Vec<String> },
+    AttemptCompletion {
+        result: String,
+    },
+    AskFollowupQuestion {
+        question: String,
+        options: Vec<String>,
+    },
     SwitchMode(SwitchMode),
-    Echo { text: String },
-    Calculator { expression: String },
+    Echo {
+        text: String,
+    },
+    Calculator {
+        expression: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -94,27 +105,36 @@ impl Tool {
     /// Checks a call's arguments. Unknown extra arguments are tolerated; models add them.
     pub fn check(self, arguments: &Map<String, Value>) -> Result<ToolArguments, InvalidArguments> {
         if !arguments.values().all(has_exact_numbers) {
-            return Err(InvalidArguments("a whole number is too large to be shown exactly".to_owned()));
+            return Err(InvalidArguments(
+                "a whole number is too large to be shown exactly".to_owned(),
+            ));
         }
         let checked = match self {
             Self::ReadFile => ToolArguments::ReadFile(parse(arguments)?),
             Self::WriteFile => ToolArguments::WriteFile(parse(arguments)?),
             Self::ListFiles => ToolArguments::ListFiles(parse(arguments)?),
             Self::SearchInCode => ToolArguments::SearchInCode(parse(arguments)?),
-            Self::CreateDirectory => ToolArguments::CreateDirectory { path: parse::<PathOnly>(arguments)?.path },
+            Self::CreateDirectory => ToolArguments::CreateDirectory {
+                path: parse::<PathOnly>(arguments)?.path,
+            },
             Self::ExecuteCommand => ToolArguments::ExecuteCommand(parse(arguments)?),
-            Self::AttemptCompletion => {
-                ToolArguments::AttemptCompletion { result: parse::<ResultOnly>(arguments)?.result }
-            }
+            Self::AttemptCompletion => ToolArguments::AttemptCompletion {
+                result: parse::<ResultOnly>(arguments)?.result,
+            },
             Self::AskFollowupQuestion => {
                 let asked: Asked = parse(arguments)?;
-                ToolArguments::AskFollowupQuestion { question: asked.question, options: asked.options }
+                ToolArguments::AskFollowupQuestion {
+                    question: asked.question,
+                    options: asked.options,
+                }
             }
             Self::SwitchMode => ToolArguments::SwitchMode(parse(arguments)?),
-            Self::Echo => ToolArguments::Echo { text: parse::<TextOnly>(arguments)?.text },
-            Self::Calculator => {
-                ToolArguments::Calculator { expression: parse::<ExpressionOnly>(arguments)?.expression }
-            }
+            Self::Echo => ToolArguments::Echo {
+                text: parse::<TextOnly>(arguments)?.text,
+            },
+            Self::Calculator => ToolArguments::Calculator {
+                expression: parse::<ExpressionOnly>(arguments)?.expression,
+            },
         };
         checked.validate()?;
         Ok(checked)
@@ -138,7 +158,9 @@ impl ToolArguments {
                     return invalid("line numbers start at 1");
                 }
                 match (read.start_line, read.end_line) {
-                    (Some(start), Some(end)) if start > end => invalid("start_line is after end_line"),
+                    (Some(start), Some(end)) if start > end => {
+                        invalid("start_line is after end_line")
+                    }
                     _ => Ok(()),
                 }
             }
@@ -158,10 +180,18 @@ impl ToolArguments {
             Self::ListFiles(list) => path_given(&list.path),
             Self::CreateDirectory { path } => path_given(path),
             Self::SearchInCode(search) if search.query.is_empty() => invalid("query is empty"),
-            Self::ExecuteCommand(run) if run.command.trim().is_empty() => invalid("command is empty"),
-            Self::ExecuteCommand(run) if run.timeout_seconds == Some(0) => invalid("timeout_seconds must be above 0"),
-            Self::AskFollowupQuestion { question, .. } if question.trim().is_empty() => invalid("question is empty"),
-            Self::Calculator { expression } if expression.trim().is_empty() => invalid("expression is empty"),
+            Self::ExecuteCommand(run) if run.command.trim().is_empty() => {
+                invalid("command is empty")
+            }
+            Self::ExecuteCommand(run) if run.timeout_seconds == Some(0) => {
+                invalid("timeout_seconds must be above 0")
+            }
+            Self::AskFollowupQuestion { question, .. } if question.trim().is_empty() => {
+                invalid("question is empty")
+            }
+            Self::Calculator { expression } if expression.trim().is_empty() => {
+                invalid("expression is empty")
+            }
             _ => Ok(()),
         }
     }
@@ -194,22 +224,30 @@ struct ExpressionOnly {
     expression: String,
 }
 
-fn parse<T: serde::de::DeserializeOwned>(arguments: &Map<String, Value>) -> Result<T, InvalidArguments> {
+fn parse<T: serde::de::DeserializeOwned>(
+    arguments: &Map<String, Value>,
+) -> Result<T, InvalidArguments> {
     // Absent and null mean the same to most models.
     let given: Map<String, Value> = arguments
         .iter()
         .filter(|(_, value)| !value.is_null())
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    serde_json::from_value(Value::Object(given)).map_err(|error| InvalidArguments(error.to_string()))
+    serde_json::from_value(Value::Object(given))
+        .map_err(|error| InvalidArguments(error.to_string()))
 }
 
-/// Canonical JSON writes numbers as doubles, so beyond 2^53 two different calls could share a digest.
+/// Canonical JSON writes numbers as doubles, so beyond 2^53 two different calls could share a
+/// digest.
 fn has_exact_numbers(value: &Value) -> bool {
     const EXACT: u64 = 1 << 53;
     match value {
         Value::Number(number) if number.is_f64() => true,
-        Value::Number(number) => number.as_i64().map(i64::unsigned_abs).or(number.as_u64()).is_some_and(|n| n <= EXACT),
+        Value::Number(number) => number
+            .as_i64()
+            .map(i64::unsigned_abs)
+            .or(number.as_u64())
+            .is_some_and(|n| n <= EXACT),
         Value::Array(items) => items.iter().all(has_exact_numbers),
         Value::Object(map) => map.values().all(has_exact_numbers),
         _ => true,
@@ -238,22 +276,62 @@ mod tests {
     fn arguments_are_checked_per_tool() {
         let cases: &[(Tool, &str, Result<(), &str>)] = &[
             (Tool::ReadFile, r#"{"path":"a"}"#, Ok(())),
-            (Tool::ReadFile, r#"{"path":"a","start_line":3,"end_line":2}"#, Err("start_line is after")),
+            (
+                Tool::ReadFile,
+                r#"{"path":"a","start_line":3,"end_line":2}"#,
+                Err("start_line is after"),
+            ),
             (Tool::ReadFile, r#"{"path":"a","start_line":null}"#, Ok(())),
             (Tool::ReadFile, r#"{"path":"  "}"#, Err("path is empty")),
             (Tool::ReadFile, r#"{"path":"a\u0000b"}"#, Err("NUL")),
             (Tool::ReadFile, r"{}", Err("missing field `path`")),
             (Tool::WriteFile, r#"{"path":"a","content":""}"#, Ok(())),
             (Tool::WriteFile, r#"{"path":"a"}"#, Err("missing content")),
-            (Tool::WriteFile, r#"{"path":"a","content":"x","edits":[]}"#, Err("not both")),
-            (Tool::WriteFile, r#"{"path":"a","edits":[]}"#, Err("edits is empty")),
-            (Tool::WriteFile, r#"{"path":"a","edits":[{"old":"","new":"b"}]}"#, Err("old text is empty")),
-            (Tool::WriteFile, r#"{"path":"a","edits":[{"old":"a","new":"b"}]}"#, Ok(())),
-            (Tool::ExecuteCommand, r#"{"command":" "}"#, Err("command is empty")),
-            (Tool::ExecuteCommand, r#"{"command":["ls"]}"#, Err("invalid type")),
-            (Tool::ReadFile, r#"{"path":"a","start_line":9007199254740993}"#, Err("too large to be shown exactly")),
-            (Tool::SwitchMode, r#"{"agent":"no such/agent"}"#, Err("agent must be")),
-            (Tool::AskFollowupQuestion, r#"{"question":"Which?","options":["a"]}"#, Ok(())),
+            (
+                Tool::WriteFile,
+                r#"{"path":"a","content":"x","edits":[]}"#,
+                Err("not both"),
+            ),
+            (
+                Tool::WriteFile,
+                r#"{"path":"a","edits":[]}"#,
+                Err("edits is empty"),
+            ),
+            (
+                Tool::WriteFile,
+                r#"{"path":"a","edits":[{"old":"","new":"b"}]}"#,
+                Err("old text is empty"),
+            ),
+            (
+                Tool::WriteFile,
+                r#"{"path":"a","edits":[{"old":"a","new":"b"}]}"#,
+                Ok(()),
+            ),
+            (
+                Tool::ExecuteCommand,
+                r#"{"command":" "}"#,
+                Err("command is empty"),
+            ),
+            (
+                Tool::ExecuteCommand,
+                r#"{"command":["ls"]}"#,
+                Err("invalid type"),
+            ),
+            (
+                Tool::ReadFile,
+                r#"{"path":"a","start_line":9007199254740993}"#,
+                Err("too large to be shown exactly"),
+            ),
+            (
+                Tool::SwitchMode,
+                r#"{"agent":"no such/agent"}"#,
+                Err("agent must be"),
+            ),
+            (
+                Tool::AskFollowupQuestion,
+                r#"{"question":"Which?","options":["a"]}"#,
+                Ok(()),
+            ),
         ];
         for (tool, arguments, expected) in cases {
             let arguments: Map<String, Value> = serde_json::from_str(arguments).unwrap();

@@ -11,7 +11,8 @@ use crate::ToolSpec;
 impl Tool {
     /// What the model is told about the tool. Made once: every model call offers several.
     pub fn spec(self) -> &'static ToolSpec {
-        static SPECS: LazyLock<[ToolSpec; Tool::ALL.len()]> = LazyLock::new(|| Tool::ALL.map(Tool::described));
+        static SPECS: LazyLock<[ToolSpec; Tool::ALL.len()]> =
+            LazyLock::new(|| Tool::ALL.map(Tool::described));
         &SPECS[self as usize]
     }
 
@@ -53,9 +54,11 @@ impl Tool {
                 }),
                 &["query"],
             ),
-            Self::CreateDirectory => {
-                ("Create a folder in the workspace, with its parents.", json!({"path": PATH.to_value()}), &["path"])
-            }
+            Self::CreateDirectory => (
+                "Create a folder in the workspace, with its parents.",
+                json!({"path": PATH.to_value()}),
+                &["path"],
+            ),
             Self::ExecuteCommand => (
                 "Run a shell command in the workspace and get its exit code and output. Dangerous commands wait for a \
                  person.",
@@ -66,9 +69,11 @@ impl Tool {
                 }),
                 &["command"],
             ),
-            Self::AttemptCompletion => {
-                ("Finish the task. Give the result for the user.", json!({"result": {"type": "string"}}), &["result"])
-            }
+            Self::AttemptCompletion => (
+                "Finish the task. Give the result for the user.",
+                json!({"result": {"type": "string"}}),
+                &["result"],
+            ),
             Self::AskFollowupQuestion => (
                 "Ask the user a question that you need answered to go on.",
                 json!({
@@ -85,7 +90,11 @@ impl Tool {
                 }),
                 &["agent", "reason"],
             ),
-            Self::Echo => ("Return a text unchanged.", json!({"text": {"type": "string"}}), &["text"]),
+            Self::Echo => (
+                "Return a text unchanged.",
+                json!({"text": {"type": "string"}}),
+                &["text"],
+            ),
             Self::Calculator => (
                 "Evaluate an arithmetic expression with + - * / % ^ and parentheses.",
                 json!({"expression": {"type": "string"}}),
@@ -93,8 +102,13 @@ impl Tool {
             ),
         };
         let parameters = json!({"type": "object", "properties": properties, "required": required});
-        let parameters = RawValue::from_string(parameters.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned());
-        ToolSpec { name: self.as_str(), description, parameters }
+        let parameters = RawValue::from_string(parameters.to_string())
+            .unwrap_or_else(|_| RawValue::NULL.to_owned());
+        ToolSpec {
+            name: self.as_str(),
+            description,
+            parameters,
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! One agent's slots and queue. Every change happens under its lock, and the queue never waits while a slot is free.
+//! One agent's slots and queue. Every change happens under its lock, and the queue never waits
+//! while a slot is free.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,8 +9,8 @@ use codelab_protocol::{AgentMetrics, AgentName, AgentStatus, Timestamp};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::breaker::{Breaker, Gate};
-use super::{BusLimits, Load, Outcome, Reason, Unavailable};
+use super::breaker::{Breaker, BreakerVerdict};
+use super::{BusLimits, Load, Reason, TaskOutcome, Unavailable};
 use crate::clock;
 
 /// One stay at an agent, waiting or active. Numbers grow and are never used twice at one agent.
@@ -17,7 +18,7 @@ use crate::clock;
 pub(super) struct Ticket(u64);
 
 #[derive(Debug)]
-pub(super) struct Agent {
+pub(super) struct BusAgent {
     pub(super) name: AgentName,
     limits: BusLimits,
     state: Mutex<State>,
@@ -27,7 +28,7 @@ pub(super) struct Agent {
 
 #[derive(Debug)]
 struct State {
-    presence: Presence,
+    presence: AgentPresence,
     concurrency_limit: usize,
     next_ticket: u64,
     active: BTreeMap<Ticket, Instant>,
@@ -40,7 +41,7 @@ struct State {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(super) enum AgentPresence {
     Registered,
     /// Takes what has begun only.
     Deregistered,
@@ -55,47 +56,61 @@ pub(super) enum Admission {
     Queued(Ticket, oneshot::Receiver<Result<(), Unavailable>>),
 }
 
-impl Agent {
-    pub(super) fn new(name: AgentName, limits: BusLimits, concurrency_limit: u32, presence: Presence) -> Self {
+impl BusAgent {
+    pub(super) fn new(
+        name: AgentName,
+        limits: BusLimits,
+        concurrency_limit: u32,
+        presence: AgentPresence,
+    ) -> Self {
         let state = State {
             presence,
             concurrency_limit: slots(concurrency_limit),
             next_ticket: 0,
             active: BTreeMap::new(),
             waiting: VecDeque::new(),
-            breaker: Breaker::Closed { failures_in_a_row: 0 },
+            breaker: Breaker::Closed {
+                failures_in_a_row: 0,
+            },
             processed: 0,
             failed: 0,
             busy: Duration::ZERO,
             last_activity: None,
         };
-        Self { name, limits, state: Mutex::new(state), ended: Notify::new() }
+        Self {
+            name,
+            limits,
+            state: Mutex::new(state),
+            ended: Notify::new(),
+        }
     }
 
-    pub(super) fn become_known(&self, concurrency_limit: u32, presence: Presence) {
+    pub(super) fn become_known(&self, concurrency_limit: u32, presence: AgentPresence) {
         let mut state = self.state();
         state.presence = presence;
         state.concurrency_limit = slots(concurrency_limit);
         state.admit_waiting();
     }
 
-    /// Refuses what is new. The ticket returned is later than every task that is active or waits now.
+    /// Refuses what is new. The ticket returned is later than every task that is active or waits
+    /// now.
     pub(super) fn deregister(&self) -> Ticket {
         let mut state = self.state();
-        state.presence = Presence::Deregistered;
+        state.presence = AgentPresence::Deregistered;
         Ticket(state.next_ticket)
     }
 
-    /// Refuses what waits and what comes. The ticket returned is later than every task that is active now.
+    /// Refuses what waits and what comes. The ticket returned is later than every task that is
+    /// active now.
     pub(super) fn close(&self) -> Ticket {
-        self.shut(Presence::Closed, Reason::Deregistered)
+        self.shut(AgentPresence::Closed, Reason::Deregistered)
     }
 
     pub(super) fn remove(&self) -> Ticket {
-        self.shut(Presence::Removed, Reason::NotRegistered)
+        self.shut(AgentPresence::Removed, Reason::NotRegistered)
     }
 
-    fn shut(&self, presence: Presence, reason: Reason) -> Ticket {
+    fn shut(&self, presence: AgentPresence, reason: Reason) -> Ticket {
         let mut state = self.state();
         state.presence = presence;
         state.refuse_waiting(Unavailable::by_hand(reason));
@@ -103,7 +118,7 @@ impl Agent {
     }
 
     pub(super) fn is_registered(&self) -> bool {
-        self.state().presence == Presence::Registered
+        self.state().presence == AgentPresence::Registered
     }
 
     /// Whether a new task may be accepted now.
@@ -117,7 +132,7 @@ impl Agent {
         let gate = gate(&state, self.limits.accepted_queue_length, begun)?;
         let has_slot = state.has_slot();
         let ticket = state.new_ticket();
-        if gate == Gate::TrialOnly {
+        if gate == BreakerVerdict::TrialOnly {
             state.breaker = Breaker::Trial { ticket };
         }
         if has_slot {
@@ -129,7 +144,7 @@ impl Agent {
         Ok(Admission::Queued(ticket, granted))
     }
 
-    pub(super) fn finish(&self, ticket: Ticket, outcome: Outcome, busy: Duration) {
+    pub(super) fn finish(&self, ticket: Ticket, outcome: TaskOutcome, busy: Duration) {
         let now = Instant::now();
         let mut state = self.state();
         if state.active.remove(&ticket).is_none() {
@@ -137,26 +152,30 @@ impl Agent {
         }
         state.last_activity = Some(clock::now());
         match outcome {
-            Outcome::Succeeded => {
+            TaskOutcome::Succeeded => {
                 state.count(busy);
                 state.breaker.succeeded(ticket);
             }
-            Outcome::Failed => {
+            TaskOutcome::Failed => {
                 state.count(busy);
                 state.failed += 1;
                 let (failures, pause) = (self.limits.breaker_failures, self.limits.breaker_pause);
                 if state.breaker.failed(ticket, failures, pause, now) {
-                    state.refuse_waiting(Unavailable { reason: Reason::Broken, retry_after: pause });
+                    state.refuse_waiting(Unavailable {
+                        reason: Reason::Broken,
+                        retry_after: pause,
+                    });
                 }
             }
-            Outcome::Cancelled => state.breaker.left(ticket, now),
+            TaskOutcome::Cancelled => state.breaker.left(ticket, now),
         }
         state.admit_waiting();
         drop(state);
         self.ended.notify_waiters();
     }
 
-    /// Gives back a slot or a place in the queue without a verdict; nothing to do after [`Agent::finish`].
+    /// Gives back a slot or a place in the queue without a verdict; nothing to do after
+    /// [`Agent::finish`].
     pub(super) fn leave(&self, ticket: Ticket) {
         let mut state = self.state();
         state.breaker.left(ticket, Instant::now());
@@ -164,8 +183,11 @@ impl Agent {
             state.admit_waiting();
             drop(state);
             self.ended.notify_waiters();
-        } else if let Ok(place) = state.waiting.binary_search_by_key(&ticket, |(waiting, _)| *waiting) {
-            state.waiting.remove(place);
+        } else if let Ok(slot) = state
+            .waiting
+            .binary_search_by_key(&ticket, |(waiting, _)| *waiting)
+        {
+            state.waiting.remove(slot);
         }
     }
 
@@ -195,7 +217,13 @@ impl Agent {
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn metrics(&self) -> AgentMetrics {
         let state = self.state();
-        let per_task = |amount: f64| if state.processed == 0 { 0.0 } else { amount / state.processed as f64 };
+        let per_task = |amount: f64| {
+            if state.processed == 0 {
+                0.0
+            } else {
+                amount / state.processed as f64
+            }
+        };
         AgentMetrics {
             tasks_processed: state.processed,
             tasks_failed: state.failed,
@@ -215,7 +243,11 @@ impl Agent {
         load.waiting += state.waiting.len();
         load.processed += state.processed;
         load.full_queues += usize::from(state.waiting.len() >= self.limits.queue_length);
-        let oldest = state.active.values().map(|since| now.duration_since(*since)).max();
+        let oldest = state
+            .active
+            .values()
+            .map(|since| now.duration_since(*since))
+            .max();
         load.oldest_active = load.oldest_active.max(oldest);
     }
 
@@ -241,9 +273,12 @@ impl State {
 
     fn admit_waiting(&mut self) {
         while self.active.len() < self.concurrency_limit {
-            let Some((ticket, grant)) = self.waiting.pop_front() else { return };
+            let Some((ticket, grant)) = self.waiting.pop_front() else {
+                return;
+            };
             self.start(ticket);
-            // A receiver that is gone is being dropped this moment, and gives the slot back by its ticket.
+            // A receiver that is gone is being dropped this moment, and gives the slot back by its
+            // ticket.
             let _ = grant.send(Ok(()));
         }
     }
@@ -266,16 +301,21 @@ fn slots(concurrency_limit: u32) -> usize {
     usize::try_from(concurrency_limit.max(1)).unwrap_or(usize::MAX)
 }
 
-fn gate(state: &State, queue_length: usize, begun: bool) -> Result<Gate, Unavailable> {
+fn gate(state: &State, queue_length: usize, begun: bool) -> Result<BreakerVerdict, Unavailable> {
     match state.presence {
-        Presence::Registered => {}
-        Presence::Deregistered if begun => {}
-        Presence::Deregistered | Presence::Closed => return Err(Unavailable::by_hand(Reason::Deregistered)),
-        Presence::Removed => return Err(Unavailable::by_hand(Reason::NotRegistered)),
+        AgentPresence::Registered => {}
+        AgentPresence::Deregistered if begun => {}
+        AgentPresence::Deregistered | AgentPresence::Closed => {
+            return Err(Unavailable::by_hand(Reason::Deregistered));
+        }
+        AgentPresence::Removed => return Err(Unavailable::by_hand(Reason::NotRegistered)),
     }
     let gate = state.breaker.gate(Instant::now());
-    if let Gate::Shut { retry_after } = gate {
-        return Err(Unavailable { reason: Reason::Broken, retry_after });
+    if let BreakerVerdict::Shut { retry_after } = gate {
+        return Err(Unavailable {
+            reason: Reason::Broken,
+            retry_after,
+        });
     }
     if !state.has_slot() && state.waiting.len() >= queue_length {
         return Err(Unavailable::queue_full());

@@ -1,4 +1,5 @@
-//! When an agent is left alone after failing again and again. Pure: the time comes in, nothing waits here.
+//! When an agent is left alone after failing again and again. Pure: the time comes in, nothing
+//! waits here.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(super) enum Breaker {
 
 /// What a new task may expect.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(super) enum BreakerVerdict {
     Free,
     TrialOnly,
     Shut { retry_after: Duration },
@@ -33,12 +34,16 @@ pub(super) enum Gate {
 const TRIAL_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Breaker {
-    pub(super) fn gate(&self, now: Instant) -> Gate {
+    pub(super) fn gate(&self, now: Instant) -> BreakerVerdict {
         match self {
-            Self::Closed { .. } => Gate::Free,
-            Self::Open { until } if *until <= now => Gate::TrialOnly,
-            Self::Open { until } => Gate::Shut { retry_after: *until - now },
-            Self::Trial { .. } => Gate::Shut { retry_after: TRIAL_RETRY_AFTER },
+            Self::Closed { .. } => BreakerVerdict::Free,
+            Self::Open { until } if *until <= now => BreakerVerdict::TrialOnly,
+            Self::Open { until } => BreakerVerdict::Shut {
+                retry_after: *until - now,
+            },
+            Self::Trial { .. } => BreakerVerdict::Shut {
+                retry_after: TRIAL_RETRY_AFTER,
+            },
         }
     }
 
@@ -46,17 +51,28 @@ impl Breaker {
         matches!(self, Self::Closed { .. })
     }
 
-    /// While it is open only the trial's own success counts: tasks from before say nothing about now.
+    /// While it is open only the trial's own success counts: tasks from before say nothing about
+    /// now.
     pub(super) fn succeeded(&mut self, ticket: Ticket) {
         match self {
             Self::Closed { failures_in_a_row } => *failures_in_a_row = 0,
-            Self::Trial { ticket: trial } if *trial == ticket => *self = Self::Closed { failures_in_a_row: 0 },
+            Self::Trial { ticket: trial } if *trial == ticket => {
+                *self = Self::Closed {
+                    failures_in_a_row: 0,
+                }
+            }
             Self::Open { .. } | Self::Trial { .. } => {}
         }
     }
 
     /// Whether it opened just now.
-    pub(super) fn failed(&mut self, ticket: Ticket, limit: u32, pause: Duration, now: Instant) -> bool {
+    pub(super) fn failed(
+        &mut self,
+        ticket: Ticket,
+        limit: u32,
+        pause: Duration,
+        now: Instant,
+    ) -> bool {
         let opens = match self {
             Self::Closed { failures_in_a_row } => {
                 *failures_in_a_row = failures_in_a_row.saturating_add(1);

@@ -1,7 +1,8 @@
 //! Whether Redis can be used now, and what it still has to be told to forget.
 //!
-//! The link is up only while commands are answered, the subscription lives, and nothing is owed. The first failure
-//! takes it down, and from then on nobody waits for Redis until the supervisor has brought it up again.
+//! The link is up only while commands are answered, the subscription lives, and nothing is owed.
+//! The first failure takes it down, and from then on nobody waits for Redis until the supervisor
+//! has brought it up again.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use codelab_protocol::Timestamp;
 use tokio::sync::Notify;
 
-use super::memory::Memory;
+use super::memory::MemoryCache;
 use super::remote::{Forget, Remote};
 use super::{CacheHealth, CacheLimits};
 use crate::clock;
@@ -37,7 +38,8 @@ enum Way {
     Down { since: Timestamp },
 }
 
-/// Which of the links of this process, one after another, so that a late failure harms only its own.
+/// Which of the links of this process, one after another, so that a late failure harms only its
+/// own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinkNumber(u64);
 
@@ -50,8 +52,17 @@ struct Owed {
 
 impl Link {
     pub(super) fn new() -> Self {
-        let state = State { way: Way::Down { since: clock::now() }, owed: Owed::default(), links: 0 };
-        Self { state: Mutex::new(state), fallen: Notify::new() }
+        let state = State {
+            way: Way::Down {
+                since: clock::now(),
+            },
+            owed: Owed::default(),
+            links: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            fallen: Notify::new(),
+        }
     }
 
     pub(super) fn remote(&self) -> Option<(LinkNumber, Remote)> {
@@ -82,7 +93,7 @@ impl Link {
     }
 
     /// Redis could not be told: the link is down until it was.
-    pub(super) fn owe(&self, what: &[Forget], memory: &Memory, limits: &CacheLimits) {
+    pub(super) fn owe(&self, what: &[Forget], memory: &MemoryCache, limits: &CacheLimits) {
         let mut state = self.state();
         for what in what {
             state.owed.add(what);
@@ -93,8 +104,14 @@ impl Link {
         }
     }
 
-    /// Takes the link up unless something is owed. Memory starts anew first: messages were missed until now.
-    pub(super) fn raise(&self, remote: Remote, memory: &Memory, limits: &CacheLimits) -> Option<LinkNumber> {
+    /// Takes the link up unless something is owed. Memory starts anew first: messages were missed
+    /// until now.
+    pub(super) fn raise(
+        &self,
+        remote: Remote,
+        memory: &MemoryCache,
+        limits: &CacheLimits,
+    ) -> Option<LinkNumber> {
         let mut state = self.state();
         if !state.owed.is_empty() {
             return None;
@@ -107,12 +124,19 @@ impl Link {
     }
 
     /// Whether this call took it down.
-    pub(super) fn lower(&self, number: LinkNumber, memory: &Memory, limits: &CacheLimits) -> bool {
+    pub(super) fn lower(
+        &self,
+        number: LinkNumber,
+        memory: &MemoryCache,
+        limits: &CacheLimits,
+    ) -> bool {
         let mut state = self.state();
         if !matches!(state.way, Way::Up { number: current, .. } if current == number) {
             return false;
         }
-        state.way = Way::Down { since: clock::now() };
+        state.way = Way::Down {
+            since: clock::now(),
+        };
         memory.restart(limits.outage_ttl.min(limits.ttl));
         drop(state);
         self.fallen.notify_one();
@@ -136,7 +160,10 @@ impl Owed {
             Forget::Everything => self.everything = true,
         }
         if self.everything || self.keys.len() + self.projects.len() > MAX_DEBTS {
-            *self = Self { everything: true, ..Self::default() };
+            *self = Self {
+                everything: true,
+                ..Self::default()
+            };
         }
     }
 

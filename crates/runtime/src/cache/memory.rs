@@ -1,5 +1,5 @@
-//! The part of the cache inside this process: bounded, least recently used out first, and never the home of a value
-//! that was read before it was last forgotten.
+//! The part of the cache inside this process: bounded, least recently used out first, and never the
+//! home of a value that was read before it was last forgotten.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Keys share counters by hash, so that what was forgotten need not be remembered; sharing only loses a fill.
+/// Keys share counters by hash, so that what was forgotten need not be remembered; sharing only
+/// loses a fill.
 const COUNTERS: usize = 1024;
 
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct MemoryCache {
     max_entries: usize,
     max_bytes: usize,
     hasher: RandomState,
@@ -41,14 +42,15 @@ struct Entry {
     last_use: u64,
 }
 
-/// A moment in the life of one key. A value read after it may be kept unless the key was forgotten since.
+/// A moment in the life of one key. A value read after it may be kept unless the key was forgotten
+/// since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(super) struct KeyVersion {
     epoch: u64,
     forgotten: u64,
 }
 
-impl Memory {
+impl MemoryCache {
     pub(super) fn new(lifetime: Duration, max_entries: usize, max_bytes: usize) -> Self {
         let state = State {
             lifetime,
@@ -60,7 +62,12 @@ impl Memory {
             epoch: 0,
             forgotten: vec![0; COUNTERS],
         };
-        Self { max_entries, max_bytes, hasher: RandomState::new(), state: Mutex::new(state) }
+        Self {
+            max_entries,
+            max_bytes,
+            hasher: RandomState::new(),
+            state: Mutex::new(state),
+        }
     }
 
     pub(super) fn get(&self, key: &str) -> Option<Arc<str>> {
@@ -75,17 +82,25 @@ impl Memory {
         Some(value)
     }
 
-    pub(super) fn moment(&self, key: &str) -> Moment {
+    pub(super) fn moment(&self, key: &str) -> KeyVersion {
         let counter = self.counter(key);
         let state = self.state();
-        Moment { epoch: state.epoch, forgotten: state.forgotten[counter] }
+        KeyVersion {
+            epoch: state.epoch,
+            forgotten: state.forgotten[counter],
+        }
     }
 
     /// Keeps a value that was read after `since`, for `lifetime` at most.
-    pub(super) fn put(&self, key: &str, value: Arc<str>, since: Moment, lifetime: Duration) {
+    pub(super) fn put(&self, key: &str, value: Arc<str>, since: KeyVersion, lifetime: Duration) {
         let counter = self.counter(key);
         let mut state = self.state();
-        if since != (Moment { epoch: state.epoch, forgotten: state.forgotten[counter] }) {
+        if since
+            != (KeyVersion {
+                epoch: state.epoch,
+                forgotten: state.forgotten[counter],
+            })
+        {
             return;
         }
         state.remove(key);
@@ -128,7 +143,10 @@ impl Memory {
     /// How many keys that start so have a value that is still good.
     pub(super) fn count(&self, start: &str) -> usize {
         let now = Instant::now();
-        self.state().keys(start).filter(|(_, entry)| entry.expires > now).count()
+        self.state()
+            .keys(start)
+            .filter(|(_, entry)| entry.expires > now)
+            .count()
     }
 
     /// How many values were still good and left for want of room.
@@ -148,18 +166,29 @@ impl Memory {
 impl State {
     fn keys<'a>(&'a self, start: &'a str) -> impl Iterator<Item = (&'a Arc<str>, &'a Entry)> {
         let from = (std::ops::Bound::Included(start), std::ops::Bound::Unbounded);
-        self.entries.range::<str, _>(from).take_while(move |(key, _)| key.starts_with(start))
+        self.entries
+            .range::<str, _>(from)
+            .take_while(move |(key, _)| key.starts_with(start))
     }
 
     fn insert(&mut self, key: Arc<str>, value: Arc<str>, expires: Instant) {
         self.uses += 1;
         self.bytes += key.len() + value.len();
         self.by_use.insert(self.uses, key.clone());
-        self.entries.insert(key, Entry { value, expires, last_use: self.uses });
+        self.entries.insert(
+            key,
+            Entry {
+                value,
+                expires,
+                last_use: self.uses,
+            },
+        );
     }
 
     fn touch(&mut self, key: &str) {
-        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
         self.uses += 1;
         if let Some(key) = self.by_use.remove(&entry.last_use) {
             self.by_use.insert(self.uses, key);
@@ -175,8 +204,13 @@ impl State {
     }
 
     fn remove_least_recently_used(&mut self) {
-        let Some(key) = self.by_use.first_key_value().map(|(_, key)| key.clone()) else { return };
-        let is_good = self.entries.get(&key).is_some_and(|entry| entry.expires > Instant::now());
+        let Some(key) = self.by_use.first_key_value().map(|(_, key)| key.clone()) else {
+            return;
+        };
+        let is_good = self
+            .entries
+            .get(&key)
+            .is_some_and(|entry| entry.expires > Instant::now());
         self.pushed_out += u64::from(is_good);
         self.remove(&key);
     }

@@ -1,7 +1,9 @@
-//! The commands the cache sends over one connection to Redis. What a failure means is decided elsewhere.
+//! The commands the cache sends over one connection to Redis. What a failure means is decided
+//! elsewhere.
 //!
-//! A value enters Redis only through a lease: who misses a key writes a lease there, reads the database, and replaces
-//! that very lease. Forgetting a key removes the lease with it, so a value read before cannot come after.
+//! A value enters Redis only through a lease: who misses a key writes a lease there, reads the
+//! database, and replaces that very lease. Forgetting a key removes the lease with it, so a value
+//! read before cannot come after.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,14 +32,17 @@ pub(super) struct Remote {
     connection: MultiplexedConnection,
 }
 
-pub(super) enum Found {
-    Value { value: Arc<str>, remaining: Duration },
-    Lease(Lease),
+pub(super) enum CacheLookup {
+    Value {
+        value: Arc<str>,
+        remaining: Duration,
+    },
+    Lease(FillLease),
     Nothing,
 }
 
 #[derive(Debug)]
-pub(super) struct Lease(String);
+pub(super) struct FillLease(String);
 
 /// What must not be served any more. Also the message on [`CHANNEL`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,45 +75,85 @@ impl Remote {
     }
 
     /// The value, or else a lease to fill the key with.
-    pub(super) async fn get(&self, key: &str) -> RedisResult<Found> {
+    pub(super) async fn get(&self, key: &str) -> RedisResult<CacheLookup> {
         let connection = &mut self.connection.clone();
-        let (text, ttl_ms): (Option<String>, i64) =
-            pipe().cmd("GET").arg(key).cmd("PTTL").arg(key).query_async(connection).await?;
+        let (text, ttl_ms): (Option<String>, i64) = pipe()
+            .cmd("GET")
+            .arg(key)
+            .cmd("PTTL")
+            .arg(key)
+            .query_async(connection)
+            .await?;
         if let Some(text) = text {
             return Ok(found(text, ttl_ms));
         }
         let lease = format!("{LEASE_MARK}{}", random_hex(LEASE_BYTES));
         let mut fill = pipe();
-        fill.cmd("SET").arg(key).arg(lease).arg("NX").arg("PX").arg(LEASE_MS).ignore();
+        fill.cmd("SET")
+            .arg(key)
+            .arg(lease)
+            .arg("NX")
+            .arg("PX")
+            .arg(LEASE_MS)
+            .ignore();
         fill.cmd("GET").arg(key).cmd("PTTL").arg(key);
         let (text, ttl_ms): (Option<String>, i64) = fill.query_async(connection).await?;
-        Ok(text.map_or(Found::Nothing, |text| found(text, ttl_ms)))
+        Ok(text.map_or(CacheLookup::Nothing, |text| found(text, ttl_ms)))
     }
 
-    /// Does nothing when the lease is gone: the key was forgotten, filled by another, or too much time passed.
-    pub(super) async fn put(&self, key: &str, lease: &Lease, value: &str, ttl: Duration) -> RedisResult<()> {
+    /// Does nothing when the lease is gone: the key was forgotten, filled by another, or too much
+    /// time passed.
+    pub(super) async fn put(
+        &self,
+        key: &str,
+        lease: &FillLease,
+        value: &str,
+        ttl: Duration,
+    ) -> RedisResult<()> {
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut replace = cmd("EVAL");
-        replace.arg(REPLACE_LEASE).arg(1).arg(key).arg(&lease.0).arg(value).arg(ttl_ms);
+        replace
+            .arg(REPLACE_LEASE)
+            .arg(1)
+            .arg(key)
+            .arg(&lease.0)
+            .arg(value)
+            .arg(ttl_ms);
         replace.query_async(&mut self.connection.clone()).await
     }
 
-    /// Here first, then everywhere: a server that heard of it too early would read the old value back from Redis.
+    /// Here first, then everywhere: a server that heard of it too early would read the old value
+    /// back from Redis.
     pub(super) async fn forget(&self, what: &Forget) -> RedisResult<()> {
         let connection = &mut self.connection.clone();
         match what {
             Forget::Keys(keys) => {
                 let mut both = pipe();
-                both.atomic().cmd("UNLINK").arg(keys).ignore().cmd("PUBLISH").arg(CHANNEL).arg(what.message()).ignore();
+                both.atomic()
+                    .cmd("UNLINK")
+                    .arg(keys)
+                    .ignore()
+                    .cmd("PUBLISH")
+                    .arg(CHANNEL)
+                    .arg(what.message())
+                    .ignore();
                 return both.query_async(connection).await;
             }
             Forget::Project(prefix) => {
-                self.unlink_matching(&format!("{}:agent:*", literal(prefix))).await?;
-                cmd("UNLINK").arg(format!("{prefix}:agents")).query_async::<()>(connection).await?;
+                self.unlink_matching(&format!("{}:agent:*", literal(prefix)))
+                    .await?;
+                cmd("UNLINK")
+                    .arg(format!("{prefix}:agents"))
+                    .query_async::<()>(connection)
+                    .await?;
             }
             Forget::Everything => self.unlink_matching("user*:project*:agent*").await?,
         }
-        cmd("PUBLISH").arg(CHANNEL).arg(what.message()).query_async(connection).await
+        cmd("PUBLISH")
+            .arg(CHANNEL)
+            .arg(what.message())
+            .query_async(connection)
+            .await
     }
 
     async fn unlink_matching(&self, pattern: &str) -> RedisResult<()> {
@@ -116,10 +161,17 @@ impl Remote {
         let mut cursor: u64 = 0;
         loop {
             let mut scan = cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT);
+            scan.arg(cursor)
+                .arg("MATCH")
+                .arg(pattern)
+                .arg("COUNT")
+                .arg(SCAN_COUNT);
             let (next, keys): (u64, Vec<Vec<u8>>) = scan.query_async(connection).await?;
             if !keys.is_empty() {
-                cmd("UNLINK").arg(keys).query_async::<()>(connection).await?;
+                cmd("UNLINK")
+                    .arg(keys)
+                    .query_async::<()>(connection)
+                    .await?;
             }
             if next == 0 {
                 return Ok(());
@@ -129,11 +181,14 @@ impl Remote {
     }
 }
 
-fn found(text: String, ttl_ms: i64) -> Found {
+fn found(text: String, ttl_ms: i64) -> CacheLookup {
     if text.starts_with(LEASE_MARK) {
-        return Found::Lease(Lease(text));
+        return CacheLookup::Lease(FillLease(text));
     }
-    Found::Value { value: text.into(), remaining: Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0)) }
+    CacheLookup::Value {
+        value: text.into(),
+        remaining: Duration::from_millis(u64::try_from(ttl_ms).unwrap_or(0)),
+    }
 }
 
 /// The text as a pattern that matches nothing else.

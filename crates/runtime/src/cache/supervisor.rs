@@ -1,5 +1,5 @@
-//! The one task that keeps the link to Redis: connects, subscribes, pays what is owed, listens, and starts again for
-//! ever when anything of it fails.
+//! The one task that keeps the link to Redis: connects, subscribes, pays what is owed, listens, and
+//! starts again for ever when anything of it fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use crate::ids::random_u32;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a request may lose to Redis, once; the link is down afterwards.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(250);
-/// Together with its timeout under a second: so late is a silent connection noticed, and memory dropped.
+/// Together with its timeout under a second: so late is a silent connection noticed, and memory
+/// dropped.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_millis(400);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -50,7 +51,12 @@ struct Connected {
 }
 
 /// `tried` is told after the first attempt, however it went.
-pub(super) async fn supervise(client: Client, shared: Arc<Shared>, link: Arc<Link>, tried: oneshot::Sender<()>) {
+pub(super) async fn supervise(
+    client: Client,
+    shared: Arc<Shared>,
+    link: Arc<Link>,
+    tried: oneshot::Sender<()>,
+) {
     let mut tried = Some(tried);
     let mut pause = FIRST_PAUSE;
     let mut told_outage = false;
@@ -83,18 +89,30 @@ pub(super) async fn supervise(client: Client, shared: Arc<Shared>, link: Arc<Lin
     }
 }
 
-/// Listening comes first, so that nothing is missed once memory starts to fill; then paying; only then is the link up.
+/// Listening comes first, so that nothing is missed once memory starts to fill; then paying; only
+/// then is the link up.
 async fn connect(client: &Client, shared: &Shared, link: &Link) -> Result<Connected, LinkError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(Some(COMMAND_TIMEOUT));
-    let connection = timeout(CONNECT_TIMEOUT, client.get_multiplexed_async_connection_with_config(&config)).await??;
+    let connection = timeout(
+        CONNECT_TIMEOUT,
+        client.get_multiplexed_async_connection_with_config(&config),
+    )
+    .await??;
     let remote = Remote::new(connection);
-    let (mut subscription, messages) = timeout(CONNECT_TIMEOUT, client.get_async_pubsub()).await??.split();
+    let (mut subscription, messages) = timeout(CONNECT_TIMEOUT, client.get_async_pubsub())
+        .await??
+        .split();
     timeout(CONNECT_TIMEOUT, subscription.subscribe(CHANNEL)).await??;
     remote.ping().await?;
     let number = pay(shared, link, &remote).await?;
-    Ok(Connected { number, remote, subscription, messages })
+    Ok(Connected {
+        number,
+        remote,
+        subscription,
+        messages,
+    })
 }
 
 async fn pay(shared: &Shared, link: &Link, remote: &Remote) -> Result<LinkNumber, LinkError> {
@@ -115,7 +133,12 @@ async fn pay(shared: &Shared, link: &Link, remote: &Remote) -> Result<LinkNumber
 
 /// Until the link is lost; returns why.
 async fn listen(shared: &Shared, link: &Link, connected: Connected) -> LinkError {
-    let Connected { number, remote, mut subscription, mut messages } = connected;
+    let Connected {
+        number,
+        remote,
+        mut subscription,
+        mut messages,
+    } = connected;
     let mut heartbeat = interval(HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

@@ -1,12 +1,12 @@
 //! Brings a session into memory: read, take ownership, recover what a stopped owner left.
 
-use codelab_engine::{Downtime, Input, Kind, Session};
-use codelab_protocol::Timestamp;
-use codelab_store::audit_chain::{self, ChainOf};
-use codelab_store::{Epoch, Realm, Schedule, SessionKey, SessionRow, StoreError};
+use codelab_engine::{Downtime, Input, Session};
+use codelab_protocol::{SessionKind, Timestamp};
+use codelab_store::audit_chain::{self, ChainOwner};
+use codelab_store::{Epoch, Schedule, SessionKey, SessionRow, StoreError};
 use tokio::time::Instant;
 
-use super::{Birth, Loaded, Owner, RETRY_DELAY};
+use super::{LoadedSession, NewSession, Owner, RETRY_DELAY};
 use crate::RuntimeError;
 use crate::clock::now;
 use crate::history::Recent;
@@ -18,31 +18,43 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 impl Owner {
     /// Makes the session available; a missing one only where the input may make it.
     pub(super) async fn load(&mut self, creates: bool) -> Result<(), RuntimeError> {
-        if self.loaded.as_ref().is_some_and(|loaded| creates || !loaded.new) {
+        if self
+            .loaded
+            .as_ref()
+            .is_some_and(|loaded| creates || !loaded.new)
+        {
             return Ok(());
         }
-        let row = self.runtime.store.session(self.name.realm, &self.name.id).await?;
+        let row = self
+            .runtime
+            .store
+            .session(self.name.kind, &self.name.id)
+            .await?;
         match row {
             Some(row) if row.deleted_at.is_some() => Err(RuntimeError::SessionNotFound),
             Some(row) => self.take_over(row).await,
             None if creates => {
-                self.loaded = Some(self.unborn(&Birth::default()));
+                self.loaded = Some(self.new_session(&NewSession::default()));
                 Ok(())
             }
             None => Err(RuntimeError::SessionNotFound),
         }
     }
 
-    pub(super) fn unborn(&self, birth: &Birth) -> Loaded {
-        let kind = match self.name.realm {
-            Realm::Runtime => Kind::Runtime,
-            Realm::Project => Kind::Project,
-        };
-        Loaded {
+    pub(super) fn new_session(&self, new_session: &NewSession) -> LoadedSession {
+        let kind = self.name.kind;
+        LoadedSession {
             key: SessionKey::allocate(now().as_millis(), random_u32()),
             epoch: FIRST_EPOCH,
-            session: Session::new(self.name.id.clone(), kind, birth.budget, FIRST_EPOCH.0),
-            space: birth.space.map(|space| self.runtime.spaces.get(space)),
+            session: Session::new(
+                self.name.id.clone(),
+                kind,
+                new_session.budget,
+                FIRST_EPOCH.0,
+            ),
+            space: new_session
+                .space
+                .map(|space| self.runtime.spaces.get(space)),
             system_prompt: None,
             audit_head: audit_chain::genesis(),
             schedule: Schedule::default(),
@@ -62,10 +74,12 @@ impl Owner {
         };
         if let Err(error) = &taken {
             self.forget();
-            // The session is claimed, so only this owner knows how long nobody had it: it stays until that is stored.
+            // The session is claimed, so only this owner knows how long nobody had it: it stays
+            // until that is stored.
             self.down = self.down.filter(|_| may_pass(error));
             if self.down.is_some() {
-                self.retry.get_or_insert_with(|| (vec![Input::Tick], Instant::now() + RETRY_DELAY));
+                self.retry
+                    .get_or_insert_with(|| (vec![Input::Tick], Instant::now() + RETRY_DELAY));
             }
         }
         taken
@@ -82,7 +96,9 @@ impl Owner {
             Some(until) => Some(downtime(until, &store.leases_after(until).await?)),
             None => None,
         };
-        let epoch = store.claim_session(row.key, &self.runtime.server_id, now()).await?;
+        let epoch = store
+            .claim_session(row.key, &self.runtime.server_id, now())
+            .await?;
         let epoch = epoch.ok_or(RuntimeError::Elsewhere)?;
         self.down = down;
         Ok(epoch)
@@ -90,25 +106,45 @@ impl Owner {
 
     async fn bring_in_claimed(&mut self, epoch: Epoch) -> Result<(), RuntimeError> {
         // Read again: until the claim, a commit of the owner before could still land.
-        let after = self.runtime.store.session(self.name.realm, &self.name.id).await?;
-        let row = after.filter(|row| row.epoch == epoch && row.deleted_at.is_none()).ok_or(RuntimeError::Elsewhere)?;
+        let after = self
+            .runtime
+            .store
+            .session(self.name.kind, &self.name.id)
+            .await?;
+        let row = after
+            .filter(|row| row.epoch == epoch && row.deleted_at.is_none())
+            .ok_or(RuntimeError::Elsewhere)?;
         self.bring_in(row).await
     }
 
     async fn bring_in(&mut self, row: SessionRow) -> Result<(), RuntimeError> {
         let runtime = &self.runtime;
         let epoch = row.epoch;
-        let session: Session = serde_json::from_str(&row.state)
-            .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))?;
-        let of = ChainOf { key: row.key, realm: row.realm, session_id: &row.session_id };
-        let audit_head = runtime.store.audit_head(of).await?.unwrap_or_else(audit_chain::genesis);
-        self.feed.opened(row.key, session.last_seq(), session.turn().is_none());
-        // Told by what is stored, so that a recovery that failed half-way is due again. Within one server run nothing is
-        // lost but a model call whose owner died.
-        let recover = session.epoch() != epoch.0 || session.is_running() || !session.model_calls().is_empty();
-        let space = row.user_id.zip(row.project_id).filter(|_| self.name.realm == Realm::Project);
+        let session: Session = serde_json::from_str(&row.state).map_err(|error| {
+            StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
+        })?;
+        let of = ChainOwner {
+            key: row.key,
+            kind: row.kind,
+            session_id: &row.session_id,
+        };
+        let audit_head = runtime
+            .store
+            .audit_head(of)
+            .await?
+            .unwrap_or_else(audit_chain::genesis);
+        self.feed
+            .opened(row.key, session.last_seq(), session.turn().is_none());
+        // Told by what is stored, so that a recovery that failed half-way is due again. Within one
+        // server run nothing is lost but a model call whose owner died.
+        let recover =
+            session.epoch() != epoch.0 || session.is_running() || !session.model_calls().is_empty();
+        let space = row
+            .user_id
+            .zip(row.project_id)
+            .filter(|_| self.name.kind == SessionKind::Project);
         let space = space.map(|(user, project)| runtime.spaces.get(SpaceKey { user, project }));
-        self.loaded = Some(Loaded {
+        self.loaded = Some(LoadedSession {
             key: row.key,
             space,
             epoch,
@@ -119,12 +155,23 @@ impl Owner {
             recent: None,
             new: false,
         });
-        if recover { self.recover(epoch).await } else { Ok(()) }
+        if recover {
+            self.recover(epoch).await
+        } else {
+            Ok(())
+        }
     }
 
     async fn recover(&mut self, epoch: Epoch) -> Result<(), RuntimeError> {
-        let down = self.down.unwrap_or(Downtime { ms: 0, back_at: now() });
-        self.take(vec![Input::Recovered { down, epoch: epoch.0 }]).await?;
+        let down = self.down.unwrap_or(Downtime {
+            ms: 0,
+            back_at: now(),
+        });
+        self.take(vec![Input::Recovered {
+            down,
+            epoch: epoch.0,
+        }])
+        .await?;
         self.down = None;
         Ok(())
     }
@@ -149,12 +196,22 @@ fn may_pass(error: &RuntimeError) -> bool {
     }
 }
 
-/// What of the time since a lease ended no server had one. Without such a time somebody was there all along.
+/// What of the time since a lease ended no server had one. Without such a time somebody was there
+/// all along.
 fn downtime(since: Timestamp, leases: &[(Timestamp, Timestamp)]) -> Downtime {
-    let (mut down, mut covered) = (Downtime { ms: 0, back_at: since }, since);
+    let (mut down, mut covered) = (
+        Downtime {
+            ms: 0,
+            back_at: since,
+        },
+        since,
+    );
     for &(started_at, until) in leases {
         if started_at > covered {
-            down = Downtime { ms: down.ms + started_at.millis_since(covered), back_at: started_at };
+            down = Downtime {
+                ms: down.ms + started_at.millis_since(covered),
+                back_at: started_at,
+            };
         }
         covered = covered.max(until);
     }
@@ -178,8 +235,18 @@ mod tests {
             (&[(150, 400), (420, 900)], 70, 420),
             (&[(150, 600), (200, 300), (590, 900)], 50, 150),
         ] {
-            let leases: Vec<_> = leases.iter().map(|&(from, until)| (at(from), at(until))).collect();
-            assert_eq!(downtime(at(100), &leases), Downtime { ms, back_at: at(back_at) }, "{leases:?}");
+            let leases: Vec<_> = leases
+                .iter()
+                .map(|&(from, until)| (at(from), at(until)))
+                .collect();
+            assert_eq!(
+                downtime(at(100), &leases),
+                Downtime {
+                    ms,
+                    back_at: at(back_at)
+                },
+                "{leases:?}"
+            );
         }
     }
 }

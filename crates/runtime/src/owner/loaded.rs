@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use codelab_engine::{Applied, Effect, Input, NoSpace, Refusal, Session, World};
-use codelab_protocol::{CallId, Timestamp};
+use codelab_protocol::{CallId, SessionKind, Timestamp};
 use codelab_store::audit_chain::AuditKey;
-use codelab_store::{AuditHead, Epoch, Realm, Schedule, SessionKey, StoreError};
+use codelab_store::{AuditHead, Epoch, Schedule, SessionKey, StoreError};
 
-use crate::commit::{Prepared, Standing, prepare};
+use crate::commit::{PreparedCommit, StoredPosition, prepare};
 use crate::history::Recent;
 use crate::ids::RandomIds;
 use crate::runtime::Inner;
-use crate::space::{Changes, Crew, Places, Space, StepSpace};
+use crate::space::{HeldSlots, SlotChanges, Space, StepSpace, TeamSnapshot};
 
 /// The session as far as it is in memory.
-pub(super) struct Loaded {
+pub(super) struct LoadedSession {
     pub(super) key: SessionKey,
     pub(super) epoch: Epoch,
     pub(super) session: Session,
@@ -30,56 +30,96 @@ pub(super) struct Loaded {
 
 /// What holds for all inputs of a step.
 #[derive(Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct StepContext {
     pub(super) now: Timestamp,
     /// Asked once, so that the engine knows of every call that is not made.
     pub(super) stopping: bool,
 }
 
-impl Loaded {
-    /// Lets the engine decide. What it took of the worker space is in the changes, to be kept or undone.
+impl LoadedSession {
+    /// Lets the engine decide. What it took of the worker space is in the changes, to be kept or
+    /// undone.
     pub(super) fn apply(
         &mut self,
         input: Input,
         runtime: &Inner,
-        crew: Option<&Crew>,
-        places: &mut Places,
-        earlier: &[Changes],
-        Moment { now, stopping }: Moment,
-    ) -> (Result<Applied, Refusal>, Changes) {
-        let root = self.space.as_ref().and_then(|space| space.workspace_of(self.session.bound_client()));
+        team: Option<&TeamSnapshot>,
+        slots: &mut HeldSlots,
+        earlier: &[SlotChanges],
+        StepContext { now, stopping }: StepContext,
+    ) -> (Result<Applied, Refusal>, SlotChanges) {
+        let root = self
+            .space
+            .as_ref()
+            .and_then(|space| space.workspace_of(self.session.bound_client()));
         let here = root.map(|root| runtime.policy.in_workspace(&root));
         let (limits, policy) = (&runtime.limits, here.as_ref().unwrap_or(&runtime.policy));
-        let (Some(space), Some(crew)) = (&self.space, crew) else {
+        let (Some(space), Some(team)) = (&self.space, team) else {
             let (team, space) = (&runtime.team, &mut NoSpace);
-            let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
-            return (self.session.apply(input, &mut world), Changes::default());
+            let mut world = World {
+                now,
+                ids: &mut RandomIds,
+                team,
+                limits,
+                policy,
+                space,
+                stopping,
+            };
+            return (
+                self.session.apply(input, &mut world),
+                SlotChanges::default(),
+            );
         };
         let session_id = self.session.id().clone();
-        let changes = Changes::default();
-        let mut step = StepSpace { space, crew, session: &session_id, places, earlier, changes };
-        let (team, space) = (&crew.team, &mut step);
-        let mut world = World { now, ids: &mut RandomIds, team, limits, policy, space, stopping };
+        let changes = SlotChanges::default();
+        let mut step = StepSpace {
+            space,
+            team,
+            session: &session_id,
+            slots,
+            earlier,
+            changes,
+        };
+        let (team, space) = (&team.team, &mut step);
+        let mut world = World {
+            now,
+            ids: &mut RandomIds,
+            team,
+            limits,
+            policy,
+            space,
+            stopping,
+        };
         let applied = self.session.apply(input, &mut world);
         (applied, step.changes)
     }
 
     pub(super) fn prepare(
         &self,
-        realm: Realm,
+        kind: SessionKind,
         effects: Vec<Effect>,
         audit_key: &AuditKey,
         activity: Option<Timestamp>,
         now: Timestamp,
-    ) -> Result<Prepared, StoreError> {
+    ) -> Result<PreparedCommit, StoreError> {
         let (key, epoch, schedule) = (self.key, self.epoch, self.schedule);
-        let standing = Standing { key, epoch, realm, schedule, audit_head: &self.audit_head, audit_key };
+        let standing = StoredPosition {
+            key,
+            epoch,
+            kind,
+            schedule,
+            audit_head: &self.audit_head,
+            audit_key,
+        };
         prepare(&self.session, effects, &standing, activity, now)
             .map_err(|error| StoreError::Invalid(format!("a state could not be written: {error}")))
     }
 
     /// Whether the current turn still holds this call.
     pub(super) fn holds(&self, call_id: &CallId) -> bool {
-        self.session.turn().is_some_and(|turn| turn.threads().any(|thread| thread.phase.call_id() == Some(call_id)))
+        self.session.turn().is_some_and(|turn| {
+            turn.threads()
+                .any(|thread| thread.phase.call_id() == Some(call_id))
+        })
     }
 }

@@ -8,11 +8,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use codelab_engine::{
-    Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair, classification_request,
-    joining_request, planning_request, step_request, summary_request,
+    Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair,
+    classification_request, joining_request, planning_request, step_request, summary_request,
 };
-use codelab_llm::{Hear, Heard};
-use codelab_protocol::{ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, Origin, UserId};
+use codelab_llm::{StreamListener, StreamedPart};
+use codelab_protocol::{
+    ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, UserId,
+};
 use codelab_store::{MessageRange, StoreError};
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
@@ -21,20 +23,22 @@ use tokio::task::{JoinError, JoinHandle};
 use super::Owner;
 use super::recall::history;
 use crate::clock::now;
-use crate::feed::{Answer, Feed};
+use crate::feed::{Feed, PartialAnswer};
 use crate::metrics::Metrics;
 use crate::runtime::Inner;
-use crate::shares::{ModelPlace, Shares};
-use crate::space::{Crew, Space};
+use crate::shares::{ModelSlot, Shares};
+use crate::space::{Space, TeamSnapshot};
 use crate::timers::log_failure;
 
-/// The model calls under way, and those whose agents are still being reminded; dropping one aborts it.
+/// The model calls under way, and those whose agents are still being reminded; dropping one aborts
+/// it.
 #[derive(Default)]
 pub(crate) struct ModelTasks(Vec<ModelTask>);
 
 struct ModelTask {
     id: ModelCallId,
-    /// Where a call tells of the waits that its server announced; before the call, its agent is reminded.
+    /// Where a call tells of the waits that its server announced; before the call, its agent is
+    /// reminded.
     waits: Option<mpsc::Receiver<Duration>>,
     task: JoinHandle<Ended>,
 }
@@ -44,7 +48,7 @@ const MAX_WAITS: usize = 8;
 
 enum Ended {
     Recalled(ModelCall, Vec<String>),
-    Admitted(ModelCall, Option<Vec<String>>, ModelPlace),
+    Admitted(ModelCall, Option<Vec<String>>, ModelSlot),
     Finished(Result<ModelOutput, ModelFailure>, Vec<String>),
 }
 
@@ -53,30 +57,35 @@ pub(crate) enum Next {
     /// The call can be made: this is what its agent is reminded of.
     Recalled(ModelCall, Vec<String>),
     /// The call waited for its user's share and can be made now.
-    Admitted(ModelCall, Option<Vec<String>>, ModelPlace),
+    Admitted(ModelCall, Option<Vec<String>>, ModelSlot),
     Outcome(Input),
 }
 
 impl ModelTasks {
     /// Waits for the next thing to do; for ever when no call is under way.
     pub async fn next(&mut self) -> Next {
-        let (place, heard) = std::future::poll_fn(|context| {
-            for (place, ModelTask { task, waits, .. }) in self.0.iter_mut().enumerate() {
-                if let Some(Poll::Ready(Some(wait))) = waits.as_mut().map(|waits| waits.poll_recv(context)) {
-                    return Poll::Ready((place, Err(wait)));
+        let (slot, heard) = std::future::poll_fn(|context| {
+            for (slot, ModelTask { task, waits, .. }) in self.0.iter_mut().enumerate() {
+                if let Some(Poll::Ready(Some(wait))) =
+                    waits.as_mut().map(|waits| waits.poll_recv(context))
+                {
+                    return Poll::Ready((slot, Err(wait)));
                 }
                 if let Poll::Ready(ended) = Pin::new(task).poll(context) {
-                    return Poll::Ready((place, Ok(ended)));
+                    return Poll::Ready((slot, Ok(ended)));
                 }
             }
             Poll::Pending
         })
         .await;
         match heard {
-            Ok(ended) => outcome_of(self.0.swap_remove(place).id, ended),
+            Ok(ended) => outcome_of(self.0.swap_remove(slot).id, ended),
             Err(wait) => {
                 let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                Next::Outcome(Input::ModelWaits { call: self.0[place].id, ms })
+                Next::Outcome(Input::ModelWaits {
+                    call: self.0[slot].id,
+                    ms,
+                })
             }
         }
     }
@@ -87,10 +96,16 @@ impl ModelTasks {
         if !self.0.is_empty() {
             tokio::task::yield_now().await;
         }
-        while let Some(place) = self.0.iter().position(|task| task.waits.is_some() && task.task.is_finished()) {
-            let ModelTask { id, task, .. } = &mut self.0[place];
-            let (call, Some(ended)) = (*id, task.now_or_never()) else { break };
-            self.0.swap_remove(place);
+        while let Some(slot) = self
+            .0
+            .iter()
+            .position(|task| task.waits.is_some() && task.task.is_finished())
+        {
+            let ModelTask { id, task, .. } = &mut self.0[slot];
+            let (call, Some(ended)) = (*id, task.now_or_never()) else {
+                break;
+            };
+            self.0.swap_remove(slot);
             outcomes.extend(match outcome_of(call, ended) {
                 Next::Outcome(outcome) => Some(outcome),
                 Next::Recalled(..) | Next::Admitted(..) => None,
@@ -106,17 +121,31 @@ impl ModelTasks {
             let recalled = space.recall(&call.agent, &asked).await;
             Ended::Recalled(call, recalled)
         });
-        self.0.push(ModelTask { id, waits: None, task });
+        self.0.push(ModelTask {
+            id,
+            waits: None,
+            task,
+        });
     }
 
     /// The call waits until its user has fewer of them.
-    fn hold(&mut self, call: ModelCall, recalled: Option<Vec<String>>, shares: Arc<Shares>, user: UserId) {
+    fn hold(
+        &mut self,
+        call: ModelCall,
+        recalled: Option<Vec<String>>,
+        shares: Arc<Shares>,
+        user: UserId,
+    ) {
         let id = call.id;
         let task = tokio::spawn(async move {
-            let place = shares.model_call(user).await;
-            Ended::Admitted(call, recalled, place)
+            let slot = shares.model_call(user).await;
+            Ended::Admitted(call, recalled, slot)
         });
-        self.0.push(ModelTask { id, waits: None, task });
+        self.0.push(ModelTask {
+            id,
+            waits: None,
+            task,
+        });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -132,14 +161,24 @@ impl ModelTasks {
 fn outcome_of(call: ModelCallId, ended: Result<Ended, JoinError>) -> Next {
     let (outcome, recalled) = match ended {
         Ok(Ended::Recalled(call, recalled)) => return Next::Recalled(call, recalled),
-        Ok(Ended::Admitted(call, recalled, place)) => return Next::Admitted(call, recalled, place),
+        Ok(Ended::Admitted(call, recalled, slot)) => return Next::Admitted(call, recalled, slot),
         Ok(Ended::Finished(outcome, recalled)) => (outcome, recalled),
         Err(error) => {
             tracing::error!(%error, "a model call ended abnormally");
-            (Err(failure(ErrorCode::LlmError, "The model call ended abnormally")), Vec::new())
+            (
+                Err(failure(
+                    ErrorCode::LlmError,
+                    "The model call ended abnormally",
+                )),
+                Vec::new(),
+            )
         }
     };
-    Next::Outcome(Input::ModelFinished { call, outcome, recalled })
+    Next::Outcome(Input::ModelFinished {
+        call,
+        outcome,
+        recalled,
+    })
 }
 
 impl Drop for ModelTask {
@@ -149,14 +188,18 @@ impl Drop for ModelTask {
 }
 
 impl Owner {
-    /// Calls the model, or waits for its user's share. `recalled`: what the agent is reminded of where it begins with this
-    /// call.
+    /// Calls the model, or waits for its user's share. `recalled`: what the agent is reminded of
+    /// where it begins with this call.
     pub(super) async fn call_model(&mut self, call: ModelCall, recalled: Option<Vec<String>>) {
-        let user = self.loaded.as_ref().and_then(|loaded| loaded.space.as_ref()).map(|space| space.user());
+        let user = self
+            .loaded
+            .as_ref()
+            .and_then(|loaded| loaded.space.as_ref())
+            .map(|space| space.user());
         let shares = &self.runtime.user_shares;
         match user.map(|user| (user, shares.model_call_now(user))) {
-            None => self.make_call(call, recalled, ModelPlace::of_nobody()).await,
-            Some((_, Some(place))) => self.make_call(call, recalled, place).await,
+            None => self.make_call(call, recalled, ModelSlot::of_nobody()).await,
+            Some((_, Some(slot))) => self.make_call(call, recalled, slot).await,
             Some((user, None)) => {
                 self.held.push(call.id);
                 self.models.hold(call, recalled, Arc::clone(shares), user);
@@ -166,21 +209,35 @@ impl Owner {
 
     /// Whether the turn still waits for this call.
     pub(super) fn wants(&self, id: ModelCallId) -> bool {
-        let wanted = self.loaded.as_ref().map(|loaded| loaded.session.model_calls());
+        let wanted = self
+            .loaded
+            .as_ref()
+            .map(|loaded| loaded.session.model_calls());
         wanted.is_some_and(|wanted| wanted.iter().any(|(call, _)| *call == id))
     }
 
-    pub(super) async fn make_call(&mut self, call: ModelCall, recalled: Option<Vec<String>>, place: ModelPlace) {
-        let request = self.request(&call, recalled).await.map(|(mut request, recalled)| {
-            // What the budget has room for, where that is less than the agent may write.
-            request.max_tokens = [request.max_tokens, call.max_tokens].into_iter().flatten().min();
-            (request, recalled)
-        });
+    pub(super) async fn make_call(
+        &mut self,
+        call: ModelCall,
+        recalled: Option<Vec<String>>,
+        slot: ModelSlot,
+    ) {
+        let request = self
+            .request(&call, recalled)
+            .await
+            .map(|(mut request, recalled)| {
+                // What the budget has room for, where that is less than the agent may write.
+                request.max_tokens = [request.max_tokens, call.max_tokens]
+                    .into_iter()
+                    .flatten()
+                    .min();
+                (request, recalled)
+            });
         let runtime = Arc::clone(&self.runtime);
         let feed = Arc::clone(&self.feed);
         let id = call.id;
         if let Some((message_id, origin)) = answer_of(&call.purpose) {
-            feed.begin_answer(Answer {
+            feed.begin_answer(PartialAnswer {
                 turn: id.turn,
                 message_id: message_id.clone(),
                 agent: call.agent.clone(),
@@ -192,15 +249,20 @@ impl Owner {
         tracing::debug!(session = %self.name.id, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
         let (waiting, waits) = mpsc::channel(MAX_WAITS);
         let task = tokio::spawn(async move {
-            let _place = place;
+            let _slot = slot;
             match request {
-                Ok((request, recalled)) => {
-                    Ended::Finished(perform(&runtime, &feed, &call, request, waiting).await, recalled)
-                }
+                Ok((request, recalled)) => Ended::Finished(
+                    perform(&runtime, &feed, &call, request, waiting).await,
+                    recalled,
+                ),
                 Err(failure) => Ended::Finished(Err(failure), Vec::new()),
             }
         });
-        self.models.0.push(ModelTask { id, waits: Some(waits), task });
+        self.models.0.push(ModelTask {
+            id,
+            waits: Some(waits),
+            task,
+        });
     }
 
     async fn request(
@@ -210,53 +272,111 @@ impl Owner {
     ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
         let (team, model) = (&self.runtime.team, &self.runtime.default_model);
         match &call.purpose {
-            Purpose::Classify { text } => Ok((classification_request(team, model, text), Vec::new())),
-            Purpose::Join { request, results, .. } => Ok((joining_request(model, request, results), Vec::new())),
+            Purpose::Classify { text } => {
+                Ok((classification_request(team, model, text), Vec::new()))
+            }
+            Purpose::Join {
+                request, results, ..
+            } => Ok((joining_request(model, request, results), Vec::new())),
             Purpose::Summarize { from, before } => self.summary(*from, *before).await,
-            Purpose::Plan { repair } => Ok((self.planning(call, repair.as_ref()).await?, Vec::new())),
+            Purpose::Plan { repair } => {
+                Ok((self.planning(call, repair.as_ref()).await?, Vec::new()))
+            }
             Purpose::Step { origin, .. } => self.step(call, origin, recalled).await,
         }
     }
 
-    async fn summary(&self, from: u64, before: u64) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
+    async fn summary(
+        &self,
+        from: u64,
+        before: u64,
+    ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
         let runtime = &self.runtime;
-        let loaded = self.loaded.as_ref().ok_or_else(|| unreadable(&StoreError::NotFound))?;
+        let loaded = self
+            .loaded
+            .as_ref()
+            .ok_or_else(|| unreadable(&StoreError::NotFound))?;
         // The store counts from 1.
-        let range = MessageRange::Last { before: Some(before + 1), limit: MAX_SUMMARIZED_MESSAGES };
-        let stored = runtime.store.messages(loaded.key, range).await.map_err(|error| unreadable(&error))?;
-        let messages: Vec<_> =
-            stored.into_iter().filter(|stored| stored.ord > from).map(|stored| stored.message).collect();
+        let range = MessageRange::Last {
+            before: Some(before + 1),
+            limit: MAX_SUMMARIZED_MESSAGES,
+        };
+        let stored = runtime
+            .store
+            .messages(loaded.key, range)
+            .await
+            .map_err(|error| unreadable(&error))?;
+        let messages: Vec<_> = stored
+            .into_iter()
+            .filter(|stored| stored.ord > from)
+            .map(|stored| stored.message)
+            .collect();
         let (region, limits) = (&runtime.region, &runtime.prompt);
-        Ok(summary_request(&loaded.session, &runtime.default_model, &messages, region, limits))
+        Ok(summary_request(
+            &loaded.session,
+            &runtime.default_model,
+            &messages,
+            region,
+            limits,
+        ))
     }
 
-    async fn planning(&mut self, call: &ModelCall, repair: Option<&Repair>) -> Result<ModelRequest, ModelFailure> {
-        let (runtime, crew) = (Arc::clone(&self.runtime), self.crew_at_hand().await?);
-        let loaded = self.loaded.as_mut().ok_or_else(|| unreadable(&StoreError::NotFound))?;
-        let recent =
-            history(&runtime, loaded.key, &mut loaded.recent, call).await.map_err(|error| unreadable(&error))?;
-        let team = crew.as_deref().map_or(&runtime.team, |crew| &crew.team);
+    async fn planning(
+        &mut self,
+        call: &ModelCall,
+        repair: Option<&Repair>,
+    ) -> Result<ModelRequest, ModelFailure> {
+        let (runtime, team) = (Arc::clone(&self.runtime), self.current_team().await?);
+        let loaded = self
+            .loaded
+            .as_mut()
+            .ok_or_else(|| unreadable(&StoreError::NotFound))?;
+        let recent = history(&runtime, loaded.key, &mut loaded.recent, call)
+            .await
+            .map_err(|error| unreadable(&error))?;
+        let team = team.as_deref().map_or(&runtime.team, |team| &team.team);
         let (model, limits) = (&runtime.default_model, &runtime.prompt);
-        Ok(planning_request(&loaded.session, team, model, &recent.history(), repair, limits))
+        Ok(planning_request(
+            &loaded.session,
+            team,
+            model,
+            &recent.history(),
+            repair,
+            limits,
+        ))
     }
 
     async fn step(
         &mut self,
         call: &ModelCall,
-        origin: &Origin,
+        origin: &TaskOrigin,
         recalled: Option<Vec<String>>,
     ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
-        let (runtime, crew) = (Arc::clone(&self.runtime), self.crew_at_hand().await?);
-        let loaded = self.loaded.as_mut().ok_or_else(|| unreadable(&StoreError::NotFound))?;
-        let recent =
-            history(&runtime, loaded.key, &mut loaded.recent, call).await.map_err(|error| unreadable(&error))?;
-        let team = crew.as_deref().map_or(&runtime.team, |crew| &crew.team);
+        let (runtime, team) = (Arc::clone(&self.runtime), self.current_team().await?);
+        let loaded = self
+            .loaded
+            .as_mut()
+            .ok_or_else(|| unreadable(&StoreError::NotFound))?;
+        let recent = history(&runtime, loaded.key, &mut loaded.recent, call)
+            .await
+            .map_err(|error| unreadable(&error))?;
+        let team = team.as_deref().map_or(&runtime.team, |team| &team.team);
         let agent = team.get(&call.agent).ok_or_else(|| {
-            failure(ErrorCode::AgentNotFound, &format!("Agent {} is not part of the team any more", call.agent))
+            failure(
+                ErrorCode::AgentNotFound,
+                &format!("Agent {} is not part of the team any more", call.agent),
+            )
         })?;
-        let known = loaded.session.turn().and_then(|turn| turn.threads().find(|thread| thread.lane() == call.id.lane));
+        let known = loaded
+            .session
+            .turn()
+            .and_then(|turn| turn.threads().find(|thread| thread.lane() == call.id.lane));
         // An agent remembers once, when it begins.
-        let recalled = recalled.unwrap_or_else(|| known.map(|thread| thread.recalled().to_vec()).unwrap_or_default());
+        let recalled = recalled.unwrap_or_else(|| {
+            known
+                .map(|thread| thread.recalled().to_vec())
+                .unwrap_or_default()
+        });
         let (request, report) = step_request(&Briefing {
             session: &loaded.session,
             lane: call.id.lane,
@@ -278,19 +398,25 @@ impl Owner {
         Ok((request, recalled))
     }
 
-    async fn crew_at_hand(&self) -> Result<Option<Arc<Crew>>, ModelFailure> {
-        self.crew().await.map_err(|error| {
+    async fn current_team(&self) -> Result<Option<Arc<TeamSnapshot>>, ModelFailure> {
+        self.team_snapshot().await.map_err(|error| {
             if !error.is_outage() {
                 tracing::error!(%error, "the project's agents could not be read");
             }
-            failure(ErrorCode::DbReadError, "The project's agents could not be read")
+            failure(
+                ErrorCode::DbReadError,
+                "The project's agents could not be read",
+            )
         })
     }
 }
 
 fn unreadable(error: &StoreError) -> ModelFailure {
     log_failure(error, "the history could not be read");
-    failure(ErrorCode::DbReadError, "The session's history could not be read")
+    failure(
+        ErrorCode::DbReadError,
+        "The session's history could not be read",
+    )
 }
 
 async fn perform(
@@ -300,11 +426,13 @@ async fn perform(
     request: ModelRequest,
     waiting: mpsc::Sender<Duration>,
 ) -> Result<ModelOutput, ModelFailure> {
-    let mut hear = |heard: Heard<'_>| match (heard, answer_of(&call.purpose)) {
-        (Heard::Text(text), Some((message_id, _))) => feed.push_text(message_id, call.id.attempt, text),
-        (Heard::Text(_), None) => {}
+    let mut hear = |heard: StreamedPart<'_>| match (heard, answer_of(&call.purpose)) {
+        (StreamedPart::Text(text), Some((message_id, _))) => {
+            feed.push_text(message_id, call.id.attempt, text)
+        }
+        (StreamedPart::Text(_), None) => {}
         // One that finds no room only counts as working time.
-        (Heard::Waiting(wait), _) => {
+        (StreamedPart::Waiting(wait), _) => {
             let _ = waiting.try_send(wait);
         }
     };
@@ -315,16 +443,20 @@ async fn perform(
 pub(crate) async fn measured_call(
     runtime: &Inner,
     request: &ModelRequest,
-    hear: &mut Hear<'_>,
+    hear: &mut StreamListener<'_>,
 ) -> Result<ModelOutput, ModelFailure> {
     let started = Instant::now();
     let outcome = runtime.model.call(request, hear).await;
     let metrics = &runtime.metrics;
-    metrics.model_call_duration.observe(started.elapsed().as_secs_f64());
+    metrics
+        .model_call_duration
+        .observe(started.elapsed().as_secs_f64());
     match &outcome {
         Ok(output) => {
             Metrics::count(&metrics.model_calls, "answered");
-            metrics.tokens.inc_by(output.usage.map_or(0, |usage| usage.total_tokens));
+            metrics
+                .tokens
+                .inc_by(output.usage.map_or(0, |usage| usage.total_tokens));
         }
         Err(failure) => Metrics::count(&metrics.model_calls, failure.code.as_str()),
     }
@@ -332,14 +464,18 @@ pub(crate) async fn measured_call(
 }
 
 /// The message that people see growing, and the task it belongs to.
-fn answer_of(purpose: &Purpose) -> Option<(&MessageId, Origin)> {
+fn answer_of(purpose: &Purpose) -> Option<(&MessageId, TaskOrigin)> {
     match purpose {
         Purpose::Step { message_id, origin } => Some((message_id, origin.clone())),
-        Purpose::Join { message_id, .. } => Some((message_id, Origin::default())),
+        Purpose::Join { message_id, .. } => Some((message_id, TaskOrigin::default())),
         Purpose::Classify { .. } | Purpose::Plan { .. } | Purpose::Summarize { .. } => None,
     }
 }
 
 fn failure(code: ErrorCode, message: &str) -> ModelFailure {
-    ModelFailure { code, message: message.to_owned(), details: Default::default() }
+    ModelFailure {
+        code,
+        message: message.to_owned(),
+        details: Default::default(),
+    }
 }

@@ -2,47 +2,71 @@
 
 use std::sync::Arc;
 
-use codelab_engine::{Answer, Input, Session, Turn};
+use codelab_engine::{CallerAnswer, Input, Session, Turn};
 use codelab_protocol::{TurnId, TurnStatus};
-use codelab_store::{NewSession, StoreError, StoredEvent};
+use codelab_store::{NewSessionRow, StoreError, StoredEvent};
 use tokio::time::Instant;
 
-use super::{Birth, Moment, Owner};
+use super::{NewSession, Owner, StepContext};
 use crate::RuntimeError;
 use crate::clock::now;
-use crate::commit::{Prepared, context};
-use crate::metrics::{Metrics, Mode};
-use crate::space::{CallMode, Crew, Space};
+use crate::commit::{PreparedCommit, context};
+use crate::metrics::{Metrics, TurnMode};
+use crate::space::{CallMode, Space, TeamSnapshot};
 
 /// The turn whose time is taken, and since when.
 #[derive(Default)]
-pub(super) struct Began(Option<(TurnId, CallMode, Instant)>);
+pub(super) struct TurnTimer(Option<(TurnId, CallMode, Instant)>);
 
-impl Began {
+impl TurnTimer {
     /// Counts the turn that ended, and takes the time of the one that runs now.
-    fn note(&mut self, metrics: &Metrics, space: &Space, events: &[Arc<StoredEvent>], turn: Option<&Turn>) {
-        for event in events.iter().filter(|event| event.settled.is_some_and(TurnStatus::is_end)) {
+    fn note(
+        &mut self,
+        metrics: &Metrics,
+        space: &Space,
+        events: &[Arc<StoredEvent>],
+        turn: Option<&Turn>,
+    ) {
+        for event in events
+            .iter()
+            .filter(|event| event.settled.is_some_and(TurnStatus::is_end))
+        {
             if let Some((_, mode, began)) = self.0.take_if(|(turn, ..)| *turn == event.turn) {
                 space.call_ended(mode, began.elapsed());
-                let mode = Mode { mode: mode.as_str().to_owned() };
-                metrics.call_duration.get_or_create(&mode).observe(began.elapsed().as_secs_f64());
+                let mode = TurnMode {
+                    mode: mode.as_str().to_owned(),
+                };
+                metrics
+                    .call_duration
+                    .get_or_create(&mode)
+                    .observe(began.elapsed().as_secs_f64());
             }
         }
         if let Some(turn) = turn
             && self.0.is_none_or(|(began, ..)| began != turn.id)
         {
-            let mode = if turn.workflow().is_some() { CallMode::Orchestrated } else { CallMode::Direct };
+            let mode = if turn.workflow().is_some() {
+                CallMode::Orchestrated
+            } else {
+                CallMode::Direct
+            };
             self.0 = Some((turn.id, mode, Instant::now()));
         }
     }
 }
 
 impl Owner {
-    /// Decide, commit, show, perform: in this order. Inputs that come together share a commit; the answer is the last one's.
-    pub(super) async fn take(&mut self, inputs: Vec<Input>) -> Result<Answer, RuntimeError> {
-        let crew = self.crew().await?;
-        let Some(loaded) = &mut self.loaded else { return Err(RuntimeError::SessionNotFound) };
-        let moment = Moment { now: now(), stopping: self.runtime.stopping.is_cancelled() };
+    /// Decide, commit, show, perform: in this order. Inputs that come together share a commit; the
+    /// answer is the last one's.
+    pub(super) async fn take(&mut self, inputs: Vec<Input>) -> Result<CallerAnswer, RuntimeError> {
+        let team = self.team_snapshot().await?;
+        let Some(loaded) = &mut self.loaded else {
+            return Err(RuntimeError::SessionNotFound);
+        };
+        let moment = StepContext {
+            now: now(),
+            stopping: self.runtime.stopping.is_cancelled(),
+        };
         let time = moment.now;
         let before = loaded.session.clone();
         let space = loaded.space.clone();
@@ -64,8 +88,14 @@ impl Owner {
                     | Input::ModelWaits { .. }
                     | Input::Recovered { .. }
             );
-            let (applied, changes) =
-                loaded.apply(input, &self.runtime, crew.as_deref(), &mut self.places, &steps, moment);
+            let (applied, changes) = loaded.apply(
+                input,
+                &self.runtime,
+                team.as_deref(),
+                &mut self.slots,
+                &steps,
+                moment,
+            );
             answer = match applied {
                 Ok(applied) if applied.changed => {
                     effects.extend(applied.effects);
@@ -74,8 +104,11 @@ impl Owner {
                     Ok(applied.answer)
                 }
                 other => {
-                    self.places.roll_back(changes, space.as_deref(), &self.name.id);
-                    other.map(|applied| applied.answer).map_err(RuntimeError::from)
+                    self.slots
+                        .roll_back(changes, space.as_deref(), &self.name.id);
+                    other
+                        .map(|applied| applied.answer)
+                        .map_err(RuntimeError::from)
                 }
             };
         }
@@ -83,7 +116,7 @@ impl Owner {
             return answer;
         }
         let prepared = match self.runtime.store.audit_key() {
-            Ok(key) => loaded.prepare(self.name.realm, effects, key, activity, time),
+            Ok(key) => loaded.prepare(self.name.kind, effects, key, activity, time),
             Err(error) => Err(error),
         };
         let stored = match prepared {
@@ -93,7 +126,9 @@ impl Owner {
         match stored {
             Ok(mut prepared) => {
                 if let Some(space) = &space {
-                    steps.into_iter().for_each(|changes| self.places.commit(changes, space));
+                    steps
+                        .into_iter()
+                        .for_each(|changes| self.slots.commit(changes, space));
                 }
                 let calls = std::mem::take(&mut prepared.calls);
                 self.show(prepared);
@@ -104,7 +139,8 @@ impl Owner {
             }
             Err(error) => {
                 for changes in steps.into_iter().rev() {
-                    self.places.roll_back(changes, space.as_deref(), &self.name.id);
+                    self.slots
+                        .roll_back(changes, space.as_deref(), &self.name.id);
                 }
                 self.roll_back(before, &error);
                 Err(RuntimeError::NotStored(error))
@@ -113,23 +149,37 @@ impl Owner {
     }
 
     /// The project's agents as they are at this moment; none in the runtime realm.
-    pub(super) async fn crew(&self) -> Result<Option<Arc<Crew>>, RuntimeError> {
-        let Some(space) = self.loaded.as_ref().and_then(|loaded| loaded.space.as_ref()) else { return Ok(None) };
-        let crew = space.crew().await.map_err(RuntimeError::of_project_session)?;
-        space.refresh_ledger(&crew).await.map_err(RuntimeError::of_project_session)?;
-        Ok(Some(crew))
+    pub(super) async fn team_snapshot(&self) -> Result<Option<Arc<TeamSnapshot>>, RuntimeError> {
+        let Some(space) = self
+            .loaded
+            .as_ref()
+            .and_then(|loaded| loaded.space.as_ref())
+        else {
+            return Ok(None);
+        };
+        let team = space
+            .team_snapshot()
+            .await
+            .map_err(RuntimeError::of_project_session)?;
+        space
+            .refresh_ledger(&team)
+            .await
+            .map_err(RuntimeError::of_project_session)?;
+        Ok(Some(team))
     }
 
     pub(super) async fn store(
         &mut self,
-        mut prepared: Prepared,
-        birth: Option<&Birth>,
-    ) -> Result<Prepared, StoreError> {
-        let Some(loaded) = &mut self.loaded else { return Err(StoreError::NotFound) };
+        mut prepared: PreparedCommit,
+        new_session: Option<&NewSession>,
+    ) -> Result<PreparedCommit, StoreError> {
+        let Some(loaded) = &mut self.loaded else {
+            return Err(StoreError::NotFound);
+        };
         if loaded.new {
-            let space = birth.and_then(|birth| birth.space);
-            prepared.commit.create = Some(NewSession {
-                realm: self.name.realm,
+            let space = new_session.and_then(|new_session| new_session.space);
+            prepared.commit.create = Some(NewSessionRow {
+                kind: self.name.kind,
                 session_id: self.name.id.clone(),
                 user_id: space.map(|space| space.user),
                 project_id: space.map(|space| space.project),
@@ -137,10 +187,19 @@ impl Owner {
                 created_at: now(),
                 owner: Some(self.runtime.server_id.clone()),
             });
-            prepared.commit.title = prepared.commit.title.or_else(|| birth.and_then(|birth| birth.title.clone()));
-            prepared.commit.context.get_or_insert_with(|| context(&loaded.session, now()));
+            prepared.commit.title = prepared
+                .commit
+                .title
+                .or_else(|| new_session.and_then(|new_session| new_session.title.clone()));
+            prepared
+                .commit
+                .context
+                .get_or_insert_with(|| context(&loaded.session, now()));
         }
-        let commit = std::mem::replace(&mut prepared.commit, codelab_store::Commit::new(loaded.key, loaded.epoch));
+        let commit = std::mem::replace(
+            &mut prepared.commit,
+            codelab_store::Commit::new(loaded.key, loaded.epoch),
+        );
         self.runtime.failpoint.pass("before_commit");
         self.runtime.store.commit(commit).await?;
         self.runtime.failpoint.pass("after_commit");
@@ -154,7 +213,10 @@ impl Owner {
         if !matches!(error, StoreError::AlreadyExists) {
             Metrics::count(&self.runtime.metrics.commit_failures, error_name(error));
         }
-        let keeps = matches!(error, StoreError::DiskFull | StoreError::Unavailable(_) | StoreError::Io(_));
+        let keeps = matches!(
+            error,
+            StoreError::DiskFull | StoreError::Unavailable(_) | StoreError::Io(_)
+        );
         match &mut self.loaded {
             Some(loaded) if keeps => loaded.session = before,
             // What is stored is not what we think: forget, and read it again when it is needed.
@@ -162,12 +224,17 @@ impl Owner {
         }
     }
 
-    fn show(&mut self, prepared: Prepared) {
-        let Some(loaded) = &mut self.loaded else { return };
+    fn show(&mut self, prepared: PreparedCommit) {
+        let Some(loaded) = &mut self.loaded else {
+            return;
+        };
         loaded.audit_head = prepared.audit_head;
         loaded.schedule = prepared.schedule;
         if let Some(recent) = &mut loaded.recent {
-            prepared.messages.iter().for_each(|message| recent.push(message, &self.runtime.prompt));
+            prepared
+                .messages
+                .iter()
+                .for_each(|message| recent.push(message, &self.runtime.prompt));
         }
         for event in &prepared.events {
             if let Some(status) = event.settled {
@@ -180,16 +247,38 @@ impl Owner {
             }
         }
         let wanted = loaded.session.model_calls();
-        let awaited: Vec<_> =
-            wanted.iter().filter_map(|(call, message_id)| Some(((*message_id)?, call.attempt))).collect();
-        self.feed.publish(&prepared.events, loaded.session.turn().is_none(), &awaited);
-        self.models.keep_only(|id| wanted.iter().any(|(call, _)| *call == id));
+        let awaited: Vec<_> = wanted
+            .iter()
+            .filter_map(|(call, message_id)| Some(((*message_id)?, call.attempt)))
+            .collect();
+        self.feed
+            .publish(&prepared.events, loaded.session.turn().is_none(), &awaited);
+        self.models
+            .keep_only(|id| wanted.iter().any(|(call, _)| *call == id));
         if let Some(space) = &loaded.space {
-            let mut threads = loaded.session.turn().into_iter().flat_map(|turn| turn.threads());
-            space.session_works(&self.name.id, threads.any(|thread| thread.phase.suspended().is_none()));
-            self.runtime.user_shares.works(space.user(), &self.name.id, loaded.session.is_running());
-            self.began.note(&self.runtime.metrics, space, &prepared.events, loaded.session.turn());
-            self.runtime.user_events.publish(space.user(), loaded.key, &prepared.events);
+            let mut threads = loaded
+                .session
+                .turn()
+                .into_iter()
+                .flat_map(|turn| turn.threads());
+            space.session_works(
+                &self.name.id,
+                threads.any(|thread| thread.phase.suspended().is_none()),
+            );
+            self.runtime.user_shares.works(
+                space.user(),
+                &self.name.id,
+                loaded.session.is_running(),
+            );
+            self.began.note(
+                &self.runtime.metrics,
+                space,
+                &prepared.events,
+                loaded.session.turn(),
+            );
+            self.runtime
+                .user_events
+                .publish(space.user(), loaded.key, &prepared.events);
             if prepared.remembers {
                 self.runtime.memories.added();
             }

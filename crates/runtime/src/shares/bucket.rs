@@ -28,6 +28,7 @@ impl Bucket {
 
     /// Whatever its limit, it is full again after `time`.
     pub fn is_full(&self, time: Duration, now: Instant) -> bool {
-        self.at.is_none_or(|at| now.saturating_duration_since(at) >= time)
+        self.at
+            .is_none_or(|at| now.saturating_duration_since(at) >= time)
     }
 }

@@ -66,7 +66,12 @@ impl Client {
 
 impl Space {
     /// Attaches a client, or hears of it again.
-    pub fn attach_client(&self, id: &ClientId, workspace: &str, sandbox: &str) -> Result<AttachedClient, ClientsFull> {
+    pub fn attach_client(
+        &self,
+        id: &ClientId,
+        workspace: &str,
+        sandbox: &str,
+    ) -> Result<AttachedClient, ClientsFull> {
         self.wake();
         let mut clients = lock(&self.clients);
         let client = clients.entry(id)?;
@@ -76,8 +81,13 @@ impl Space {
         Ok(shown(id, client))
     }
 
-    /// A client asks something for a session; one that was not attached is, until it is known whether that is taken.
-    pub(crate) fn client_asks(&self, id: &ClientId, session: &SessionId) -> Result<(), ClientsFull> {
+    /// A client asks something for a session; one that was not attached is, until it is known
+    /// whether that is taken.
+    pub(crate) fn client_asks(
+        &self,
+        id: &ClientId,
+        session: &SessionId,
+    ) -> Result<(), ClientsFull> {
         self.wake();
         lock(&self.clients).asks(id, session)
     }
@@ -93,10 +103,14 @@ impl Space {
         if clients.let_go.len() < MAX_LET_GO {
             clients.let_go.insert(id.clone(), Instant::now());
         }
-        clients.attached.remove(id).map(|client| client.sessions.into_keys().collect())
+        clients
+            .attached
+            .remove(id)
+            .map(|client| client.sessions.into_keys().collect())
     }
 
-    /// One that was never heard of here may have been attached before a restart, and has as long to come back.
+    /// One that was never heard of here may have been attached before a restart, and has as long to
+    /// come back.
     pub(crate) fn client_is_gone(&self, id: &ClientId) -> bool {
         let clients = lock(&self.clients);
         match clients.attached.get(id) {
@@ -105,18 +119,26 @@ impl Space {
         }
     }
 
-    /// The folder that a session's calls run in, where that is certain: its client's, or the one that all clients share.
+    /// The folder that a session's calls run in, where that is certain: its client's, or the one
+    /// that all clients share.
     pub(crate) fn workspace_of(&self, bound: Option<&ClientId>) -> Option<String> {
         lock(&self.clients).workspace_of(bound)
     }
 
     pub fn client_attached(&self) -> bool {
-        lock(&self.clients).attached.values().any(Client::is_present)
+        lock(&self.clients)
+            .attached
+            .values()
+            .any(Client::is_present)
     }
 
     pub fn attached_clients(&self) -> Vec<AttachedClient> {
         let clients = lock(&self.clients);
-        let mut shown: Vec<_> = clients.attached.iter().map(|(id, client)| shown(id, client)).collect();
+        let mut shown: Vec<_> = clients
+            .attached
+            .iter()
+            .map(|(id, client)| shown(id, client))
+            .collect();
         shown.sort_by(|a, b| a.client_id.cmp(&b.client_id));
         shown
     }
@@ -136,7 +158,9 @@ impl Clients {
 
     /// A stranger none of whose requests was taken goes again; another one of them may still be.
     fn answered(&mut self, id: &ClientId, taken: bool) {
-        let Some(client) = self.attached.get_mut(id) else { return };
+        let Some(client) = self.attached.get_mut(id) else {
+            return;
+        };
         match &mut client.standing {
             Standing::Stranger { .. } if taken => client.standing = Standing::Attached,
             Standing::Stranger { requests } => {
@@ -155,8 +179,12 @@ impl Clients {
             .iter()
             .filter(|(id, client)| bound.map_or(client.is_present(), |bound| bound == *id))
             .map(|(_, client)| client.workspace.as_str());
-        let first = candidates.next().filter(|workspace| !workspace.is_empty())?;
-        candidates.all(|other| other == first).then(|| first.to_owned())
+        let first = candidates
+            .next()
+            .filter(|workspace| !workspace.is_empty())?;
+        candidates
+            .all(|other| other == first)
+            .then(|| first.to_owned())
     }
 
     /// The client, heard of just now.
@@ -172,8 +200,11 @@ impl Clients {
         if self.attached.contains_key(id) || self.attached.len() < MAX_CLIENTS {
             return Ok(());
         }
-        let gone =
-            self.attached.iter().filter(|(_, client)| !client.is_present()).min_by_key(|(_, client)| client.seen);
+        let gone = self
+            .attached
+            .iter()
+            .filter(|(_, client)| !client.is_present())
+            .min_by_key(|(_, client)| client.seen);
         let gone = gone.map(|(id, _)| id.clone()).ok_or(ClientsFull)?;
         self.attached.remove(&gone);
         Ok(())
@@ -200,28 +231,44 @@ mod tests {
 
     #[test]
     fn a_refused_request_does_not_detach_a_client_whose_other_request_is_taken() {
-        let (client, session) = ("laptop".parse().expect("an id"), "s".parse().expect("an id"));
-        for (answers, stays) in [([false, true], true), ([true, false], true), ([false, false], false)] {
+        let (client, session) = (
+            "laptop".parse().expect("an id"),
+            "s".parse().expect("an id"),
+        );
+        for (answers, stays) in [
+            ([false, true], true),
+            ([true, false], true),
+            ([false, false], false),
+        ] {
             let mut clients = Clients::default();
             clients.asks(&client, &session).expect("there is room");
             clients.asks(&client, &session).expect("there is room");
-            answers.into_iter().for_each(|taken| clients.answered(&client, taken));
+            answers
+                .into_iter()
+                .for_each(|taken| clients.answered(&client, taken));
             assert_eq!(clients.attached.contains_key(&client), stays, "{answers:?}");
         }
     }
 
     #[test]
     fn a_workspace_is_known_where_every_client_names_the_same() {
-        let [laptop, desktop]: [ClientId; 2] = ["laptop", "desktop"].map(|id| id.parse().expect("an id"));
+        let [laptop, desktop]: [ClientId; 2] =
+            ["laptop", "desktop"].map(|id| id.parse().expect("an id"));
         let mut clients = Clients::default();
         assert_eq!(clients.workspace_of(None), None);
         clients.entry(&laptop).expect("there is room").workspace = "/srv/shop".to_owned();
         assert_eq!(clients.workspace_of(None).as_deref(), Some("/srv/shop"));
         clients.entry(&desktop).expect("there is room").workspace = "/srv/other".to_owned();
         assert_eq!(clients.workspace_of(None), None);
-        assert_eq!(clients.workspace_of(Some(&desktop)).as_deref(), Some("/srv/other"));
+        assert_eq!(
+            clients.workspace_of(Some(&desktop)).as_deref(),
+            Some("/srv/other")
+        );
         clients.entry(&desktop).expect("there is room").workspace = String::new();
         assert_eq!(clients.workspace_of(Some(&desktop)), None);
-        assert_eq!(clients.workspace_of(Some(&"phone".parse().expect("an id"))), None);
+        assert_eq!(
+            clients.workspace_of(Some(&"phone".parse().expect("an id"))),
+            None
+        );
     }
 }

@@ -19,20 +19,38 @@ impl Space {
             .map(|name| name.as_str())
             .collect();
         match broken.len() {
-            0 => health.add("agents", HealthStatus::Healthy, format!("{} registered", registered.len())),
+            0 => health.add(
+                "agents",
+                HealthStatus::Healthy,
+                format!("{} registered", registered.len()),
+            ),
             n if n == registered.len() => {
-                health.add("agents", HealthStatus::Unhealthy, format!("all fail: {}", broken.join(", ")));
+                health.add(
+                    "agents",
+                    HealthStatus::Unhealthy,
+                    format!("all fail: {}", broken.join(", ")),
+                );
             }
-            _ => health.add("agents", HealthStatus::Degraded, format!("failing: {}", broken.join(", "))),
+            _ => health.add(
+                "agents",
+                HealthStatus::Degraded,
+                format!("failing: {}", broken.join(", ")),
+            ),
         }
         let load = self.bus.load();
         match load.oldest_active {
             Some(age) if age > stuck_after => {
-                health.add("tasks", HealthStatus::Degraded, format!("a task works for {} s", age.as_secs()));
+                health.add(
+                    "tasks",
+                    HealthStatus::Degraded,
+                    format!("a task works for {} s", age.as_secs()),
+                );
             }
-            _ => {
-                health.add("tasks", HealthStatus::Healthy, format!("{} active, {} waiting", load.active, load.waiting))
-            }
+            _ => health.add(
+                "tasks",
+                HealthStatus::Healthy,
+                format!("{} active, {} waiting", load.active, load.waiting),
+            ),
         }
         match load.full_queues {
             0 => health.add("queues", HealthStatus::Healthy, "none is full"),
@@ -57,7 +75,10 @@ struct Report(SpaceHealth);
 
 impl Report {
     fn new() -> Self {
-        Self(SpaceHealth { status: HealthStatus::Healthy, checks: BTreeMap::new() })
+        Self(SpaceHealth {
+            status: HealthStatus::Healthy,
+            checks: BTreeMap::new(),
+        })
     }
 
     fn add_cache(&mut self, cache: &CacheHealth) {
@@ -65,21 +86,35 @@ impl Report {
             CacheHealth::Memory => self.add("cache", HealthStatus::Healthy, "memory"),
             CacheHealth::Connected => self.add("cache", HealthStatus::Healthy, "memory and Redis"),
             CacheHealth::Unreachable { since } => {
-                self.add("cache", HealthStatus::Degraded, format!("Redis is unreachable since {since}"));
+                self.add(
+                    "cache",
+                    HealthStatus::Degraded,
+                    format!("Redis is unreachable since {since}"),
+                );
             }
         }
     }
 
     fn add_memory(&mut self, problem: Option<String>) {
         match problem {
-            None => self.add("memory", HealthStatus::Healthy, "what agents did can be found"),
+            None => self.add(
+                "memory",
+                HealthStatus::Healthy,
+                "what agents did can be found",
+            ),
             Some(problem) => self.add("memory", HealthStatus::Degraded, problem),
         }
     }
 
     fn add(&mut self, name: &str, status: HealthStatus, detail: impl Into<String>) {
         self.0.status = worse(self.0.status, status);
-        self.0.checks.insert(name.to_owned(), HealthCheck { status, detail: Some(detail.into()) });
+        self.0.checks.insert(
+            name.to_owned(),
+            HealthCheck {
+                status,
+                detail: Some(detail.into()),
+            },
+        );
     }
 }
 

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use codelab_engine::{Budget, Fit, Lane, Spending, Standing};
+use codelab_engine::{Budget, BudgetState, Lane, ReserveFn, Spending};
 use codelab_protocol::{AgentName, SessionId};
 use codelab_store::{ProjectStore, StoreError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Crew, Space, lock};
+use super::{Space, TeamSnapshot, lock};
 
 /// How long the sums of the database are trusted; other servers spend as well.
 const FRESH: Duration = Duration::from_secs(5);
@@ -44,28 +44,41 @@ pub(crate) enum Undo {
 }
 
 impl Space {
-    /// Reads the sums again where they are old. Without a budget nobody asks what was spent, and it is not summed up.
-    pub(crate) async fn refresh_ledger(&self, crew: &Crew) -> Result<(), StoreError> {
-        let is_fresh = |read_at: Option<Instant>, limit| read_at.is_some_and(|read_at| read_at.elapsed() < limit);
+    /// Reads the sums again where they are old. Without a budget nobody asks what was spent, and it
+    /// is not summed up.
+    pub(crate) async fn refresh_ledger(&self, team: &TeamSnapshot) -> Result<(), StoreError> {
+        let is_fresh = |read_at: Option<Instant>, limit| {
+            read_at.is_some_and(|read_at| read_at.elapsed() < limit)
+        };
         let (changes, needs_averages) = {
             let ledger = lock(&self.ledger);
             if is_fresh(ledger.read_at, FRESH) {
                 return Ok(());
             }
-            (ledger.changes, !is_fresh(ledger.averages_read_at, AVERAGES_FRESH))
+            (
+                ledger.changes,
+                !is_fresh(ledger.averages_read_at, AVERAGES_FRESH),
+            )
         };
-        let Some(rows) = self.rows().await? else { return Err(StoreError::NotFound) };
+        let Some(rows) = self.rows().await? else {
+            return Err(StoreError::NotFound);
+        };
         let row = rows.row();
-        let budget =
-            Budget { usd: row.budget_micro_usd.map(|micros| micros as f64 / MICROS), tokens: row.budget_tokens };
+        let budget = Budget {
+            usd: row.budget_micro_usd.map(|micros| micros as f64 / MICROS),
+            tokens: row.budget_tokens,
+        };
         let spent = match budget == Budget::default() {
             true => None,
             false => Some(rows.spent().await?),
         };
         if needs_averages {
-            self.read_averages(&rows, crew).await?;
+            self.read_averages(&rows, team).await?;
         }
-        let granted = Spending { tokens: row.granted_tokens, usd: row.granted_micro_usd as f64 / MICROS };
+        let granted = Spending {
+            tokens: row.granted_tokens,
+            usd: row.granted_micro_usd as f64 / MICROS,
+        };
         let mut ledger = lock(&self.ledger);
         (ledger.budget, ledger.granted) = (budget, granted);
         let Some(spent) = spent else {
@@ -73,20 +86,28 @@ impl Space {
             ledger.read_at = Some(Instant::now());
             return Ok(());
         };
-        // A sum that may or may not hold what is being committed here would lose it or count it twice. Then what was read
-        // before stays, with what was added to it since; where there is none, the sum serves until the next step.
+        // A sum that may or may not hold what is being committed here would lose it or count it
+        // twice. Then what was read before stays, with what was added to it since; where there is
+        // none, the sum serves until the next step.
         let is_exact = ledger.changes == changes && ledger.uncommitted == 0;
         if is_exact || !ledger.is_summed {
-            ledger.spent = Spending { tokens: spent.total_tokens, usd: spent.cost_micro_usd as f64 / MICROS };
+            ledger.spent = Spending {
+                tokens: spent.total_tokens,
+                usd: spent.cost_micro_usd as f64 / MICROS,
+            };
         }
         ledger.is_summed |= is_exact;
         ledger.read_at = ledger.is_summed.then(Instant::now);
         Ok(())
     }
 
-    async fn read_averages(&self, rows: &ProjectStore, crew: &Crew) -> Result<(), StoreError> {
+    async fn read_averages(
+        &self,
+        rows: &ProjectStore,
+        team: &TeamSnapshot,
+    ) -> Result<(), StoreError> {
         let mut averages = HashMap::new();
-        for agent in crew.team.agents() {
+        for agent in team.team.agents() {
             if let Some(tokens) = rows.agent_average_tokens(&agent.name).await? {
                 averages.insert(agent.name.clone(), tokens);
             }
@@ -118,23 +139,28 @@ impl Space {
     }
 
     /// Nobody else's call comes between the look and the decision.
-    pub(super) fn reserve(&self, session: &SessionId, lane: Lane, fit: &mut Fit<'_>) -> Option<Undo> {
+    pub(super) fn reserve(
+        &self,
+        session: &SessionId,
+        lane: Lane,
+        fit: &mut ReserveFn<'_>,
+    ) -> Option<Undo> {
         let mut ledger = lock(&self.ledger);
-        let place = (session.clone(), lane);
-        let before = ledger.reserved.remove(&place);
+        let slot = (session.clone(), lane);
+        let before = ledger.reserved.remove(&slot);
         match fit(&ledger.standing()) {
             Some(taken) => {
-                ledger.reserved.insert(place, taken);
+                ledger.reserved.insert(slot, taken);
                 Some(Undo::Reserved(lane, before))
             }
             None => {
-                ledger.reserved.extend(before.map(|before| (place, before)));
+                ledger.reserved.extend(before.map(|before| (slot, before)));
                 None
             }
         }
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> BudgetState {
         lock(&self.ledger).standing()
     }
 
@@ -177,7 +203,9 @@ impl Space {
                 ledger.changes += 1;
                 ledger.uncommitted = ledger.uncommitted.saturating_sub(1);
             }
-            Undo::Reserved(lane, Some(before)) => drop(ledger.reserved.insert((session.clone(), lane), before)),
+            Undo::Reserved(lane, Some(before)) => {
+                ledger.reserved.insert((session.clone(), lane), before);
+            }
             Undo::Reserved(lane, None) => drop(ledger.reserved.remove(&(session.clone(), lane))),
             Undo::Budget(budget, granted) => (ledger.budget, ledger.granted) = (budget, granted),
         }
@@ -196,8 +224,17 @@ impl Space {
 }
 
 impl Ledger {
-    fn standing(&self) -> Standing {
-        let reserved = self.reserved.values().copied().fold(Spending::default(), Spending::plus);
-        Standing { budget: self.budget, granted: self.granted, spent: self.spent, reserved }
+    fn standing(&self) -> BudgetState {
+        let reserved = self
+            .reserved
+            .values()
+            .copied()
+            .fold(Spending::default(), Spending::plus);
+        BudgetState {
+            budget: self.budget,
+            granted: self.granted,
+            spent: self.spent,
+            reserved,
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! How a worker space comes, is used, and goes: made by its first use, closed to new tasks while it is cleaned up, empty
-//! until the next use.
+//! How a worker space comes, is used, and goes: made by its first use, closed to new tasks while it
+//! is cleaned up, empty until the next use.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Space, lock};
 use crate::bus::Draining;
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum SpacePhase {
     /// Holds nothing; the next use builds it up.
     #[default]
     Absent,
@@ -31,26 +31,28 @@ impl Space {
         self.wake_locked(&mut lock(&self.phase));
     }
 
-    pub(super) fn wake_locked(&self, phase: &mut Phase) {
-        if *phase == Phase::Absent {
-            *phase = Phase::Live { since: Instant::now() };
+    pub(super) fn wake_locked(&self, phase: &mut SpacePhase) {
+        if *phase == SpacePhase::Absent {
+            *phase = SpacePhase::Live {
+                since: Instant::now(),
+            };
             self.metrics.worker_spaces_made.inc();
             tracing::info!(user = %self.key.user, project = %self.key.project, "a worker space is made");
         }
     }
 
     pub(super) fn is_present(&self) -> bool {
-        *lock(&self.phase) != Phase::Absent
+        *lock(&self.phase) != SpacePhase::Absent
     }
 
     pub(super) fn is_closing(&self) -> bool {
-        *lock(&self.phase) == Phase::Closing
+        *lock(&self.phase) == SpacePhase::Closing
     }
 
     pub(super) fn uptime(&self) -> Duration {
         match *lock(&self.phase) {
-            Phase::Live { since } => since.elapsed(),
-            Phase::Absent | Phase::Closing => Duration::ZERO,
+            SpacePhase::Live { since } => since.elapsed(),
+            SpacePhase::Absent | SpacePhase::Closing => Duration::ZERO,
         }
     }
 
@@ -60,25 +62,31 @@ impl Space {
         load.active > 0 || load.waiting > 0 || !lock(&self.working).is_empty()
     }
 
-    /// No task begins from now on. Gives what still runs, also where somebody else closes the space already.
+    /// No task begins from now on. Gives what still runs, also where somebody else closes the space
+    /// already.
     pub(super) fn close(&self) -> Vec<Draining> {
         let mut phase = lock(&self.phase);
-        *phase = Phase::Closing;
-        self.bus.names().iter().map(|agent| self.bus.close(agent)).collect()
+        *phase = SpacePhase::Closing;
+        self.bus
+            .names()
+            .iter()
+            .map(|agent| self.bus.close(agent))
+            .collect()
     }
 
     /// Closes the space if nobody used it for this long.
     pub(super) fn close_if_idle(&self, idle: Duration) -> bool {
         let mut phase = lock(&self.phase);
         let is_idle = lock(&self.last_used).elapsed() >= idle;
-        if !is_idle || !matches!(*phase, Phase::Live { .. }) || self.is_working() {
+        if !is_idle || !matches!(*phase, SpacePhase::Live { .. }) || self.is_working() {
             return false;
         }
-        *phase = Phase::Closing;
+        *phase = SpacePhase::Closing;
         true
     }
 
-    /// Lets go of everything that can be rebuilt. Files of the user are never touched; clients that are there stay.
+    /// Lets go of everything that can be rebuilt. Files of the user are never touched; clients that
+    /// are there stay.
     pub(crate) async fn vacate(&self) {
         {
             let mut phase = lock(&self.phase);
@@ -86,7 +94,7 @@ impl Space {
             lock(&self.memo).forget();
             *lock(&self.ledger) = Default::default();
             *lock(&self.calls) = Default::default();
-            *phase = Phase::Absent;
+            *phase = SpacePhase::Absent;
         }
         self.room.send_replace(());
         self.clear_agent_cache().await;

@@ -1,4 +1,5 @@
-//! A project's agents as they are now: from the cache, else from the store, and registered on the bus.
+//! A project's agents as they are now: from the cache, else from the store, and registered on the
+//! bus.
 
 use std::sync::Arc;
 
@@ -7,18 +8,19 @@ use codelab_protocol::{AgentId, AgentName, ProjectAgent, Tool};
 use codelab_store::{AgentRow, StoreError};
 use serde::{Deserialize, Serialize};
 
-use super::life::Phase;
+use super::life::SpacePhase;
 use super::{Space, lock};
 use crate::bus::Draining;
 use crate::cache::{CacheKey, Cached};
 
 /// Agents that a project can have.
 pub const MAX_AGENTS: u64 = 100;
-/// Agents of a project are read in one page. Some that are made at the same moment can pass the limit.
+/// Agents of a project are read in one page. Some that are made at the same moment can pass the
+/// limit.
 pub(crate) const AGENTS_PAGE: u64 = 10 * MAX_AGENTS;
 
 /// The project's agents, ready for the engine.
-pub(crate) struct Crew {
+pub(crate) struct TeamSnapshot {
     pub team: Team,
     ids: Vec<(AgentId, AgentName)>,
 }
@@ -34,17 +36,24 @@ struct Kept {
 impl Kept {
     fn of(row: AgentRow) -> Self {
         let registered = row.registered;
-        Self { agent: project_agent(row), registered }
+        Self {
+            agent: project_agent(row),
+            registered,
+        }
     }
 
-    fn place(&self) -> Place {
+    fn registration(&self) -> RegisteredAgent {
         let Self { agent, registered } = self;
-        Place { name: agent.name.clone(), concurrency_limit: agent.concurrency_limit, registered: *registered }
+        RegisteredAgent {
+            name: agent.name.clone(),
+            concurrency_limit: agent.concurrency_limit,
+            registered: *registered,
+        }
     }
 }
 
 /// How many tasks an agent takes at once, and whether it takes new ones.
-struct Place {
+struct RegisteredAgent {
     name: AgentName,
     concurrency_limit: u32,
     registered: bool,
@@ -52,17 +61,18 @@ struct Place {
 
 /// The crew that the space uses, and how new the reading was that it was made from.
 #[derive(Default)]
-pub(crate) struct Memo {
-    made: Option<(Vec<Arc<str>>, Arc<Crew>)>,
+pub(crate) struct CachedTeam {
+    made: Option<(Vec<Arc<str>>, Arc<TeamSnapshot>)>,
     applied: Reading,
     begun: Reading,
 }
 
-/// Readings of the project's agents are numbered when they begin, so that an old one never undoes a newer.
+/// Readings of the project's agents are numbered when they begin, so that an old one never undoes a
+/// newer.
 #[derive(Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Reading(u64);
 
-impl Memo {
+impl CachedTeam {
     /// The next use makes the crew anew.
     pub fn forget(&mut self) {
         self.made = None;
@@ -74,36 +84,43 @@ impl Memo {
     }
 
     /// The crew of just these texts.
-    fn crew_of(&mut self, texts: &[Arc<str>]) -> Option<Arc<Crew>> {
-        let (known, crew) = self.made.as_mut()?;
+    fn snapshot_of(&mut self, texts: &[Arc<str>]) -> Option<Arc<TeamSnapshot>> {
+        let (known, team) = self.made.as_mut()?;
         let is_same = |(a, b): (&Arc<str>, &Arc<str>)| Arc::ptr_eq(a, b) || a == b;
         if known.len() != texts.len() || !known.iter().zip(texts).all(is_same) {
             return None;
         }
         // The next comparison looks at pointers only.
         known.clone_from_slice(texts);
-        Some(Arc::clone(crew))
+        Some(Arc::clone(team))
     }
 }
 
-impl Crew {
+impl TeamSnapshot {
     /// An agent by its id, its name, or its name without the `agent_` prefix.
     pub fn resolve(&self, target: &str) -> Option<AgentName> {
-        let by_id = self.ids.iter().find(|(id, _)| id.as_str() == target).map(|(_, name)| name.clone());
+        let by_id = self
+            .ids
+            .iter()
+            .find(|(id, _)| id.as_str() == target)
+            .map(|(_, name)| name.clone());
         by_id.or_else(|| self.team.resolve(target).map(|agent| agent.name.clone()))
     }
 }
 
 impl Space {
     /// The agents as they are now. An unchanged team costs a few look-ups in memory.
-    pub(crate) async fn crew(&self) -> Result<Arc<Crew>, StoreError> {
+    pub(crate) async fn team_snapshot(&self) -> Result<Arc<TeamSnapshot>, StoreError> {
         self.wake();
         let reading = lock(&self.memo).begin();
         let texts = self.texts().await?;
-        if let Some(crew) = lock(&self.memo).crew_of(&texts) {
-            return Ok(crew);
+        if let Some(team) = lock(&self.memo).snapshot_of(&texts) {
+            return Ok(team);
         }
-        let read: Result<Vec<Kept>, _> = texts.iter().map(|text| serde_json::from_str(text)).collect();
+        let read: Result<Vec<Kept>, _> = texts
+            .iter()
+            .map(|text| serde_json::from_str(text))
+            .collect();
         let agents = match read {
             Ok(agents) => agents,
             Err(error) => {
@@ -112,28 +129,44 @@ impl Space {
                 self.stored().await?
             }
         };
-        let ids = agents.iter().map(|Kept { agent, .. }| (agent.agent_id.clone(), agent.name.clone())).collect();
-        let places: Vec<Place> = agents.iter().map(Kept::place).collect();
-        let team = Team::of_project(agents.into_iter().map(|kept| engine_agent(kept.agent)).collect());
-        let crew = Arc::new(Crew { team, ids });
-        let names: Vec<AgentName> = places.iter().map(|place| place.name.clone()).collect();
+        let ids = agents
+            .iter()
+            .map(|Kept { agent, .. }| (agent.agent_id.clone(), agent.name.clone()))
+            .collect();
+        let slots: Vec<RegisteredAgent> = agents.iter().map(Kept::registration).collect();
+        let team = Team::of_project(
+            agents
+                .into_iter()
+                .map(|kept| engine_agent(kept.agent))
+                .collect(),
+        );
+        let team = Arc::new(TeamSnapshot { team, ids });
+        let names: Vec<AgentName> = slots.iter().map(|slot| slot.name.clone()).collect();
         self.memories.expect(self.key, &names);
         let mut phase = lock(&self.phase);
         // Cleaned up while this was read: it is used again.
         self.wake_locked(&mut phase);
         let mut memo = lock(&self.memo);
-        if *phase != Phase::Closing && memo.applied < reading {
+        if *phase != SpacePhase::Closing && memo.applied < reading {
             memo.applied = reading;
-            memo.made = Some((texts, Arc::clone(&crew)));
-            self.bring_bus_up_to_date(&places);
+            memo.made = Some((texts, Arc::clone(&team)));
+            self.bring_bus_up_to_date(&slots);
         }
-        Ok(crew)
+        Ok(team)
     }
 
     /// The agents as the database has them.
     async fn stored(&self) -> Result<Vec<Kept>, StoreError> {
-        let Some(rows) = self.rows().await? else { return Err(StoreError::NotFound) };
-        Ok(rows.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(Kept::of).collect())
+        let Some(rows) = self.rows().await? else {
+            return Err(StoreError::NotFound);
+        };
+        Ok(rows
+            .agents(AGENTS_PAGE, 0)
+            .await?
+            .0
+            .into_iter()
+            .map(Kept::of)
+            .collect())
     }
 
     /// Every agent's definition as JSON, in the order of the project.
@@ -147,24 +180,37 @@ impl Space {
             Cached::Miss(fill) => Some(fill),
         };
         let mut fills = Vec::new();
-        let Some(rows) = self.rows().await? else { return Err(StoreError::NotFound) };
-        let known: Vec<AgentId> =
-            rows.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(|row| row.agent.agent_id).collect();
+        let Some(rows) = self.rows().await? else {
+            return Err(StoreError::NotFound);
+        };
+        let known: Vec<AgentId> = rows
+            .agents(AGENTS_PAGE, 0)
+            .await?
+            .0
+            .into_iter()
+            .map(|row| row.agent.agent_id)
+            .collect();
         for id in &known {
-            fills.push(match self.cache.get(&CacheKey::agent(&self.prefix, id)).await {
-                Cached::Hit(_) => None,
-                Cached::Miss(fill) => Some(fill),
-            });
+            fills.push(
+                match self.cache.get(&CacheKey::agent(&self.prefix, id)).await {
+                    Cached::Hit(_) => None,
+                    Cached::Miss(fill) => Some(fill),
+                },
+            );
         }
-        // Read again after the misses, so that a change in between makes the fills stale and not the values.
+        // Read again after the misses, so that a change in between makes the fills stale and not
+        // the values.
         let agents = rows.agents(AGENTS_PAGE, 0).await?.0;
         let mut texts = Vec::with_capacity(agents.len());
-        let ids: Vec<AgentId> = agents.iter().map(|row| row.agent.agent_id.clone()).collect();
+        let ids: Vec<AgentId> = agents
+            .iter()
+            .map(|row| row.agent.agent_id.clone())
+            .collect();
         for row in agents {
             let id = row.agent.agent_id.clone();
             let text: Arc<str> = json(&Kept::of(row)).into();
-            if let Some(place) = known.iter().position(|other| *other == id)
-                && let Some(fill) = fills.get_mut(place).and_then(Option::take)
+            if let Some(slot) = known.iter().position(|other| *other == id)
+                && let Some(fill) = fills.get_mut(slot).and_then(Option::take)
             {
                 self.cache.put(fill, Arc::clone(&text)).await;
             }
@@ -188,24 +234,30 @@ impl Space {
         Some(texts)
     }
 
-    /// New agents, new limits, agents out of service, agents that are gone. One that is on its way out takes no tasks,
-    /// whatever was read.
-    fn bring_bus_up_to_date(&self, places: &[Place]) {
+    /// New agents, new limits, agents out of service, agents that are gone. One that is on its way
+    /// out takes no tasks, whatever was read.
+    fn bring_bus_up_to_date(&self, slots: &[RegisteredAgent]) {
         let leaving = lock(&self.leaving);
-        for Place { name, concurrency_limit, registered } in places {
+        for RegisteredAgent {
+            name,
+            concurrency_limit,
+            registered,
+        } in slots
+        {
             match *registered && !leaving.contains(name) {
                 true => self.bus.register(name, *concurrency_limit),
                 false => self.bus.deregister_with(name, *concurrency_limit),
             }
         }
         for name in self.bus.names() {
-            if !places.iter().any(|place| place.name == name) {
+            if !slots.iter().any(|slot| slot.name == name) {
                 drop(self.bus.remove(&name));
             }
         }
     }
 
-    /// The agent is on its way out: it takes no new tasks until that is over, however often its row is read meanwhile.
+    /// The agent is on its way out: it takes no new tasks until that is over, however often its row
+    /// is read meanwhile.
     pub(super) fn leave_service(&self, agent: &AgentName) -> Draining {
         let mut leaving = lock(&self.leaving);
         leaving.insert(agent.clone());
@@ -232,7 +284,12 @@ fn json(value: &impl Serialize) -> String {
 
 /// The stored agent as it is shown and cached.
 pub fn project_agent(row: AgentRow) -> ProjectAgent {
-    let AgentRow { agent, registered: _, created_at, updated_at } = row;
+    let AgentRow {
+        agent,
+        registered: _,
+        created_at,
+        updated_at,
+    } = row;
     ProjectAgent {
         agent_id: agent.agent_id,
         name: agent.name,
@@ -262,8 +319,12 @@ fn engine_agent(agent: ProjectAgent) -> Agent {
         prompt: agent.system_prompt,
         allowed_tools: agent.allowed_tools,
         extra_tools: vec![Tool::SwitchMode],
-        // Checked when they were saved; one that no longer compiles lets nothing through rather than everything.
-        file_restrictions: restrictions.iter().filter_map(|pattern| FilePattern::parse_or_nothing(pattern)).collect(),
+        // Checked when they were saved; one that no longer compiles lets nothing through rather
+        // than everything.
+        file_restrictions: restrictions
+            .iter()
+            .filter_map(|pattern| FilePattern::parse_or_nothing(pattern))
+            .collect(),
         concurrency_limit: agent.concurrency_limit,
     }
 }

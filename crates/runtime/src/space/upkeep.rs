@@ -1,14 +1,16 @@
-//! What the server asks of worker spaces, and the changes of projects and agents that they must hear of.
+//! What the server asks of worker spaces, and the changes of projects and agents that they must
+//! hear of.
 //!
-//! Changes run to their end in tasks of their own: a caller that hangs up between the database and the cache must not
-//! leave the old definition in use.
+//! Changes run to their end in tasks of their own: a caller that hangs up between the database and
+//! the cache must not leave the old definition in use.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{Refusal, Session};
 use codelab_protocol::{
-    AgentId, AgentMetrics, AgentName, AgentStatus, AgentStatusInfo, ErrorCode, SessionId, SpaceHealth, SpaceMetrics,
+    AgentId, AgentMetrics, AgentName, AgentStatus, AgentStatusInfo, ErrorCode, SessionId,
+    SpaceHealth, SpaceMetrics,
 };
 use codelab_store::{AgentChange, AgentRow, NewAgent, OwnedSession, ProjectStore, StoreError};
 use tokio::time::Instant;
@@ -16,22 +18,28 @@ use tokio::time::Instant;
 use super::{AGENTS_PAGE, Space, SpaceKey, health, lock, work};
 use crate::cache::UserPrefix;
 use crate::clock::now;
-use crate::owner::Outside;
+use crate::owner::Command;
 use crate::runtime::{Runtime, whole};
 use crate::{RuntimeError, bus::Draining};
 
 /// How long active tasks may take when a space is cleaned up or an agent taken out of service.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(30);
 /// Sessions read at once.
 const PAGE: u64 = 1000;
 
 impl SpaceKey {
     pub fn of(project: &ProjectStore) -> Self {
-        Self { user: project.user(), project: project.id() }
+        Self {
+            user: project.user(),
+            project: project.id(),
+        }
     }
 
     pub fn of_session(session: &OwnedSession) -> Self {
-        Self { user: session.user(), project: session.project() }
+        Self {
+            user: session.user(),
+            project: session.project(),
+        }
     }
 }
 
@@ -46,10 +54,11 @@ impl Runtime {
         self.inner.spaces.find(key)
     }
 
-    /// The project's worker space with its agents on the bus, and within reason with their memories.
+    /// The project's worker space with its agents on the bus, and within reason with their
+    /// memories.
     pub async fn open_space(&self, key: SpaceKey) -> Result<Arc<Space>, RuntimeError> {
         let space = self.inner.spaces.get(key);
-        space.crew().await?;
+        space.team_snapshot().await?;
         self.inner.memories.settle(key).await;
         Ok(space)
     }
@@ -59,7 +68,10 @@ impl Runtime {
         let stuck_after = Duration::from_secs(2 * self.inner.limits.task_timeout_seconds);
         match self.inner.spaces.find(key) {
             Some(space) => space.health(stuck_after),
-            None => health::absent(&self.inner.cache.health(), self.inner.memories.problem_in(key)),
+            None => health::absent(
+                &self.inner.cache.health(),
+                self.inner.memories.problem_in(key),
+            ),
         }
     }
 
@@ -74,7 +86,9 @@ impl Runtime {
 
     /// Finishes active tasks within reason, cancels the rest, lets the space's resources go.
     pub async fn cleanup_space(&self, key: SpaceKey) -> Result<(), RuntimeError> {
-        let Some(space) = self.inner.spaces.find(key) else { return Ok(()) };
+        let Some(space) = self.inner.spaces.find(key) else {
+            return Ok(());
+        };
         let runtime = self.clone();
         whole(async move {
             drained(space.close()).await;
@@ -97,7 +111,11 @@ impl Runtime {
             }
             // Also what waits for a person or a client, which nobody here holds in memory.
             let cancelled = match runtime.open_turns(key, None).await {
-                Ok(open) => runtime.tell_all(open, &Outside::Cancel { drop_queue: true }).await,
+                Ok(open) => {
+                    runtime
+                        .tell_all(open, &Command::Cancel { drop_queue: true })
+                        .await
+                }
                 Err(error) => Err(error),
             };
             // Also after a failure: a space must not stay closed.
@@ -111,7 +129,12 @@ impl Runtime {
     }
 
     async fn empty(&self, space: &Space) -> Result<(), RuntimeError> {
-        let cancelled = self.tell_all(space.working_sessions(), &Outside::Cancel { drop_queue: true }).await;
+        let cancelled = self
+            .tell_all(
+                space.working_sessions(),
+                &Command::Cancel { drop_queue: true },
+            )
+            .await;
         // Also after a failure: a space must not stay closed.
         space.vacate().await;
         cancelled
@@ -123,31 +146,47 @@ impl Runtime {
         self.inner.cache.clear(&prefix(key)).await;
     }
 
-    async fn tell_all(&self, sessions: Vec<SessionId>, input: &Outside) -> Result<(), RuntimeError> {
+    async fn tell_all(
+        &self,
+        sessions: Vec<SessionId>,
+        input: &Command,
+    ) -> Result<(), RuntimeError> {
         let mut result = Ok(());
         for id in sessions {
-            match self.tell_chat(&id, input.clone()).await {
+            match self.tell_project_session(&id, input.clone()).await {
                 Ok(()) | Err(RuntimeError::SessionNotFound) => {}
                 // Its own server finds the agent gone; nothing here can stop it.
-                Err(RuntimeError::Elsewhere) => tracing::warn!(session = %id, "not cancelled: another server's"),
+                Err(RuntimeError::Elsewhere) => {
+                    tracing::warn!(session = %id, "not cancelled: another server's")
+                }
                 Err(error) => result = Err(error),
             }
         }
         result
     }
 
-    /// The sessions whose turn is not over, or those of them in which this agent has work: on the way, waiting for its
-    /// place, for a client or for a person; in memory or not.
-    async fn open_turns(&self, key: SpaceKey, agent: Option<&AgentName>) -> Result<Vec<SessionId>, RuntimeError> {
-        let Some(project) = self.inner.store.of(key.user).project(key.project).await? else { return Ok(Vec::new()) };
+    /// The sessions whose turn is not over, or those of them in which this agent has work: on the
+    /// way, waiting for its place, for a client or for a person; in memory or not.
+    async fn open_turns(
+        &self,
+        key: SpaceKey,
+        agent: Option<&AgentName>,
+    ) -> Result<Vec<SessionId>, RuntimeError> {
+        let Some(project) = self.inner.store.of(key.user).project(key.project).await? else {
+            return Ok(Vec::new());
+        };
         let (mut after, mut open) = (None, Vec::new());
         loop {
             let page = project.unfinished_sessions(after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(open) };
+            let Some(last) = page.last() else {
+                return Ok(open);
+            };
             after = Some(last.key);
             for row in page {
                 // One that cannot be read can neither go on nor be cancelled.
-                let Ok(session) = serde_json::from_str::<Session>(&row.state) else { continue };
+                let Ok(session) = serde_json::from_str::<Session>(&row.state) else {
+                    continue;
+                };
                 let Some(turn) = session.turn() else { continue };
                 if agent.is_none_or(|agent| turn.threads().any(|thread| thread.agent() == agent)) {
                     open.push(row.session_id);
@@ -158,12 +197,21 @@ impl Runtime {
 
     pub fn agent_status(&self, key: SpaceKey, row: &AgentRow) -> AgentStatusInfo {
         let agent = row.agent.name.clone();
-        let status = self.live_space(key).and_then(|space| space.bus.status(&agent)).unwrap_or(AgentStatus::Idle);
-        AgentStatusInfo { agent, status, registered: row.registered }
+        let status = self
+            .live_space(key)
+            .and_then(|space| space.bus.status(&agent))
+            .unwrap_or(AgentStatus::Idle);
+        AgentStatusInfo {
+            agent,
+            status,
+            registered: row.registered,
+        }
     }
 
     pub fn agent_metrics(&self, key: SpaceKey, row: &AgentRow) -> AgentMetrics {
-        let live = self.live_space(key).and_then(|space| space.bus.metrics(&row.agent.name));
+        let live = self
+            .live_space(key)
+            .and_then(|space| space.bus.metrics(&row.agent.name));
         live.unwrap_or_else(|| AgentMetrics {
             tasks_processed: 0,
             tasks_failed: 0,
@@ -176,7 +224,8 @@ impl Runtime {
         })
     }
 
-    /// Lets the agent take tasks, or takes it out of service; its active tasks are finished first, within reason.
+    /// Lets the agent take tasks, or takes it out of service; its active tasks are finished first,
+    /// within reason.
     pub async fn set_agent_registered(
         &self,
         project: ProjectStore,
@@ -205,7 +254,11 @@ impl Runtime {
         .await?
     }
 
-    pub async fn create_agent(&self, project: ProjectStore, new: NewAgent) -> Result<AgentRow, StoreError> {
+    pub async fn create_agent(
+        &self,
+        project: ProjectStore,
+        new: NewAgent,
+    ) -> Result<AgentRow, StoreError> {
         let runtime = self.clone();
         let created = whole(async move {
             let (id, key) = (new.agent_id.clone(), SpaceKey::of(&project));
@@ -232,14 +285,25 @@ impl Runtime {
     }
 
     /// Refused while the agent works, unless its tasks may be cancelled.
-    pub async fn delete_agent(&self, project: ProjectStore, row: AgentRow, force: bool) -> Result<(), RuntimeError> {
+    pub async fn delete_agent(
+        &self,
+        project: ProjectStore,
+        row: AgentRow,
+        force: bool,
+    ) -> Result<(), RuntimeError> {
         let runtime = self.clone();
         whole(async move {
             let (id, name) = (row.agent.agent_id, row.agent.name);
             let key = SpaceKey::of(&project);
             let space = runtime.live_space(key);
-            let deleted = match runtime.stop_agent(key, space.as_deref(), &name, force).await {
-                Ok(()) => project.delete_agent(&id, now()).await.map_err(RuntimeError::NotStored),
+            let deleted = match runtime
+                .stop_agent(key, space.as_deref(), &name, force)
+                .await
+            {
+                Ok(()) => project
+                    .delete_agent(&id, now())
+                    .await
+                    .map_err(RuntimeError::NotStored),
                 Err(error) => Err(error),
             };
             if let Some(space) = space {
@@ -263,8 +327,11 @@ impl Runtime {
         force: bool,
     ) -> Result<(), RuntimeError> {
         let works = || {
-            let why = format!("Agent {agent} works; delete it with ?force=true to cancel its tasks");
-            Err(Refusal::new(ErrorCode::Conflict, why).with("agent", agent.as_str()).into())
+            let why =
+                format!("Agent {agent} works; delete it with ?force=true to cancel its tasks");
+            Err(Refusal::new(ErrorCode::Conflict, why)
+                .with("agent", agent.as_str())
+                .into())
         };
         if !force && self.has_work(key, agent).await? {
             return works();
@@ -276,7 +343,13 @@ impl Runtime {
         match force {
             true => {
                 let open = self.open_turns(key, Some(agent)).await?;
-                self.tell_all(open, &Outside::AgentGone { agent: agent.clone() }).await
+                self.tell_all(
+                    open,
+                    &Command::AgentGone {
+                        agent: agent.clone(),
+                    },
+                )
+                .await
             }
             false if self.has_work(key, agent).await? => works(),
             false => Ok(()),
@@ -285,19 +358,24 @@ impl Runtime {
 
     async fn has_work(&self, key: SpaceKey, agent: &AgentName) -> Result<bool, RuntimeError> {
         let on_the_bus = |metrics: AgentMetrics| metrics.active + metrics.queue_length > 0;
-        let live = self.live_space(key).and_then(|space| space.bus.metrics(agent));
+        let live = self
+            .live_space(key)
+            .and_then(|space| space.bus.metrics(agent));
         Ok(live.is_some_and(on_the_bus) || !self.open_turns(key, Some(agent)).await?.is_empty())
     }
 
-    /// The agent's definition changed or is gone: the next use reads it again, here and on other servers.
+    /// The agent's definition changed or is gone: the next use reads it again, here and on other
+    /// servers.
     pub async fn read_again(&self, key: SpaceKey, id: &AgentId) {
         tracing::info!(project = %key.project, agent = %id, "the agent is read anew");
         self.inner.cache.invalidate(&prefix(key), id).await;
         if let Some(space) = self.live_space(key) {
             lock(&space.memo).forget();
-            match space.crew().await {
+            match space.team_snapshot().await {
                 Ok(_) => self.inner.memories.settle(key).await,
-                Err(error) => tracing::warn!(project = %key.project, %error, "the project's agents could not be read"),
+                Err(error) => {
+                    tracing::warn!(project = %key.project, %error, "the project's agents could not be read")
+                }
             }
         }
     }
@@ -323,9 +401,14 @@ impl Runtime {
                 None => Ok(()),
             };
             cancelled?;
-            runtime.delete_live_chats(key).await?;
-            let agents: Vec<_> =
-                project.agents(AGENTS_PAGE, 0).await?.0.into_iter().map(|row| row.agent.name).collect();
+            runtime.delete_live_sessions(key).await?;
+            let agents: Vec<_> = project
+                .agents(AGENTS_PAGE, 0)
+                .await?
+                .0
+                .into_iter()
+                .map(|row| row.agent.name)
+                .collect();
             project.delete().await.map_err(RuntimeError::NotStored)?;
             runtime.inner.memories.remove(key, &agents).await;
             runtime.clear_agent_cache(key).await;
@@ -336,7 +419,7 @@ impl Runtime {
     }
 
     /// Sessions that are in memory, or read, here; the others are nothing but rows.
-    async fn delete_live_chats(&self, key: SpaceKey) -> Result<(), RuntimeError> {
+    async fn delete_live_sessions(&self, key: SpaceKey) -> Result<(), RuntimeError> {
         let mine = self.inner.store.of(key.user);
         let mut live = Vec::new();
         let mut seen = 0;
@@ -344,7 +427,11 @@ impl Runtime {
             let (page, total) = mine.sessions(Some(key.project), PAGE, seen).await?;
             seen += page.len() as u64;
             let is_last = page.is_empty() || seen >= total;
-            live.extend(page.into_iter().map(|row| row.session_id).filter(|id| self.is_live_chat(id)));
+            live.extend(
+                page.into_iter()
+                    .map(|row| row.session_id)
+                    .filter(|id| self.is_live_session(id)),
+            );
             if is_last {
                 break;
             }
@@ -361,7 +448,7 @@ impl Runtime {
 
 /// Waits for tasks that were active, all together no longer than [`PATIENCE`].
 async fn drained(active: Vec<Draining>) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DEADLINE;
     for task in active {
         let _ = tokio::time::timeout_at(deadline, task.finished()).await;
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use codelab_protocol::{AverageDuration, HealthStatus, SpaceHealth, SpaceMetrics};
 
 use super::{Space, SpaceKey, lock};
-use crate::bus::Outcome;
+use crate::bus::TaskOutcome;
 use crate::metrics::Metrics;
 
 #[derive(Default, Clone, Copy)]
@@ -70,11 +70,11 @@ impl Space {
     }
 
     /// Cancelled tasks were not processed.
-    pub(super) fn task_ended(&self, outcome: Outcome) {
+    pub(super) fn task_ended(&self, outcome: TaskOutcome) {
         let word = match outcome {
-            Outcome::Succeeded => "succeeded",
-            Outcome::Failed => "failed",
-            Outcome::Cancelled => return,
+            TaskOutcome::Succeeded => "succeeded",
+            TaskOutcome::Failed => "failed",
+            TaskOutcome::Cancelled => return,
         };
         lock(&self.calls).tasks += 1;
         Metrics::count(&self.metrics.bus_tasks, word);
@@ -82,7 +82,11 @@ impl Space {
 
     pub(super) fn metrics(&self, health: &SpaceHealth) -> SpaceMetrics {
         let load = self.bus.load();
-        let Calls { direct, orchestrated, tasks } = *lock(&self.calls);
+        let Calls {
+            direct,
+            orchestrated,
+            tasks,
+        } = *lock(&self.calls);
         SpaceMetrics {
             user_id: self.user(),
             project_id: self.project(),
@@ -96,8 +100,15 @@ impl Space {
             is_healthy: health.status == HealthStatus::Healthy,
             direct_calls_count: direct.calls,
             orchestrated_calls_count: orchestrated.calls,
-            average_duration: AverageDuration { direct: direct.average(), orchestrated: orchestrated.average() },
-            attached_clients: self.attached_clients().iter().filter(|client| client.present).count() as u64,
+            average_duration: AverageDuration {
+                direct: direct.average(),
+                orchestrated: orchestrated.average(),
+            },
+            attached_clients: self
+                .attached_clients()
+                .iter()
+                .filter(|client| client.present)
+                .count() as u64,
         }
     }
 }
@@ -113,6 +124,10 @@ impl Calls {
 
 impl Sum {
     fn average(self) -> f64 {
-        if self.finished == 0 { 0.0 } else { self.seconds / self.finished as f64 }
+        if self.finished == 0 {
+            0.0
+        } else {
+            self.seconds / self.finished as f64
+        }
     }
 }

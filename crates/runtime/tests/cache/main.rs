@@ -1,4 +1,5 @@
-//! The agent cache as its callers see it, alone and on several servers that share a Redis of the test's own.
+//! The agent cache as its callers see it, alone and on several servers that share a Redis of the
+//! test's own.
 
 mod memory;
 mod process;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use codelab_protocol::UserId;
 use codelab_runtime::{AgentCache, CacheKey, Cached, Fill, UserPrefix};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 pub fn project(id: &str) -> UserPrefix {
     UserPrefix::new(UserId::new(7).expect("a positive number"), id)
@@ -44,7 +45,7 @@ pub async fn fill(cache: &AgentCache, key: &CacheKey, value: &str) {
 pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) -> Duration {
     let started = Instant::now();
     while !condition().await {
-        assert!(started.elapsed() < PATIENCE, "never happened: {what}");
+        assert!(started.elapsed() < DEADLINE, "never happened: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     started.elapsed()

@@ -7,7 +7,11 @@ use codelab_runtime::{AgentCache, CacheCounts, CacheHealth, CacheKey, CacheLimit
 use crate::{agent, fill, miss, project, value};
 
 fn small() -> CacheLimits {
-    CacheLimits { max_entries: 3, max_bytes: 1000, ..CacheLimits::default() }
+    CacheLimits {
+        max_entries: 3,
+        max_bytes: 1000,
+        ..CacheLimits::default()
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -15,7 +19,10 @@ async fn a_value_lives_for_its_ttl() {
     let cache = AgentCache::memory(CacheLimits::default());
     let key = agent("1", "a");
     assert_eq!(key.as_str(), "user7:project1:agent:a");
-    assert_eq!(CacheKey::team(&project("1")).as_str(), "user7:project1:agents");
+    assert_eq!(
+        CacheKey::team(&project("1")).as_str(),
+        "user7:project1:agents"
+    );
     fill(&cache, &key, "{}").await;
     tokio::time::advance(Duration::from_secs(299)).await;
     assert_eq!(value(&cache, &key).await.as_deref(), Some("{}"));
@@ -24,7 +31,13 @@ async fn a_value_lives_for_its_ttl() {
     assert_eq!(cache.len(&project("1")), 0);
     assert_eq!(value(&cache, &key).await, None);
     assert_eq!(cache.health(), CacheHealth::Memory);
-    let counts = CacheCounts { memory_hits: 1, redis_hits: 0, misses: 2, redis_failures: 0, pushed_out: 0 };
+    let counts = CacheCounts {
+        memory_hits: 1,
+        redis_hits: 0,
+        misses: 2,
+        redis_failures: 0,
+        pushed_out: 0,
+    };
     assert_eq!(cache.counts(), counts);
 }
 
@@ -46,7 +59,10 @@ async fn the_least_recently_used_leaves_first() {
     fill(&cache, &agent("1", "big"), &"x".repeat(970)).await;
     assert_eq!(cache.len(&project("1")), 1, "bytes are bounded too");
     fill(&cache, &agent("1", "huge"), &"x".repeat(2_000_000)).await;
-    assert!(value(&cache, &agent("1", "big")).await.is_some(), "what is too large pushes nothing out");
+    assert!(
+        value(&cache, &agent("1", "big")).await.is_some(),
+        "what is too large pushes nothing out"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,7 +72,10 @@ async fn what_was_read_before_an_invalidation_is_not_kept() {
     fill(&cache, &team, "[]").await;
     let before = miss(&cache, &key).await;
     cache.invalidate(&project("1"), "a").await;
-    assert!(value(&cache, &team).await.is_none(), "the team is made of its agents");
+    assert!(
+        value(&cache, &team).await.is_none(),
+        "the team is made of its agents"
+    );
     cache.put(before, "old").await;
     assert!(value(&cache, &key).await.is_none());
 
@@ -84,6 +103,14 @@ async fn projects_are_apart() {
     let left = ["1", "10", "2"].map(|id| cache.len(&project(id)));
     assert_eq!(left, [0, 2, 1]);
     assert!(cache.is_empty(&project("1")));
-    assert!(value(&cache, &CacheKey::team(&project("1"))).await.is_none());
-    assert!(value(&cache, &CacheKey::team(&project("10"))).await.is_some());
+    assert!(
+        value(&cache, &CacheKey::team(&project("1")))
+            .await
+            .is_none()
+    );
+    assert!(
+        value(&cache, &CacheKey::team(&project("10")))
+            .await
+            .is_some()
+    );
 }

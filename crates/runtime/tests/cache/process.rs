@@ -1,4 +1,5 @@
-//! A Redis of the test's own, on a socket in its folder: it can be killed, frozen and started again.
+//! A Redis of the test's own, on a socket in its folder: it can be killed, frozen and started
+//! again.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -14,7 +15,8 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// `None`, said aloud, where Redis is not installed; with `CODELAB_TEST_REDIS_URL` set that is a failure.
+    /// `None`, said aloud, where Redis is not installed; with `CODELAB_TEST_REDIS_URL` set that is
+    /// a failure.
     pub async fn start() -> Option<Self> {
         let mut redis = Self::stopped()?;
         redis.restart().await;
@@ -23,13 +25,22 @@ impl Redis {
 
     #[allow(clippy::print_stdout)]
     pub fn stopped() -> Option<Self> {
-        let installed = std::process::Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+        let installed = std::process::Command::new("redis-server")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status();
         if installed.is_err() {
-            assert!(std::env::var_os("CODELAB_TEST_REDIS_URL").is_none(), "redis-server is not installed");
+            assert!(
+                std::env::var_os("CODELAB_TEST_REDIS_URL").is_none(),
+                "redis-server is not installed"
+            );
             println!("skipped: redis-server is not installed");
             return None;
         }
-        Some(Self { folder: tempfile::tempdir().expect("a temporary folder"), process: None })
+        Some(Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            process: None,
+        })
     }
 
     pub fn url(&self) -> String {
@@ -40,13 +51,23 @@ impl Redis {
     pub async fn restart(&mut self) {
         self.kill().await;
         let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--unixsocket"]).arg(self.folder.path().join("redis.sock"));
-        command.args(["--save", "", "--appendonly", "no", "--dir"]).arg(self.folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
+        command
+            .args(["--port", "0", "--unixsocket"])
+            .arg(self.folder.path().join("redis.sock"));
+        command
+            .args(["--save", "", "--appendonly", "no", "--dir"])
+            .arg(self.folder.path());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true);
         self.process = Some(command.spawn().expect("redis-server starts"));
         let started = Instant::now();
         while self.try_connect().await.is_err() {
-            assert!(started.elapsed() < START_LIMIT, "redis-server does not answer");
+            assert!(
+                started.elapsed() < START_LIMIT,
+                "redis-server does not answer"
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -69,16 +90,31 @@ impl Redis {
     /// Sends a command as an outsider.
     pub async fn command<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
         let mut connection = self.try_connect().await.expect("Redis answers");
-        redis::cmd(words[0]).arg(&words[1..]).query_async(&mut connection).await.expect("the command succeeds")
+        redis::cmd(words[0])
+            .arg(&words[1..])
+            .query_async(&mut connection)
+            .await
+            .expect("the command succeeds")
     }
 
     async fn try_connect(&self) -> redis::RedisResult<redis::aio::MultiplexedConnection> {
-        redis::Client::open(self.url())?.get_multiplexed_async_connection().await
+        redis::Client::open(self.url())?
+            .get_multiplexed_async_connection()
+            .await
     }
 
     async fn signal(&self, signal: &str) {
-        let id = self.process.as_ref().and_then(Child::id).expect("a running process").to_string();
-        let status = Command::new("kill").args([signal, &id]).status().await.expect("kill runs");
+        let id = self
+            .process
+            .as_ref()
+            .and_then(Child::id)
+            .expect("a running process")
+            .to_string();
+        let status = Command::new("kill")
+            .args([signal, &id])
+            .status()
+            .await
+            .expect("kill runs");
         assert!(status.success());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use codelab_engine::{ChatLimits, Limits, Locale, Mode, PromptLimits, Region, Zone};
+use codelab_engine::{AgentMode, ChatLimits, Locale, PromptLimits, Region, SessionLimits, Zone};
 use codelab_llm::{Price, PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
@@ -13,26 +13,41 @@ use tokio::sync::Semaphore;
 
 use super::file::{File, PolicyTable, PriceRow, SandboxTable, ServerTable};
 use super::{
-    ChatSettings, ConfigError, DEFAULT_DATABASE, HttpSettings, JwtSettings, LlmSettings, ModelHint, Origin,
-    SandboxSettings, Settings, SpaceSettings, wrong, wrong_database,
+    ChatSettings, ConfigError, DEFAULT_DATABASE, HttpOrigin, HttpSettings, JwtSettings,
+    LlmSettings, ModelHint, SandboxSettings, Settings, SpaceSettings, wrong, wrong_database,
 };
 
 /// Longer waits would leave the calendar.
 const MAX_TIMEOUT_SECONDS: u64 = 10 * 366 * 24 * 60 * 60;
 
 impl File {
-    pub fn checked(self, data_dir: PathBuf, environment: &BTreeMap<String, String>) -> Result<Settings, ConfigError> {
+    pub fn checked(
+        self,
+        data_dir: PathBuf,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<Settings, ConfigError> {
         self.check_ranges()?;
         let database = match &self.database.url {
-            Some(url) => DatabaseUrl::parse(url).map_err(|error| wrong_database(&error.to_string()))?,
+            Some(url) => {
+                DatabaseUrl::parse(url).map_err(|error| wrong_database(&error.to_string()))?
+            }
             None => DatabaseUrl::SqliteFile(data_dir.join(DEFAULT_DATABASE)),
         };
         let page_locale = self.locale.as_deref().map(locale).transpose()?;
-        let secret = |name: &str| environment.get(name).filter(|value| !value.is_empty()).map(Secret::new);
+        let secret = |name: &str| {
+            environment
+                .get(name)
+                .filter(|value| !value.is_empty())
+                .map(Secret::new)
+        };
         Ok(Settings {
             addr: parse_addr(&self.addr)?,
             database,
-            mode: if self.multi_agent_mode { Mode::Multi } else { Mode::Single },
+            mode: if self.multi_agent_mode {
+                AgentMode::Multi
+            } else {
+                AgentMode::Single
+            },
             limits: self.engine_limits(),
             prompt: self.prompt_limits(),
             region: region(page_locale.unwrap_or_default(), &self.context.timezone)?,
@@ -40,7 +55,10 @@ impl File {
             log_prompts: self.context.log_prompts,
             body_bytes: self.limits.body_bytes,
             shares: self.shares(),
-            retention: Retention { session_hours: self.retention.session_hours, event_days: self.retention.event_days },
+            retention: Retention {
+                session_hours: self.retention.session_hours,
+                event_days: self.retention.event_days,
+            },
             spaces: self.spaces(),
             chat: self.chat(),
             llm: self.llm(environment)?,
@@ -50,8 +68,14 @@ impl File {
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
             master_key: secret("CODELAB_MASTER_KEY"),
-            jwt: JwtSettings { algorithm: self.auth.jwt_algorithm, public_key_file: self.auth.jwt_public_key_file },
-            failpoint: environment.get("CODELAB_FAILPOINT").and_then(|text| Failpoint::parse(text)).unwrap_or_default(),
+            jwt: JwtSettings {
+                algorithm: self.auth.jwt_algorithm,
+                public_key_file: self.auth.jwt_public_key_file,
+            },
+            failpoint: environment
+                .get("CODELAB_FAILPOINT")
+                .and_then(|text| Failpoint::parse(text))
+                .unwrap_or_default(),
             data_dir,
         })
     }
@@ -60,28 +84,83 @@ impl File {
         let limits = &self.limits;
         // The setting, what was given, and whether 0 means something.
         for (setting, value, may_be_zero) in [
-            ("limits.approval_timeout_seconds", limits.approval_timeout_seconds, true),
-            ("limits.tool_result_timeout_seconds", limits.tool_result_timeout_seconds, false),
-            ("limits.direct_timeout_seconds", limits.direct_timeout_seconds, false),
-            ("limits.task_timeout_seconds", limits.task_timeout_seconds, false),
-            ("limits.model_timeout_seconds", limits.model_timeout_seconds, false),
-            ("limits.model_idle_timeout_seconds", limits.model_idle_timeout_seconds, false),
-            ("limits.rate_limit_wait_seconds", limits.rate_limit_wait_seconds, true),
+            (
+                "limits.approval_timeout_seconds",
+                limits.approval_timeout_seconds,
+                true,
+            ),
+            (
+                "limits.tool_result_timeout_seconds",
+                limits.tool_result_timeout_seconds,
+                false,
+            ),
+            (
+                "limits.direct_timeout_seconds",
+                limits.direct_timeout_seconds,
+                false,
+            ),
+            (
+                "limits.task_timeout_seconds",
+                limits.task_timeout_seconds,
+                false,
+            ),
+            (
+                "limits.model_timeout_seconds",
+                limits.model_timeout_seconds,
+                false,
+            ),
+            (
+                "limits.model_idle_timeout_seconds",
+                limits.model_idle_timeout_seconds,
+                false,
+            ),
+            (
+                "limits.rate_limit_wait_seconds",
+                limits.rate_limit_wait_seconds,
+                true,
+            ),
             ("limits.steps", limits.steps.into(), false),
             ("limits.repeats", limits.repeats.into(), false),
             ("limits.body_bytes", limits.body_bytes as u64, false),
-            ("context.tool_result_bytes", self.context.tool_result_bytes as u64, false),
-            ("worker_space.idle_timeout_seconds", self.worker_space.idle_timeout_seconds, false),
-            ("agent_cache.ttl_seconds", self.agent_cache.ttl_seconds, false),
-            ("server.write_timeout_seconds", self.server.write_timeout_seconds, false),
-            ("chat.history_messages", self.chat.history_messages as u64, false),
-            ("plan.approval_tasks", self.plan.approval_tasks as u64, false),
+            (
+                "context.tool_result_bytes",
+                self.context.tool_result_bytes as u64,
+                false,
+            ),
+            (
+                "worker_space.idle_timeout_seconds",
+                self.worker_space.idle_timeout_seconds,
+                false,
+            ),
+            (
+                "agent_cache.ttl_seconds",
+                self.agent_cache.ttl_seconds,
+                false,
+            ),
+            (
+                "server.write_timeout_seconds",
+                self.server.write_timeout_seconds,
+                false,
+            ),
+            (
+                "chat.history_messages",
+                self.chat.history_messages as u64,
+                false,
+            ),
+            (
+                "plan.approval_tasks",
+                self.plan.approval_tasks as u64,
+                false,
+            ),
         ] {
             if value == 0 && !may_be_zero {
                 return Err(wrong(setting, "must be more than 0"));
             }
             if setting.ends_with("_seconds") && value > MAX_TIMEOUT_SECONDS {
-                return Err(wrong(setting, &format!("must be at most {MAX_TIMEOUT_SECONDS} (ten years)")));
+                return Err(wrong(
+                    setting,
+                    &format!("must be at most {MAX_TIMEOUT_SECONDS} (ten years)"),
+                ));
             }
         }
         if !(self.plan.approval_usd.is_finite() && self.plan.approval_usd >= 0.0) {
@@ -90,9 +169,9 @@ impl File {
         Ok(())
     }
 
-    fn engine_limits(&self) -> Limits {
+    fn engine_limits(&self) -> SessionLimits {
         let limits = &self.limits;
-        Limits {
+        SessionLimits {
             steps: limits.steps,
             switches: limits.switches,
             repeats: limits.repeats,
@@ -134,7 +213,11 @@ impl File {
         let llm = &self.llm;
         let proxy_url = given(&llm.proxy_url);
         Ok(LlmSettings {
-            hint: if proxy_url.is_some() { None } else { ModelHint::of(llm, environment) },
+            hint: if proxy_url.is_some() {
+                None
+            } else {
+                ModelHint::of(llm, environment)
+            },
             proxy_url,
             model: given(&llm.model),
             model_override: given(&llm.model_override),
@@ -177,9 +260,14 @@ fn given(text: &Option<String>) -> Option<String> {
 }
 
 fn http(server: ServerTable) -> Result<HttpSettings, ConfigError> {
-    let origins = server.allowed_origins.iter().map(|origin| Origin::parse("server.allowed_origins", origin));
+    let origins = server
+        .allowed_origins
+        .iter()
+        .map(|origin| HttpOrigin::parse("server.allowed_origins", origin));
     Ok(HttpSettings {
-        public_url: given(&server.public_url).map(|url| Origin::parse("server.public_url", &url)).transpose()?,
+        public_url: given(&server.public_url)
+            .map(|url| HttpOrigin::parse("server.public_url", &url))
+            .transpose()?,
         allowed_origins: origins.collect::<Result<_, _>>()?,
         allowed_hosts: hosts(server.allowed_hosts)?,
         write_timeout_seconds: server.write_timeout_seconds,
@@ -190,8 +278,14 @@ fn http(server: ServerTable) -> Result<HttpSettings, ConfigError> {
 fn policy(table: &PolicyTable) -> Result<Policy, ConfigError> {
     let mut policy = Policy::default();
     for pattern in &table.protected_paths {
-        if pattern.split(['/', '\\']).all(|part| matches!(part.trim(), "" | ".")) {
-            return Err(wrong("policy.protected_paths", &format!("{pattern:?} names no file or folder")));
+        if pattern
+            .split(['/', '\\'])
+            .all(|part| matches!(part.trim(), "" | "."))
+        {
+            return Err(wrong(
+                "policy.protected_paths",
+                &format!("{pattern:?} names no file or folder"),
+            ));
         }
         policy = policy.protect(pattern);
     }
@@ -199,14 +293,24 @@ fn policy(table: &PolicyTable) -> Result<Policy, ConfigError> {
         policy = policy.ask_for(pattern).map_err(|error| {
             // The lines before it draw the place.
             let why = error.reason.lines().last().unwrap_or_default();
-            wrong("policy.ask_for", &format!("{pattern:?} is no regular expression: {why}"))
+            wrong(
+                "policy.ask_for",
+                &format!("{pattern:?} is no regular expression: {why}"),
+            )
         })?;
     }
     Ok(policy)
 }
 
 fn sandbox(table: &SandboxTable) -> Result<SandboxSettings, ConfigError> {
-    let SandboxTable { memory_bytes, processes, file_bytes, written_bytes, cpu_seconds, readable } = table;
+    let SandboxTable {
+        memory_bytes,
+        processes,
+        file_bytes,
+        written_bytes,
+        cpu_seconds,
+        readable,
+    } = table;
     for (setting, value) in [
         ("sandbox.memory_bytes", memory_bytes),
         ("sandbox.processes", processes),
@@ -219,7 +323,10 @@ fn sandbox(table: &SandboxTable) -> Result<SandboxSettings, ConfigError> {
         }
     }
     if let Some(path) = readable.iter().find(|path| !path.is_absolute()) {
-        return Err(wrong("sandbox.readable", &format!("{} is not an absolute path", path.display())));
+        return Err(wrong(
+            "sandbox.readable",
+            &format!("{} is not an absolute path", path.display()),
+        ));
     }
     Ok(SandboxSettings {
         memory_bytes: *memory_bytes,
@@ -237,14 +344,26 @@ fn locale(tag: &str) -> Result<Locale, ConfigError> {
 
 fn region(locale: Locale, timezone: &str) -> Result<Region, ConfigError> {
     let zone = Zone::named(timezone);
-    let zone = zone.ok_or_else(|| wrong("context.timezone", "must be an IANA time zone, such as Europe/Kyiv"))?;
+    let zone = zone.ok_or_else(|| {
+        wrong(
+            "context.timezone",
+            "must be an IANA time zone, such as Europe/Kyiv",
+        )
+    })?;
     Ok(Region { locale, zone })
 }
 
 fn hosts(given: Vec<String>) -> Result<Vec<String>, ConfigError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
-    match given.iter().find(|host| host.is_empty() || !host.chars().all(plain)) {
-        Some(host) => Err(wrong("server.allowed_hosts", &format!("{host:?} is not a host name"))),
+    let plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
+    match given
+        .iter()
+        .find(|host| host.is_empty() || !host.chars().all(plain))
+    {
+        Some(host) => Err(wrong(
+            "server.allowed_hosts",
+            &format!("{host:?} is not a host name"),
+        )),
         None => Ok(given),
     }
 }
@@ -253,7 +372,12 @@ fn price_table(rows: &BTreeMap<String, PriceRow>) -> Result<PriceTable, ConfigEr
     let mut prices = Vec::new();
     for (model, row) in rows {
         let price = Price::per_million(row.input_per_million_usd, row.output_per_million_usd)
-            .ok_or_else(|| wrong(&format!("prices.{model}"), "prices must be numbers from 0 up"))?;
+            .ok_or_else(|| {
+                wrong(
+                    &format!("prices.{model}"),
+                    "prices must be numbers from 0 up",
+                )
+            })?;
         prices.push((model.clone(), price));
     }
     Ok(PriceTable::with_configured(prices))
@@ -261,8 +385,16 @@ fn price_table(rows: &BTreeMap<String, PriceRow>) -> Result<PriceTable, ConfigEr
 
 /// `IP:port`, with `localhost` for the loopback address.
 fn parse_addr(text: &str) -> Result<SocketAddr, ConfigError> {
-    if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+    if let Some(port) = text
+        .strip_prefix("localhost:")
+        .and_then(|port| port.parse().ok())
+    {
         return Ok(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port));
     }
-    text.parse().map_err(|_| wrong("addr", "must be an IP address and a port, such as 127.0.0.1:8080"))
+    text.parse().map_err(|_| {
+        wrong(
+            "addr",
+            "must be an IP address and a port, such as 127.0.0.1:8080",
+        )
+    })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use codelab_engine::{ChatLimits, Limits, MultipleToolCalls, PromptLimits};
+use codelab_engine::{ChatLimits, MultipleToolCalls, PromptLimits, SessionLimits};
 use codelab_llm::OpenAiConfig;
 use codelab_runtime::ShareLimits;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,8 @@ pub(super) struct PolicyTable {
     pub ask_for: Vec<String>,
 }
 
-/// What a command of an agent may use and see, where it runs. Without a value, what suits the machine.
+/// What a command of an agent may use and see, where it runs. Without a value, what suits the
+/// machine.
 #[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SandboxTable {
@@ -188,7 +189,7 @@ impl Default for File {
             addr: "127.0.0.1:8080".to_owned(),
             locale: None,
             multi_agent_mode: true,
-            multiple_tool_calls: Limits::default().multiple_tool_calls,
+            multiple_tool_calls: SessionLimits::default().multiple_tool_calls,
             database: Database::default(),
             limits: LimitsTable::default(),
             context: ContextTable::default(),
@@ -213,7 +214,10 @@ impl Default for File {
 
 impl Default for ChatTable {
     fn default() -> Self {
-        Self { access: ChatAccess::default(), history_messages: ChatLimits::default().history_messages }
+        Self {
+            access: ChatAccess::default(),
+            history_messages: ChatLimits::default().history_messages,
+        }
     }
 }
 
@@ -225,20 +229,29 @@ impl Default for AgentCacheTable {
 
 impl Default for WorkerSpaceTable {
     fn default() -> Self {
-        Self { idle_timeout_seconds: 1800 }
+        Self {
+            idle_timeout_seconds: 1800,
+        }
     }
 }
 
 impl Default for PlanTable {
     fn default() -> Self {
-        let Limits { plan_approval_tasks, plan_approval_usd, .. } = Limits::default();
-        Self { approval_tasks: plan_approval_tasks, approval_usd: plan_approval_usd }
+        let SessionLimits {
+            plan_approval_tasks,
+            plan_approval_usd,
+            ..
+        } = SessionLimits::default();
+        Self {
+            approval_tasks: plan_approval_tasks,
+            approval_usd: plan_approval_usd,
+        }
     }
 }
 
 impl Default for LimitsTable {
     fn default() -> Self {
-        let limits = Limits::default();
+        let limits = SessionLimits::default();
         let shares = ShareLimits::default();
         Self {
             approval_timeout_seconds: limits.approval_timeout_seconds,
@@ -264,13 +277,29 @@ impl Default for LimitsTable {
 
 impl Default for ServerTable {
     fn default() -> Self {
-        Self { public_url: None, allowed_hosts: Vec::new(), allowed_origins: Vec::new(), write_timeout_seconds: 30 }
+        Self {
+            public_url: None,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            write_timeout_seconds: 30,
+        }
     }
 }
 
 impl Default for ContextTable {
     fn default() -> Self {
-        let PromptLimits { messages, tokens, tool_result_bytes } = PromptLimits::default();
-        Self { messages, tokens, tool_result_bytes, timezone: "UTC".to_owned(), log_prompts: false, compact_tokens: 0 }
+        let PromptLimits {
+            messages,
+            tokens,
+            tool_result_bytes,
+        } = PromptLimits::default();
+        Self {
+            messages,
+            tokens,
+            tool_result_bytes,
+            timezone: "UTC".to_owned(),
+            log_prompts: false,
+            compact_tokens: 0,
+        }
     }
 }

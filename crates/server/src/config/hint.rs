@@ -1,5 +1,5 @@
-//! A person who sets a key for a model wants that model. Without its address CodeLab cannot use the key, and must not
-//! guess where to send it: it says what it found, and what to type.
+//! A person who sets a key for a model wants that model. Without its address CodeLab cannot use the
+//! key, and must not guess where to send it: it says what it found, and what to type.
 
 use std::collections::BTreeMap;
 
@@ -59,8 +59,12 @@ impl ModelHint {
         let is_set = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
         let has_model = llm.model.is_some() || llm.model_override.is_some();
         if let Some(name) = ADDRESSES.into_iter().find(|name| is_set(name)) {
-            let why = format!("{name} is set, but CodeLab reads the model's address from LLM_PROXY_URL.");
-            return Some(Self { why, variables: format!("LLM_PROXY_URL=\"${name}\"") });
+            let why =
+                format!("{name} is set, but CodeLab reads the model's address from LLM_PROXY_URL.");
+            return Some(Self {
+                why,
+                variables: format!("LLM_PROXY_URL=\"${name}\""),
+            });
         }
         if let Some(provider) = PROVIDERS.iter().find(|provider| is_set(provider.key)) {
             return Some(provider.hint(has_model));
@@ -72,19 +76,33 @@ impl ModelHint {
             None if has_model => "llm.model",
             None => return None,
         };
-        let why = format!("{seen} is set, but LLM_PROXY_URL, the address of the model server, is not.");
-        Some(Self { why, variables: ANY_ADDRESS.to_owned() })
+        let why =
+            format!("{seen} is set, but LLM_PROXY_URL, the address of the model server, is not.");
+        Some(Self {
+            why,
+            variables: ANY_ADDRESS.to_owned(),
+        })
     }
 }
 
 impl Provider {
     fn hint(&self, has_model: bool) -> ModelHint {
-        let Self { key, name, url, model, is_read } = self;
+        let Self {
+            key,
+            name,
+            url,
+            model,
+            is_read,
+        } = self;
         let why = match is_read {
             true => {
-                format!("{key} is set, but LLM_PROXY_URL, the address to send it to ({name}'s or another), is not.")
+                format!(
+                    "{key} is set, but LLM_PROXY_URL, the address to send it to ({name}'s or another), is not."
+                )
             }
-            false => format!("{key} is set, but CodeLab uses {name} only when LLM_PROXY_URL and LLM_API_KEY say so."),
+            false => format!(
+                "{key} is set, but CodeLab uses {name} only when LLM_PROXY_URL and LLM_API_KEY say so."
+            ),
         };
         let mut variables = format!("LLM_PROXY_URL={url}");
         if !is_read {

@@ -6,18 +6,29 @@ use super::{ConfigError, wrong};
 
 /// An `http` or `https` address, lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct HttpOrigin {
     scheme: String,
     authority: String,
     host: String,
 }
 
-impl Origin {
+impl HttpOrigin {
     pub(super) fn parse(setting: &str, text: &str) -> Result<Self, ConfigError> {
-        let refused = || wrong(setting, "must be an address such as https://codelab.example");
+        let refused = || {
+            wrong(
+                setting,
+                "must be an address such as https://codelab.example",
+            )
+        };
         let uri: Uri = text.trim().parse().map_err(|_| refused())?;
-        let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https")).ok_or_else(refused)?;
-        let authority = uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(refused)?;
+        let scheme = uri
+            .scheme_str()
+            .filter(|scheme| matches!(*scheme, "http" | "https"))
+            .ok_or_else(refused)?;
+        let authority = uri
+            .authority()
+            .filter(|authority| !authority.as_str().contains('@'))
+            .ok_or_else(refused)?;
         Ok(Self {
             scheme: scheme.to_owned(),
             authority: authority.as_str().to_lowercase(),

@@ -1,5 +1,5 @@
-//! Every setting with its value and where that comes from, for people. No secret leaves through here: keys are never
-//! shown, and addresses lose their passwords.
+//! Every setting with its value and where that comes from, for people. No secret leaves through
+//! here: keys are never shown, and addresses lose their passwords.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,8 @@ use super::{ConfigError, Settings};
 #[derive(Debug)]
 pub struct Explained {
     pub settings: Result<Settings, ConfigError>,
-    /// In the order of the documentation. Empty where the file or the environment cannot be read at all.
+    /// In the order of the documentation. Empty where the file or the environment cannot be read at
+    /// all.
     pub shown: Vec<ShownSetting>,
     /// None where there is not even a home folder.
     pub data_dir: Option<PathBuf>,
@@ -64,10 +65,17 @@ pub(super) fn all(
     for name in SECRETS {
         let is_set = environment.get(name).is_some_and(|value| !value.is_empty());
         let (value, source) = match is_set {
-            true => (Value::String(HIDDEN.to_owned()), Source::Environment(name.to_owned())),
+            true => (
+                Value::String(HIDDEN.to_owned()),
+                Source::Environment(name.to_owned()),
+            ),
             false => (Value::Null, Source::Default),
         };
-        shown.push(ShownSetting { name: name.to_owned(), value, source });
+        shown.push(ShownSetting {
+            name: name.to_owned(),
+            value,
+            source,
+        });
     }
     shown
 }
@@ -89,13 +97,21 @@ fn leaves(
     let source = sources.get(path).cloned().unwrap_or(Source::Default);
     let name = path.join(".");
     let value = without_secrets(&name, value);
-    shown.push(ShownSetting { name, value, source });
+    shown.push(ShownSetting {
+        name,
+        value,
+        source,
+    });
 }
 
 fn without_secrets(name: &str, value: &Value) -> Value {
-    let Value::String(text) = value else { return value.clone() };
+    let Value::String(text) = value else {
+        return value.clone();
+    };
     let last = name.rsplit('.').next().unwrap_or_default();
-    let is_secret = ["key", "secret", "token", "password"].iter().any(|end| last.ends_with(end));
+    let is_secret = ["key", "secret", "token", "password"]
+        .iter()
+        .any(|end| last.ends_with(end));
     Value::String(match is_secret {
         true => HIDDEN.to_owned(),
         false if last.ends_with("url") => address_without_secrets(text),
@@ -103,13 +119,17 @@ fn without_secrets(name: &str, value: &Value) -> Value {
     })
 }
 
-/// An address without its password. What stands before `@` is a name only in a database's address; elsewhere people put
-/// tokens there.
+/// An address without its password. What stands before `@` is a name only in a database's address;
+/// elsewhere people put tokens there.
 fn address_without_secrets(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         // An address that nobody can read may hold anything; a path of a file cannot.
         let is_file = text.strip_prefix("sqlite:").is_some();
-        return if is_file || !text.contains(['@', '=']) { text.to_owned() } else { LEFT_OUT.to_owned() };
+        return if is_file || !text.contains(['@', '=']) {
+            text.to_owned()
+        } else {
+            LEFT_OUT.to_owned()
+        };
     };
     let (place, parameters) = match rest.split_once('?') {
         Some((place, parameters)) => (place, Some(parameters)),
@@ -119,7 +139,9 @@ fn address_without_secrets(text: &str) -> String {
     match place.rsplit_once('@') {
         Some((who, host)) => {
             match who.split_once(':') {
-                Some((name, _)) if scheme.starts_with("postgres") => shown.push_str(&format!("{name}:{LEFT_OUT}")),
+                Some((name, _)) if scheme.starts_with("postgres") => {
+                    shown.push_str(&format!("{name}:{LEFT_OUT}"))
+                }
                 None if scheme.starts_with("postgres") => shown.push_str(who),
                 _ => shown.push_str(LEFT_OUT),
             }
@@ -129,7 +151,10 @@ fn address_without_secrets(text: &str) -> String {
         None => shown.push_str(place),
     }
     if let Some(parameters) = parameters {
-        let plain: Vec<String> = parameters.split('&').map(parameter_without_secrets).collect();
+        let plain: Vec<String> = parameters
+            .split('&')
+            .map(parameter_without_secrets)
+            .collect();
         shown.push_str(&format!("?{}", plain.join("&")));
     }
     shown
@@ -165,8 +190,14 @@ mod tests {
                 "postgres://me:canary@db:5432/codelab?sslmode=require",
                 "postgres://me:***@db:5432/codelab?sslmode=require",
             ),
-            ("postgres://me@a,b/codelab?password=canary&user=me", "postgres://me@a,b/codelab?password=***&user=me"),
-            ("postgres://me:can@ary@db/codelab", "postgres://me:***@db/codelab"),
+            (
+                "postgres://me@a,b/codelab?password=canary&user=me",
+                "postgres://me@a,b/codelab?password=***&user=me",
+            ),
+            (
+                "postgres://me:can@ary@db/codelab",
+                "postgres://me:***@db/codelab",
+            ),
             ("redis://:canary@cache:6379/0", "redis://***@cache:6379/0"),
             ("https://canary@proxy/v1", "https://***@proxy/v1"),
             ("https://proxy/v1?canary", "https://proxy/v1?***"),

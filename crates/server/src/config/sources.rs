@@ -55,9 +55,17 @@ const PLAIN_NAMES: [(&str, &str); 12] = [
 
 /// Settings without a table.
 const TOP_LEVEL: [&str; 3] = ["locale", "multi_agent_mode", "multiple_tool_calls"];
-/// Other variables of this program without a table. A `CODELAB_X` that is none of these belongs to somebody else (a shell
-/// script, a container's service links), unless it is one of these misspelt.
-const NO_SETTINGS: [&str; 7] = ["addr", "data_dir", "failpoint", "master_key", "seed", "token", "url"];
+/// Other variables of this program without a table. A `CODELAB_X` that is none of these belongs to
+/// somebody else (a shell script, a container's service links), unless it is one of these misspelt.
+const NO_SETTINGS: [&str; 7] = [
+    "addr",
+    "data_dir",
+    "failpoint",
+    "master_key",
+    "seed",
+    "token",
+    "url",
+];
 
 const MODEL_MAP: &str = "model_map";
 const PRICES: &str = "prices";
@@ -80,7 +88,10 @@ const TEXTS: [&str; 11] = [
 ];
 
 /// The flag, the environment, else the user's data folder.
-pub(super) fn data_dir(flags: &Flags, environment: &Environment) -> Result<(PathBuf, Source), ConfigError> {
+pub(super) fn data_dir(
+    flags: &Flags,
+    environment: &Environment,
+) -> Result<(PathBuf, Source), ConfigError> {
     if let Some(folder) = &flags.data_dir {
         return Ok((folder.clone(), Source::Flag("--data-dir")));
     }
@@ -93,11 +104,22 @@ pub(super) fn data_dir(flags: &Flags, environment: &Environment) -> Result<(Path
     }
     folder("XDG_DATA_HOME", "codelab")
         .map(|(folder, name)| (folder, Source::Environment(name)))
-        .or_else(|| folder("HOME", ".local/share/codelab").map(|(folder, _)| (folder, Source::Default)))
-        .ok_or_else(|| wrong("data_dir", "there is no home folder; give --data-dir or CODELAB_DATA_DIR"))
+        .or_else(|| {
+            folder("HOME", ".local/share/codelab").map(|(folder, _)| (folder, Source::Default))
+        })
+        .ok_or_else(|| {
+            wrong(
+                "data_dir",
+                "there is no home folder; give --data-dir or CODELAB_DATA_DIR",
+            )
+        })
 }
 
-pub(super) fn merged(flags: &Flags, environment: &Environment, data_dir: &Path) -> Result<Merged, ConfigError> {
+pub(super) fn merged(
+    flags: &Flags,
+    environment: &Environment,
+    data_dir: &Path,
+) -> Result<Merged, ConfigError> {
     let mut merged = Merged::default();
     if let Some((path, table)) = read_file(flags, data_dir)? {
         note_file(&table, &mut Vec::new(), &path, &mut merged.sources);
@@ -105,17 +127,26 @@ pub(super) fn merged(flags: &Flags, environment: &Environment, data_dir: &Path) 
     }
     for (name, setting) in PLAIN_NAMES {
         if let Some(value) = environment.get(name).filter(|value| !value.is_empty()) {
-            merged.set(&Setting::dotted(setting), value, Source::Environment(name.to_owned()))?;
+            merged.set(
+                &Setting::dotted(setting),
+                value,
+                Source::Environment(name.to_owned()),
+            )?;
         }
     }
     for (name, value) in environment {
-        let Some(own) = name.strip_prefix("CODELAB_") else { continue };
+        let Some(own) = name.strip_prefix("CODELAB_") else {
+            continue;
+        };
         match Setting::from_environment(own) {
             Some(setting) => merged.set(&setting, value, Source::Environment(name.clone()))?,
             None => {
                 if let Some(meant) = misspelt(&own.to_lowercase()) {
                     let meant = meant.to_uppercase();
-                    return Err(wrong(name, &format!("is not a setting; is CODELAB_{meant} meant?")));
+                    return Err(wrong(
+                        name,
+                        &format!("is not a setting; is CODELAB_{meant} meant?"),
+                    ));
                 }
             }
         }
@@ -127,7 +158,12 @@ pub(super) fn merged(flags: &Flags, environment: &Environment, data_dir: &Path) 
 }
 
 /// Every value of the file, tables within tables included.
-fn note_file(table: &Table, above: &mut Vec<String>, file: &Path, sources: &mut BTreeMap<Vec<String>, Source>) {
+fn note_file(
+    table: &Table,
+    above: &mut Vec<String>,
+    file: &Path,
+    sources: &mut BTreeMap<Vec<String>, Source>,
+) {
     for (name, value) in table {
         above.push(name.clone());
         match value {
@@ -144,9 +180,11 @@ fn misspelt(name: &str) -> Option<&'static str> {
     if known().any(|right| right == name) {
         return None;
     }
-    // The beginning of a long name, or as many wrong letters as one in five. Short names are not guessed.
+    // The beginning of a long name, or as many wrong letters as one in five. Short names are not
+    // guessed.
     let is_start = |right: &str| name.len() > MIN_GUESSED && right.starts_with(name);
-    let is_near = |right: &str| right.len() > MIN_GUESSED && distance(name, right) <= right.len() / 5;
+    let is_near =
+        |right: &str| right.len() > MIN_GUESSED && distance(name, right) <= right.len() / 5;
     known().find(|right| is_start(right) || is_near(right))
 }
 
@@ -168,7 +206,8 @@ fn distance(from: &str, to: &str) -> usize {
     row[to.len()]
 }
 
-/// Where a setting stands: the tables it is in, and its own name. A name may hold dots, as models' names do.
+/// Where a setting stands: the tables it is in, and its own name. A name may hold dots, as models'
+/// names do.
 struct Setting(Vec<String>);
 
 impl Setting {
@@ -176,25 +215,31 @@ impl Setting {
         Self(text.split('.').map(str::to_owned).collect())
     }
 
-    /// `LIMITS__STEPS` is `limits.steps`. Models' names are kept as they are written; what cannot stand in a name that a
-    /// shell exports can still be given with `env` or by a container's settings.
+    /// `LIMITS__STEPS` is `limits.steps`. Models' names are kept as they are written; what cannot
+    /// stand in a name that a shell exports can still be given with `env` or by a container's
+    /// settings.
     fn from_environment(name: &str) -> Option<Self> {
         let lower = name.to_lowercase();
         let Some((table, rest)) = name.split_once("__") else {
-            return TOP_LEVEL.contains(&lower.as_str()).then(|| Self(vec![lower]));
+            return TOP_LEVEL
+                .contains(&lower.as_str())
+                .then(|| Self(vec![lower]));
         };
         let table = table.to_lowercase();
         if !OF_MODELS.contains(&table.as_str()) {
             return Some(Self(lower.split("__").map(str::to_owned).collect()));
         }
         Some(Self(match rest.rsplit_once("__") {
-            Some((model, field)) if table == PRICES => vec![table, model.to_owned(), field.to_lowercase()],
+            Some((model, field)) if table == PRICES => {
+                vec![table, model.to_owned(), field.to_lowercase()]
+            }
             _ => vec![table, rest.to_owned()],
         }))
     }
 
     fn is_text(&self) -> bool {
-        self.0.first().is_some_and(|table| table == MODEL_MAP) || TEXTS.contains(&self.to_string().as_str())
+        self.0.first().is_some_and(|table| table == MODEL_MAP)
+            || TEXTS.contains(&self.to_string().as_str())
     }
 }
 
@@ -204,22 +249,29 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The file that was named, else the one in the data folder; never one from the working folder, which may be hostile.
+/// The file that was named, else the one in the data folder; never one from the working folder,
+/// which may be hostile.
 fn read_file(flags: &Flags, data_dir: &Path) -> Result<Option<(PathBuf, Table)>, ConfigError> {
-    let path = flags.config.clone().unwrap_or_else(|| data_dir.join("codelab.toml"));
+    let path = flags
+        .config
+        .clone()
+        .unwrap_or_else(|| data_dir.join("codelab.toml"));
     let shown = path.display().to_string();
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         // A data folder that cannot be is named by whoever makes it.
         Err(error)
-            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) && flags.config.is_none() =>
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+                && flags.config.is_none() =>
         {
             return Ok(None);
         }
         Err(error) => return Err(wrong(&shown, &error.to_string())),
     };
     let table = text.parse().map_err(|error: toml::de::Error| {
-        let line = error.span().map_or(1, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
+        let line = error.span().map_or(1, |span| {
+            text.get(..span.start).unwrap_or("").matches('\n').count() + 1
+        });
         wrong(&format!("{shown}, line {line}"), error.message())
     })?;
     Ok(Some((path, table)))
@@ -228,14 +280,22 @@ fn read_file(flags: &Flags, data_dir: &Path) -> Result<Option<(PathBuf, Table)>,
 impl Merged {
     fn set(&mut self, setting: &Setting, text: &str, source: Source) -> Result<(), ConfigError> {
         let refused = || wrong(&setting.to_string(), "is not a setting");
-        let (last, tables) = setting.0.split_last().filter(|(last, _)| !last.is_empty()).ok_or_else(refused)?;
-        let is_of_models = tables.first().is_some_and(|table| OF_MODELS.contains(&table.as_str()));
+        let (last, tables) = setting
+            .0
+            .split_last()
+            .filter(|(last, _)| !last.is_empty())
+            .ok_or_else(refused)?;
+        let is_of_models = tables
+            .first()
+            .is_some_and(|table| OF_MODELS.contains(&table.as_str()));
         let mut place = &mut self.table;
         let mut path = Vec::new();
         for name in tables {
             let name = known(place, name, is_of_models);
             path.push(name.clone());
-            let entry = place.entry(name).or_insert_with(|| Value::Table(Table::new()));
+            let entry = place
+                .entry(name)
+                .or_insert_with(|| Value::Table(Table::new()));
             place = entry.as_table_mut().ok_or_else(refused)?;
         }
         let name = known(place, last, is_of_models);
@@ -246,15 +306,25 @@ impl Merged {
     }
 }
 
-/// No two models differ by case alone: a name that stands there already is meant, however it is written here.
+/// No two models differ by case alone: a name that stands there already is meant, however it is
+/// written here.
 fn known(place: &Table, name: &str, is_of_models: bool) -> String {
     let same = |key: &&String| is_of_models && key.eq_ignore_ascii_case(name);
-    place.keys().find(same).cloned().unwrap_or_else(|| name.to_owned())
+    place
+        .keys()
+        .find(same)
+        .cloned()
+        .unwrap_or_else(|| name.to_owned())
 }
 
 /// Numbers, booleans and lists as in the file; anything else is a text.
 fn value_of(setting: &Setting, text: &str) -> Value {
-    let parsed = || format!("value = {text}").parse::<Table>().ok()?.remove("value");
+    let parsed = || {
+        format!("value = {text}")
+            .parse::<Table>()
+            .ok()?
+            .remove("value")
+    };
     let value = if setting.is_text() { None } else { parsed() };
     value.unwrap_or_else(|| Value::String(text.to_owned()))
 }

@@ -41,7 +41,10 @@ fn one_line(schema: &Value, depth: usize) -> Markup {
         }
     }
     if let Some(values) = schema["enum"].as_array() {
-        return joined(values.iter().map(|value| html! { code { (shown(value)) } }), " or ");
+        return joined(
+            values.iter().map(|value| html! { code { (shown(value)) } }),
+            " or ",
+        );
     }
     let kinds: Vec<&str> = match &schema["type"] {
         Value::String(kind) => vec![kind.as_str()],
@@ -61,7 +64,11 @@ fn shape(schema: &Value, depth: usize) -> Markup {
     if depth > MAX_DEPTH {
         return html! { "…" };
     }
-    for (key, says) in [("oneOf", "One of:"), ("anyOf", "Any of:"), ("allOf", "All of:")] {
+    for (key, says) in [
+        ("oneOf", "One of:"),
+        ("anyOf", "Any of:"),
+        ("allOf", "All of:"),
+    ] {
         if let Some(parts) = schema[key].as_array() {
             return html! {
                 p { (says) }
@@ -72,7 +79,12 @@ fn shape(schema: &Value, depth: usize) -> Markup {
     if !schema["properties"].is_object() {
         return html! { p { (one_line(schema, depth)) } };
     }
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     html! {
         table {
             @for (name, field) in members(&schema["properties"]) {
@@ -99,11 +111,17 @@ fn limits(schema: &Value) -> impl Iterator<Item = String> {
         ("maxItems", "items to"),
         ("default", "unless set"),
     ];
-    words.into_iter().filter_map(|(key, word)| schema.get(key).map(|value| format!("{word} {}", shown(value))))
+    words.into_iter().filter_map(|(key, word)| {
+        schema
+            .get(key)
+            .map(|value| format!("{word} {}", shown(value)))
+    })
 }
 
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn joined(parts: impl Iterator<Item = Markup>, between: &str) -> Markup {

@@ -15,7 +15,10 @@ fn every_operation_and_every_shape_is_there() {
             operations += 1;
             let anchor = format!("<div id=\"{method}-{}\">", slug(path));
             assert_eq!(page.matches(&anchor).count(), 1, "{method} {path}");
-            assert!(!text(&about["summary"]).is_empty(), "{method} {path} does not say what it does");
+            assert!(
+                !text(&about["summary"]).is_empty(),
+                "{method} {path} does not say what it does"
+            );
         }
     }
     assert!(operations > 60, "{operations}");
@@ -23,7 +26,11 @@ fn every_operation_and_every_shape_is_there() {
         assert!(page.contains(&format!("id=\"schema-{name}\"")), "{name}");
     }
     // Every link within the page leads somewhere.
-    for link in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
+    for link in page
+        .split("href=\"#")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+    {
         assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
     }
 }
@@ -31,9 +38,24 @@ fn every_operation_and_every_shape_is_there() {
 #[test]
 fn nothing_runs_and_nothing_comes_from_elsewhere() {
     let page = docs_html(&document());
-    for part in ["<script", "<style", " style=", "http://", "https://", "javascript:", " on"] {
-        let found = page.find(part).map(|at| page[at.saturating_sub(40)..].chars().take(100).collect::<String>());
-        let harmless = |found: &String| part == " on" && !found.contains(" onclick") && !found.contains(" onload");
+    for part in [
+        "<script",
+        "<style",
+        " style=",
+        "http://",
+        "https://",
+        "javascript:",
+        " on",
+    ] {
+        let found = page.find(part).map(|at| {
+            page[at.saturating_sub(40)..]
+                .chars()
+                .take(100)
+                .collect::<String>()
+        });
+        let harmless = |found: &String| {
+            part == " on" && !found.contains(" onclick") && !found.contains(" onload")
+        };
         assert!(found.as_ref().is_none_or(harmless), "{part}: {found:?}");
     }
 }
@@ -43,18 +65,37 @@ fn what_the_document_says_cannot_become_markup() {
     let mut document = document();
     document.info.description = Some("<img src=x onerror=alert(1)> `<b>`".to_owned());
     let page = docs_html(&document);
-    assert!(page.contains("&lt;img src=x") && page.contains("<code>&lt;b&gt;</code>") && !page.contains("<img"));
+    assert!(
+        page.contains("&lt;img src=x")
+            && page.contains("<code>&lt;b&gt;</code>")
+            && !page.contains("<img")
+    );
 }
 
 #[test]
 fn shapes_are_said_in_one_line() {
     let cases = [
         (json!({"type": "string"}), "string"),
-        (json!({"type": ["integer", "null"], "minimum": 1}), "integer or null<small> from 1</small>"),
-        (json!({"type": "array", "items": {"type": "string"}}), "list of string"),
-        (json!({"enum": ["a", "b"]}), "<code>a</code> or <code>b</code>"),
-        (json!({"$ref": "#/components/schemas/Plan"}), "<a href=\"#schema-Plan\">Plan</a>"),
-        (json!({"oneOf": [{"type": "null"}, {"type": "number"}]}), "null or number"),
+        (
+            json!({"type": ["integer", "null"], "minimum": 1}),
+            "integer or null<small> from 1</small>",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}}),
+            "list of string",
+        ),
+        (
+            json!({"enum": ["a", "b"]}),
+            "<code>a</code> or <code>b</code>",
+        ),
+        (
+            json!({"$ref": "#/components/schemas/Plan"}),
+            "<a href=\"#schema-Plan\">Plan</a>",
+        ),
+        (
+            json!({"oneOf": [{"type": "null"}, {"type": "number"}]}),
+            "null or number",
+        ),
         (json!({}), "anything"),
     ];
     for (schema, expected) in cases {

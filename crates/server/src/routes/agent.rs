@@ -1,9 +1,12 @@
-//! `POST /agent/message/stream`: messages, results, switches and decisions, answered by the events they cause.
+//! `POST /agent/message/stream`: messages, results, switches and decisions, answered by the events
+//! they cause.
 
 use axum::extract::State;
 use axum::response::Response;
 use codelab_engine::UserMessage;
-use codelab_protocol::{AgentName, AgentStreamRequest, CallId, Digest, ErrorBody, ErrorCode, MessageType};
+use codelab_protocol::{
+    AgentName, AgentStreamRequest, CallId, Digest, ErrorBody, ErrorCode, MessageType,
+};
 use codelab_runtime::Reader;
 
 use super::decisions::{self, cut};
@@ -16,8 +19,8 @@ use crate::sse;
 
 /// Send something to a session and stream what follows
 ///
-/// The stream ends with `event: done` when the turn ends or suspends. A client that disconnects does not stop the turn:
-/// it can read on with `GET /sessions/{session_id}/events`.
+/// The stream ends with `event: done` when the turn ends or suspends. A client that disconnects
+/// does not stop the turn: it can read on with `GET /sessions/{session_id}/events`.
 #[utoipa::path(
     post,
     path = "/agent/message/stream",
@@ -39,7 +42,10 @@ pub(super) async fn stream(
     let kind = match request.message_type.as_deref() {
         None => MessageType::UserMessage,
         Some(text) => MessageType::parse(text).ok_or_else(|| {
-            ApiError::new(ErrorCode::InvalidMessageType, format!("Unknown message_type: {}", cut(text)))
+            ApiError::new(
+                ErrorCode::InvalidMessageType,
+                format!("Unknown message_type: {}", cut(text)),
+            )
         })?,
     };
     let reader = match kind {
@@ -52,32 +58,59 @@ pub(super) async fn stream(
 }
 
 async fn user_message(app: &App, request: AgentStreamRequest) -> ApiResult<Reader> {
-    let text = request.message.filter(|text| !text.trim().is_empty()).ok_or_else(|| ApiError::missing("message"))?;
+    let text = request
+        .message
+        .filter(|text| !text.trim().is_empty())
+        .ok_or_else(|| ApiError::missing("message"))?;
     let agent = request.agent_type.as_deref().map(agent_name).transpose()?;
     let caller = request.context.unwrap_or_default();
-    let message = UserMessage { text, agent, client_message_id: request.client_message_id, caller };
-    Ok(app.runtime.user_message(&request.session_id, message).await?)
+    let message = UserMessage {
+        text,
+        agent,
+        client_message_id: request.client_message_id,
+        caller,
+    };
+    Ok(app
+        .runtime
+        .user_message(&request.session_id, message)
+        .await?)
 }
 
 async fn tool_result(app: &App, request: AgentStreamRequest) -> ApiResult<Reader> {
     let call_id = call_id(request.tool_call_id)?;
-    let result = request.tool_result.ok_or_else(|| ApiError::missing("tool_result"))?;
-    Ok(app.runtime.tool_result(&request.session_id, call_id, result).await?)
+    let result = request
+        .tool_result
+        .ok_or_else(|| ApiError::missing("tool_result"))?;
+    Ok(app
+        .runtime
+        .tool_result(&request.session_id, call_id, result)
+        .await?)
 }
 
 async fn switch_agent(app: &App, request: AgentStreamRequest) -> ApiResult<Reader> {
-    let agent = request.agent_type.as_deref().ok_or_else(|| ApiError::missing("agent_type"))?;
-    Ok(app.runtime.switch_agent(&request.session_id, agent_name(agent)?).await?)
+    let agent = request
+        .agent_type
+        .as_deref()
+        .ok_or_else(|| ApiError::missing("agent_type"))?;
+    Ok(app
+        .runtime
+        .switch_agent(&request.session_id, agent_name(agent)?)
+        .await?)
 }
 
 async fn hitl_decision(app: &App, request: AgentStreamRequest) -> ApiResult<Reader> {
     let call_id = call_id(request.tool_call_id)?;
-    let given = request.hitl_decision.ok_or_else(|| ApiError::missing("hitl_decision"))?;
+    let given = request
+        .hitl_decision
+        .ok_or_else(|| ApiError::missing("hitl_decision"))?;
     let digest = given.digest.as_deref().map(Digest::from_wire);
     let decision = decisions::decision(given)?;
     let user = request.context.and_then(|context| context.user_id);
     let decided_by = user.map_or_else(|| "internal".to_owned(), |user| user.to_string());
-    Ok(app.runtime.decide(&request.session_id, call_id, decision, digest, decided_by).await?)
+    Ok(app
+        .runtime
+        .decide(&request.session_id, call_id, decision, digest, decided_by)
+        .await?)
 }
 
 fn call_id(given: Option<CallId>) -> ApiResult<CallId> {
@@ -87,6 +120,10 @@ fn call_id(given: Option<CallId>) -> ApiResult<CallId> {
 /// A text that cannot be an agent's name names no agent.
 fn agent_name(text: &str) -> ApiResult<AgentName> {
     AgentName::parse(text.trim()).map_err(|_| {
-        ApiError::new(ErrorCode::AgentNotFound, format!("Agent not found: {}", cut(text))).with("agent", cut(text))
+        ApiError::new(
+            ErrorCode::AgentNotFound,
+            format!("Agent not found: {}", cut(text)),
+        )
+        .with("agent", cut(text))
     })
 }

@@ -1,4 +1,5 @@
-//! `/my/projects/{project_id}/agents/{agent_id}/…`: how an agent serves: its status, its numbers, in or out of service.
+//! `/my/projects/{project_id}/agents/{agent_id}/…`: how an agent serves: its status, its numbers,
+//! in or out of service.
 
 use axum::Json;
 use axum::extract::State;
@@ -28,7 +29,10 @@ use crate::error::{ApiResult, OrMissing};
     ),
 )]
 pub(super) async fn status(State(app): State<App>, agent: MyAgent) -> Json<AgentStatusInfo> {
-    Json(app.runtime.agent_status(SpaceKey::of(&agent.project), &agent.row))
+    Json(
+        app.runtime
+            .agent_status(SpaceKey::of(&agent.project), &agent.row),
+    )
 }
 
 /// What the agent did since its worker space was made
@@ -48,7 +52,10 @@ pub(super) async fn status(State(app): State<App>, agent: MyAgent) -> Json<Agent
     ),
 )]
 pub(super) async fn metrics(State(app): State<App>, agent: MyAgent) -> Json<AgentMetrics> {
-    Json(app.runtime.agent_metrics(SpaceKey::of(&agent.project), &agent.row))
+    Json(
+        app.runtime
+            .agent_metrics(SpaceKey::of(&agent.project), &agent.row),
+    )
 }
 
 /// Let the agent take tasks
@@ -67,14 +74,18 @@ pub(super) async fn metrics(State(app): State<App>, agent: MyAgent) -> Json<Agen
         Refused,
     ),
 )]
-pub(super) async fn register(State(app): State<App>, agent: MyAgent) -> ApiResult<Json<AgentStatusInfo>> {
+pub(super) async fn register(
+    State(app): State<App>,
+    agent: MyAgent,
+) -> ApiResult<Json<AgentStatusInfo>> {
     set_registered(&app, agent, true).await
 }
 
 /// Take the agent out of service
 ///
-/// It takes no new tasks, and messages to it get 503 until it is registered again. What it has begun ends as usual,
-/// tasks that wait included; the answer comes when those that it works on now are finished, after 30 s at the latest.
+/// It takes no new tasks, and messages to it get 503 until it is registered again. What it has
+/// begun ends as usual, tasks that wait included; the answer comes when those that it works on now
+/// are finished, after 30 s at the latest.
 #[utoipa::path(
     post,
     path = "/my/projects/{project_id}/agents/{agent_id}/deregister",
@@ -90,7 +101,10 @@ pub(super) async fn register(State(app): State<App>, agent: MyAgent) -> ApiResul
         Refused,
     ),
 )]
-pub(super) async fn deregister(State(app): State<App>, agent: MyAgent) -> ApiResult<Json<AgentStatusInfo>> {
+pub(super) async fn deregister(
+    State(app): State<App>,
+    agent: MyAgent,
+) -> ApiResult<Json<AgentStatusInfo>> {
     set_registered(&app, agent, false).await
 }
 
@@ -116,10 +130,20 @@ pub(super) async fn invalidate(State(app): State<App>, agent: MyAgent) -> Json<A
     Json(app.runtime.agent_status(key, &agent.row))
 }
 
-async fn set_registered(app: &App, agent: MyAgent, registered: bool) -> ApiResult<Json<AgentStatusInfo>> {
+async fn set_registered(
+    app: &App,
+    agent: MyAgent,
+    registered: bool,
+) -> ApiResult<Json<AgentStatusInfo>> {
     let MyAgent { project, row } = agent;
     let key = SpaceKey::of(&project);
-    let set = app.runtime.set_agent_registered(project, row.clone(), registered).await;
+    let set = app
+        .runtime
+        .set_agent_registered(project, row.clone(), registered)
+        .await;
     set.or_missing(not_found)?;
-    Ok(Json(app.runtime.agent_status(key, &AgentRow { registered, ..row })))
+    Ok(Json(
+        app.runtime
+            .agent_status(key, &AgentRow { registered, ..row }),
+    ))
 }

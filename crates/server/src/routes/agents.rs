@@ -22,10 +22,17 @@ pub(super) async fn list(State(app): State<App>) -> Json<AgentList> {
         agent_type: agent.name.clone(),
         description: agent.description.clone(),
         allowed_tools: agent.allowed_tools.clone(),
-        file_restrictions: (!agent.file_restrictions.is_empty())
-            .then(|| agent.file_restrictions.iter().map(|pattern| pattern.as_str().to_owned()).collect()),
+        file_restrictions: (!agent.file_restrictions.is_empty()).then(|| {
+            agent
+                .file_restrictions
+                .iter()
+                .map(|pattern| pattern.as_str().to_owned())
+                .collect()
+        }),
     });
-    Json(AgentList { agents: agents.collect() })
+    Json(AgentList {
+        agents: agents.collect(),
+    })
 }
 
 /// The agent that is active in a session
@@ -41,10 +48,14 @@ pub(super) async fn list(State(app): State<App>) -> Json<AgentList> {
         Refused,
     ),
 )]
-pub(super) async fn current(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<CurrentAgent>> {
+pub(super) async fn current(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+) -> ApiResult<Json<CurrentAgent>> {
     let row = app.runtime.session(&id).await?;
     let context = app.runtime.store().context(row.key).await?;
-    let context = context.ok_or_else(|| ApiError::from(codelab_runtime::RuntimeError::SessionNotFound))?;
+    let context =
+        context.ok_or_else(|| ApiError::from(codelab_runtime::RuntimeError::SessionNotFound))?;
     Ok(Json(CurrentAgent {
         session_id: id,
         current_agent: context.current_agent,

@@ -1,253 +1,218 @@
-//! `/my/chat`: a user's sessions.
+//! The one global Chat: reading, following, speaking as a user, speaking and asking as an agent.
 
-pub(super) mod answer;
-pub(super) mod approvals;
-pub(super) mod messages;
-pub(super) mod mine;
-pub(super) mod plans;
-pub(super) mod tools;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::StatusCode;
-use axum::http::request::Parts;
-use codelab_engine::{Budget, Session};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use codelab_protocol::{
-    ChatDetail, ChatSession, ChatSessionList, CreateChat, ErrorBody, ProjectId, RenameChat, SessionId, UsageTotal,
+    AskUser, ErrorBody, ErrorCode, GlobalMessage, GlobalMeta, MessagePosted, PostAgentMessage,
+    PostUserMessage, UserAnswer,
 };
-use codelab_runtime::SpaceKey;
-use codelab_store::{ChatSessionRow, OwnedSession, StoreError, UsageSum, UserStore};
+use codelab_runtime::NoAnswer;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::paging::{Page, PageQuery};
-use super::projects::{self, default_project};
+use super::events::last_event_id;
+use super::frame::GlobalFrame;
 use super::{Invalid, Refused};
 use crate::app::App;
-use crate::body::{JsonBody, OptionalJsonBody, Params, SessionPath};
-use crate::error::{ApiError, ApiResult, OrMissing};
-use crate::fields;
-use crate::users::User;
+use crate::body::{JsonBody, Params};
+use crate::error::{ApiError, ApiResult};
+use crate::sse;
+use crate::users::Speaker;
 
-/// Messages that come with a session's details.
-const DETAIL_MESSAGES: u64 = 20;
-const MICROS: f64 = 1_000_000.0;
-
-/// The session a path names, which is the caller's. Anything else names none.
-pub(super) struct MyChat {
-    pub user: User,
-    pub mine: UserStore,
-    pub row: OwnedSession,
-}
-
-impl FromRequestParts<App> for MyChat {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let user = User::from_request_parts(parts, app).await?;
-        let SessionPath(id) = SessionPath::from_request_parts(parts, app).await?;
-        let mine = app.runtime.store().of(user.id());
-        let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;
-        Ok(Self { user, mine, row })
-    }
-}
-
-impl MyChat {
-    pub fn id(&self) -> &SessionId {
-        self.row.id()
-    }
-}
+/// Messages shown to whoever does not say where to begin.
+const DEFAULT_LAST: usize = 100;
+const MAX_LIMIT: usize = 10_000;
+const DEFAULT_ANSWER_SECONDS: u64 = 300;
+const MAX_ANSWER_SECONDS: u64 = 24 * 60 * 60;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Of {
-    /// Sessions of this project only.
-    #[param(minimum = 1)]
-    project_id: Option<i64>,
+pub(super) struct ChatPageQuery {
+    /// Messages after this one.
+    #[param(minimum = 0)]
+    after: Option<u64>,
+    /// At most so many. With `after` the oldest of them, without it the newest (100 unless set).
+    #[param(minimum = 1, maximum = 10000)]
+    limit: Option<usize>,
 }
 
-impl Of {
-    /// A number that is no project's names one that does not exist.
-    pub async fn project(&self, mine: &UserStore) -> ApiResult<Option<ProjectId>> {
-        let Some(number) = self.project_id else { return Ok(None) };
-        let id = ProjectId::new(number).ok_or_else(projects::not_found)?;
-        mine.project(id).await?.ok_or_else(projects::not_found)?;
-        Ok(Some(id))
+impl ChatPageQuery {
+    fn limit(&self) -> ApiResult<Option<usize>> {
+        match self.limit {
+            Some(limit) if !(1..=MAX_LIMIT).contains(&limit) => Err(ApiError::invalid(format!(
+                "limit must be from 1 to {MAX_LIMIT}"
+            ))
+            .with("field", "limit")),
+            limit => Ok(limit),
+        }
     }
 }
 
-/// The sessions of the user
-#[utoipa::path(
-    get,
-    path = "/my/chat/sessions",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(PageQuery, Of),
-    responses(
-        (status = 200, description = "A page of sessions, newest activity first", body = ChatSessionList),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
-)]
-pub(super) async fn list(
-    State(app): State<App>,
-    user: User,
-    page: Page,
-    Params(of): Params<Of>,
-) -> ApiResult<Json<ChatSessionList>> {
-    let mine = app.runtime.store().of(user.id());
-    let project = of.project(&mine).await?;
-    let (rows, total) = mine.sessions(project, page.limit, page.offset).await?;
-    let sessions = rows.into_iter().map(listed).collect();
-    Ok(Json(ChatSessionList { sessions, total, limit: page.limit, offset: page.offset }))
-}
-
-/// Make a session in a project
+/// What was said in the Chat, oldest first
 ///
-/// Without a body it is made in the default project.
-#[utoipa::path(
-    post,
-    path = "/my/chat/sessions",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    request_body = CreateChat,
-    responses(
-        (status = 201, description = "Created", body = ChatSession),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
-)]
-pub(super) async fn create(
-    State(app): State<App>,
-    user: User,
-    OptionalJsonBody(body): OptionalJsonBody<CreateChat>,
-) -> ApiResult<(StatusCode, Json<ChatSession>)> {
-    let mine = app.runtime.store().of(user.id());
-    let title = body.title.map(fields::title).transpose()?;
-    let budget = Budget {
-        usd: body.budget_usd.map(fields::budget_usd).transpose()?,
-        tokens: body.budget_tokens.map(fields::budget_tokens).transpose()?,
-    };
-    let project = match body.project_id {
-        Some(id) => mine.project(id).await?.ok_or_else(projects::not_found)?,
-        None => default_project(&app, &mine).await?,
-    };
-    app.runtime.shares().session(user.id())?;
-    let space = SpaceKey { user: user.id(), project: project.id() };
-    let id = app.runtime.create_chat(space, title, budget).await.or_missing(projects::not_found)?;
-    let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;
-    Ok((StatusCode::CREATED, Json(shown(&row, false))))
-}
-
-/// One session with its newest messages
+/// The Chat is shared by all users of the server and lives as long as the server runs. Its oldest
+/// messages leave past `chat.history_messages`.
 #[utoipa::path(
     get,
-    path = "/my/chat/sessions/{session_id}",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "The session", body = ChatDetail),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    path = "/chat/history",
+    tag = "global chat",
+    security(("internal_key" = []), ("user_token" = []), ("login_cookie" = [])),
+    params(ChatPageQuery),
+    responses((status = 200, description = "Messages", body = Vec<GlobalMessage>), Refused, Invalid),
 )]
-pub(super) async fn get(State(app): State<App>, chat: MyChat) -> ApiResult<Json<ChatDetail>> {
-    app.runtime.touch_chat(&chat.row).await?;
-    let row = chat.mine.session(chat.id()).await?.ok_or_else(ApiError::no_session)?;
-    let messages = chat.mine.last_messages(row.key, DETAIL_MESSAGES).await?;
-    let usage = chat.mine.session_usage(row.key).await?;
-    let session = state_of(&row)?;
-    Ok(Json(ChatDetail {
-        session: shown(&row, session.asks()),
-        messages: messages.into_iter().map(|stored| stored.message).collect(),
-        status: session.suspended(),
-        busy: session.turn().is_some(),
-        queued: session.queued() as u64,
-        budget_usd: session.budget().usd,
-        budget_tokens: session.budget().tokens,
-        usage: total(usage),
+pub(super) async fn history(
+    State(app): State<App>,
+    _: Speaker,
+    Params(part): Params<ChatPageQuery>,
+) -> ApiResult<Json<Vec<Arc<GlobalMessage>>>> {
+    let (chat, limit) = (app.runtime.global_chat(), part.limit()?);
+    Ok(Json(match part.after {
+        Some(after) => chat.after(number(after), limit.unwrap_or(MAX_LIMIT)),
+        None => chat.last(limit.unwrap_or(DEFAULT_LAST)),
     }))
 }
 
-/// Give a session another title
+/// The Chat as it goes on: its newest messages, then every new one
+///
+/// `Last-Event-ID`, or `after`, continues after a message instead.
 #[utoipa::path(
-    patch,
-    path = "/my/chat/sessions/{session_id}",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    request_body = RenameChat,
+    get,
+    path = "/chat/stream",
+    tag = "global chat",
+    security(("internal_key" = []), ("user_token" = []), ("login_cookie" = [])),
+    params(ChatPageQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last message that the reader has")),
     responses(
-        (status = 200, description = "As it is now", body = ChatSession),
-        (status = 404, description = "Unknown session", body = ErrorBody),
+        (status = 200, description = "Server-sent events", body = GlobalFrame, content_type = "text/event-stream"),
         Refused,
         Invalid,
     ),
 )]
-pub(super) async fn rename(chat: MyChat, JsonBody(body): JsonBody<RenameChat>) -> ApiResult<Json<ChatSession>> {
-    let title = fields::title(body.title)?;
-    chat.mine.rename_session(chat.id(), &title).await.or_missing(ApiError::no_session)?;
-    let row = chat.mine.session(chat.id()).await?.ok_or_else(ApiError::no_session)?;
-    Ok(Json(shown(&row, state_of(&row)?.asks())))
+pub(super) async fn stream(
+    State(app): State<App>,
+    speaker: Speaker,
+    headers: HeaderMap,
+    Params(part): Params<ChatPageQuery>,
+) -> ApiResult<Response> {
+    let slot = speaker
+        .user()
+        .map(|user| app.runtime.shares().stream(user))
+        .transpose()?;
+    let last = part.limit()?.unwrap_or(DEFAULT_LAST);
+    let after = last_event_id(&headers)?.or(part.after).map(number);
+    Ok(sse::global_chat_response(
+        app.runtime.global_chat().read(after, last),
+        slot,
+    ))
 }
 
-/// Delete a session with everything that was said in it
+/// Say something as the user
+///
+/// Where an agent waits for an answer, this is the answer; otherwise AdaptiveAgent takes it.
 #[utoipa::path(
-    delete,
-    path = "/my/chat/sessions/{session_id}",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
+    post,
+    path = "/chat/user_message",
+    tag = "global chat",
+    security(("internal_key" = []), ("user_token" = []), ("login_cookie" = [])),
+    request_body = PostUserMessage,
     responses(
-        (status = 204, description = "Deleted"),
-        (status = 404, description = "Unknown session", body = ErrorBody),
+        (status = 201, description = "Said", body = MessagePosted),
+        (status = 400, description = "The text is blank or missing; nothing was said", body = ErrorBody),
         Refused,
+        Invalid,
     ),
 )]
-pub(super) async fn delete(State(app): State<App>, chat: MyChat) -> ApiResult<StatusCode> {
-    app.runtime.delete_chat(&chat.row).await?;
-    Ok(StatusCode::NO_CONTENT)
+pub(super) async fn user_message(
+    State(app): State<App>,
+    speaker: Speaker,
+    JsonBody(body): JsonBody<PostUserMessage>,
+) -> ApiResult<(StatusCode, Json<MessagePosted>)> {
+    let text = body.text.filter(|text| !text.trim().is_empty());
+    let text = text.ok_or_else(|| ApiError::missing("text").at(StatusCode::BAD_REQUEST))?;
+    let id = app.runtime.global_chat().post_user(&text, speaker.user())?;
+    Ok((StatusCode::CREATED, Json(MessagePosted { id })))
 }
 
-fn state_of(row: &OwnedSession) -> Result<Session, StoreError> {
-    serde_json::from_str(&row.state)
-        .map_err(|error| StoreError::Corrupt(format!("the state of a session cannot be read: {error}")))
+/// Say something as an agent
+///
+/// It is taken whether anybody reads or not. With the tag `signal` it wakes AdaptiveAgent.
+#[utoipa::path(
+    post,
+    path = "/chat/agent_message",
+    tag = "global chat",
+    security(("internal_key" = [])),
+    request_body = PostAgentMessage,
+    responses(
+        (status = 201, description = "Said", body = MessagePosted),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn agent_message(
+    State(app): State<App>,
+    JsonBody(body): JsonBody<PostAgentMessage>,
+) -> ApiResult<(StatusCode, Json<MessagePosted>)> {
+    let meta = body.meta.unwrap_or_default();
+    let meta = GlobalMeta {
+        reply_to: meta.reply_to,
+        tags: meta.tags.unwrap_or_default(),
+        user_id: None,
+    };
+    let id = app
+        .runtime
+        .global_chat()
+        .post_agent(&body.author, &body.text, meta)?;
+    Ok((StatusCode::CREATED, Json(MessagePosted { id })))
 }
 
-fn shown(row: &OwnedSession, asks: bool) -> ChatSession {
-    ChatSession {
-        session_id: row.id().clone(),
-        project_id: row.project(),
-        title: row.title.clone(),
-        created_at: row.created_at,
-        last_activity: row.last_activity,
-        message_count: row.message_count,
-        asks,
+/// Ask the user and wait for the answer
+///
+/// One question is shown at a time, in the order they were asked. Whoever hangs up takes the
+/// question back.
+#[utoipa::path(
+    post,
+    path = "/chat/ask_user",
+    tag = "global chat",
+    security(("internal_key" = [])),
+    request_body = AskUser,
+    responses(
+        (status = 200, description = "The user's answer", body = UserAnswer),
+        (status = 504, description = "Nobody answered in time", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn ask_user(
+    State(app): State<App>,
+    JsonBody(body): JsonBody<AskUser>,
+) -> ApiResult<Json<UserAnswer>> {
+    let seconds = body.timeout_seconds.unwrap_or(DEFAULT_ANSWER_SECONDS);
+    if !(1..=MAX_ANSWER_SECONDS).contains(&seconds) {
+        let message = format!("timeout_seconds must be from 1 to {MAX_ANSWER_SECONDS}");
+        return Err(ApiError::invalid(message).with("field", "timeout_seconds"));
+    }
+    let question =
+        app.runtime
+            .global_chat()
+            .ask_user(&body.author, &body.question, GlobalMeta::default())?;
+    // If the caller hangs up, this future is dropped and the question with it.
+    match question.wait_user(Some(Duration::from_secs(seconds))).await {
+        Ok(answer) => Ok(Json(answer)),
+        Err(error @ NoAnswer::TimedOut) => {
+            Err(ApiError::new(ErrorCode::HitlTimeout, error.to_string()))
+        }
+        Err(error @ NoAnswer::Stopping) => Err(ApiError::new(
+            ErrorCode::AgentUnavailable,
+            error.to_string(),
+        )),
     }
 }
 
-fn listed(row: ChatSessionRow) -> ChatSession {
-    ChatSession {
-        session_id: row.session_id,
-        project_id: row.project_id,
-        title: row.title,
-        created_at: row.created_at,
-        last_activity: row.last_activity,
-        message_count: row.message_count,
-        asks: row.asks,
-    }
-}
-
-pub(super) fn total(sum: UsageSum) -> UsageTotal {
-    UsageTotal {
-        calls: sum.calls,
-        prompt_tokens: sum.prompt_tokens,
-        completion_tokens: sum.completion_tokens,
-        total_tokens: sum.total_tokens,
-        cost_usd: sum.cost_micro_usd as f64 / MICROS,
-        cost_known: sum.cost_known,
-    }
+/// A number that no message has is simply past the end.
+fn number(id: u64) -> i64 {
+    i64::try_from(id).unwrap_or(i64::MAX)
 }

@@ -5,7 +5,9 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_memory::{Filter, Hit, MemoryError, Query};
-use codelab_protocol::{AddContext, ContextAdded, ContextHit, ContextResults, ErrorBody, ErrorCode, SearchContext};
+use codelab_protocol::{
+    AddContext, ContextAdded, ContextHit, ContextResults, ErrorBody, ErrorCode, SearchContext,
+};
 use codelab_runtime::{RebuildError, now};
 use codelab_store::{InteractionId, NewInteraction};
 
@@ -46,18 +48,36 @@ pub(super) async fn search(
     let text = fields::context_query(body.query)?;
     let top_k = fields::within("top_k", 1, MAX_TOP_K, body.top_k.unwrap_or(DEFAULT_TOP_K))?;
     let filter = body.filter.unwrap_or_default();
-    let filter = Filter { kind: filter.kind, success: filter.success, since: filter.since, until: filter.until };
-    let query = Query { text, top_k: top_k as usize, filter };
-    let results = match app.runtime.search_context(&agent.project, &agent.row.agent.name, &query).await {
+    let filter = Filter {
+        kind: filter.kind,
+        success: filter.success,
+        since: filter.since,
+        until: filter.until,
+    };
+    let query = Query {
+        text,
+        top_k: top_k as usize,
+        filter,
+    };
+    let results = match app
+        .runtime
+        .search_context(&agent.project, &agent.row.agent.name, &query)
+        .await
+    {
         Ok(hits) => hits.into_iter().map(shown).collect(),
         // Nothing was remembered yet.
         Err(RebuildError::Memory(MemoryError::NotFound { .. })) => Vec::new(),
-        Err(RebuildError::Memory(MemoryError::Invalid { reason, .. })) => return Err(ApiError::invalid(reason)),
+        Err(RebuildError::Memory(MemoryError::Invalid { reason, .. })) => {
+            return Err(ApiError::invalid(reason));
+        }
         Err(RebuildError::Store(error)) => return Err(error.into()),
         Err(RebuildError::Memory(error)) => {
             // What is wrong with the memory engine is told once, and shown by `/health`.
             tracing::debug!(%error, "an agent's memory cannot be searched");
-            return Err(ApiError::new(ErrorCode::AgentUnavailable, "The agent's memory cannot be searched now"));
+            return Err(ApiError::new(
+                ErrorCode::AgentUnavailable,
+                "The agent's memory cannot be searched now",
+            ));
         }
     };
     Ok(Json(ContextResults { results }))
@@ -95,8 +115,17 @@ pub(super) async fn add(
         metadata: fields::metadata(body.metadata.unwrap_or_default())?,
         at: now(),
     };
-    let id = app.runtime.add_context(&agent.project, new).await.or_missing(not_found)?;
-    Ok((StatusCode::CREATED, Json(ContextAdded { id: id.0.to_string() })))
+    let id = app
+        .runtime
+        .add_context(&agent.project, new)
+        .await
+        .or_missing(not_found)?;
+    Ok((
+        StatusCode::CREATED,
+        Json(ContextAdded {
+            id: id.0.to_string(),
+        }),
+    ))
 }
 
 /// Let the agent forget everything
@@ -116,7 +145,10 @@ pub(super) async fn add(
     ),
 )]
 pub(super) async fn clear(State(app): State<App>, agent: MyAgent) -> ApiResult<StatusCode> {
-    let cleared = app.runtime.clear_context(agent.project, agent.row.agent.name).await;
+    let cleared = app
+        .runtime
+        .clear_context(agent.project, agent.row.agent.name)
+        .await;
     cleared.or_missing(not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -138,13 +170,20 @@ pub(super) async fn clear(State(app): State<App>, agent: MyAgent) -> ApiResult<S
         Refused,
     ),
 )]
-pub(super) async fn forget(State(app): State<App>, MyMemory { agent, id }: MyMemory) -> ApiResult<StatusCode> {
-    let forgotten = app.runtime.forget_context(agent.project, agent.row.agent.name, id).await;
+pub(super) async fn forget(
+    State(app): State<App>,
+    MyMemory { agent, id }: MyMemory,
+) -> ApiResult<StatusCode> {
+    let forgotten = app
+        .runtime
+        .forget_context(agent.project, agent.row.agent.name, id)
+        .await;
     forgotten.or_missing(no_such_memory)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What the path names: an agent of the user, and a number that may be that of something it remembers.
+/// What the path names: an agent of the user, and a number that may be that of something it
+/// remembers.
 pub(super) struct MyMemory {
     agent: MyAgent,
     id: InteractionId,
@@ -155,8 +194,13 @@ impl FromRequestParts<App> for MyMemory {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let agent = MyAgent::from_request_parts(parts, app).await?;
-        let id = path_id(parts, app, "context_id").await.ok_or_else(no_such_memory)?;
-        Ok(Self { agent, id: InteractionId(id) })
+        let id = path_id(parts, app, "context_id")
+            .await
+            .ok_or_else(no_such_memory)?;
+        Ok(Self {
+            agent,
+            id: InteractionId(id),
+        })
     }
 }
 

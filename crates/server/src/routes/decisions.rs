@@ -8,13 +8,22 @@ use crate::error::{ApiError, ApiResult};
 
 /// Decisions are written in any case.
 pub(super) fn decision(given: HitlDecision) -> ApiResult<Decision> {
-    let text = given.decision.ok_or_else(|| ApiError::missing("decision"))?;
+    let text = given
+        .decision
+        .ok_or_else(|| ApiError::missing("decision"))?;
     match text.to_ascii_uppercase().as_str() {
-        "APPROVE" => Ok(Decision::Approve { remember: given.remember.unwrap_or(false) }),
-        "REJECT" => Ok(Decision::Reject { feedback: given.feedback }),
+        "APPROVE" => Ok(Decision::Approve {
+            remember: given.remember.unwrap_or(false),
+        }),
+        "REJECT" => Ok(Decision::Reject {
+            feedback: given.feedback,
+        }),
         "EDIT" => match given.modified_args {
             Some(Value::Object(arguments)) => Ok(Decision::Edit { arguments }),
-            Some(_) => Err(ApiError::new(ErrorCode::InvalidDecision, "modified_args must be an object")),
+            Some(_) => Err(ApiError::new(
+                ErrorCode::InvalidDecision,
+                "modified_args must be an object",
+            )),
             None => Err(ApiError::missing("modified_args")),
         },
         _ => Err(unknown(&text)),
@@ -22,7 +31,10 @@ pub(super) fn decision(given: HitlDecision) -> ApiResult<Decision> {
 }
 
 pub(super) fn unknown(text: &str) -> ApiError {
-    let message = format!("decision must be APPROVE, EDIT or REJECT, not {}", cut(text));
+    let message = format!(
+        "decision must be APPROVE, EDIT or REJECT, not {}",
+        cut(text)
+    );
     ApiError::new(ErrorCode::InvalidDecision, message)
 }
 

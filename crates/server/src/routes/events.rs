@@ -8,29 +8,36 @@ use crate::error::{ApiError, ApiResult};
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Place {
-    /// Events after this number; `Last-Event-ID` says the same and wins. A number past the log's end is answered with `gap`
-    /// and then the log from its start.
+pub(super) struct StreamPosition {
+    /// Events after this number; `Last-Event-ID` says the same and wins. A number past the log's
+    /// end is answered with `gap` and then the log from its start.
     #[param(minimum = 0)]
     after: Option<u64>,
     /// `false`: the stored events, then the end.
     follow: Option<bool>,
 }
 
-impl Place {
+impl StreamPosition {
     pub fn follows(&self) -> bool {
         self.follow.unwrap_or(true)
     }
 }
 
 /// The number of the last event that the reader has.
-pub(super) fn after(headers: &HeaderMap, place: &Place) -> ApiResult<u64> {
-    Ok(last_event_id(headers)?.or(place.after).unwrap_or(0))
+pub(super) fn after(headers: &HeaderMap, slot: &StreamPosition) -> ApiResult<u64> {
+    Ok(last_event_id(headers)?.or(slot.after).unwrap_or(0))
 }
 
 /// What a reader that comes back says by itself.
 pub(super) fn last_event_id(headers: &HeaderMap) -> ApiResult<Option<u64>> {
-    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
-    let number = value.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
-    number.map(Some).ok_or_else(|| ApiError::invalid("Last-Event-ID must be an event number"))
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    let number = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok());
+    number
+        .map(Some)
+        .ok_or_else(|| ApiError::invalid("Last-Event-ID must be an event number"))
 }

@@ -1,6 +1,7 @@
-//! How a server-sent event is documented: the frame, and the JSON inside it. Nothing is built from this.
+//! How a server-sent event is documented: the frame, and the JSON inside it. Nothing is built from
+//! this.
 
-use codelab_protocol::{ChatEvent, Chunk, Done, GlobalMessage};
+use codelab_protocol::{Chunk, Done, GlobalMessage, SessionEvent};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
@@ -22,7 +23,7 @@ impl PartialSchema for Frame {
 
 impl PartialSchema for ChatFrame {
     fn schema() -> RefOr<Schema> {
-        frame::<ChatEvent>(text().description(Some("The type of the event, or `done`.")))
+        frame::<SessionEvent>(text().description(Some("The type of the event, or `done`.")))
     }
 }
 
@@ -31,10 +32,14 @@ impl PartialSchema for GlobalFrame {
         let data = text()
             .content_media_type("application/json")
             .content_schema(Some(Schema::OneOf(
-                OneOfBuilder::new().item(Ref::from_schema_name(GlobalMessage::name())).build(),
+                OneOfBuilder::new()
+                    .item(Ref::from_schema_name(GlobalMessage::name()))
+                    .build(),
             )))
             .description(Some("A message."));
-        let id = text().pattern(Some("^[0-9]+$")).description(Some("The id of the message."));
+        let id = text()
+            .pattern(Some("^[0-9]+$"))
+            .description(Some("The id of the message."));
         ObjectBuilder::new()
             .description(Some("One frame of the Chat's stream."))
             .property("id", id)
@@ -52,14 +57,19 @@ fn text() -> ObjectBuilder {
 }
 
 fn frame<T: ToSchema>(name: ObjectBuilder) -> RefOr<Schema> {
-    let payload =
-        OneOfBuilder::new().item(Ref::from_schema_name(T::name())).item(Ref::from_schema_name(Done::name())).build();
+    let payload = OneOfBuilder::new()
+        .item(Ref::from_schema_name(T::name()))
+        .item(Ref::from_schema_name(Done::name()))
+        .build();
     let data = text()
         .content_media_type("application/json")
         .content_schema(Some(Schema::OneOf(payload)))
-        .description(Some("An event, or how the turn stands in the frame that closes the stream."));
-    let id =
-        text().pattern(Some("^[0-9]+$")).description(Some("The number of the event; absent where nothing is stored."));
+        .description(Some(
+            "An event, or how the turn stands in the frame that closes the stream.",
+        ));
+    let id = text().pattern(Some("^[0-9]+$")).description(Some(
+        "The number of the event; absent where nothing is stored.",
+    ));
     ObjectBuilder::new()
         .description(Some("One frame of an event stream."))
         .property("id", id)
@@ -76,8 +86,8 @@ impl ToSchema for ChatFrame {
     }
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((ChatEvent::name().into_owned(), ChatEvent::schema()));
-        ChatEvent::schemas(schemas);
+        schemas.push((SessionEvent::name().into_owned(), SessionEvent::schema()));
+        SessionEvent::schemas(schemas);
         schemas.push((Done::name().into_owned(), Done::schema()));
         Done::schemas(schemas);
     }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use codelab_engine::Mode;
+use codelab_engine::AgentMode;
 use codelab_protocol::{Alive, Health, HealthCheck, HealthStatus};
 use codelab_runtime::{CacheHealth, DatabaseTrouble};
 
@@ -13,7 +13,8 @@ use crate::app::App;
 
 /// Whether the server is well
 ///
-/// The answer is 200 also where it is not: `status` and `checks` say so. A load balancer asks `/health/ready`.
+/// The answer is 200 also where it is not: `status` and `checks` say so. A load balancer asks
+/// `/health/ready`.
 #[utoipa::path(
     get,
     path = "/health",
@@ -56,7 +57,9 @@ pub(super) async fn ready(State(app): State<App>) -> (StatusCode, Json<Health>) 
     responses((status = 200, description = "It answers", body = Alive)),
 )]
 pub(super) async fn live() -> Json<Alive> {
-    Json(Alive { status: "alive".to_owned() })
+    Json(Alive {
+        status: "alive".to_owned(),
+    })
 }
 
 pub(super) async fn report(app: &App) -> Health {
@@ -67,7 +70,9 @@ pub(super) async fn report(app: &App) -> Health {
         Some(DatabaseTrouble::Silent) => unwell("the database does not answer"),
         Some(DatabaseTrouble::Rewriting) => HealthCheck {
             status: HealthStatus::Degraded,
-            detail: Some("the database is rewritten after a deletion, and commits wait for it".to_owned()),
+            detail: Some(
+                "the database is rewritten after a deletion, and commits wait for it".to_owned(),
+            ),
         },
     };
     let lease = match app.runtime.lease_has_lapsed() {
@@ -79,38 +84,65 @@ pub(super) async fn report(app: &App) -> Health {
         CacheHealth::Connected => well(Some("redis")),
         CacheHealth::Unreachable { since } => {
             let detail = Some(format!("Redis is unreachable since {since}"));
-            HealthCheck { status: HealthStatus::Degraded, detail }
+            HealthCheck {
+                status: HealthStatus::Degraded,
+                detail,
+            }
         }
     };
     let memory = match app.runtime.memory_problem() {
         None => well(None),
-        problem => HealthCheck { status: HealthStatus::Degraded, detail: problem },
+        problem => HealthCheck {
+            status: HealthStatus::Degraded,
+            detail: problem,
+        },
     };
     let model = well(Some(&app.runtime.model().label));
-    let checks = [("cache", cache), ("database", database), ("lease", lease), ("memory", memory), ("model", model)];
+    let checks = [
+        ("cache", cache),
+        ("database", database),
+        ("lease", lease),
+        ("memory", memory),
+        ("model", model),
+    ];
     let team = app.runtime.team();
     Health {
         status: worst(checks.iter().map(|(_, check)| check.status)),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        multi_agent_mode: team.mode() == Mode::Multi,
-        registered_agents: team.agents().iter().map(|agent| agent.name.clone()).collect(),
-        checks: checks.into_iter().map(|(name, check)| (name.to_owned(), check)).collect(),
+        multi_agent_mode: team.mode() == AgentMode::Multi,
+        registered_agents: team
+            .agents()
+            .iter()
+            .map(|agent| agent.name.clone())
+            .collect(),
+        checks: checks
+            .into_iter()
+            .map(|(name, check)| (name.to_owned(), check))
+            .collect(),
     }
 }
 
 fn well(detail: Option<&str>) -> HealthCheck {
-    HealthCheck { status: HealthStatus::Healthy, detail: detail.map(str::to_owned) }
+    HealthCheck {
+        status: HealthStatus::Healthy,
+        detail: detail.map(str::to_owned),
+    }
 }
 
 fn unwell(detail: &str) -> HealthCheck {
-    HealthCheck { status: HealthStatus::Unhealthy, detail: Some(detail.to_owned()) }
+    HealthCheck {
+        status: HealthStatus::Unhealthy,
+        detail: Some(detail.to_owned()),
+    }
 }
 
 fn worst(all: impl Iterator<Item = HealthStatus>) -> HealthStatus {
-    all.fold(HealthStatus::Healthy, |worst, status| match (worst, status) {
-        (HealthStatus::Unhealthy, _) | (_, HealthStatus::Unhealthy) => HealthStatus::Unhealthy,
-        (HealthStatus::Degraded, _) | (_, HealthStatus::Degraded) => HealthStatus::Degraded,
-        (HealthStatus::Healthy, HealthStatus::Healthy) => HealthStatus::Healthy,
+    all.fold(HealthStatus::Healthy, |worst, status| {
+        match (worst, status) {
+            (HealthStatus::Unhealthy, _) | (_, HealthStatus::Unhealthy) => HealthStatus::Unhealthy,
+            (HealthStatus::Degraded, _) | (_, HealthStatus::Degraded) => HealthStatus::Degraded,
+            (HealthStatus::Healthy, HealthStatus::Healthy) => HealthStatus::Healthy,
+        }
     })
 }
 
@@ -124,5 +156,8 @@ fn worst(all: impl Iterator<Item = HealthStatus>) -> HealthStatus {
 )]
 pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, content_type)], app.runtime.metrics_text())
+    (
+        [(header::CONTENT_TYPE, content_type)],
+        app.runtime.metrics_text(),
+    )
 }

@@ -15,12 +15,12 @@ use crate::body::SmallJsonBody;
 use crate::error::{ApiError, ApiResult};
 use crate::users::{LoginTicket, WebSession};
 
-/// Lets few tickets be looked for at once. Nobody guesses 256 bits; this keeps those who try from keeping the database
-/// busy, and nobody else from logging in: a right ticket waits its turn.
+/// Lets few tickets be looked for at once. Nobody guesses 256 bits; this keeps those who try from
+/// keeping the database busy, and nobody else from logging in: a right ticket waits its turn.
 pub(crate) struct Attempts(Semaphore);
 
 const MAX_AT_ONCE: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(5);
+const DEADLINE: Duration = Duration::from_secs(5);
 const RETRY_AFTER_SECONDS: u32 = 5;
 
 impl Default for Attempts {
@@ -48,21 +48,34 @@ impl Default for Attempts {
         Invalid,
     ),
 )]
-pub(super) async fn login(State(app): State<App>, SmallJsonBody(body): SmallJsonBody<Login>) -> ApiResult<Response> {
+pub(super) async fn login(
+    State(app): State<App>,
+    SmallJsonBody(body): SmallJsonBody<Login>,
+) -> ApiResult<Response> {
     let logged_in = match LoginTicket::parse(&body.ticket) {
         Some(ticket) => {
-            let Ok(Ok(_place)) = tokio::time::timeout(PATIENCE, app.login_attempts.0.acquire()).await else {
+            let Ok(Ok(_slot)) =
+                tokio::time::timeout(DEADLINE, app.login_attempts.0.acquire()).await
+            else {
                 let message = "Too many log in at once; try again later";
-                return Err(ApiError::new(ErrorCode::RateLimited, message).retry_after_seconds(RETRY_AFTER_SECONDS));
+                return Err(ApiError::new(ErrorCode::RateLimited, message)
+                    .retry_after_seconds(RETRY_AFTER_SECONDS));
             };
             app.logins.log_in(&ticket, codelab_runtime::now()).await?
         }
         None => None,
     };
     let Some((user_id, session, expires_at)) = logged_in else {
-        return Err(ApiError::new(ErrorCode::Unauthorized, "This login link is unknown, used or too old"));
+        return Err(ApiError::new(
+            ErrorCode::Unauthorized,
+            "This login link is unknown, used or too old",
+        ));
     };
-    let mut response = Json(LoggedIn { user_id, expires_at }).into_response();
+    let mut response = Json(LoggedIn {
+        user_id,
+        expires_at,
+    })
+    .into_response();
     if let Some(cookie) = session.set(app.is_secure) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }

@@ -21,7 +21,10 @@ use crate::page::CONTENT_SECURITY_POLICY;
     responses((status = 200, description = "This document", body = Object)),
 )]
 pub(super) async fn openapi(State(app): State<App>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], app.openapi.to_string())
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        app.openapi.to_string(),
+    )
 }
 
 /// The API in a readable form
@@ -33,7 +36,10 @@ pub(super) async fn openapi(State(app): State<App>) -> impl IntoResponse {
     responses((status = 200, description = "A page", body = String, content_type = "text/html")),
 )]
 pub(super) async fn docs(State(app): State<App>) -> impl IntoResponse {
-    ([(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY)], Html(app.docs.to_string()))
+    (
+        [(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY)],
+        Html(app.docs.to_string()),
+    )
 }
 
 /// The web page
@@ -52,26 +58,48 @@ pub(super) async fn index(State(app): State<App>, asked: HeaderMap) -> Response 
 }
 
 /// A file of the web page.
-pub(super) async fn file(State(app): State<App>, uri: Uri, asked: HeaderMap) -> ApiResult<Response> {
-    app.page.answer(uri.path(), &asked).ok_or_else(|| ApiError::new(ErrorCode::NotFound, "There is no such file"))
+pub(super) async fn file(
+    State(app): State<App>,
+    uri: Uri,
+    asked: HeaderMap,
+) -> ApiResult<Response> {
+    app.page
+        .answer(uri.path(), &asked)
+        .ok_or_else(|| ApiError::new(ErrorCode::NotFound, "There is no such file"))
 }
 
 /// How the server stands, where the web page was not built.
 async fn status(app: &App) -> impl IntoResponse {
     let health = report(app).await;
-    let mode = if health.multi_agent_mode { "a team of specialists" } else { "one universal agent" };
+    let mode = if health.multi_agent_mode {
+        "a team of specialists"
+    } else {
+        "one universal agent"
+    };
     let mut rows = String::new();
     for (name, check) in &health.checks {
         let detail = check.detail.as_deref().unwrap_or_default();
         // Writing to a string cannot fail.
-        let _ = write!(rows, "<tr><th>{}</th><td>{}</td><td>{}</td></tr>", name, word(check.status), escaped(detail));
+        let _ = write!(
+            rows,
+            "<tr><th>{}</th><td>{}</td><td>{}</td></tr>",
+            name,
+            word(check.status),
+            escaped(detail)
+        );
     }
     let agents: String = app
         .runtime
         .team()
         .agents()
         .iter()
-        .map(|agent| format!("<li><b>{}</b> {}</li>", agent.name, escaped(&agent.description)))
+        .map(|agent| {
+            format!(
+                "<li><b>{}</b> {}</li>",
+                agent.name,
+                escaped(&agent.description)
+            )
+        })
         .collect();
     let demo = if app.runtime.model().demo {
         "<p class=\"note\">No model is connected: the built-in offline demonstration answers. Set LLM_PROXY_URL (and \
@@ -92,15 +120,24 @@ async fn status(app: &App) -> impl IntoResponse {
         word(health.status),
         word(health.status),
     );
-    ([(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY)], Html(page))
+    (
+        [(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY)],
+        Html(page),
+    )
 }
 
 pub(super) async fn style() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("../assets/status.css"))
+    (
+        [(header::CONTENT_TYPE, "text/css; charset=utf-8")],
+        include_str!("../assets/status.css"),
+    )
 }
 
 pub(super) async fn docs_style() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("../assets/docs.css"))
+    (
+        [(header::CONTENT_TYPE, "text/css; charset=utf-8")],
+        include_str!("../assets/docs.css"),
+    )
 }
 
 fn word(status: HealthStatus) -> &'static str {
@@ -112,5 +149,8 @@ fn word(status: HealthStatus) -> &'static str {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }

@@ -18,7 +18,8 @@ const MAX_OFFSET: u64 = i64::MAX as u64;
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageQuery {
-    /// At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends.
+    /// At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+    /// it ends.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
     #[param(minimum = 0)]

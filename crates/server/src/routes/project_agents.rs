@@ -6,7 +6,8 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_engine::{DEFAULT_CONCURRENCY_LIMIT, PLACEHOLDERS, unknown_placeholders};
 use codelab_protocol::{
-    AgentId, ChangeAgent, CreateAgent, ErrorBody, ErrorCode, ProjectAgent, ProjectAgentList, SavedAgent, Tool,
+    AgentId, ChangeAgent, CreateAgent, ErrorBody, ErrorCode, ProjectAgent, ProjectAgentList,
+    SavedAgent, Tool,
 };
 use codelab_runtime::{MAX_AGENTS, project_agent, random_hex};
 use codelab_store::{AgentChange, AgentRow, NewAgent, ProjectStore, StoreError};
@@ -24,8 +25,13 @@ use crate::fields;
 const ID_BYTES: usize = 12;
 const DEFAULT_ROLE: &str = "assistant";
 /// Enough to look and to finish, nothing that changes anything.
-const DEFAULT_TOOLS: [Tool; 5] =
-    [Tool::ReadFile, Tool::ListFiles, Tool::SearchInCode, Tool::AttemptCompletion, Tool::AskFollowupQuestion];
+const DEFAULT_TOOLS: [Tool; 5] = [
+    Tool::ReadFile,
+    Tool::ListFiles,
+    Tool::SearchInCode,
+    Tool::AttemptCompletion,
+    Tool::AskFollowupQuestion,
+];
 
 /// The agent a path names, with its project, which is the caller's.
 pub(super) struct MyAgent {
@@ -38,7 +44,9 @@ impl FromRequestParts<App> for MyAgent {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let MyProject(project) = MyProject::from_request_parts(parts, app).await?;
-        let id: AgentId = path_id(parts, app, "agent_id").await.ok_or_else(not_found)?;
+        let id: AgentId = path_id(parts, app, "agent_id")
+            .await
+            .ok_or_else(not_found)?;
         let row = project.agent(&id).await?.ok_or_else(not_found)?;
         Ok(Self { project, row })
     }
@@ -58,10 +66,18 @@ impl FromRequestParts<App> for MyAgent {
         Invalid,
     ),
 )]
-pub(super) async fn list(MyProject(project): MyProject, page: Page) -> ApiResult<Json<ProjectAgentList>> {
+pub(super) async fn list(
+    MyProject(project): MyProject,
+    page: Page,
+) -> ApiResult<Json<ProjectAgentList>> {
     let (rows, total) = project.agents(page.limit, page.offset).await?;
     let agents = rows.into_iter().map(project_agent).collect();
-    Ok(Json(ProjectAgentList { agents, total, limit: page.limit, offset: page.offset }))
+    Ok(Json(ProjectAgentList {
+        agents,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
 }
 
 /// Add an agent to a project
@@ -87,11 +103,17 @@ pub(super) async fn create(
 ) -> ApiResult<(StatusCode, Json<SavedAgent>)> {
     let new = new_agent(app.models.default_model(), body)?;
     if project.count_agents().await? >= MAX_AGENTS {
-        return Err(ApiError::new(ErrorCode::Conflict, format!("A project has at most {MAX_AGENTS} agents")));
+        return Err(ApiError::new(
+            ErrorCode::Conflict,
+            format!("A project has at most {MAX_AGENTS} agents"),
+        ));
     }
     let name = new.name.clone();
     let created = app.runtime.create_agent(project, new).await;
-    if created.as_ref().is_err_and(|error| *error == StoreError::AlreadyExists) {
+    if created
+        .as_ref()
+        .is_err_and(|error| *error == StoreError::AlreadyExists)
+    {
         let message = format!("The project has an agent named {name} already");
         return Err(ApiError::new(ErrorCode::Conflict, message).with("name", name.as_str()));
     }
@@ -139,13 +161,23 @@ pub(super) async fn get(agent: MyAgent) -> Json<ProjectAgent> {
 )]
 pub(super) async fn change(
     State(app): State<App>,
-    MyAgent { project, row: present }: MyAgent,
+    MyAgent {
+        project,
+        row: present,
+    }: MyAgent,
     JsonBody(body): JsonBody<ChangeAgent>,
 ) -> ApiResult<Json<SavedAgent>> {
-    if body.name.as_ref().is_some_and(|name| name != present.agent.name.as_str()) {
+    if body
+        .name
+        .as_ref()
+        .is_some_and(|name| name != present.agent.name.as_str())
+    {
         return Err(fields::wrong("name", "cannot be changed"));
     }
-    let changed = app.runtime.change_agent(project, present.agent.agent_id, checked(body)?).await;
+    let changed = app
+        .runtime
+        .change_agent(project, present.agent.agent_id, checked(body)?)
+        .await;
     let row = changed.or_missing(not_found)?;
     Ok(Json(saved(&app, row)))
 }
@@ -176,7 +208,10 @@ pub(super) async fn delete(
     MyAgent { project, row }: MyAgent,
     Params(query): Params<DeleteQuery>,
 ) -> ApiResult<StatusCode> {
-    let deleted = app.runtime.delete_agent(project, row, query.force.unwrap_or(false)).await;
+    let deleted = app
+        .runtime
+        .delete_agent(project, row, query.force.unwrap_or(false))
+        .await;
     deleted.or_missing(not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -196,13 +231,22 @@ pub(super) fn starter_agents(app: &App) -> ApiResult<Vec<NewAgent>> {
             name: agent.name.clone(),
             role: agent.role.clone(),
             description: agent.description.clone(),
-            model: agent.model.clone().unwrap_or_else(|| app.models.default_model().to_owned()),
+            model: agent
+                .model
+                .clone()
+                .unwrap_or_else(|| app.models.default_model().to_owned()),
             // By way of its text: 0.3 stays 0.3.
-            temperature: agent.temperature.and_then(|value| value.to_string().parse().ok()),
+            temperature: agent
+                .temperature
+                .and_then(|value| value.to_string().parse().ok()),
             max_tokens: agent.max_tokens,
             system_prompt: agent.prompt.clone(),
             allowed_tools: agent.allowed_tools.clone(),
-            file_restrictions: agent.file_restrictions.iter().map(|pattern| pattern.as_str().to_owned()).collect(),
+            file_restrictions: agent
+                .file_restrictions
+                .iter()
+                .map(|pattern| pattern.as_str().to_owned())
+                .collect(),
             concurrency_limit: agent.concurrency_limit,
         })
     });
@@ -211,7 +255,9 @@ pub(super) fn starter_agents(app: &App) -> ApiResult<Vec<NewAgent>> {
 
 /// Says in one line why an agent would be refused, without asking a server.
 pub fn check_agent(agent: CreateAgent) -> Result<(), String> {
-    new_agent("default", agent).map(drop).map_err(|error| error.message().to_owned())
+    new_agent("default", agent)
+        .map(drop)
+        .map_err(|error| error.message().to_owned())
 }
 
 fn new_agent(default_model: &str, body: CreateAgent) -> ApiResult<NewAgent> {
@@ -226,7 +272,9 @@ fn new_agent(default_model: &str, body: CreateAgent) -> ApiResult<NewAgent> {
         system_prompt: fields::system_prompt(body.system_prompt.unwrap_or_default())?,
         allowed_tools: fields::tools(body.allowed_tools.unwrap_or_else(|| DEFAULT_TOOLS.to_vec())),
         file_restrictions: fields::file_restrictions(body.file_restrictions.unwrap_or_default())?,
-        concurrency_limit: fields::concurrency_limit(body.concurrency_limit.unwrap_or(DEFAULT_CONCURRENCY_LIMIT))?,
+        concurrency_limit: fields::concurrency_limit(
+            body.concurrency_limit.unwrap_or(DEFAULT_CONCURRENCY_LIMIT),
+        )?,
     })
 }
 
@@ -236,12 +284,20 @@ fn checked(body: ChangeAgent) -> ApiResult<AgentChange> {
         other => fields::not_null("file_restrictions", other)?,
     };
     Ok(AgentChange {
-        role: fields::not_null("role", body.role)?.map(fields::role).transpose()?,
-        description: fields::not_null("description", body.description)?.map(fields::agent_description).transpose()?,
-        model: fields::not_null("model", body.model)?.map(fields::model).transpose()?,
+        role: fields::not_null("role", body.role)?
+            .map(fields::role)
+            .transpose()?,
+        description: fields::not_null("description", body.description)?
+            .map(fields::agent_description)
+            .transpose()?,
+        model: fields::not_null("model", body.model)?
+            .map(fields::model)
+            .transpose()?,
         temperature: fields::patch(body.temperature, fields::temperature)?,
         max_tokens: fields::patch(body.max_tokens, fields::max_tokens)?,
-        system_prompt: fields::not_null("system_prompt", body.system_prompt)?.map(fields::system_prompt).transpose()?,
+        system_prompt: fields::not_null("system_prompt", body.system_prompt)?
+            .map(fields::system_prompt)
+            .transpose()?,
         allowed_tools: fields::not_null("allowed_tools", body.allowed_tools)?.map(fields::tools),
         file_restrictions: restrictions.map(fields::file_restrictions).transpose()?,
         concurrency_limit: fields::not_null("concurrency_limit", body.concurrency_limit)?
@@ -251,7 +307,8 @@ fn checked(body: ChangeAgent) -> ApiResult<AgentChange> {
 }
 
 fn new_id() -> ApiResult<AgentId> {
-    AgentId::parse(&format!("agent-{}", random_hex(ID_BYTES))).map_err(|error| ApiError::invalid(error.to_string()))
+    AgentId::parse(&format!("agent-{}", random_hex(ID_BYTES)))
+        .map_err(|error| ApiError::invalid(error.to_string()))
 }
 
 pub(super) fn not_found() -> ApiError {
@@ -259,12 +316,14 @@ pub(super) fn not_found() -> ApiError {
 }
 
 fn saved(app: &App, row: AgentRow) -> SavedAgent {
-    let placeholders = unknown_placeholders(&row.agent.system_prompt).into_iter().map(|name| {
-        format!(
-            "system_prompt: {{{{{name}}}}} is no placeholder and will be empty; known are {}",
-            PLACEHOLDERS.join(", ")
-        )
-    });
+    let placeholders = unknown_placeholders(&row.agent.system_prompt)
+        .into_iter()
+        .map(|name| {
+            format!(
+                "system_prompt: {{{{{name}}}}} is no placeholder and will be empty; known are {}",
+                PLACEHOLDERS.join(", ")
+            )
+        });
     let mut warnings: Vec<String> = placeholders.collect();
     if !warnings.is_empty() {
         tracing::warn!(agent = %row.agent.agent_id, unknown = warnings.len(), "a prompt has unknown placeholders");
@@ -275,5 +334,8 @@ fn saved(app: &App, row: AgentRow) -> SavedAgent {
             "model: {model} is not known here: it is asked for by this name, and its cost is not counted"
         ));
     }
-    SavedAgent { agent: project_agent(row), warnings }
+    SavedAgent {
+        agent: project_agent(row),
+        warnings,
+    }
 }

@@ -30,8 +30,16 @@ impl FromRequestParts<App> for MyProject {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let id = path_id(parts, app, "project_id").await.ok_or_else(not_found)?;
-        app.runtime.store().of(user.id()).project(id).await?.map(Self).ok_or_else(not_found)
+        let id = path_id(parts, app, "project_id")
+            .await
+            .ok_or_else(not_found)?;
+        app.runtime
+            .store()
+            .of(user.id())
+            .project(id)
+            .await?
+            .map(Self)
+            .ok_or_else(not_found)
     }
 }
 
@@ -43,20 +51,27 @@ impl FromRequestParts<App> for OperatedSpace {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let id = path_id(parts, app, "project_id").await.ok_or_else(not_found)?;
+        let id = path_id(parts, app, "project_id")
+            .await
+            .ok_or_else(not_found)?;
         let store = app.runtime.store();
         let project = match user.is_admin() {
             true => store.project_of_anyone(id).await?,
             false => store.of(user.id()).project(id).await?,
         };
-        project.map(|project| Self(SpaceKey::of(&project))).ok_or_else(not_found)
+        project
+            .map(|project| Self(SpaceKey::of(&project)))
+            .ok_or_else(not_found)
     }
 }
 
 /// The user's default project, which is made on first use.
 pub(super) async fn default_project(app: &App, mine: &UserStore) -> ApiResult<ProjectStore> {
     let new = new_project(app, DEFAULT_NAME.to_owned())?;
-    let project = mine.default_project_or(new, now()).await.map_err(ApiError::not_stored)?;
+    let project = mine
+        .default_project_or(new, now())
+        .await
+        .map_err(ApiError::not_stored)?;
     if app.runtime.live_space(SpaceKey::of(&project)).is_none() {
         make_ready(app, &project).await;
     }
@@ -81,14 +96,23 @@ async fn make_ready(app: &App, project: &ProjectStore) {
     params(PageQuery),
     responses((status = 200, description = "A page of projects, oldest first", body = ProjectList), Refused, Invalid),
 )]
-pub(super) async fn list(State(app): State<App>, user: User, page: Page) -> ApiResult<Json<ProjectList>> {
+pub(super) async fn list(
+    State(app): State<App>,
+    user: User,
+    page: Page,
+) -> ApiResult<Json<ProjectList>> {
     let mine = app.runtime.store().of(user.id());
     if mine.count_projects().await? == 0 {
         default_project(&app, &mine).await?;
     }
     let (rows, total) = mine.projects(page.limit, page.offset).await?;
     let projects = rows.into_iter().map(shown).collect();
-    Ok(Json(ProjectList { projects, total, limit: page.limit, offset: page.offset }))
+    Ok(Json(ProjectList {
+        projects,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
 }
 
 /// Make a project with its starter pack of four agents
@@ -111,14 +135,23 @@ pub(super) async fn create(
     JsonBody(body): JsonBody<CreateProject>,
 ) -> ApiResult<(StatusCode, Json<Project>)> {
     let mut new = new_project(&app, fields::project_name(body.name)?)?;
-    new.description = body.description.map(fields::project_description).transpose()?;
+    new.description = body
+        .description
+        .map(fields::project_description)
+        .transpose()?;
     new.budget_micro_usd = body.budget_usd.map(micro_usd).transpose()?;
     new.budget_tokens = body.budget_tokens.map(fields::budget_tokens).transpose()?;
     let mine = app.runtime.store().of(user.id());
     if mine.count_projects().await? >= MAX_PROJECTS {
-        return Err(ApiError::new(ErrorCode::Conflict, format!("A user has at most {MAX_PROJECTS} projects")));
+        return Err(ApiError::new(
+            ErrorCode::Conflict,
+            format!("A user has at most {MAX_PROJECTS} projects"),
+        ));
     }
-    let project = mine.create_project(new, now()).await.map_err(ApiError::not_stored)?;
+    let project = mine
+        .create_project(new, now())
+        .await
+        .map_err(ApiError::not_stored)?;
     make_ready(&app, &project).await;
     Ok((StatusCode::CREATED, Json(shown(project.row().clone()))))
 }
@@ -161,7 +194,9 @@ pub(super) async fn change(
     JsonBody(body): JsonBody<ChangeProject>,
 ) -> ApiResult<Json<Project>> {
     let change = ProjectChange {
-        name: fields::not_null("name", body.name)?.map(fields::project_name).transpose()?,
+        name: fields::not_null("name", body.name)?
+            .map(fields::project_name)
+            .transpose()?,
         description: fields::patch(body.description, fields::project_description)?,
         budget_micro_usd: fields::patch(body.budget_usd, micro_usd)?,
         budget_tokens: fields::patch(body.budget_tokens, fields::budget_tokens)?,
@@ -186,8 +221,14 @@ pub(super) async fn change(
         Refused,
     ),
 )]
-pub(super) async fn delete(State(app): State<App>, MyProject(project): MyProject) -> ApiResult<StatusCode> {
-    app.runtime.delete_project(project).await.or_missing(not_found)?;
+pub(super) async fn delete(
+    State(app): State<App>,
+    MyProject(project): MyProject,
+) -> ApiResult<StatusCode> {
+    app.runtime
+        .delete_project(project)
+        .await
+        .or_missing(not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
 

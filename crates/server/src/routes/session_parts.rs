@@ -4,12 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use codelab_protocol::{AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory};
-use codelab_store::audit_chain::ChainOf;
+use codelab_protocol::{
+    AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory,
+};
+use codelab_store::audit_chain::ChainOwner;
 use codelab_store::{AuditRow, SessionRow};
 use futures_util::stream;
 
-use super::events::{Place, after};
+use super::events::{StreamPosition, after};
 use super::frame::Frame;
 use super::{Invalid, Refused, long_list};
 use crate::app::App;
@@ -30,18 +32,33 @@ use crate::sse;
         Refused,
     ),
 )]
-pub(super) async fn history(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Response> {
+pub(super) async fn history(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+) -> ApiResult<Response> {
     let row = app.runtime.session(&id).await?;
     let store = app.runtime.store().clone();
     let parts = stream::try_unfold(0, move |after| {
         let store = store.clone();
         async move {
             let part = store.history(row.key, after).await?;
-            let Some(last) = part.last().map(|stored| stored.ord) else { return Ok(None) };
-            Ok(Some((part.into_iter().map(|stored| stored.message).collect::<Vec<_>>(), last)))
+            let Some(last) = part.last().map(|stored| stored.ord) else {
+                return Ok(None);
+            };
+            Ok(Some((
+                part.into_iter()
+                    .map(|stored| stored.message)
+                    .collect::<Vec<_>>(),
+                last,
+            )))
         }
     });
-    long_list::response(format!(r#"{{"session_id":"{id}","messages":["#), parts, "]}").await
+    long_list::response(
+        format!(r#"{{"session_id":"{id}","messages":["#),
+        parts,
+        "]}",
+    )
+    .await
 }
 
 /// What waits for a person
@@ -63,7 +80,10 @@ pub(super) async fn pending_approvals(
 ) -> ApiResult<Json<PendingApprovals>> {
     let row = app.runtime.recovered_session(&id).await?;
     let pending_approvals = app.runtime.store().pending_approvals(row.key).await?;
-    Ok(Json(PendingApprovals { session_id: id, pending_approvals }))
+    Ok(Json(PendingApprovals {
+        session_id: id,
+        pending_approvals,
+    }))
 }
 
 /// The agent switches of a session
@@ -85,7 +105,10 @@ pub(super) async fn agent_history(
 ) -> ApiResult<Json<AgentHistory>> {
     let row = app.runtime.session(&id).await?;
     let switches = app.runtime.store().switches(row.key).await?;
-    Ok(Json(AgentHistory { session_id: id, switches }))
+    Ok(Json(AgentHistory {
+        session_id: id,
+        switches,
+    }))
 }
 
 /// The decisions of a session, and whether their chain is whole
@@ -101,24 +124,48 @@ pub(super) async fn agent_history(
         Refused,
     ),
 )]
-pub(super) async fn audit(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Response> {
+pub(super) async fn audit(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+) -> ApiResult<Response> {
     let row = app.runtime.session(&id).await?;
     audit_of(&app, &row).await
 }
 
 /// An `AuditList`.
 pub(super) async fn audit_of(app: &App, session: &SessionRow) -> ApiResult<Response> {
-    let (store, key, id) = (app.runtime.store().clone(), session.key, &session.session_id);
-    let verified = store.verify_audit(ChainOf { key, realm: session.realm, session_id: id }).await?.is_ok();
+    let (store, key, id) = (
+        app.runtime.store().clone(),
+        session.key,
+        &session.session_id,
+    );
+    let verified = store
+        .verify_audit(ChainOwner {
+            key,
+            kind: session.kind,
+            session_id: id,
+        })
+        .await?
+        .is_ok();
     let parts = stream::try_unfold(None, move |after| {
         let store = store.clone();
         async move {
             let part = store.audit(key, after).await?;
-            let Some(last) = part.last().map(|row| row.ord) else { return Ok(None) };
-            Ok(Some((part.into_iter().map(entry).collect::<Vec<_>>(), Some(last))))
+            let Some(last) = part.last().map(|row| row.ord) else {
+                return Ok(None);
+            };
+            Ok(Some((
+                part.into_iter().map(entry).collect::<Vec<_>>(),
+                Some(last),
+            )))
         }
     });
-    long_list::response(format!(r#"{{"session_id":"{id}","verified":{verified},"audit":["#), parts, "]}").await
+    long_list::response(
+        format!(r#"{{"session_id":"{id}","verified":{verified},"audit":["#),
+        parts,
+        "]}",
+    )
+    .await
 }
 
 fn entry(row: AuditRow) -> AuditEntry {
@@ -143,7 +190,7 @@ fn entry(row: AuditRow) -> AuditEntry {
     path = "/sessions/{session_id}/events",
     tag = "sessions",
     security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session"), Place),
+    params(("session_id" = String, Path, description = "The session"), StreamPosition),
     responses(
         (status = 200, description = "Server-sent events, each one a chunk", body = Frame, content_type = "text/event-stream"),
         (status = 404, description = "Unknown session", body = ErrorBody),
@@ -154,9 +201,12 @@ fn entry(row: AuditRow) -> AuditEntry {
 pub(super) async fn events(
     State(app): State<App>,
     SessionPath(id): SessionPath,
-    Params(place): Params<Place>,
+    Params(slot): Params<StreamPosition>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let reader = app.runtime.events(&id, after(&headers, &place)?, place.follows()).await?;
+    let reader = app
+        .runtime
+        .events(&id, after(&headers, &slot)?, slot.follows())
+        .await?;
     Ok(sse::response(reader))
 }

@@ -3,9 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use codelab_protocol::{CreateSession, ErrorBody, SessionAck, SessionCreated, SessionId, SessionList};
+use codelab_protocol::{
+    CreateSession, ErrorBody, SessionAck, SessionCreated, SessionId, SessionKind, SessionList,
+};
 use codelab_runtime::SessionView;
-use codelab_store::Realm;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -26,8 +27,17 @@ use crate::error::ApiResult;
 )]
 pub(super) async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<SessionList>> {
     let Page { limit, offset } = page;
-    let (sessions, total) = app.runtime.store().list_sessions(Realm::Runtime, limit, offset).await?;
-    Ok(Json(SessionList { sessions, total, limit, offset }))
+    let (sessions, total) = app
+        .runtime
+        .store()
+        .list_sessions(SessionKind::Runtime, limit, offset)
+        .await?;
+    Ok(Json(SessionList {
+        sessions,
+        total,
+        limit,
+        offset,
+    }))
 }
 
 /// Make an empty session
@@ -48,10 +58,15 @@ pub(super) async fn create(
     State(app): State<App>,
     JsonBody(request): JsonBody<CreateSession>,
 ) -> ApiResult<(StatusCode, Json<SessionCreated>)> {
-    app.runtime.create(&request.session_id, request.system_prompt).await?;
+    app.runtime
+        .create(&request.session_id, request.system_prompt)
+        .await?;
     let row = app.runtime.session(&request.session_id).await?;
-    let created =
-        SessionCreated { session_id: request.session_id, created_at: row.created_at, status: "created".to_owned() };
+    let created = SessionCreated {
+        session_id: request.session_id,
+        created_at: row.created_at,
+        status: "created".to_owned(),
+    };
     Ok((StatusCode::CREATED, Json(created)))
 }
 
@@ -99,7 +114,10 @@ pub(super) async fn delete(
         Refused,
     ),
 )]
-pub(super) async fn reset(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<SessionAck>> {
+pub(super) async fn reset(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+) -> ApiResult<Json<SessionAck>> {
     let view = app.runtime.reset(&id).await?;
     Ok(Json(acknowledged(id, "reset", view)))
 }
@@ -140,8 +158,15 @@ pub(super) async fn cancel(
     SessionPath(id): SessionPath,
     Params(cancellation): Params<Cancellation>,
 ) -> ApiResult<Json<SessionAck>> {
-    let (view, cancelled) = app.runtime.cancel(&id, cancellation.queue == Queue::Drop).await?;
-    Ok(Json(acknowledged(id, if cancelled { "cancelled" } else { "idle" }, view)))
+    let (view, cancelled) = app
+        .runtime
+        .cancel(&id, cancellation.queue == Queue::Drop)
+        .await?;
+    Ok(Json(acknowledged(
+        id,
+        if cancelled { "cancelled" } else { "idle" },
+        view,
+    )))
 }
 
 /// Bring a deleted session back
@@ -157,7 +182,10 @@ pub(super) async fn cancel(
         Refused,
     ),
 )]
-pub(super) async fn restore(State(app): State<App>, SessionPath(id): SessionPath) -> ApiResult<Json<SessionAck>> {
+pub(super) async fn restore(
+    State(app): State<App>,
+    SessionPath(id): SessionPath,
+) -> ApiResult<Json<SessionAck>> {
     let view = app.runtime.restore(&id).await?;
     Ok(Json(acknowledged(id, "restored", view)))
 }

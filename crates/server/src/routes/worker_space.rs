@@ -1,4 +1,5 @@
-//! `/my/projects/{project_id}/worker-space`: the live resources of a project, for its owner and for admins.
+//! `/my/projects/{project_id}/worker-space`: the live resources of a project, for its owner and for
+//! admins.
 
 use axum::Json;
 use axum::extract::State;
@@ -25,7 +26,10 @@ use crate::error::{ApiResult, OrMissing};
         Refused,
     ),
 )]
-pub(super) async fn metrics(State(app): State<App>, OperatedSpace(key): OperatedSpace) -> Json<SpaceMetrics> {
+pub(super) async fn metrics(
+    State(app): State<App>,
+    OperatedSpace(key): OperatedSpace,
+) -> Json<SpaceMetrics> {
     Json(app.runtime.space_metrics(key))
 }
 
@@ -42,7 +46,10 @@ pub(super) async fn metrics(State(app): State<App>, OperatedSpace(key): Operated
         Refused,
     ),
 )]
-pub(super) async fn health(State(app): State<App>, OperatedSpace(key): OperatedSpace) -> Json<SpaceHealth> {
+pub(super) async fn health(
+    State(app): State<App>,
+    OperatedSpace(key): OperatedSpace,
+) -> Json<SpaceHealth> {
     Json(app.runtime.space_health(key))
 }
 
@@ -61,15 +68,18 @@ pub(super) async fn health(State(app): State<App>, OperatedSpace(key): OperatedS
         Refused,
     ),
 )]
-pub(super) async fn reset(State(app): State<App>, OperatedSpace(key): OperatedSpace) -> ApiResult<Json<SpaceMetrics>> {
+pub(super) async fn reset(
+    State(app): State<App>,
+    OperatedSpace(key): OperatedSpace,
+) -> ApiResult<Json<SpaceMetrics>> {
     app.runtime.reset_space(key).await.or_missing(not_found)?;
     Ok(Json(app.runtime.space_metrics(key)))
 }
 
 /// Let the worker space's resources go
 ///
-/// Active tasks are finished first, within 30 s, and cancelled then. The next use builds the space again. Files in the
-/// user's workspace are never touched.
+/// Active tasks are finished first, within 30 s, and cancelled then. The next use builds the space
+/// again. Files in the user's workspace are never touched.
 #[utoipa::path(
     post,
     path = "/my/projects/{project_id}/worker-space/cleanup",
@@ -105,7 +115,10 @@ pub(super) async fn cleanup(
         Refused,
     ),
 )]
-pub(super) async fn clear_cache(State(app): State<App>, OperatedSpace(key): OperatedSpace) -> StatusCode {
+pub(super) async fn clear_cache(
+    State(app): State<App>,
+    OperatedSpace(key): OperatedSpace,
+) -> StatusCode {
     app.runtime.clear_agent_cache(key).await;
     StatusCode::NO_CONTENT
 }

@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{ErrorCode, UserId};
 
-use super::{Identity, Role, authenticate, refused, unauthorized};
+use super::{Identity, UserRole, authenticate, refused, unauthorized};
 use crate::access::has_internal_key;
 use crate::app::App;
 use crate::config::ChatAccess;
@@ -33,12 +33,20 @@ impl FromRequestParts<App> for Speaker {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
-        parts.extensions.get::<Self>().copied().ok_or_else(unauthorized)
+        parts
+            .extensions
+            .get::<Self>()
+            .copied()
+            .ok_or_else(unauthorized)
     }
 }
 
 /// Lets programs and users pass, with the [`Speaker`] in the request.
-pub(crate) async fn chat_access(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn chat_access(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let speaker = match has_internal_key(request.headers(), &app.internal_api_key) {
         true => Speaker::Program,
         false => match authenticate(&app, request.headers()).await {
@@ -63,9 +71,11 @@ pub(crate) async fn chat_access(State(app): State<App>, mut request: Request, ne
 pub(crate) async fn agent_access(State(app): State<App>, request: Request, next: Next) -> Response {
     if !has_internal_key(request.headers(), &app.internal_api_key) {
         return match authenticate(&app, request.headers()).await {
-            Ok(_) => {
-                ApiError::new(ErrorCode::Forbidden, "Only agents with the internal key may do this").into_response()
-            }
+            Ok(_) => ApiError::new(
+                ErrorCode::Forbidden,
+                "Only agents with the internal key may do this",
+            )
+            .into_response(),
             Err(_) => bad_internal_key(),
         };
     }
@@ -78,7 +88,7 @@ pub(crate) async fn agent_access(State(app): State<App>, request: Request, next:
 fn may_use(access: ChatAccess, identity: &Identity) -> bool {
     match access {
         ChatAccess::All => true,
-        ChatAccess::Admin => identity.role == Role::Admin,
+        ChatAccess::Admin => identity.role == UserRole::Admin,
         ChatAccess::Off => false,
     }
 }

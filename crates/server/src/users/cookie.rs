@@ -17,8 +17,13 @@ impl WebSession {
 
     /// The session a request names, if it looks like one.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
-        let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let all = headers
+            .get_all(header::COOKIE)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        let mut pairs = all
+            .flat_map(|value| value.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='));
         let (_, value) = pairs.find(|(name, _)| *name == NAME)?;
         let is_hex = value.len() == BYTES * 2 && value.bytes().all(|b| b.is_ascii_hexdigit());
         is_hex.then(|| Self(value.to_owned()))
@@ -28,7 +33,8 @@ impl WebSession {
         Digest::of_bytes(self.0.as_bytes())
     }
 
-    /// Not for scripts, not for other sites, and over TLS only where the server is reached that way.
+    /// Not for scripts, not for other sites, and over TLS only where the server is reached that
+    /// way.
     pub fn set(&self, is_secure: bool) -> Option<HeaderValue> {
         cookie(&self.0, LIFETIME_SECONDS, is_secure)
     }
@@ -40,7 +46,9 @@ impl WebSession {
 
 fn cookie(value: &str, max_age_seconds: u64, is_secure: bool) -> Option<HeaderValue> {
     let secure = if is_secure { "; Secure" } else { "" };
-    let text = format!("{NAME}={value}; Path=/; Max-Age={max_age_seconds}; HttpOnly; SameSite=Strict{secure}");
+    let text = format!(
+        "{NAME}={value}; Path=/; Max-Age={max_age_seconds}; HttpOnly; SameSite=Strict{secure}"
+    );
     let mut header = HeaderValue::try_from(text).ok()?;
     header.set_sensitive(true);
     Some(header)

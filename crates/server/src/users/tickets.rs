@@ -1,7 +1,7 @@
 //! Login tickets: made by the server or by the command line, taken once, then a web session.
 //!
-//! A ticket is in the database, or, for a second process beside an embedded database, a file in the data folder. Only
-//! its hash is ever stored.
+//! A ticket is in the database, or, for a second process beside an embedded database, a file in the
+//! data folder. Only its hash is ever stored.
 
 use std::fs;
 use std::io::Write;
@@ -45,26 +45,50 @@ impl LoginTicket {
     }
 
     /// Leaves a new ticket for a server that holds the embedded database, running or not.
-    pub fn leave_in(data_dir: &Path, user_id: UserId, expires_at: Timestamp) -> std::io::Result<Self> {
+    pub fn leave_in(
+        data_dir: &Path,
+        user_id: UserId,
+        expires_at: Timestamp,
+    ) -> std::io::Result<Self> {
         let folder = data_dir.join(FOLDER);
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
         let ticket = Self::new();
         let draft = folder.join(format!("{}.new", ticket.hash()));
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        file.write_all(serde_json::to_string(&TicketFile { user_id, expires_at })?.as_bytes())?;
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&draft)?;
+        file.write_all(
+            serde_json::to_string(&TicketFile {
+                user_id,
+                expires_at,
+            })?
+            .as_bytes(),
+        )?;
         // The server must never see half of it.
         fs::rename(&draft, folder.join(ticket.hash().as_str()))?;
         Ok(ticket)
     }
 
     /// Keeps a new ticket in a database that several processes may write.
-    pub async fn keep_in(store: &Store, user_id: UserId, expires_at: Timestamp) -> Result<Self, StoreError> {
+    pub async fn keep_in(
+        store: &Store,
+        user_id: UserId,
+        expires_at: Timestamp,
+    ) -> Result<Self, StoreError> {
         let ticket = Self::new();
-        store.add_login_ticket(&ticket.hash(), user_id, expires_at).await?;
+        store
+            .add_login_ticket(&ticket.hash(), user_id, expires_at)
+            .await?;
         Ok(ticket)
     }
 
-    /// The address for a browser. The part after `#` is never sent to a server or written to its log.
+    /// The address for a browser. The part after `#` is never sent to a server or written to its
+    /// log.
     pub fn link(&self, base_url: &str) -> String {
         format!("{}/#login={}", base_url.trim_end_matches('/'), self.0)
     }
@@ -83,7 +107,10 @@ pub(crate) struct Logins {
 
 impl Logins {
     pub fn new(store: Store, data_dir: &Path) -> Self {
-        Self { store, folder: data_dir.join(FOLDER) }
+        Self {
+            store,
+            folder: data_dir.join(FOLDER),
+        }
     }
 
     /// `None` for a ticket that is unknown, used or too old.
@@ -100,7 +127,9 @@ impl Logins {
         let Some(user) = user else { return Ok(None) };
         let session = WebSession::new();
         let expires_at = now.plus_seconds(LIFETIME_SECONDS);
-        self.store.add_web_session(&session.hash(), user, now, expires_at).await?;
+        self.store
+            .add_web_session(&session.hash(), user, now, expires_at)
+            .await?;
         Ok(Some((user, session, expires_at)))
     }
 

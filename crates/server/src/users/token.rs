@@ -1,11 +1,12 @@
-//! Tokens: JSON Web Tokens of one configured algorithm. What the token's own header asks for is never obeyed.
+//! Tokens: JSON Web Tokens of one configured algorithm. What the token's own header asks for is
+//! never obeyed.
 
 use codelab_llm::Secret;
 use codelab_protocol::{Timestamp, UserId};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde_json::{Map, Value, json};
 
-use super::{Identity, Role};
+use super::{Identity, UserRole};
 use crate::config::{ConfigError, JwtAlgorithm, Settings, wrong};
 
 const AUDIENCE: &str = "codelab";
@@ -27,9 +28,18 @@ pub struct SignError(#[from] jsonwebtoken::errors::Error);
 impl Verifier {
     pub fn new(settings: &Settings, secret: &Secret) -> Result<Self, ConfigError> {
         let (algorithm, key) = match settings.jwt.algorithm {
-            JwtAlgorithm::Hs256 => (Algorithm::HS256, DecodingKey::from_secret(secret.expose().as_bytes())),
-            JwtAlgorithm::Rs256 => (Algorithm::RS256, public_key(settings, DecodingKey::from_rsa_pem)?),
-            JwtAlgorithm::Es256 => (Algorithm::ES256, public_key(settings, DecodingKey::from_ec_pem)?),
+            JwtAlgorithm::Hs256 => (
+                Algorithm::HS256,
+                DecodingKey::from_secret(secret.expose().as_bytes()),
+            ),
+            JwtAlgorithm::Rs256 => (
+                Algorithm::RS256,
+                public_key(settings, DecodingKey::from_rsa_pem)?,
+            ),
+            JwtAlgorithm::Es256 => (
+                Algorithm::ES256,
+                public_key(settings, DecodingKey::from_ec_pem)?,
+            ),
         };
         let mut validation = Validation::new(algorithm);
         validation.set_audience(&[AUDIENCE]);
@@ -44,7 +54,8 @@ impl Verifier {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
-        let data = jsonwebtoken::decode::<Map<String, Value>>(token, &self.key, &self.validation).ok()?;
+        let data =
+            jsonwebtoken::decode::<Map<String, Value>>(token, &self.key, &self.validation).ok()?;
         // Extensions that must be understood are not understood here.
         if data.header.crit.is_some() {
             return None;
@@ -52,7 +63,9 @@ impl Verifier {
         let claims = data.claims;
         // The library is lenient about the type of a time and reads its own clock.
         let expires_ms = claims.get("exp")?.as_f64()? * 1000.0;
-        if expires_ms <= now.as_millis() as f64 || claims.get("nbf").is_some_and(|nbf| !nbf.is_number()) {
+        if expires_ms <= now.as_millis() as f64
+            || claims.get("nbf").is_some_and(|nbf| !nbf.is_number())
+        {
             return None;
         }
         let user_id = match claims.get("sub")? {
@@ -61,8 +74,8 @@ impl Verifier {
             _ => return None,
         };
         let role = match claims.get("role").and_then(Value::as_str) {
-            Some("admin") => Role::Admin,
-            _ => Role::User,
+            Some("admin") => UserRole::Admin,
+            _ => UserRole::User,
         };
         let text = |name: &str| claim_text(claims.get(name)?);
         Some(Identity {
@@ -91,26 +104,47 @@ fn public_key(
     const SETTING: &str = "auth.jwt_public_key_file";
     let path = settings.jwt.public_key_file.as_ref();
     let path = path.ok_or_else(|| wrong(SETTING, "must name the PEM file of the public key"))?;
-    let pem = std::fs::read(path).map_err(|error| wrong(SETTING, &format!("{}: {error}", path.display())))?;
+    let pem = std::fs::read(path)
+        .map_err(|error| wrong(SETTING, &format!("{}: {error}", path.display())))?;
     let algorithm = settings.jwt.algorithm.as_str();
-    read(&pem).map_err(|_| wrong(SETTING, &format!("{}: is no public key for {algorithm} in PEM", path.display())))
+    read(&pem).map_err(|_| {
+        wrong(
+            SETTING,
+            &format!(
+                "{}: is no public key for {algorithm} in PEM",
+                path.display()
+            ),
+        )
+    })
 }
 
 /// A token as this server accepts it, where it signs with a shared secret.
-pub fn sign_token(identity: &Identity, secret: &Secret, now: Timestamp, seconds: u64) -> Result<String, SignError> {
+pub fn sign_token(
+    identity: &Identity,
+    secret: &Secret,
+    now: Timestamp,
+    seconds: u64,
+) -> Result<String, SignError> {
     let now_seconds = now.as_millis() / 1000;
     let expires = now.plus_seconds(seconds).as_millis() / 1000;
-    let mut claims =
-        json!({ "sub": identity.user_id.to_string(), "aud": AUDIENCE, "iat": now_seconds, "exp": expires });
-    if identity.role == Role::Admin {
+    let mut claims = json!({ "sub": identity.user_id.to_string(), "aud": AUDIENCE, "iat": now_seconds, "exp": expires });
+    if identity.role == UserRole::Admin {
         claims["role"] = json!("admin");
     }
-    let optional = [("tz", &identity.timezone), ("household_id", &identity.household_id), ("locale", &identity.locale)];
+    let optional = [
+        ("tz", &identity.timezone),
+        ("household_id", &identity.household_id),
+        ("locale", &identity.locale),
+    ];
     for (name, value) in optional {
         if let Some(value) = value {
             claims[name] = json!(value);
         }
     }
     let key = EncodingKey::from_secret(secret.expose().as_bytes());
-    Ok(jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)?)
+    Ok(jsonwebtoken::encode(
+        &Header::new(Algorithm::HS256),
+        &claims,
+        &key,
+    )?)
 }

@@ -1,4 +1,5 @@
-//! Who is let in: every route of the API document against every way of not being allowed, and that nothing happened.
+//! Who is let in: every route of the API document against every way of not being allowed, and that
+//! nothing happened.
 
 mod answers;
 mod names;
@@ -26,8 +27,8 @@ const HOST: &[&str] = &["Host"];
 const WAITING: &str = "waiting";
 const DELETED: &str = "deleted";
 
-/// Taken by every route that takes a body; an attack that gets through makes a session, asks the model, or is heard in
-/// the Chat.
+/// Taken by every route that takes a body; an attack that gets through makes a session, asks the
+/// model, or is heard in the Chat.
 const BODY: &str = r#"{"session_id":"intruder","message":"hello","text":"hello","author":"intruder",
     "question":"hello?","timeout_seconds":1}"#;
 
@@ -49,17 +50,33 @@ async fn a_missing_or_wrong_key_is_refused_everywhere() {
         "null".to_owned(),
     ];
     let mut attacks = vec![Attack::new("no key", 401, KEY, vec![])];
-    attacks.extend(keys.into_iter().map(|key| Attack::new("key", 401, KEY, vec![("X-Internal-Auth", key)])));
+    attacks.extend(
+        keys.into_iter()
+            .map(|key| Attack::new("key", 401, KEY, vec![("X-Internal-Auth", key)])),
+    );
     for (name, value) in [
         ("Cookie", format!("X-Internal-Auth={INTERNAL_KEY}")),
         ("X-Internal-Key", INTERNAL_KEY.to_owned()),
         ("Authorization", format!("Basic {INTERNAL_KEY}")),
         ("Authorization", INTERNAL_KEY.to_owned()),
     ] {
-        attacks.push(Attack::new("the key elsewhere", 401, KEY, vec![(name, value)]));
+        attacks.push(Attack::new(
+            "the key elsewhere",
+            401,
+            KEY,
+            vec![(name, value)],
+        ));
     }
-    let twice = vec![("X-Internal-Auth", "wrong".to_owned()), ("X-Internal-Auth", INTERNAL_KEY.to_owned())];
-    attacks.push(Attack::new("a wrong key before the right one", 401, KEY, twice));
+    let twice = vec![
+        ("X-Internal-Auth", "wrong".to_owned()),
+        ("X-Internal-Auth", INTERNAL_KEY.to_owned()),
+    ];
+    attacks.push(Attack::new(
+        "a wrong key before the right one",
+        401,
+        KEY,
+        twice,
+    ));
     refused(attacks).await;
 }
 
@@ -84,14 +101,37 @@ async fn a_foreign_host_is_refused_everywhere() {
     };
     let mut attacks = vec![Attack::new("no Host", 403, HOST, vec![])];
     let server = Target::start().await;
-    let port = authority(&server.server).rsplit(':').next().unwrap().to_owned();
+    let port = authority(&server.server)
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .to_owned();
     attacks.extend(hosts(&port).map(|host| Attack::new("Host", 403, HOST, vec![("Host", host)])));
     let own = authority(&server.server).to_owned();
-    let two = |first: &str, second: &str| vec![("Host", first.to_owned()), ("Host", second.to_owned())];
-    attacks.push(Attack::new("two Hosts", 403, HOST, two(&own, "evil.example")));
-    attacks.push(Attack::new("two Hosts", 403, HOST, two("evil.example", &own)));
-    attacks.push(Attack::new("the own Host twice", 403, HOST, two(&own, &own)));
-    let forwarded = vec![("Host", "evil.example".to_owned()), ("X-Forwarded-Host", own.clone())];
+    let two =
+        |first: &str, second: &str| vec![("Host", first.to_owned()), ("Host", second.to_owned())];
+    attacks.push(Attack::new(
+        "two Hosts",
+        403,
+        HOST,
+        two(&own, "evil.example"),
+    ));
+    attacks.push(Attack::new(
+        "two Hosts",
+        403,
+        HOST,
+        two("evil.example", &own),
+    ));
+    attacks.push(Attack::new(
+        "the own Host twice",
+        403,
+        HOST,
+        two(&own, &own),
+    ));
+    let forwarded = vec![
+        ("Host", "evil.example".to_owned()),
+        ("X-Forwarded-Host", own.clone()),
+    ];
     attacks.push(Attack::new("a forwarded Host", 403, HOST, forwarded));
     server.refuses(attacks).await;
 }
@@ -110,7 +150,13 @@ async fn a_host_that_hides_behind_a_port_is_refused_everywhere() {
         format!("{own}/evil.example"),
         format!("{own}#evil.example"),
     ];
-    server.refuses(hosts.map(|host| Attack::new("Host", 403, HOST, vec![("Host", host)])).into()).await;
+    server
+        .refuses(
+            hosts
+                .map(|host| Attack::new("Host", 403, HOST, vec![("Host", host)]))
+                .into(),
+        )
+        .await;
 }
 
 #[tokio::test]
@@ -137,11 +183,24 @@ async fn a_foreign_origin_is_refused_everywhere() {
         "file://".to_owned(),
         "chrome-extension://abcdefghijklmnop".to_owned(),
     ];
-    let mut attacks: Vec<Attack> =
-        origins.map(|origin| Attack::new("Origin", 403, &[], vec![("Origin", origin)])).into();
-    let two = |first: &str, second: &str| vec![("Origin", first.to_owned()), ("Origin", second.to_owned())];
-    attacks.push(Attack::new("two Origins", 403, &[], two(&format!("http://{own}"), "http://evil.example")));
-    attacks.push(Attack::new("two Origins", 403, &[], two("http://evil.example", &format!("http://{own}"))));
+    let mut attacks: Vec<Attack> = origins
+        .map(|origin| Attack::new("Origin", 403, &[], vec![("Origin", origin)]))
+        .into();
+    let two = |first: &str, second: &str| {
+        vec![("Origin", first.to_owned()), ("Origin", second.to_owned())]
+    };
+    attacks.push(Attack::new(
+        "two Origins",
+        403,
+        &[],
+        two(&format!("http://{own}"), "http://evil.example"),
+    ));
+    attacks.push(Attack::new(
+        "two Origins",
+        403,
+        &[],
+        two("http://evil.example", &format!("http://{own}")),
+    ));
     server.refuses(attacks).await;
 }
 
@@ -149,19 +208,30 @@ async fn a_foreign_origin_is_refused_everywhere() {
 #[tokio::test]
 async fn a_form_of_another_page_is_refused_everywhere() {
     const FORM: &[&str] = &["X-Internal-Auth", "Authorization", "Content-Type"];
-    const MULTIPART: &str = "--x\r\nContent-Disposition: form-data; name=\"session_id\"\r\n\r\nintruder\r\n--x--\r\n";
+    const MULTIPART: &str =
+        "--x\r\nContent-Disposition: form-data; name=\"session_id\"\r\n\r\nintruder\r\n--x--\r\n";
     let forms = [
-        ("application/x-www-form-urlencoded", "session_id=intruder&message=hello"),
+        (
+            "application/x-www-form-urlencoded",
+            "session_id=intruder&message=hello",
+        ),
         ("multipart/form-data; boundary=x", MULTIPART),
         ("text/plain", BODY),
         ("text/plain;application/json", BODY),
     ];
     let mut attacks = Vec::new();
     for (content_type, body) in forms {
-        for (origin, status) in [(None, 401), (Some("http://evil.example"), 403), (Some("null"), 403)] {
+        for (origin, status) in [
+            (None, 401),
+            (Some("http://evil.example"), 403),
+            (Some("null"), 403),
+        ] {
             let mut add = vec![("Content-Type", content_type.to_owned())];
             add.extend(origin.map(|origin| ("Origin", origin.to_owned())));
-            attacks.push(Attack { body: Some(body), ..Attack::new(content_type, status, FORM, add) });
+            attacks.push(Attack {
+                body: Some(body),
+                ..Attack::new(content_type, status, FORM, add)
+            });
         }
     }
     refused(attacks).await;
@@ -172,11 +242,29 @@ async fn every_method_of_a_known_address_is_refused_to_strangers() {
     let target = Target::start().await;
     let before = target.state().await;
     let mut wrong = Vec::new();
-    for route in routes().into_iter().filter(|route| route.way_in != WayIn::Open) {
-        for method in ["HEAD", "OPTIONS", "PUT", "PATCH", "TRACE", "DELETE", "POST", "GET", "CONNECTED"] {
+    for route in routes()
+        .into_iter()
+        .filter(|route| route.way_in != WayIn::Open)
+    {
+        for method in [
+            "HEAD",
+            "OPTIONS",
+            "PUT",
+            "PATCH",
+            "TRACE",
+            "DELETE",
+            "POST",
+            "GET",
+            "CONNECTED",
+        ] {
             let stranger = Request::new(&target.server, method, &route.at(WAITING)).json(BODY);
-            for (origin, allowed) in [(None, [401, 405]), (Some("http://evil.example"), [403, 403])] {
-                let request = origin.iter().fold(stranger.clone(), |request, origin| request.with("Origin", origin));
+            for (origin, allowed) in [
+                (None, [401, 405]),
+                (Some("http://evil.example"), [403, 403]),
+            ] {
+                let request = origin.iter().fold(stranger.clone(), |request, origin| {
+                    request.with("Origin", origin)
+                });
                 let status = request.send(&target.server).await.status;
                 if !allowed.contains(&status) {
                     wrong.push(format!("{method} {} from {origin:?}: {status}", route.path));
@@ -197,7 +285,9 @@ async fn an_honest_request_passes_everywhere() {
         for origin in [None, Some(format!("http://{own}"))] {
             // A session that does not exist: the request is let in, and changes nothing.
             let mut request = target.honest(&route, "nobody").body("{}");
-            request.headers.extend(origin.map(|origin| ("Origin".to_owned(), origin)));
+            request
+                .headers
+                .extend(origin.map(|origin| ("Origin".to_owned(), origin)));
             // A stream that is let in does not end.
             let status = request.status(&target.server).await;
             if matches!(status, 401 | 403 | 405) {
@@ -213,8 +303,19 @@ async fn refused(attacks: Vec<Attack>) {
 }
 
 impl Attack {
-    fn new(what: &str, status: u16, drop: &'static [&'static str], add: Vec<(&'static str, String)>) -> Self {
-        Self { what: format!("{what} {add:?}"), status, drop, add, body: None }
+    fn new(
+        what: &str,
+        status: u16,
+        drop: &'static [&'static str],
+        add: Vec<(&'static str, String)>,
+    ) -> Self {
+        Self {
+            what: format!("{what} {add:?}"),
+            status,
+            drop,
+            add,
+            body: None,
+        }
     }
 }
 
@@ -229,8 +330,15 @@ impl Target {
         server.model.route_to("coder");
         server.model.default_reply(Reply::text("Hello"));
         server.say(DELETED, "hello").await;
-        server.client.delete_session(&session(DELETED), false).await.unwrap();
-        server.model.reply(Reply::tool_call("write_file", json!({"path": "a.py", "content": "1"})));
+        server
+            .client
+            .delete_session(&session(DELETED), false)
+            .await
+            .unwrap();
+        server.model.reply(Reply::tool_call(
+            "write_file",
+            json!({"path": "a.py", "content": "1"}),
+        ));
         server.say(WAITING, "write a.py").await;
         Self { server }
     }
@@ -242,20 +350,36 @@ impl Target {
     async fn refuses(&self, attacks: Vec<Attack>) {
         let mut before = self.state().await;
         let mut wrong = Vec::new();
-        let routes: Vec<Route> = routes().into_iter().filter(|route| route.way_in != WayIn::Open).collect();
+        let routes: Vec<Route> = routes()
+            .into_iter()
+            .filter(|route| route.way_in != WayIn::Open)
+            .collect();
         assert!(routes.len() >= 15, "{routes:?}");
         for attack in attacks {
-            for (route, session) in routes.iter().flat_map(|route| [(route, WAITING), (route, DELETED)]) {
+            for (route, session) in routes
+                .iter()
+                .flat_map(|route| [(route, WAITING), (route, DELETED)])
+            {
                 let mut request = self.honest(route, session);
-                request = attack.drop.iter().fold(request, |request, name| request.without(name));
-                request = attack.add.iter().fold(request, |request, (name, value)| request.with(name, value));
+                request = attack
+                    .drop
+                    .iter()
+                    .fold(request, |request, name| request.without(name));
+                request = attack
+                    .add
+                    .iter()
+                    .fold(request, |request, (name, value)| request.with(name, value));
                 if let Some(body) = attack.body {
                     request = request.body(body);
                 }
                 let answer = request.send(&self.server).await;
                 let ok = match answer.status {
-                    401 if route.way_in == WayIn::User => answer.refusal() == (401, "UNAUTHORIZED".to_owned()),
-                    401 => answer.json() == json!({"detail": "Invalid or missing internal API key"}),
+                    401 if route.way_in == WayIn::User => {
+                        answer.refusal() == (401, "UNAUTHORIZED".to_owned())
+                    }
+                    401 => {
+                        answer.json() == json!({"detail": "Invalid or missing internal API key"})
+                    }
                     403 => answer.refusal() == (403, "FORBIDDEN".to_owned()),
                     _ => false,
                 };
@@ -273,7 +397,11 @@ impl Target {
                 before = after;
             }
         }
-        assert!(wrong.is_empty(), "{} let in or answered wrongly: {wrong:#?}", wrong.len());
+        assert!(
+            wrong.is_empty(),
+            "{} let in or answered wrongly: {wrong:#?}",
+            wrong.len()
+        );
     }
 
     /// Everything an attack could change.
@@ -290,7 +418,9 @@ impl Target {
             "/sessions/intruder/history",
             "/chat/history",
         ] {
-            let answer = Request::with_key(&self.server, "GET", path).send(&self.server).await;
+            let answer = Request::with_key(&self.server, "GET", path)
+                .send(&self.server)
+                .await;
             state.push_str(&format!("{path}: {} {}\n", answer.status, answer.text()));
         }
         state

@@ -12,9 +12,11 @@ const HUGE_BODY_BYTES: usize = 3 << 20;
 /// The answer comes before the body, as it does for a client that is slow to send it.
 #[tokio::test]
 async fn the_next_request_is_answered_after_a_refusal_that_left_the_body_unread() {
-    let server =
-        TestServer::with(&[("CODELAB_LIMITS__BODY_BYTES", "1000"), ("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "1")])
-            .await;
+    let server = TestServer::with(&[
+        ("CODELAB_LIMITS__BODY_BYTES", "1000"),
+        ("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "1"),
+    ])
+    .await;
     let token = format!("Bearer {}", server.token(1));
     let post = |target: &str| Request::new(&server, "POST", target);
     let message = |request: Request| request.with("Content-Type", "application/json");
@@ -22,8 +24,14 @@ async fn the_next_request_is_answered_after_a_refusal_that_left_the_body_unread(
     let of_user = || message(post("/my/chat/sessions/")).with("Authorization", &token);
     let cases = [
         (401, message(post("/agent/message/stream"))),
-        (403, message(with_key()).with("Origin", "http://evil.example")),
-        (404, message(Request::with_key(&server, "POST", "/no/such/address"))),
+        (
+            403,
+            message(with_key()).with("Origin", "http://evil.example"),
+        ),
+        (
+            404,
+            message(Request::with_key(&server, "POST", "/no/such/address")),
+        ),
         (405, message(Request::with_key(&server, "POST", "/agents"))),
         (413, message(with_key())),
         (422, with_key().with("Content-Type", "text/plain")),
@@ -32,17 +40,25 @@ async fn the_next_request_is_answered_after_a_refusal_that_left_the_body_unread(
     for (status, request) in cases {
         if status == 429 {
             // What the user may have of this second.
-            let _ = Request::new(&server, "GET", "/my/usage/").with("Authorization", &token).send(&server).await;
+            let _ = Request::new(&server, "GET", "/my/usage/")
+                .with("Authorization", &token)
+                .send(&server)
+                .await;
         }
         let body = vec![b'x'; BODY_BYTES];
         let mut talk = Conversation::start(&server).await;
         talk.send(&request.keep_alive_head(body.len())).await;
         let refused = talk.answer().await;
         assert_eq!(refused.status, status, "{}", refused.text());
-        assert_eq!(refused.header("connection"), None, "{status}: the connection goes on");
+        assert_eq!(
+            refused.header("connection"),
+            None,
+            "{status}: the connection goes on"
+        );
         talk.send(&body).await;
         for path in ["/health/live", "/openapi.json"] {
-            talk.send(&Request::new(&server, "GET", path).keep_alive_head(0)).await;
+            talk.send(&Request::new(&server, "GET", path).keep_alive_head(0))
+                .await;
             assert_eq!(talk.answer().await.status, 200, "{path} after {status}");
         }
     }
@@ -51,19 +67,33 @@ async fn the_next_request_is_answered_after_a_refusal_that_left_the_body_unread(
 #[tokio::test]
 async fn a_connection_that_cannot_go_on_says_so() {
     let server = TestServer::start().await;
-    let stranger = || Request::new(&server, "POST", "/sessions").with("Content-Type", "application/json");
+    let stranger =
+        || Request::new(&server, "POST", "/sessions").with("Content-Type", "application/json");
     let huge = stranger().keep_alive_head(HUGE_BODY_BYTES);
-    let announced = stranger().with("Expect", "100-continue").keep_alive_head(10);
-    let endless = stranger().with("Transfer-Encoding", "chunked").keep_alive_head(0);
-    for (name, head) in [("huge", huge), ("announced", announced), ("of unknown length", endless)] {
+    let announced = stranger()
+        .with("Expect", "100-continue")
+        .keep_alive_head(10);
+    let endless = stranger()
+        .with("Transfer-Encoding", "chunked")
+        .keep_alive_head(0);
+    for (name, head) in [
+        ("huge", huge),
+        ("announced", announced),
+        ("of unknown length", endless),
+    ] {
         let mut talk = Conversation::start(&server).await;
         talk.send(&head).await;
         let refused = talk.answer().await;
-        assert_eq!((refused.status, refused.header("connection")), (401, Some("close")), "a body that is {name}");
+        assert_eq!(
+            (refused.status, refused.header("connection")),
+            (401, Some("close")),
+            "a body that is {name}"
+        );
     }
     // The answer arrives also at a client that first sends everything it has.
     let mut talk = Conversation::start(&server).await;
-    talk.send(&stranger().keep_alive_head(HUGE_BODY_BYTES)).await;
+    talk.send(&stranger().keep_alive_head(HUGE_BODY_BYTES))
+        .await;
     talk.send(&vec![b'x'; HUGE_BODY_BYTES]).await;
     assert_eq!(talk.answer().await.status, 401);
     talk.ended().await;

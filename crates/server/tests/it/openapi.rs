@@ -1,4 +1,5 @@
-//! The API document: that the kept copy is the served one, and that it says what every route can answer.
+//! The API document: that the kept copy is the served one, and that it says what every route can
+//! answer.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -54,7 +55,9 @@ pub fn routes() -> Vec<Route> {
     let mut routes = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
-            let schemes = operation["security"].as_array().unwrap_or_else(|| panic!("{method} {path}: no security"));
+            let schemes = operation["security"]
+                .as_array()
+                .unwrap_or_else(|| panic!("{method} {path}: no security"));
             routes.push(Route {
                 method: method.to_uppercase(),
                 path: path.clone(),
@@ -67,7 +70,14 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn way_in(schemes: &[Value]) -> WayIn {
-    let names = |scheme: &Value| scheme.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let names = |scheme: &Value| {
+        scheme
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     let names: Vec<Vec<String>> = schemes.iter().map(names).collect();
     if names.contains(&Vec::new()) {
         WayIn::Open
@@ -103,28 +113,44 @@ fn the_kept_document_is_the_generated_one() {
 #[tokio::test]
 async fn the_served_document_is_the_generated_one() {
     let server = TestServer::start().await;
-    let answer = Request::new(&server, "GET", "/openapi.json").send(&server).await;
-    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    let answer = Request::new(&server, "GET", "/openapi.json")
+        .send(&server)
+        .await;
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, Some("application/json"))
+    );
     assert_eq!(String::from_utf8(answer.body).unwrap(), openapi_json());
 }
 
 #[test]
 fn the_document_is_openapi_3_1_with_both_ways_in() {
     let document = document();
-    assert!(document["openapi"].as_str().unwrap().starts_with("3.1."), "{}", document["openapi"]);
+    assert!(
+        document["openapi"].as_str().unwrap().starts_with("3.1."),
+        "{}",
+        document["openapi"]
+    );
     let schemes = &document["components"]["securitySchemes"];
     assert_eq!(schemes["internal_key"]["type"], "apiKey");
     assert_eq!(
-        (&schemes["internal_key"]["in"], &schemes["internal_key"]["name"]),
+        (
+            &schemes["internal_key"]["in"],
+            &schemes["internal_key"]["name"]
+        ),
         (&"header".into(), &"X-Internal-Auth".into())
     );
     assert_eq!(
-        (&schemes["internal_bearer"]["type"], &schemes["internal_bearer"]["scheme"]),
+        (
+            &schemes["internal_bearer"]["type"],
+            &schemes["internal_bearer"]["scheme"]
+        ),
         (&"http".into(), &"bearer".into())
     );
 }
 
-/// The runtime API as the specification lists it; a route that is missing here or there is a mistake.
+/// The runtime API as the specification lists it; a route that is missing here or there is a
+/// mistake.
 const RUNTIME_API: [&str; 26] = [
     "DELETE /sessions/{session_id}",
     "GET /",
@@ -156,8 +182,14 @@ const RUNTIME_API: [&str; 26] = [
 
 #[test]
 fn every_route_of_the_runtime_is_documented() {
-    let named: Vec<String> = routes().iter().map(|route| format!("{} {}", route.method, route.path)).collect();
-    let missing: Vec<&str> = RUNTIME_API.into_iter().filter(|route| !named.contains(&(*route).to_owned())).collect();
+    let named: Vec<String> = routes()
+        .iter()
+        .map(|route| format!("{} {}", route.method, route.path))
+        .collect();
+    let missing: Vec<&str> = RUNTIME_API
+        .into_iter()
+        .filter(|route| !named.contains(&(*route).to_owned()))
+        .collect();
     assert!(missing.is_empty(), "not documented: {missing:?}");
 }
 
@@ -178,9 +210,13 @@ fn every_operation_says_what_it_can_answer() {
             needed.push("404");
         }
         for status in needed {
-            let schema = &operation["responses"][status]["content"]["application/json"]["schema"]["$ref"];
+            let schema =
+                &operation["responses"][status]["content"]["application/json"]["schema"]["$ref"];
             if *schema != "#/components/schemas/ErrorBody" {
-                wrong.push(format!("{} {}: {status} is not documented as ErrorBody", route.method, route.path));
+                wrong.push(format!(
+                    "{} {}: {status} is not documented as ErrorBody",
+                    route.method, route.path
+                ));
             }
         }
         if operation["summary"].as_str().is_none_or(str::is_empty) {
@@ -208,40 +244,71 @@ fn every_error_code_is_documented_as_it_is_sent() {
 fn every_reference_leads_somewhere() {
     let text = openapi_json();
     let document = document();
-    let names = text.split("\"#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next());
-    let lost: BTreeSet<&str> = names.filter(|name| document["components"]["schemas"].get(name).is_none()).collect();
+    let names = text
+        .split("\"#/components/schemas/")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next());
+    let lost: BTreeSet<&str> = names
+        .filter(|name| document["components"]["schemas"].get(name).is_none())
+        .collect();
     assert!(lost.is_empty(), "{lost:?}");
 }
 
-/// A result is a text or any JSON; a document that says `object` makes typed clients refuse the rest.
+/// A result is a text or any JSON; a document that says `object` makes typed clients refuse the
+/// rest.
 #[test]
 fn results_of_any_kind_are_documented_so() {
     let document = document();
-    for (schema, property) in [("AgentStreamRequest", "tool_result"), ("ToolResultChunk", "result")] {
+    for (schema, property) in [
+        ("AgentStreamRequest", "tool_result"),
+        ("ToolResultChunk", "result"),
+    ] {
         let documented = &document["components"]["schemas"][schema]["properties"][property];
         let kinds = match &documented["type"] {
             Value::Array(kinds) => kinds.clone(),
             Value::Null => continue,
             kind => vec![kind.clone()],
         };
-        assert!(kinds.contains(&"string".into()), "{schema}.{property} takes only {kinds:?}");
+        assert!(
+            kinds.contains(&"string".into()),
+            "{schema}.{property} takes only {kinds:?}"
+        );
     }
 }
 
 #[test]
 fn only_the_known_routes_are_public() {
-    let open = routes().into_iter().filter(|route| route.way_in == WayIn::Open);
+    let open = routes()
+        .into_iter()
+        .filter(|route| route.way_in == WayIn::Open);
     let public: Vec<String> = open.map(|route| route.path).collect();
     let health = ["/health", "/health/live", "/health/ready"];
-    let known = [&["/", "/docs", "/login", "/logout", "/openapi.json"], health.as_slice()].concat();
-    assert!(public.iter().all(|path| known.contains(&path.as_str())), "{public:?}");
+    let known = [
+        &["/", "/docs", "/login", "/logout", "/openapi.json"],
+        health.as_slice(),
+    ]
+    .concat();
+    assert!(
+        public.iter().all(|path| known.contains(&path.as_str())),
+        "{public:?}"
+    );
     assert_eq!(public.len(), known.len(), "{public:?}");
 }
 
 #[test]
 fn every_operation_has_a_name_of_its_own() {
     let document = document();
-    let items = document["paths"].as_object().unwrap().values().flat_map(|item| item.as_object().unwrap().values());
-    let names: Vec<&str> = items.map(|operation| operation["operationId"].as_str().unwrap()).collect();
-    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
+    let items = document["paths"]
+        .as_object()
+        .unwrap()
+        .values()
+        .flat_map(|item| item.as_object().unwrap().values());
+    let names: Vec<&str> = items
+        .map(|operation| operation["operationId"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names.iter().collect::<BTreeSet<_>>().len(),
+        names.len(),
+        "{names:?}"
+    );
 }

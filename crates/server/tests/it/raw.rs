@@ -30,7 +30,12 @@ impl Request {
     /// Without a key.
     pub fn new(server: &TestServer, method: &str, target: &str) -> Self {
         let headers = vec![("Host".to_owned(), authority(server).to_owned())];
-        Self { method: method.to_owned(), target: target.to_owned(), headers, body: Vec::new() }
+        Self {
+            method: method.to_owned(),
+            target: target.to_owned(),
+            headers,
+            body: Vec::new(),
+        }
     }
 
     /// What an honest caller sends.
@@ -43,7 +48,10 @@ impl Request {
     }
 
     pub fn body(self, body: impl Into<Vec<u8>>) -> Self {
-        Self { body: body.into(), ..self }
+        Self {
+            body: body.into(),
+            ..self
+        }
     }
 
     pub fn with(mut self, name: &str, value: &str) -> Self {
@@ -52,7 +60,8 @@ impl Request {
     }
 
     pub fn without(mut self, name: &str) -> Self {
-        self.headers.retain(|(given, _)| !given.eq_ignore_ascii_case(name));
+        self.headers
+            .retain(|(given, _)| !given.eq_ignore_ascii_case(name));
         self
     }
 
@@ -72,8 +81,14 @@ impl Request {
                 assert!(read > 0, "{} {}: no answer", self.method, self.target);
             }
         };
-        tokio::time::timeout(SAFETY_TIMEOUT, reading).await.expect("an answer in time");
-        String::from_utf8_lossy(&received).split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
+        tokio::time::timeout(SAFETY_TIMEOUT, reading)
+            .await
+            .expect("an answer in time");
+        String::from_utf8_lossy(&received)
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok())
+            .expect("a status")
     }
 
     /// Everything but the body, on a connection that goes on; a length of 0 names none.
@@ -89,7 +104,11 @@ impl Request {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = format!("{} {} HTTP/1.1\r\nConnection: close\r\n", self.method, self.target).into_bytes();
+        let mut bytes = format!(
+            "{} {} HTTP/1.1\r\nConnection: close\r\n",
+            self.method, self.target
+        )
+        .into_bytes();
         for (name, value) in &self.headers {
             bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
@@ -104,11 +123,15 @@ impl Request {
 
 impl Answer {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(given, _)| given.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
     pub fn text(&self) -> String {
@@ -116,7 +139,10 @@ impl Answer {
     }
 
     pub fn error_code(&self) -> String {
-        self.json()["error_code"].as_str().unwrap_or_default().to_owned()
+        self.json()["error_code"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// The status and code of an error in the one shape that all of them have.
@@ -124,8 +150,17 @@ impl Answer {
     pub fn refusal(&self) -> (u16, String) {
         let body = self.json();
         let text = self.text();
-        assert_eq!(self.header("content-type"), Some("application/json"), "{text}");
-        assert!(body["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{text}");
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/json"),
+            "{text}"
+        );
+        assert!(
+            body["detail"]
+                .as_str()
+                .is_some_and(|detail| !detail.is_empty()),
+            "{text}"
+        );
         assert!(body["details"].is_object(), "{text}");
         assert_eq!(body.as_object().unwrap().len(), 3, "{text}");
         (self.status, self.error_code())
@@ -140,11 +175,17 @@ pub struct Conversation {
 
 impl Conversation {
     pub async fn start(server: &TestServer) -> Self {
-        Self { stream: TcpStream::connect(authority(server)).await.unwrap(), received: Vec::new() }
+        Self {
+            stream: TcpStream::connect(authority(server)).await.unwrap(),
+            received: Vec::new(),
+        }
     }
 
     pub async fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).await.expect("the server reads on");
+        self.stream
+            .write_all(bytes)
+            .await
+            .expect("the server reads on");
     }
 
     /// The next answer, which says how long it is.
@@ -154,28 +195,47 @@ impl Conversation {
                 if let Some(answer) = self.whole_answer() {
                     return answer;
                 }
-                let read = self.stream.read_buf(&mut self.received).await.expect("an answer");
-                assert!(read > 0, "the connection ended: {:?}", String::from_utf8_lossy(&self.received));
+                let read = self
+                    .stream
+                    .read_buf(&mut self.received)
+                    .await
+                    .expect("an answer");
+                assert!(
+                    read > 0,
+                    "the connection ended: {:?}",
+                    String::from_utf8_lossy(&self.received)
+                );
             }
         };
-        tokio::time::timeout(SAFETY_TIMEOUT, reading).await.expect("an answer in time")
+        tokio::time::timeout(SAFETY_TIMEOUT, reading)
+            .await
+            .expect("an answer in time")
     }
 
     fn whole_answer(&mut self) -> Option<Answer> {
         let answer = parse(&self.received)?;
-        let length: usize = answer.header("content-length").expect("an answer with a length").parse().unwrap();
+        let length: usize = answer
+            .header("content-length")
+            .expect("an answer with a length")
+            .parse()
+            .unwrap();
         let end = self.received.len() - answer.body.len() + length;
         if answer.body.len() < length {
             return None;
         }
         self.received.drain(..end);
-        Some(Answer { body: answer.body[..length].to_vec(), ..answer })
+        Some(Answer {
+            body: answer.body[..length].to_vec(),
+            ..answer
+        })
     }
 
     /// The server closes in good order.
     pub async fn ended(mut self) {
         let reading = self.stream.read_buf(&mut self.received);
-        let read = tokio::time::timeout(SAFETY_TIMEOUT, reading).await.expect("an end in time");
+        let read = tokio::time::timeout(SAFETY_TIMEOUT, reading)
+            .await
+            .expect("an end in time");
         assert_eq!(read.expect("no reset"), 0);
     }
 }
@@ -186,7 +246,9 @@ pub fn authority(server: &TestServer) -> &str {
 
 /// Sends these bytes and reads until the server closes.
 pub async fn exchange(server: &TestServer, bytes: impl Into<Bytes>) -> Result<Answer, String> {
-    let stream = TcpStream::connect(authority(server)).await.map_err(|error| error.to_string())?;
+    let stream = TcpStream::connect(authority(server))
+        .await
+        .map_err(|error| error.to_string())?;
     let (mut from, mut to) = stream.into_split();
     let bytes = bytes.into();
     // A server that has heard enough answers and closes while we still write.
@@ -197,18 +259,29 @@ pub async fn exchange(server: &TestServer, bytes: impl Into<Bytes>) -> Result<An
     let answer = parse(&received);
     match (reading, answer) {
         (Ok(_), Some(answer)) => Ok(answer),
-        (Err(_), _) => Err(format!("no end of the answer in time, got {:?}", String::from_utf8_lossy(&received))),
-        (Ok(read), None) => Err(format!("no answer ({read:?}), got {:?}", String::from_utf8_lossy(&received))),
+        (Err(_), _) => Err(format!(
+            "no end of the answer in time, got {:?}",
+            String::from_utf8_lossy(&received)
+        )),
+        (Ok(read), None) => Err(format!(
+            "no answer ({read:?}), got {:?}",
+            String::from_utf8_lossy(&received)
+        )),
     }
 }
 
-async fn read_all(from: &mut (impl AsyncReadExt + Unpin), received: &mut Vec<u8>) -> std::io::Result<()> {
+async fn read_all(
+    from: &mut (impl AsyncReadExt + Unpin),
+    received: &mut Vec<u8>,
+) -> std::io::Result<()> {
     while from.read_buf(received).await? > 0 {}
     Ok(())
 }
 
 fn parse(received: &[u8]) -> Option<Answer> {
-    let end = received.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let end = received
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")?;
     let head = String::from_utf8_lossy(&received[..end]).into_owned();
     let mut lines = head.split("\r\n");
     let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
@@ -217,10 +290,23 @@ fn parse(received: &[u8]) -> Option<Answer> {
         .map(|(name, value)| (name.trim().to_lowercase(), value.trim().to_owned()))
         .collect();
     let body = received[end + 4..].to_vec();
-    let chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
-    let answer = Answer { status, headers, body: if chunked { joined(&body)? } else { body } };
+    let chunked = headers
+        .iter()
+        .any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+    let answer = Answer {
+        status,
+        headers,
+        body: if chunked { joined(&body)? } else { body },
+    };
     // Nobody else's page may read an answer, whatever was asked.
-    assert!(!answer.headers.iter().any(|(name, _)| name.starts_with("access-control-")), "{:?}", answer.headers);
+    assert!(
+        !answer
+            .headers
+            .iter()
+            .any(|(name, _)| name.starts_with("access-control-")),
+        "{:?}",
+        answer.headers
+    );
     Some(answer)
 }
 

@@ -15,8 +15,14 @@ async fn an_agent_lives_and_ends() {
         "max_tokens": 512, "system_prompt": "You review. {{messageHistory}}", "allowed_tools": ["read_file", "echo"],
         "file_restrictions": ["\\.md$"], "concurrency_limit": 2,
     });
-    let mut made = me.post(&format!("{agents}/"), whole.clone()).await.expect(201);
-    assert_eq!(made.as_object_mut().unwrap().remove("warnings"), Some(json!([])));
+    let mut made = me
+        .post(&format!("{agents}/"), whole.clone())
+        .await
+        .expect(201);
+    assert_eq!(
+        made.as_object_mut().unwrap().remove("warnings"),
+        Some(json!([]))
+    );
     for (field, value) in whole.as_object().unwrap() {
         assert_eq!(&made[field], value, "{field}");
     }
@@ -25,8 +31,16 @@ async fn an_agent_lives_and_ends() {
     assert_eq!(me.agents(project).await[4], made);
 
     // Only what is named changes; the present name may be repeated.
-    let changed = me.patch(&path, json!({ "name": "reviewer_2", "role": "critic" })).await.expect(200);
-    for (field, value) in whole.as_object().unwrap().iter().filter(|(field, _)| *field != "role") {
+    let changed = me
+        .patch(&path, json!({ "name": "reviewer_2", "role": "critic" }))
+        .await
+        .expect(200);
+    for (field, value) in whole
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(field, _)| *field != "role")
+    {
         assert_eq!(&changed[field], value, "{field}");
     }
     assert_eq!(changed["role"], "critic");
@@ -38,12 +52,18 @@ async fn an_agent_lives_and_ends() {
     assert_eq!(cleared["allowed_tools"], json!([]));
 
     me.delete(&path).await.expect(204);
-    for answer in [me.get(&path).await, me.patch(&path, json!({})).await, me.delete(&path).await] {
+    for answer in [
+        me.get(&path).await,
+        me.patch(&path, json!({})).await,
+        me.delete(&path).await,
+    ] {
         answer.refused(404, "AGENT_NOT_FOUND");
     }
     assert_eq!(me.agents(project).await.len(), 4);
     for other in ["x", "agent-0", "a%20b", &"x".repeat(200)] {
-        me.get(&format!("{agents}/{other}")).await.refused(404, "AGENT_NOT_FOUND");
+        me.get(&format!("{agents}/{other}"))
+            .await
+            .refused(404, "AGENT_NOT_FOUND");
     }
     assert_eq!(me.get(&format!("{agents}/%ff")).await.status, 404);
 }
@@ -54,9 +74,21 @@ async fn a_name_is_enough() {
     let me = Person::user(&server, 1);
     let path = format!("/my/projects/{}/agents", me.project("p").await);
     let made = me.post(&path, json!({ "name": "plain" })).await.expect(201);
-    assert_eq!((&made["model"], &made["concurrency_limit"]), (&json!("local-model"), &json!(4)));
-    assert_eq!((&made["temperature"], &made["max_tokens"]), (&Value::Null, &Value::Null));
-    let tools = ["read_file", "list_files", "search_in_code", "attempt_completion", "ask_followup_question"];
+    assert_eq!(
+        (&made["model"], &made["concurrency_limit"]),
+        (&json!("local-model"), &json!(4))
+    );
+    assert_eq!(
+        (&made["temperature"], &made["max_tokens"]),
+        (&Value::Null, &Value::Null)
+    );
+    let tools = [
+        "read_file",
+        "list_files",
+        "search_in_code",
+        "attempt_completion",
+        "ask_followup_question",
+    ];
     assert_eq!(made["allowed_tools"], json!(tools));
 }
 
@@ -66,11 +98,21 @@ async fn a_name_is_taken_once_in_a_project() {
     let me = Person::user(&server, 1);
     let (one, two) = (me.project("one").await, me.project("two").await);
     let path = |project: i64| format!("/my/projects/{project}/agents");
-    me.post(&path(one), json!({ "name": "mine" })).await.expect(201);
-    me.post(&path(one), json!({ "name": "mine" })).await.refused(409, "CONFLICT");
-    me.post(&path(one), json!({ "name": "agent_coder" })).await.refused(409, "CONFLICT");
-    me.post(&path(one), json!({ "name": "orchestrator" })).await.refused(409, "CONFLICT");
-    me.post(&path(two), json!({ "name": "mine" })).await.expect(201);
+    me.post(&path(one), json!({ "name": "mine" }))
+        .await
+        .expect(201);
+    me.post(&path(one), json!({ "name": "mine" }))
+        .await
+        .refused(409, "CONFLICT");
+    me.post(&path(one), json!({ "name": "agent_coder" }))
+        .await
+        .refused(409, "CONFLICT");
+    me.post(&path(one), json!({ "name": "orchestrator" }))
+        .await
+        .refused(409, "CONFLICT");
+    me.post(&path(two), json!({ "name": "mine" }))
+        .await
+        .expect(201);
     // Of many at once, one is made.
     let asking: Vec<_> = (0..20)
         .map(|_| {
@@ -96,10 +138,16 @@ async fn wrong_agents_are_refused() {
     let before = me.agents(project).await;
     let agent = format!("{path}/{}", before[0]["agent_id"].as_str().unwrap());
     for name in ["", "A", "a b", "a-b", "a.b", "é", "a\n", &"x".repeat(65)] {
-        me.post(&path, json!({ "name": name })).await.refused(422, "VALIDATION_ERROR");
+        me.post(&path, json!({ "name": name }))
+            .await
+            .refused(422, "VALIDATION_ERROR");
     }
-    me.post(&path, json!({ "role": "x" })).await.refused(422, "MISSING_REQUIRED_FIELD");
-    me.patch(&agent, json!({ "name": "renamed" })).await.refused(422, "VALIDATION_ERROR");
+    me.post(&path, json!({ "role": "x" }))
+        .await
+        .refused(422, "MISSING_REQUIRED_FIELD");
+    me.patch(&agent, json!({ "name": "renamed" }))
+        .await
+        .refused(422, "VALIDATION_ERROR");
     let deep = format!("{}{}", "(".repeat(300), ")".repeat(300));
     let wrong = [
         ("role", json!("x".repeat(101))),
@@ -129,15 +177,30 @@ async fn wrong_agents_are_refused() {
         ("concurrency_limit", json!(65)),
     ];
     for (field, value) in wrong {
-        me.post(&path, json!({ "name": "new_one", field: value })).await.refused(422, "VALIDATION_ERROR");
-        me.patch(&agent, json!({ field: value })).await.refused(422, "VALIDATION_ERROR");
+        me.post(&path, json!({ "name": "new_one", field: value }))
+            .await
+            .refused(422, "VALIDATION_ERROR");
+        me.patch(&agent, json!({ field: value }))
+            .await
+            .refused(422, "VALIDATION_ERROR");
     }
-    for field in ["role", "description", "model", "system_prompt", "allowed_tools", "concurrency_limit"] {
-        me.patch(&agent, json!({ field: null })).await.refused(422, "VALIDATION_ERROR");
+    for field in [
+        "role",
+        "description",
+        "model",
+        "system_prompt",
+        "allowed_tools",
+        "concurrency_limit",
+    ] {
+        me.patch(&agent, json!({ field: null }))
+            .await
+            .refused(422, "VALIDATION_ERROR");
     }
     // Right and wrong in one request: nothing of it is kept.
     let mixed = json!({ "role": "changed", "temperature": 9 });
-    me.patch(&agent, mixed).await.refused(422, "VALIDATION_ERROR");
+    me.patch(&agent, mixed)
+        .await
+        .refused(422, "VALIDATION_ERROR");
     assert_eq!(me.agents(project).await, before);
 }
 
@@ -147,16 +210,37 @@ async fn unknown_placeholders_and_models_are_told() {
     let me = Person::user(&server, 1);
     let path = format!("/my/projects/{}/agents", me.project("p").await);
     let prompt = "{{messageHistory}} {{userId}} {{currentTime}} {{timezone}} {{householdId}} {{mood}} {{mood}}";
-    let made = me.post(&path, json!({ "name": "a", "system_prompt": prompt })).await.expect(201);
+    let made = me
+        .post(&path, json!({ "name": "a", "system_prompt": prompt }))
+        .await
+        .expect(201);
     let warnings = made["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].as_str().unwrap().contains("{{mood}}"), "{warnings:?}");
+    assert!(
+        warnings[0].as_str().unwrap().contains("{{mood}}"),
+        "{warnings:?}"
+    );
     let agent = format!("{path}/{}", made["agent_id"].as_str().unwrap());
-    let fixed = me.patch(&agent, json!({ "system_prompt": "{{messageHistory}}" })).await.expect(200);
+    let fixed = me
+        .patch(&agent, json!({ "system_prompt": "{{messageHistory}}" }))
+        .await
+        .expect(200);
     assert_eq!(fixed["warnings"], json!([]));
-    let odd = me.patch(&agent, json!({ "model": "gpt-4444" })).await.expect(200);
-    assert_eq!((&odd["model"], odd["warnings"].as_array().unwrap().len()), (&json!("gpt-4444"), 1));
-    assert!(odd["warnings"][0].as_str().unwrap().contains("gpt-4444 is not known"), "{odd}");
+    let odd = me
+        .patch(&agent, json!({ "model": "gpt-4444" }))
+        .await
+        .expect(200);
+    assert_eq!(
+        (&odd["model"], odd["warnings"].as_array().unwrap().len()),
+        (&json!("gpt-4444"), 1)
+    );
+    assert!(
+        odd["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("gpt-4444 is not known"),
+        "{odd}"
+    );
 }
 
 #[tokio::test]
@@ -165,7 +249,11 @@ async fn a_project_holds_a_hundred_agents() {
     let me = Person::user(&server, 1);
     let path = format!("/my/projects/{}/agents", me.project("p").await);
     for number in 4..100 {
-        me.post(&path, json!({ "name": format!("a{number}") })).await.expect(201);
+        me.post(&path, json!({ "name": format!("a{number}") }))
+            .await
+            .expect(201);
     }
-    me.post(&path, json!({ "name": "one_more" })).await.refused(409, "CONFLICT");
+    me.post(&path, json!({ "name": "one_more" }))
+        .await
+        .refused(409, "CONFLICT");
 }

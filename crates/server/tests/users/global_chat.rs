@@ -28,11 +28,21 @@ impl Room {
         let server = server_with(settings).await;
         let user = Person::user(&server, 7);
         let program = Person::with(&server, Some(("x-internal-auth", INTERNAL_KEY.to_owned())));
-        Self { server, user, program }
+        Self {
+            server,
+            user,
+            program,
+        }
     }
 
     pub async fn history(&self) -> Vec<Value> {
-        self.user.get("/chat/history").await.expect(200).as_array().unwrap().clone()
+        self.user
+            .get("/chat/history")
+            .await
+            .expect(200)
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     /// `agent ci: built`, in order.
@@ -44,14 +54,21 @@ impl Room {
     pub async fn until_said(&self, last: &str) {
         eventually(last, async || {
             let said = self.said().await;
-            if said.last().is_some_and(|said| said == last) { Ok(()) } else { Err(said) }
+            if said.last().is_some_and(|said| said == last) {
+                Ok(())
+            } else {
+                Err(said)
+            }
         })
         .await;
     }
 
     /// What the user says; the id of the message.
     pub async fn say(&self, text: &str) -> i64 {
-        id(self.user.post("/chat/user_message", json!({ "text": text })).await)
+        id(self
+            .user
+            .post("/chat/user_message", json!({ "text": text }))
+            .await)
     }
 
     pub async fn tell(&self, author: &str, text: &str, tags: &[&str]) -> i64 {
@@ -61,7 +78,8 @@ impl Room {
 
     /// Asks, while the test does something else. Aborting it hangs up.
     pub fn ask(&self, author: &str, question: &str, timeout_seconds: u64) -> JoinHandle<Answer> {
-        let body = json!({ "author": author, "question": question, "timeout_seconds": timeout_seconds });
+        let body =
+            json!({ "author": author, "question": question, "timeout_seconds": timeout_seconds });
         let program = self.program.clone();
         tokio::spawn(async move { program.post("/chat/ask_user", body).await })
     }

@@ -26,7 +26,12 @@ async fn everything(person: &Person) -> Value {
     for chat in all["chat/sessions"]["sessions"].as_array().unwrap().clone() {
         let id = chat["session_id"].as_str().unwrap();
         for part in ["messages", "plans", "approvals", "audit"] {
-            chats.push(person.get(&format!("/my/chat/{id}/{part}")).await.expect(200));
+            chats.push(
+                person
+                    .get(&format!("/my/chat/{id}/{part}"))
+                    .await
+                    .expect(200),
+            );
         }
     }
     all["chats"] = json!(chats);
@@ -38,24 +43,40 @@ struct Names(Vec<(&'static str, String)>);
 
 impl Names {
     fn fill(&self, path: &str) -> String {
-        self.0.iter().fold(path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value))
+        self.0.iter().fold(path.to_owned(), |path, (name, value)| {
+            path.replace(&format!("{{{name}}}"), value)
+        })
     }
 
     fn with(&self, changes: &[(&'static str, &str)]) -> Self {
-        let changed =
-            |name: &str| changes.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
-        Self(self.0.iter().map(|(name, value)| (*name, changed(name).unwrap_or_else(|| value.clone()))).collect())
+        let changed = |name: &str| {
+            changes
+                .iter()
+                .find(|(other, _)| *other == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
+        Self(
+            self.0
+                .iter()
+                .map(|(name, value)| (*name, changed(name).unwrap_or_else(|| value.clone())))
+                .collect(),
+        )
     }
 
     /// An error, apart from what the caller named.
     fn said_in(&self, answer: &Answer) -> (String, String) {
         let detail = answer.body["detail"].as_str().unwrap().to_owned();
         let is_id = |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
-        let words = detail.split_inclusive(|character| !is_id(character)).map(|word| {
-            let (id, rest) = word.split_at(word.find(|character| !is_id(character)).unwrap_or(word.len()));
-            let named = self.0.iter().any(|(_, value)| value == id);
-            format!("{}{rest}", if named { "_" } else { id })
-        });
+        let words = detail
+            .split_inclusive(|character| !is_id(character))
+            .map(|word| {
+                let (id, rest) = word.split_at(
+                    word.find(|character| !is_id(character))
+                        .unwrap_or(word.len()),
+                );
+                let named = self.0.iter().any(|(_, value)| value == id);
+                format!("{}{rest}", if named { "_" } else { id })
+            });
         (answer.code().to_owned(), words.collect())
     }
 
@@ -67,28 +88,49 @@ impl Names {
 /// A project in which an agent awaits an approval, and a plan another.
 async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, Names) {
     let project = person.project(name).await;
-    let hands = format!("hands-of-{name}");
+    let tool_runner = format!("hands-of-{name}");
     person
-        .post(&format!("/my/projects/{project}/clients"), json!({ "client_id": hands, "sandbox": "none" }))
+        .post(
+            &format!("/my/projects/{project}/clients"),
+            json!({ "client_id": tool_runner, "sandbox": "none" }),
+        )
         .await
         .expect(201);
     let (chat, planned) = (person.chat(project).await, person.chat(project).await);
-    server.model.reply(Reply::tool_call("write_file", json!({ "path": "secret.txt", "content": name })));
+    server.model.reply(Reply::tool_call(
+        "write_file",
+        json!({ "path": "secret.txt", "content": name }),
+    ));
     let waits = person.say(&chat, "coder", "write it").await.expect(200);
-    let call = waits["pending"]["call_id"].as_str().unwrap_or_else(|| panic!("{waits}")).to_owned();
+    let call = waits["pending"]["call_id"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{waits}"))
+        .to_owned();
     let task = |id: &str| json!({ "id": id, "agent": "agent_writer", "description": name, "depends_on": [], "estimated_tokens": 10 });
     let plan = json!({ "tasks": [task("task-a"), task("task-b"), task("task-c")] });
     server.model.reply(Reply::text(plan.to_string()));
-    person.post(&format!("/my/chat/{planned}/message"), json!({ "content": "plan it" })).await.expect(202);
+    person
+        .post(
+            &format!("/my/chat/{planned}/message"),
+            json!({ "content": "plan it" }),
+        )
+        .await
+        .expect(202);
     let plans = format!("/my/chat/{planned}/plans");
-    until("a plan", json!({ "total": 1 }), async || person.get(&plans).await.expect(200)).await;
-    let plan = person.get(&plans).await.expect(200)["plans"][0]["plan_id"].as_str().unwrap().to_owned();
+    until("a plan", json!({ "total": 1 }), async || {
+        person.get(&plans).await.expect(200)
+    })
+    .await;
+    let plan = person.get(&plans).await.expect(200)["plans"][0]["plan_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let names = Names(vec![
         ("project_id", project.to_string()),
         ("agent_id", person.agent(project, "agent_coder").await),
         ("session_id", chat),
         ("call_id", call),
-        ("client_id", hands),
+        ("client_id", tool_runner),
         ("plan_id", plan),
         ("task_id", "task-a".to_owned()),
     ]);
@@ -116,7 +158,11 @@ async fn another_users_ids_are_not_there() {
     let mut tried = 0;
     for route in my_routes().iter().filter(|route| route.path.contains('{')) {
         let of_plan = route.path.contains("{plan_id}");
-        let (names, own) = if of_plan { (&planned, &own_planned) } else { (&names, &own) };
+        let (names, own) = if of_plan {
+            (&planned, &own_planned)
+        } else {
+            (&names, &own)
+        };
         // Another's project or session; and another's thing by way of one's own.
         let mut attempts = vec![(&other, names.with(&[]))];
         for part in ["agent_id", "call_id", "client_id", "plan_id"] {
@@ -130,19 +176,39 @@ async fn another_users_ids_are_not_there() {
         for (person, names) in attempts {
             let path = names.fill(&route.path);
             let answer = person.ask(&route.method, &path, route.body.clone()).await;
-            assert_eq!(answer.status, 404, "{} {path}: {}", route.method, answer.body);
+            assert_eq!(
+                answer.status, 404,
+                "{} {path}: {}",
+                route.method, answer.body
+            );
             // What is not there at all answers the same.
             let unknown = if path.starts_with(&own.with(&[]).fill("/my/projects/{project_id}/"))
                 || path.starts_with(&own.fill("/my/chat/{session_id}/"))
             {
-                nothing.with(&[("project_id", own.get("project_id")), ("session_id", own.get("session_id"))])
+                nothing.with(&[
+                    ("project_id", own.get("project_id")),
+                    ("session_id", own.get("session_id")),
+                ])
             } else {
                 nothing.with(&[])
             };
-            let unknown = (person.ask(&route.method, &unknown.fill(&route.path), route.body.clone()).await, unknown);
+            let unknown = (
+                person
+                    .ask(
+                        &route.method,
+                        &unknown.fill(&route.path),
+                        route.body.clone(),
+                    )
+                    .await,
+                unknown,
+            );
             if names.get("project_id") != beside {
                 let (seen, expected) = (names.said_in(&answer), unknown.1.said_in(&unknown.0));
-                assert_eq!(seen, expected, "{} {path} tells that it exists", route.method);
+                assert_eq!(
+                    seen, expected,
+                    "{} {path} tells that it exists",
+                    route.method
+                );
             }
             tried += 1;
         }
@@ -172,27 +238,46 @@ async fn two_users_with_two_projects_each_work_in_parallel() {
                 let body = json!({ "name": agent_name, "description": name, "system_prompt": name, "model": name });
                 let made = person.post(&path, body).await.expect(201);
                 let agent = format!("{path}/{}", made["agent_id"].as_str().unwrap());
-                let (one, two) =
-                    tokio::join!(person.say(&chats[0], &agent_name, name), person.say(&chats[1], &agent_name, name),);
+                let (one, two) = tokio::join!(
+                    person.say(&chats[0], &agent_name, name),
+                    person.say(&chats[1], &agent_name, name),
+                );
                 for answer in [one, two] {
                     assert_eq!(answer.expect(200)["agent"], agent_name.as_str());
                 }
                 if number % 2 == 0 {
-                    person.patch(&agent, json!({ "role": name })).await.expect(200);
+                    person
+                        .patch(&agent, json!({ "role": name }))
+                        .await
+                        .expect(200);
                 } else {
                     person.delete(&agent).await.expect(204);
                 }
             }
-            person.patch(&format!("/my/projects/{project}"), json!({ "description": name })).await.expect(200);
+            person
+                .patch(
+                    &format!("/my/projects/{project}"),
+                    json!({ "description": name }),
+                )
+                .await
+                .expect(200);
             project
         })
     };
-    let tasks = [work(1, NAMES[0]), work(2, NAMES[1]), work(1, NAMES[2]), work(2, NAMES[3])];
+    let tasks = [
+        work(1, NAMES[0]),
+        work(2, NAMES[1]),
+        work(1, NAMES[2]),
+        work(2, NAMES[3]),
+    ];
     let mut projects = Vec::new();
     for task in tasks {
         projects.push(task.await.unwrap());
     }
-    for (user, expected) in [(1, [projects[0], projects[2]]), (2, [projects[1], projects[3]])] {
+    for (user, expected) in [
+        (1, [projects[0], projects[2]]),
+        (2, [projects[1], projects[3]]),
+    ] {
         let person = Person::user(&server, user);
         let list = person.get("/my/projects/").await.expect(200);
         assert_eq!(list["total"], 2);
@@ -205,11 +290,20 @@ async fn two_users_with_two_projects_each_work_in_parallel() {
             assert!(
                 agents[4..]
                     .iter()
-                    .all(|agent| agent["role"] == project["name"] && agent["description"] == project["name"])
+                    .all(|agent| agent["role"] == project["name"]
+                        && agent["description"] == project["name"])
             );
             let space = person.space(id).await;
-            let numbers = ["user_id", "active_agents", "total_tasks_processed", "direct_calls_count"];
-            assert_eq!(numbers.map(|name| space[name].as_i64().unwrap()), [user, 9, 20, 20]);
+            let numbers = [
+                "user_id",
+                "active_agents",
+                "total_tasks_processed",
+                "direct_calls_count",
+            ];
+            assert_eq!(
+                numbers.map(|name| space[name].as_i64().unwrap()),
+                [user, 9, 20, 20]
+            );
         }
     }
     // What the model was asked for one project never had anything of another.
@@ -218,6 +312,11 @@ async fn two_users_with_two_projects_each_work_in_parallel() {
     for request in requests {
         let text = request.body.to_string();
         let model = request.body["model"].as_str().unwrap();
-        assert!(NAMES.iter().all(|name| text.contains(name) == (*name == model)), "{text}");
+        assert!(
+            NAMES
+                .iter()
+                .all(|name| text.contains(name) == (*name == model)),
+            "{text}"
+        );
     }
 }

@@ -23,21 +23,38 @@ pub struct KeyPair {
 
 pub static RSA: LazyLock<KeyPair> = LazyLock::new(|| {
     let key = rsa::RsaPrivateKey::new(&mut OsRng, RSA_BITS).unwrap();
-    let signing = EncodingKey::from_rsa_pem(key.to_pkcs8_pem(LineEnding::LF).unwrap().as_bytes()).unwrap();
-    KeyPair::new(Algorithm::RS256, signing, key.to_public_key().to_public_key_pem(LineEnding::LF).unwrap())
+    let signing =
+        EncodingKey::from_rsa_pem(key.to_pkcs8_pem(LineEnding::LF).unwrap().as_bytes()).unwrap();
+    KeyPair::new(
+        Algorithm::RS256,
+        signing,
+        key.to_public_key()
+            .to_public_key_pem(LineEnding::LF)
+            .unwrap(),
+    )
 });
 
 pub static EC: LazyLock<KeyPair> = LazyLock::new(|| {
     let key = p256::SecretKey::random(&mut OsRng);
-    let signing = EncodingKey::from_ec_pem(key.to_pkcs8_pem(LineEnding::LF).unwrap().as_bytes()).unwrap();
-    KeyPair::new(Algorithm::ES256, signing, key.public_key().to_public_key_pem(LineEnding::LF).unwrap())
+    let signing =
+        EncodingKey::from_ec_pem(key.to_pkcs8_pem(LineEnding::LF).unwrap().as_bytes()).unwrap();
+    KeyPair::new(
+        Algorithm::ES256,
+        signing,
+        key.public_key().to_public_key_pem(LineEnding::LF).unwrap(),
+    )
 });
 
 impl KeyPair {
     fn new(algorithm: Algorithm, signing: EncodingKey, public_pem: String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("public.pem"), &public_pem).unwrap();
-        Self { algorithm, signing, public_pem, folder }
+        Self {
+            algorithm,
+            signing,
+            public_pem,
+            folder,
+        }
     }
 
     pub fn sign(&self, claims: &Value) -> String {

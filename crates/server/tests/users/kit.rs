@@ -1,6 +1,6 @@
 //! A server and users who talk to it.
 
-use codelab_testkit::{Access, Client, Method, RawResponse, TestServer, eventually};
+use codelab_testkit::{Client, Credentials, Method, RawResponse, TestServer, eventually};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -18,7 +18,9 @@ pub async fn server_with(settings: &[(&str, &str)]) -> TestServer {
 }
 
 pub fn seconds_from_now(seconds: i64) -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
     now.as_secs() as i64 + seconds
 }
 
@@ -54,7 +56,11 @@ impl Answer {
     /// Refused with this status and code, and with all the fields an error has.
     pub fn refused(&self, status: u16, code: &str) {
         assert_eq!((self.status, self.code()), (status, code), "{}", self.body);
-        assert!(self.body["detail"].is_string() && self.body["details"].is_object(), "{}", self.body);
+        assert!(
+            self.body["detail"].is_string() && self.body["details"].is_object(),
+            "{}",
+            self.body
+        );
     }
 }
 
@@ -82,7 +88,10 @@ impl Person {
     }
 
     pub fn with(server: &TestServer, header: Option<(&'static str, String)>) -> Self {
-        Self { client: Client::new(&server.url, Access::None).unwrap(), header }
+        Self {
+            client: Client::new(&server.url, Credentials::None).unwrap(),
+            header,
+        }
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -105,48 +114,90 @@ impl Person {
         self.ask_with(method, path, body, &[]).await
     }
 
-    pub async fn ask_with(&self, method: &str, path: &str, body: Option<Value>, more: &[(&str, &str)]) -> Answer {
+    pub async fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+        more: &[(&str, &str)],
+    ) -> Answer {
         let mut more = more.to_vec();
         if body.is_some() {
             more.push(("content-type", "application/json"));
         }
-        self.exchange(method, path, &more, body.map(|body| body.to_string()).unwrap_or_default()).await
+        self.exchange(
+            method,
+            path,
+            &more,
+            body.map(|body| body.to_string()).unwrap_or_default(),
+        )
+        .await
     }
 
     /// A body of any kind.
     pub async fn send(&self, method: &str, path: &str, content_type: &str, text: String) -> Answer {
-        self.exchange(method, path, &[("content-type", content_type)], text).await
+        self.exchange(method, path, &[("content-type", content_type)], text)
+            .await
     }
 
-    async fn exchange(&self, method: &str, path: &str, more: &[(&str, &str)], text: String) -> Answer {
-        let mut headers: Vec<(&str, &str)> = self.header.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    async fn exchange(
+        &self,
+        method: &str,
+        path: &str,
+        more: &[(&str, &str)],
+        text: String,
+    ) -> Answer {
+        let mut headers: Vec<(&str, &str)> = self
+            .header
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
         headers.extend(more);
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let raw = self.client.raw(method, path, &headers, text).await.unwrap();
         let body = serde_json::from_slice(&raw.body).unwrap_or(Value::Null);
-        Answer { status: raw.status, body, raw }
+        Answer {
+            status: raw.status,
+            body,
+            raw,
+        }
     }
 
     /// A new project's number.
     pub async fn project(&self, name: &str) -> i64 {
-        self.post("/my/projects/", json!({ "name": name })).await.expect(201)["project_id"].as_i64().unwrap()
+        self.post("/my/projects/", json!({ "name": name }))
+            .await
+            .expect(201)["project_id"]
+            .as_i64()
+            .unwrap()
     }
 
     /// The agents of a project, whole.
     pub async fn agents(&self, project: i64) -> Vec<Value> {
-        self.get(&format!("/my/projects/{project}/agents/")).await.expect(200)["agents"].as_array().unwrap().clone()
+        self.get(&format!("/my/projects/{project}/agents/"))
+            .await
+            .expect(200)["agents"]
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     /// The id of an agent, by its name.
     pub async fn agent(&self, project: i64, name: &str) -> String {
         let agents = self.agents(project).await;
-        let agent = agents.iter().find(|agent| agent["name"] == name).unwrap_or_else(|| panic!("no agent {name}"));
+        let agent = agents
+            .iter()
+            .find(|agent| agent["name"] == name)
+            .unwrap_or_else(|| panic!("no agent {name}"));
         agent["agent_id"].as_str().unwrap().to_owned()
     }
 
     /// A new session's id.
     pub async fn chat(&self, project: i64) -> String {
-        let made = self.post("/my/chat/sessions/", json!({ "project_id": project })).await.expect(201);
+        let made = self
+            .post("/my/chat/sessions/", json!({ "project_id": project }))
+            .await
+            .expect(201);
         made["session_id"].as_str().unwrap().to_owned()
     }
 
@@ -163,19 +214,28 @@ impl Person {
     }
 
     pub async fn space(&self, project: i64) -> Value {
-        self.get(&format!("/my/projects/{project}/worker-space/")).await.expect(200)
+        self.get(&format!("/my/projects/{project}/worker-space/"))
+            .await
+            .expect(200)
     }
 
     /// `GET` of something about an agent: its status, its metrics.
     pub async fn about(&self, project: i64, agent: &str, what: &str) -> Value {
         let id = self.agent(project, agent).await;
-        self.get(&format!("/my/projects/{project}/agents/{id}/{what}/")).await.expect(200)
+        self.get(&format!("/my/projects/{project}/agents/{id}/{what}/"))
+            .await
+            .expect(200)
     }
 
     /// `POST` of something to an agent.
     pub async fn tell(&self, project: i64, agent: &str, what: &str) -> Answer {
         let id = self.agent(project, agent).await;
-        self.ask("POST", &format!("/my/projects/{project}/agents/{id}/{what}/"), None).await
+        self.ask(
+            "POST",
+            &format!("/my/projects/{project}/agents/{id}/{what}/"),
+            None,
+        )
+        .await
     }
 }
 
@@ -183,7 +243,11 @@ impl Person {
 pub async fn until(what: &str, expected: Value, mut look: impl AsyncFnMut() -> Value) {
     eventually(what, async || {
         let seen = look().await;
-        let so = expected.as_object().unwrap().iter().all(|(name, value)| seen[name] == *value);
+        let so = expected
+            .as_object()
+            .unwrap()
+            .iter()
+            .all(|(name, value)| seen[name] == *value);
         if so { Ok(()) } else { Err(seen) }
     })
     .await;
@@ -192,9 +256,16 @@ pub async fn until(what: &str, expected: Value, mut look: impl AsyncFnMut() -> V
 /// A number of `/metrics`; a family that has none yet counts as 0.
 pub async fn metric(server: &TestServer, name: &str) -> f64 {
     let headers = [("x-internal-auth", codelab_testkit::INTERNAL_KEY)];
-    let answer = server.client.raw(Method::GET, "/metrics", &headers, String::new()).await.unwrap();
+    let answer = server
+        .client
+        .raw(Method::GET, "/metrics", &headers, String::new())
+        .await
+        .unwrap();
     assert_eq!(answer.status, 200);
     let text = String::from_utf8(answer.body.to_vec()).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')));
+    let line = text.lines().find_map(|line| {
+        line.strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(' '))
+    });
     line.map_or(0.0, |number| number.parse().unwrap())
 }

@@ -1,4 +1,5 @@
-//! Redis behind the agents' definitions: it comes and goes without anybody noticing, and tells a second server of changes.
+//! Redis behind the agents' definitions: it comes and goes without anybody noticing, and tells a
+//! second server of changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,16 +21,30 @@ async fn health(server: &TestServer) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_comes_and_goes_under_load() {
-    let Some(mut redis) = Redis::start().await else { return };
+    let Some(mut redis) = Redis::start().await else {
+        return;
+    };
     // A short time to live keeps the requests coming to Redis.
-    let server = server_with(&[("REDIS_URL", &redis.url()), ("CODELAB_AGENT_CACHE__TTL_SECONDS", "1")]).await;
+    let server = server_with(&[
+        ("REDIS_URL", &redis.url()),
+        ("CODELAB_AGENT_CACHE__TTL_SECONDS", "1"),
+    ])
+    .await;
     server.model.default_reply(Reply::text("Done."));
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
-    let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (stop, answered) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicU64::new(0)),
+    );
     let mut callers = Vec::new();
     for _ in 0..4 {
-        let (me, chat, stop, answered) = (me.clone(), me.chat(project).await, stop.clone(), answered.clone());
+        let (me, chat, stop, answered) = (
+            me.clone(),
+            me.chat(project).await,
+            stop.clone(),
+            answered.clone(),
+        );
         callers.push(tokio::spawn(async move {
             while !stop.load(Ordering::Relaxed) {
                 me.say(&chat, "coder", "go").await.expect(200);
@@ -51,9 +66,18 @@ async fn redis_comes_and_goes_under_load() {
         until("with Redis", well.clone(), async || health(&server).await).await;
         more().await;
         redis.kill().await;
-        until("without Redis", without.clone(), async || health(&server).await).await;
-        let space = me.get(&format!("/my/projects/{project}/worker-space/health")).await.expect(200);
-        assert_eq!((&space["status"], &space["checks"]["cache"]["status"]), (&json!("degraded"), &json!("degraded")));
+        until("without Redis", without.clone(), async || {
+            health(&server).await
+        })
+        .await;
+        let space = me
+            .get(&format!("/my/projects/{project}/worker-space/health"))
+            .await
+            .expect(200);
+        assert_eq!(
+            (&space["status"], &space["checks"]["cache"]["status"]),
+            (&json!("degraded"), &json!("degraded"))
+        );
         more().await;
         eventually("the alert", async || {
             let alerts = metric(&server, "codelab_alerts_total{kind=\"cache\"}").await;
@@ -63,9 +87,22 @@ async fn redis_comes_and_goes_under_load() {
         // A change is used at once, Redis or not.
         let agent = me.agent(project, "agent_writer").await;
         let model = format!("model-{}", answered.load(Ordering::Relaxed));
-        me.patch(&format!("/my/projects/{project}/agents/{agent}"), json!({ "model": model })).await.expect(200);
-        me.say(&me.chat(project).await, "writer", "go").await.expect(200);
-        assert!(server.model.requests().iter().any(|request| request.body["model"] == model.as_str()));
+        me.patch(
+            &format!("/my/projects/{project}/agents/{agent}"),
+            json!({ "model": model }),
+        )
+        .await
+        .expect(200);
+        me.say(&me.chat(project).await, "writer", "go")
+            .await
+            .expect(200);
+        assert!(
+            server
+                .model
+                .requests()
+                .iter()
+                .any(|request| request.body["model"] == model.as_str())
+        );
         redis.restart().await;
     }
     until("with Redis again", well, async || health(&server).await).await;
@@ -85,14 +122,28 @@ async fn heard(what: &str, mut look: impl AsyncFnMut() -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_server_uses_a_changed_agent_within_a_second() {
-    let Some(redis) = Redis::start().await else { return };
-    let Some(database) = OwnDatabase::make("agents_shared").await else { return };
+    let Some(redis) = Redis::start().await else {
+        return;
+    };
+    let Some(database) = OwnDatabase::make("agents_shared").await else {
+        return;
+    };
     let (redis_url, database_url) = (redis.url(), database.url.clone());
     let key = ("CODELAB_MASTER_KEY", "0123456789abcdef0123456789abcdef");
-    let settings = [("REDIS_URL", redis_url.as_str()), ("DATABASE_URL", database_url.as_str()), key];
+    let settings = [
+        ("REDIS_URL", redis_url.as_str()),
+        ("DATABASE_URL", database_url.as_str()),
+        key,
+    ];
     let (mut one, mut two) = (server_with(&settings).await, server_with(&settings).await);
-    let refused = TestServer::try_with(&settings[..2]).await.err().expect("each would break the other's audit log");
-    assert!(refused.to_string().contains("CODELAB_MASTER_KEY"), "{refused}");
+    let refused = TestServer::try_with(&settings[..2])
+        .await
+        .err()
+        .expect("each would break the other's audit log");
+    assert!(
+        refused.to_string().contains("CODELAB_MASTER_KEY"),
+        "{refused}"
+    );
     two.model.default_reply(Reply::text("Done."));
     let (here, there) = (Person::user(&one, 1), Person::user(&two, 1));
     let project = here.project("p").await;
@@ -101,7 +152,10 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
     let path = format!("/my/projects/{project}/agents/{agent}");
     for number in 1..=5 {
         there.say(&chat, "coder", "go").await.expect(200);
-        let (model, prompt) = (format!("model-{number}"), format!("You are number {number}."));
+        let (model, prompt) = (
+            format!("model-{number}"),
+            format!("You are number {number}."),
+        );
         let temperature = f64::from(number) / 8.0;
         let change = json!({ "model": model, "temperature": temperature, "system_prompt": prompt });
         here.patch(&path, change).await.expect(200);
@@ -109,18 +163,35 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
             there.say(&chat, "coder", "go").await.expect(200);
             let asked = two.model.requests().pop().unwrap();
             let is_new = asked.body["model"] == model.as_str();
-            assert!(!is_new || asked.temperature() == temperature && asked.system_prompt().contains(&prompt));
+            assert!(
+                !is_new
+                    || asked.temperature() == temperature
+                        && asked.system_prompt().contains(&prompt)
+            );
             is_new
         })
         .await;
     }
     // Taken out of service here, it takes nothing there; its deletion is heard of too.
-    here.tell(project, "agent_coder", "deregister").await.expect(200);
-    heard("deregistered", async || there.say(&chat, "coder", "go").await.status == 503).await;
-    here.tell(project, "agent_coder", "register").await.expect(200);
-    heard("registered", async || there.say(&chat, "coder", "go").await.status == 200).await;
+    here.tell(project, "agent_coder", "deregister")
+        .await
+        .expect(200);
+    heard("deregistered", async || {
+        there.say(&chat, "coder", "go").await.status == 503
+    })
+    .await;
+    here.tell(project, "agent_coder", "register")
+        .await
+        .expect(200);
+    heard("registered", async || {
+        there.say(&chat, "coder", "go").await.status == 200
+    })
+    .await;
     here.delete(&path).await.expect(204);
-    heard("deleted", async || there.say(&chat, "coder", "go").await.status == 404).await;
+    heard("deleted", async || {
+        there.say(&chat, "coder", "go").await.status == 404
+    })
+    .await;
     one.stop().await;
     two.stop().await;
     database.remove().await;

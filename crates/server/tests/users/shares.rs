@@ -1,6 +1,8 @@
 //! What one user may have of the server, and what the others have meanwhile.
 
-use codelab_testkit::{Access, Client, Gate, INTERNAL_KEY, Method, Reply, TestServer, eventually};
+use codelab_testkit::{
+    Client, Credentials, Gate, INTERNAL_KEY, Method, Reply, TestServer, eventually,
+};
 use serde_json::json;
 
 use crate::kit::{Answer, Person, metric, server_with};
@@ -8,8 +10,16 @@ use crate::kit::{Answer, Person, metric, server_with};
 /// Refused for its share, with the setting that bounds it and when to come back.
 fn beyond(answer: &Answer, setting: &str) {
     answer.refused(429, "RATE_LIMITED");
-    assert_eq!(answer.body["details"]["setting"], setting, "{}", answer.body);
-    let wait = answer.raw.headers.get("retry-after").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    assert_eq!(
+        answer.body["details"]["setting"], setting,
+        "{}",
+        answer.body
+    );
+    let wait = answer
+        .raw
+        .headers
+        .get("retry-after")
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     assert!(wait.is_some_and(|seconds| seconds >= 1), "{wait:?}");
 }
 
@@ -21,9 +31,16 @@ async fn all_others_are_served(server: &TestServer) {
     for path in ["/health", "/health/ready", "/health/live"] {
         stranger.get(path).await.expect(200);
     }
-    let operator = Client::new(&server.url, Access::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
+    let operator = Client::new(
+        &server.url,
+        Credentials::InternalKey(INTERNAL_KEY.to_owned()),
+    )
+    .unwrap();
     for path in ["/metrics", "/sessions", "/agents"] {
-        let answer = operator.raw(Method::GET, path, &[], String::new()).await.unwrap();
+        let answer = operator
+            .raw(Method::GET, path, &[], String::new())
+            .await
+            .unwrap();
         assert_eq!(answer.status, 200, "{path}");
     }
 }
@@ -33,21 +50,40 @@ async fn requests_of_one_user_are_bounded_on_every_route() {
     let server = server_with(&[("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "5")]).await;
     let greedy = Person::user(&server, 1);
     let mut refused = 0;
-    for path in ["/my/projects/", "/my/chat/sessions/", "/chat/history", "/my/usage/"].iter().cycle().take(40) {
+    for path in [
+        "/my/projects/",
+        "/my/chat/sessions/",
+        "/chat/history",
+        "/my/usage/",
+    ]
+    .iter()
+    .cycle()
+    .take(40)
+    {
         let answer = greedy.get(path).await;
         if answer.status != 200 {
             beyond(&answer, "limits.user_requests_per_second");
             refused += 1;
         }
     }
-    assert!(refused > 0, "forty requests at once pass a limit of five a second");
+    assert!(
+        refused > 0,
+        "forty requests at once pass a limit of five a second"
+    );
     all_others_are_served(&server).await;
     eventually("the user is served again", async || {
         let answer = greedy.get("/my/projects/").await;
-        if answer.status == 200 { Ok(()) } else { Err(answer.status) }
+        if answer.status == 200 {
+            Ok(())
+        } else {
+            Err(answer.status)
+        }
     })
     .await;
-    assert!(metric(&server, "codelab_user_refusals_total{outcome=\"requests\"}").await >= f64::from(refused));
+    assert!(
+        metric(&server, "codelab_user_refusals_total{outcome=\"requests\"}").await
+            >= f64::from(refused)
+    );
 }
 
 #[tokio::test]
@@ -59,9 +95,13 @@ async fn sessions_of_one_user_are_bounded() {
         greedy.chat(project).await;
     }
     // What is wrong is said first, and costs nothing.
-    let wrong = greedy.post("/my/chat/sessions/", json!({ "project_id": 4711 })).await;
+    let wrong = greedy
+        .post("/my/chat/sessions/", json!({ "project_id": 4711 }))
+        .await;
     wrong.refused(404, "PROJECT_NOT_FOUND");
-    let refused = greedy.post("/my/chat/sessions/", json!({ "project_id": project })).await;
+    let refused = greedy
+        .post("/my/chat/sessions/", json!({ "project_id": project }))
+        .await;
     beyond(&refused, "limits.user_sessions_per_minute");
     let other = Person::user(&server, 2);
     other.chat(other.project("p").await).await;
@@ -72,18 +112,39 @@ async fn sessions_of_one_user_are_bounded() {
 async fn turns_of_one_user_are_bounded_while_they_work() {
     let server = server_with(&[("CODELAB_LIMITS__USER_TURNS", "2")]).await;
     let gate = Gate::new();
-    server.model.on(|body| body.to_string().contains("do it"), Reply::text("Done.").hold(&gate));
-    server.model.default_reply(Reply::tool_call("read_file", json!({ "path": "a" })));
+    server.model.on(
+        |body| body.to_string().contains("do it"),
+        Reply::text("Done.").hold(&gate),
+    );
+    server
+        .model
+        .default_reply(Reply::tool_call("read_file", json!({ "path": "a" })));
     let greedy = Person::user(&server, 1);
     let project = greedy.project("p").await;
     // One that waits for a tool works no more, and does not count.
     let suspended = greedy.chat(project).await;
-    assert_eq!(greedy.say(&suspended, "coder", "look").await.expect(200)["status"], "awaiting_tool_result");
-    let (first, second, third) = (greedy.chat(project).await, greedy.chat(project).await, greedy.chat(project).await);
-    let working = [greedy.saying(&first, "coder"), greedy.saying(&second, "coder")];
+    assert_eq!(
+        greedy.say(&suspended, "coder", "look").await.expect(200)["status"],
+        "awaiting_tool_result"
+    );
+    let (first, second, third) = (
+        greedy.chat(project).await,
+        greedy.chat(project).await,
+        greedy.chat(project).await,
+    );
+    let working = [
+        greedy.saying(&first, "coder"),
+        greedy.saying(&second, "coder"),
+    ];
     server.model.wait_until_in_flight(2).await;
-    beyond(&greedy.say(&third, "coder", "do it").await, "limits.user_turns");
-    let history = greedy.get(&format!("/my/chat/{third}/messages/")).await.expect(200);
+    beyond(
+        &greedy.say(&third, "coder", "do it").await,
+        "limits.user_turns",
+    );
+    let history = greedy
+        .get(&format!("/my/chat/{third}/messages/"))
+        .await
+        .expect(200);
     assert_eq!(history["total"], 0, "what was refused was not said");
     // A session that works takes another message, behind the first.
     let queued = greedy.saying(&first, "coder");
@@ -106,25 +167,49 @@ async fn streams_of_one_user_are_bounded_and_free_when_they_end() {
     let greedy = Person::user(&server, 1);
     let project = greedy.project("p").await;
     let chat = greedy.chat(project).await;
-    let client = Client::new(&server.url, Access::Bearer(server.token(1))).unwrap();
+    let client = Client::new(&server.url, Credentials::Bearer(server.token(1))).unwrap();
     let all = client.user_events().await.unwrap();
-    let one = client.chat_events(&codelab_testkit::id(&chat), None, true).await.unwrap();
-    for path in ["/my/events/".to_owned(), format!("/my/chat/{chat}/events/"), "/chat/stream".to_owned()] {
+    let one = client
+        .project_session_events(&codelab_testkit::id(&chat), None, true)
+        .await
+        .unwrap();
+    for path in [
+        "/my/events/".to_owned(),
+        format!("/my/chat/{chat}/events/"),
+        "/chat/stream".to_owned(),
+    ] {
         beyond(&greedy.get(&path).await, "limits.user_streams");
     }
-    // A message that asks for a stream is refused before it is taken; one that does not is answered.
+    // A message that asks for a stream is refused before it is taken; one that does not is
+    // answered.
     let message = json!({ "content": "hello", "target_agent": "coder" });
     let path = format!("/my/chat/{chat}/message/");
-    let streamed = greedy.ask_with("POST", &path, Some(message.clone()), &[("accept", "text/event-stream")]).await;
+    let streamed = greedy
+        .ask_with(
+            "POST",
+            &path,
+            Some(message.clone()),
+            &[("accept", "text/event-stream")],
+        )
+        .await;
     beyond(&streamed, "limits.user_streams");
-    let history = greedy.get(&format!("/my/chat/{chat}/messages/")).await.expect(200);
+    let history = greedy
+        .get(&format!("/my/chat/{chat}/messages/"))
+        .await
+        .expect(200);
     assert_eq!(history["total"], 0);
     greedy.post(&path, message).await.expect(200);
     all_others_are_served(&server).await;
     drop((all, one));
     eventually("the places are free", async || {
-        let answer = greedy.get(&format!("/my/chat/{chat}/events/?follow=false")).await;
-        if answer.status == 200 { Ok(()) } else { Err(answer.status) }
+        let answer = greedy
+            .get(&format!("/my/chat/{chat}/events/?follow=false"))
+            .await;
+        if answer.status == 200 {
+            Ok(())
+        } else {
+            Err(answer.status)
+        }
     })
     .await;
 }
@@ -132,7 +217,10 @@ async fn streams_of_one_user_are_bounded_and_free_when_they_end() {
 /// The clock of a call that waits stands still: it would be over before it began.
 #[tokio::test]
 async fn a_model_call_beyond_the_share_waits_and_its_clock_with_it() {
-    let settings = [("CODELAB_LIMITS__USER_MODEL_CALLS", "1"), ("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "4")];
+    let settings = [
+        ("CODELAB_LIMITS__USER_MODEL_CALLS", "1"),
+        ("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "4"),
+    ];
     let server = server_with(&settings).await;
     let gate = Gate::new();
     server.model.reply(Reply::text("Too late.").hold(&gate));

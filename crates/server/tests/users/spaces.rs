@@ -6,7 +6,14 @@ use serde_json::{Value, json};
 use crate::kit::{Person, claims, metric, server, server_with, sign, until};
 
 async fn post(person: &Person, project: i64, action: &str) -> Value {
-    person.ask("POST", &format!("/my/projects/{project}/worker-space/{action}/"), None).await.expect(200)
+    person
+        .ask(
+            "POST",
+            &format!("/my/projects/{project}/worker-space/{action}/"),
+            None,
+        )
+        .await
+        .expect(200)
 }
 
 #[tokio::test]
@@ -15,7 +22,13 @@ async fn a_new_project_is_ready_at_once() {
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
     let mut space = me.space(project).await;
-    let uptime = space.as_object_mut().unwrap().remove("uptime").unwrap().as_f64().unwrap();
+    let uptime = space
+        .as_object_mut()
+        .unwrap()
+        .remove("uptime")
+        .unwrap()
+        .as_f64()
+        .unwrap();
     assert!((0.0..60.0).contains(&uptime));
     let expected = json!({
         "user_id": 1, "project_id": project, "active": true, "active_agents": 4, "cache_size": 4,
@@ -24,12 +37,30 @@ async fn a_new_project_is_ready_at_once() {
         "attached_clients": 0,
     });
     assert_eq!(space, expected);
-    let health = me.get(&format!("/my/projects/{project}/worker-space/health")).await.expect(200);
+    let health = me
+        .get(&format!("/my/projects/{project}/worker-space/health"))
+        .await
+        .expect(200);
     assert_eq!(health["status"], "healthy");
-    assert!(health["checks"].as_object().unwrap().values().all(|check| check["status"] == "healthy"), "{health}");
-    for name in ["agent_coder", "agent_analyzer", "agent_writer", "agent_researcher"] {
+    assert!(
+        health["checks"]
+            .as_object()
+            .unwrap()
+            .values()
+            .all(|check| check["status"] == "healthy"),
+        "{health}"
+    );
+    for name in [
+        "agent_coder",
+        "agent_analyzer",
+        "agent_writer",
+        "agent_researcher",
+    ] {
         let status = me.about(project, name, "status").await;
-        assert_eq!(status, json!({ "agent": name, "status": "idle", "registered": true }));
+        assert_eq!(
+            status,
+            json!({ "agent": name, "status": "idle", "registered": true })
+        );
         let metrics = me.about(project, name, "metrics").await;
         let expected = json!({
             "tasks_processed": 0, "tasks_failed": 0, "avg_processing_time": 0.0, "last_activity": null,
@@ -39,21 +70,48 @@ async fn a_new_project_is_ready_at_once() {
     }
     // The default project too, and its agents are read from the cache.
     let other = Person::user(&server, 2);
-    let default = other.get("/my/projects").await.expect(200)["projects"][0]["project_id"].as_i64().unwrap();
+    let default = other.get("/my/projects").await.expect(200)["projects"][0]["project_id"]
+        .as_i64()
+        .unwrap();
     assert_eq!(other.space(default).await["active_agents"], 4);
     assert_eq!(metric(&server, "codelab_worker_spaces").await, 2.0);
     server.model.default_reply(Reply::text("Done."));
     let chat = me.chat(project).await;
-    let misses = metric(&server, "codelab_agent_cache_lookups_total{outcome=\"miss\"}").await;
+    let misses = metric(
+        &server,
+        "codelab_agent_cache_lookups_total{outcome=\"miss\"}",
+    )
+    .await;
     me.say(&chat, "coder", "go").await.expect(200);
-    assert_eq!(metric(&server, "codelab_agent_cache_lookups_total{outcome=\"miss\"}").await, misses);
+    assert_eq!(
+        metric(
+            &server,
+            "codelab_agent_cache_lookups_total{outcome=\"miss\"}"
+        )
+        .await,
+        misses
+    );
     let space = me.space(project).await;
-    assert_eq!((&space["direct_calls_count"], &space["total_tasks_processed"]), (&json!(1), &json!(1)));
-    assert!(space["average_duration"]["direct"].as_f64().unwrap() > 0.0, "{space}");
+    assert_eq!(
+        (
+            &space["direct_calls_count"],
+            &space["total_tasks_processed"]
+        ),
+        (&json!(1), &json!(1))
+    );
+    assert!(
+        space["average_duration"]["direct"].as_f64().unwrap() > 0.0,
+        "{space}"
+    );
     // Clearing the cache touches nobody's service.
-    me.delete(&format!("/my/projects/{project}/worker-space/cache/")).await.expect(204);
+    me.delete(&format!("/my/projects/{project}/worker-space/cache/"))
+        .await
+        .expect(204);
     let space = me.space(project).await;
-    assert_eq!((&space["cache_size"], &space["active_agents"]), (&json!(0), &json!(4)));
+    assert_eq!(
+        (&space["cache_size"], &space["active_agents"]),
+        (&json!(0), &json!(4))
+    );
     me.say(&chat, "coder", "go").await.expect(200);
     assert_eq!(me.space(project).await["cache_size"], 4);
 }
@@ -75,15 +133,28 @@ async fn reading_a_cleaned_space_does_not_rebuild_it_and_using_it_does() {
         post(&me, project, "cleanup").await;
         me.about(project, "agent_coder", "status").await;
         me.about(project, "agent_coder", "metrics").await;
-        me.get(&format!("/my/projects/{project}/worker-space/health")).await.expect(200);
-        me.get(&format!("/my/chat/{chat}/messages")).await.expect(200);
-        me.patch(&format!("/my/projects/{project}"), json!({ "budget_tokens": 1_000_000 })).await.expect(200);
+        me.get(&format!("/my/projects/{project}/worker-space/health"))
+            .await
+            .expect(200);
+        me.get(&format!("/my/chat/{chat}/messages"))
+            .await
+            .expect(200);
+        me.patch(
+            &format!("/my/projects/{project}"),
+            json!({ "budget_tokens": 1_000_000 }),
+        )
+        .await
+        .expect(200);
         assert_eq!(me.space(project).await["active"], false, "{again}");
         // The session is still in memory, and meets the new space.
         me.say(&chat, "coder", "go").await.expect(200);
         let space = me.space(project).await;
         assert_eq!(
-            (&space["active"], &space["active_agents"], &space["total_tasks_processed"]),
+            (
+                &space["active"],
+                &space["active_agents"],
+                &space["total_tasks_processed"]
+            ),
             (&json!(true), &json!(4), &json!(1))
         );
     }
@@ -97,11 +168,18 @@ async fn a_reset_stops_everything_at_once_and_a_cleanup_lets_tasks_finish() {
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
     let chats = [me.chat(project).await, me.chat(project).await];
-    let works = [me.saying(&chats[0], "coder"), me.saying(&chats[1], "writer")];
+    let works = [
+        me.saying(&chats[0], "coder"),
+        me.saying(&chats[1], "writer"),
+    ];
     server.model.wait_until_in_flight(2).await;
     let fresh = post(&me, project, "reset").await;
     assert_eq!(
-        (&fresh["active"], &fresh["active_agents"], &fresh["active_tasks"]),
+        (
+            &fresh["active"],
+            &fresh["active_agents"],
+            &fresh["active_tasks"]
+        ),
         (&json!(true), &json!(4), &json!(0))
     );
     for work in works {
@@ -115,9 +193,15 @@ async fn a_reset_stops_everything_at_once_and_a_cleanup_lets_tasks_finish() {
         let me = me.clone();
         tokio::spawn(async move { post(&me, project, "cleanup").await })
     };
-    until("no agent takes tasks", json!({ "active_agents": 0, "active_tasks": 1 }), async || me.space(project).await)
-        .await;
-    me.say(&chats[1], "writer", "go").await.refused(503, "AGENT_UNAVAILABLE");
+    until(
+        "no agent takes tasks",
+        json!({ "active_agents": 0, "active_tasks": 1 }),
+        async || me.space(project).await,
+    )
+    .await;
+    me.say(&chats[1], "writer", "go")
+        .await
+        .refused(503, "AGENT_UNAVAILABLE");
     assert!(!cleaning.is_finished());
     gate.open();
     works.await.unwrap().expect(200);
@@ -141,10 +225,16 @@ async fn concurrent_first_requests_make_one_space() {
     for call in calls {
         call.await.unwrap().expect(200);
     }
-    assert_eq!(metric(&server, "codelab_worker_spaces_made_total").await, made + 1.0);
+    assert_eq!(
+        metric(&server, "codelab_worker_spaces_made_total").await,
+        made + 1.0
+    );
     assert_eq!(metric(&server, "codelab_worker_spaces").await, 1.0);
     let space = me.space(project).await;
-    assert_eq!((&space["active_agents"], &space["total_tasks_processed"]), (&json!(4), &json!(8)));
+    assert_eq!(
+        (&space["active_agents"], &space["total_tasks_processed"]),
+        (&json!(4), &json!(8))
+    );
 }
 
 #[tokio::test]
@@ -158,14 +248,29 @@ async fn an_idle_space_is_cleaned_up_and_a_working_one_is_not() {
     gate.reached().await;
     // Made later, so that the busy one has been idle for longer when this one goes.
     let idle = me.project("idle").await;
-    until("the idle space is gone", json!({ "active": false }), async || me.space(idle).await).await;
+    until(
+        "the idle space is gone",
+        json!({ "active": false }),
+        async || me.space(idle).await,
+    )
+    .await;
     let space = me.space(busy).await;
-    assert_eq!((&space["active"], &space["active_tasks"]), (&json!(true), &json!(1)));
+    assert_eq!(
+        (&space["active"], &space["active_tasks"]),
+        (&json!(true), &json!(1))
+    );
     gate.open();
     works.await.unwrap().expect(200);
-    until("the other follows", json!({ "active": false }), async || me.space(busy).await).await;
+    until(
+        "the other follows",
+        json!({ "active": false }),
+        async || me.space(busy).await,
+    )
+    .await;
     assert_eq!(metric(&server, "codelab_worker_spaces").await, 0.0);
-    me.say(&me.chat(idle).await, "coder", "go").await.expect(200);
+    me.say(&me.chat(idle).await, "coder", "go")
+        .await
+        .expect(200);
 }
 
 #[tokio::test]
@@ -175,7 +280,11 @@ async fn a_deleted_project_takes_its_work_along() {
     server.model.default_reply(Reply::text("Done.").hold(&gate));
     let me = Person::user(&server, 1);
     let (project, beside) = (me.project("p").await, me.project("beside").await);
-    let (chat, quiet, other) = (me.chat(project).await, me.chat(project).await, me.chat(beside).await);
+    let (chat, quiet, other) = (
+        me.chat(project).await,
+        me.chat(project).await,
+        me.chat(beside).await,
+    );
     let (works, goes_on) = (me.saying(&chat, "coder"), me.saying(&other, "coder"));
     let follows = {
         let (me, path) = (me.clone(), format!("/my/chat/{quiet}/events/"));
@@ -188,14 +297,22 @@ async fn a_deleted_project_takes_its_work_along() {
         async || json!({ "open": metric(&server, "codelab_open_streams").await }),
     )
     .await;
-    me.delete(&format!("/my/projects/{project}/")).await.expect(204);
+    me.delete(&format!("/my/projects/{project}/"))
+        .await
+        .expect(204);
     assert!([404, 409].contains(&works.await.unwrap().status));
     server.model.wait_until_in_flight(1).await;
     follows.await.unwrap();
-    me.get(&format!("/my/projects/{project}/worker-space")).await.refused(404, "PROJECT_NOT_FOUND");
+    me.get(&format!("/my/projects/{project}/worker-space"))
+        .await
+        .refused(404, "PROJECT_NOT_FOUND");
     for gone in [&chat, &quiet] {
-        me.get(&format!("/my/chat/sessions/{gone}")).await.refused(404, "SESSION_NOT_FOUND");
-        me.say(gone, "coder", "go").await.refused(404, "SESSION_NOT_FOUND");
+        me.get(&format!("/my/chat/sessions/{gone}"))
+            .await
+            .refused(404, "SESSION_NOT_FOUND");
+        me.say(gone, "coder", "go")
+            .await
+            .refused(404, "SESSION_NOT_FOUND");
     }
     assert_eq!(me.get("/my/chat/sessions").await.expect(200)["total"], 1);
     assert_eq!(metric(&server, "codelab_worker_spaces").await, 1.0);
@@ -221,19 +338,37 @@ async fn an_admin_operates_any_worker_space_and_nothing_else() {
         ("POST", format!("{space}/reset"), 200),
     ];
     for (method, path, status) in &operations {
-        other.ask(method, path, None).await.refused(404, "PROJECT_NOT_FOUND");
+        other
+            .ask(method, path, None)
+            .await
+            .refused(404, "PROJECT_NOT_FOUND");
         let seen = admin.ask(method, path, None).await.expect(*status);
-        assert!(*status == 204 || seen.get("user_id").is_none_or(|user| *user == 1), "{seen}");
-        admin.ask(method, &path.replace(&project.to_string(), "999999"), None).await.refused(404, "PROJECT_NOT_FOUND");
+        assert!(
+            *status == 204 || seen.get("user_id").is_none_or(|user| *user == 1),
+            "{seen}"
+        );
+        admin
+            .ask(method, &path.replace(&project.to_string(), "999999"), None)
+            .await
+            .refused(404, "PROJECT_NOT_FOUND");
     }
     for (method, path) in [
         ("GET", format!("/my/projects/{project}")),
         ("DELETE", format!("/my/projects/{project}")),
         ("GET", format!("/my/projects/{project}/agents")),
-        ("GET", format!("/my/projects/{project}/agents/{agent}/status")),
-        ("POST", format!("/my/projects/{project}/agents/{agent}/deregister")),
+        (
+            "GET",
+            format!("/my/projects/{project}/agents/{agent}/status"),
+        ),
+        (
+            "POST",
+            format!("/my/projects/{project}/agents/{agent}/deregister"),
+        ),
     ] {
-        admin.ask(method, &path, None).await.refused(404, "PROJECT_NOT_FOUND");
+        admin
+            .ask(method, &path, None)
+            .await
+            .refused(404, "PROJECT_NOT_FOUND");
     }
     assert_eq!(owner.space(project).await["active_agents"], 4);
 }

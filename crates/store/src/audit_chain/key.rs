@@ -45,9 +45,16 @@ mod tests {
     fn another_key_or_another_value_gives_another_mac() {
         let (one, other) = (AuditKey::new(&[1; 32]), AuditKey::new(&[2; 32]));
         let mac = one.mac(&json!({"a": 1, "b": 2}));
-        assert_eq!(mac, one.mac(&json!({"b": 2, "a": 1})), "the order of keys does not count");
+        assert_eq!(
+            mac,
+            one.mac(&json!({"b": 2, "a": 1})),
+            "the order of keys does not count"
+        );
         assert_ne!(mac, other.mac(&json!({"a": 1, "b": 2})));
         assert_ne!(mac, one.mac(&json!({"a": 1, "b": 3})));
-        assert_eq!((mac.as_str().len(), format!("{one:?}")), (64, "AuditKey".to_owned()));
+        assert_eq!(
+            (mac.as_str().len(), format!("{one:?}")),
+            (64, "AuditKey".to_owned())
+        );
     }
 }

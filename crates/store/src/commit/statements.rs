@@ -1,9 +1,9 @@
-//! Builds the statements of a commit. The session's own row comes first: it is the fence, and on PostgreSQL its lock
-//! keeps two commits of one session apart.
+//! Builds the statements of a commit. The session's own row comes first: it is the fence, and on
+//! PostgreSQL its lock keeps two commits of one session apart.
 
 use codelab_protocol::ApprovalInfo;
 
-use super::{AuditAppended, Commit, NewSession};
+use super::{AuditAppended, Commit, NewSessionRow};
 use crate::StoreError;
 use crate::row::{AuditRow, MessageNotes, StoredEvent, StoredMessage};
 use crate::statement::{Expect, Param, Stmt};
@@ -13,9 +13,10 @@ const INSERT_SESSION: &str = "INSERT INTO sessions (id, realm, session_id, user_
      state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13, $14, $15, $16) \
      ON CONFLICT DO NOTHING";
 
-// The columns that have an index are only named when they change: naming one rewrites its index entry. That a session is
-// not deleted is asked in a form that no index answers: while a table is new, PostgreSQL plans this with an index of all
-// sessions that are not deleted, and keeps to it when there are many.
+// The columns that have an index are only named when they change: naming one rewrites its index
+// entry. That a session is not deleted is asked in a form that no index answers: while a table is
+// new, PostgreSQL plans this with an index of all sessions that are not deleted, and keeps to it
+// when there are many.
 macro_rules! update_session {
     ($columns:literal, $id:literal, $epoch:literal, $before:literal) => {
         concat!(
@@ -34,8 +35,14 @@ macro_rules! update_session {
 }
 const UPDATE_SESSION: &str = update_session!("", "4", "5", "6");
 const UPDATE_SESSION_ACTIVITY: &str = update_session!(", last_activity = $4", "5", "6", "7");
-const UPDATE_SESSION_SCHEDULE: &str = update_session!(", wake_at = $4, running = $5", "6", "7", "8");
-const UPDATE_SESSION_BOTH: &str = update_session!(", wake_at = $4, running = $5, last_activity = $6", "7", "8", "9");
+const UPDATE_SESSION_SCHEDULE: &str =
+    update_session!(", wake_at = $4, running = $5", "6", "7", "8");
+const UPDATE_SESSION_BOTH: &str = update_session!(
+    ", wake_at = $4, running = $5, last_activity = $6",
+    "7",
+    "8",
+    "9"
+);
 
 const UPDATE_TITLE: &str = "UPDATE sessions SET title = COALESCE(title, $1) WHERE id = $2";
 
@@ -94,7 +101,7 @@ pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
     let mut stmts = Vec::with_capacity(2 + commit.messages.len() + commit.events.len());
     match commit.create.take() {
         Some(session) => {
-            stmts.extend(super::chat::hold_project(&session));
+            stmts.extend(super::project_session::hold_project(&session));
             stmts.push(insert_session(&mut commit, &session)?);
         }
         None => fence(&mut commit, &mut stmts),
@@ -134,14 +141,24 @@ pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
     tool_calls(&commit, &mut stmts);
     for new in &commit.inputs {
         let id = Param::text(new.client_message_id.as_str());
-        let params = vec![key(), id, new.input.turn.0.into(), new.input.after_seq.into()];
+        let params = vec![
+            key(),
+            id,
+            new.input.turn.0.into(),
+            new.input.after_seq.into(),
+        ];
         stmts.push(Stmt::one(INSERT_INPUT, params));
     }
     if let Some(audit) = &commit.audit {
         append_audit(&commit, audit, &mut stmts)?;
     }
-    super::chat::append(&mut commit, &mut stmts)?;
-    stmts.extend(commit.events.into_iter().map(|event| insert_event(key(), event)));
+    super::project_session::append(&mut commit, &mut stmts)?;
+    stmts.extend(
+        commit
+            .events
+            .into_iter()
+            .map(|event| insert_event(key(), event)),
+    );
     Ok(stmts)
 }
 
@@ -150,20 +167,26 @@ fn check_events(events: &[StoredEvent]) -> Result<(), StoreError> {
     if contiguous && events.first().is_none_or(|first| first.seq > 0) {
         return Ok(());
     }
-    Err(StoreError::Invalid("the events of a commit must be numbered without a gap".to_owned()))
+    Err(StoreError::Invalid(
+        "the events of a commit must be numbered without a gap".to_owned(),
+    ))
 }
 
-fn insert_session(commit: &mut Commit, session: &NewSession) -> Result<Stmt, StoreError> {
+fn insert_session(commit: &mut Commit, session: &NewSessionRow) -> Result<Stmt, StoreError> {
     let Some(state) = commit.state.take() else {
-        return Err(StoreError::Invalid("a new session needs a state".to_owned()));
+        return Err(StoreError::Invalid(
+            "a new session needs a state".to_owned(),
+        ));
     };
     if commit.events.first().is_some_and(|first| first.seq != 1) {
-        return Err(StoreError::Invalid("the events of a new session start at 1".to_owned()));
+        return Err(StoreError::Invalid(
+            "the events of a new session start at 1".to_owned(),
+        ));
     }
     let schedule = commit.schedule.unwrap_or_default();
     let params = vec![
         commit.key.into(),
-        session.realm.as_str().into(),
+        session.kind.as_str().into(),
         Param::text(session.session_id.as_str()),
         Param::optional(session.user_id.map(|user| user.get())),
         Param::optional(session.project_id),
@@ -179,7 +202,11 @@ fn insert_session(commit: &mut Commit, session: &NewSession) -> Result<Stmt, Sto
         schedule.running.into(),
         state.into(),
     ];
-    Ok(Stmt { sql: INSERT_SESSION, params, expect: Expect::New })
+    Ok(Stmt {
+        sql: INSERT_SESSION,
+        params,
+        expect: Expect::New,
+    })
 }
 
 fn fence(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
@@ -192,7 +219,9 @@ fn fence(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
     }
     params.extend(commit.last_activity.map(Param::from));
     params.extend([commit.key.into(), commit.epoch.0.into()]);
-    params.push(Param::optional(commit.events.first().map(|first| first.seq - 1)));
+    params.push(Param::optional(
+        commit.events.first().map(|first| first.seq - 1),
+    ));
     let sql = match (commit.schedule.is_some(), commit.last_activity.is_some()) {
         (false, false) => UPDATE_SESSION,
         (false, true) => UPDATE_SESSION_ACTIVITY,
@@ -201,13 +230,20 @@ fn fence(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
     };
     stmts.push(Stmt::one(sql, params));
     if let Some(title) = &commit.title {
-        stmts.push(Stmt::one(UPDATE_TITLE, vec![Param::text(title), commit.key.into()]));
+        stmts.push(Stmt::one(
+            UPDATE_TITLE,
+            vec![Param::text(title), commit.key.into()],
+        ));
     }
 }
 
 /// Tasks have threads of their own, which are no part of the session's history.
 fn own_messages(commit: &Commit) -> u64 {
-    commit.messages.iter().filter(|message| message.is_own()).count() as u64
+    commit
+        .messages
+        .iter()
+        .filter(|message| message.is_own())
+        .count() as u64
 }
 
 fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError> {
@@ -220,7 +256,10 @@ fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError>
     };
     let (sql, mut params) = match thread {
         None => (INSERT_MESSAGE, vec![key]),
-        Some((plan, task)) => (INSERT_TASK_MESSAGE, vec![key, Param::text(plan.as_str()), Param::text(task.as_str())]),
+        Some((plan, task)) => (
+            INSERT_TASK_MESSAGE,
+            vec![key, Param::text(plan.as_str()), Param::text(task.as_str())],
+        ),
     };
     params.extend([
         stored.ord.into(),
@@ -259,11 +298,23 @@ fn approvals(commit: &Commit, stmts: &mut Vec<Stmt>) -> Result<(), StoreError> {
     }
     for extended in &commit.approvals_extended {
         let call = Param::text(extended.call_id.as_str());
-        stmts.push(Stmt::one(EXTEND_APPROVAL, vec![Param::optional(extended.expires_at), commit.key.into(), call]));
+        stmts.push(Stmt::one(
+            EXTEND_APPROVAL,
+            vec![
+                Param::optional(extended.expires_at),
+                commit.key.into(),
+                call,
+            ],
+        ));
     }
     for closed in &commit.approvals_closed {
         let call = Param::text(closed.call_id.as_str());
-        let params = vec![closed.status.as_str().into(), closed.decided_at.into(), commit.key.into(), call];
+        let params = vec![
+            closed.status.as_str().into(),
+            closed.decided_at.into(),
+            commit.key.into(),
+            call,
+        ];
         stmts.push(Stmt::one(CLOSE_APPROVAL, params));
     }
     Ok(())
@@ -289,7 +340,12 @@ fn insert_approval(key: Param, info: &ApprovalInfo) -> Result<Stmt, StoreError> 
 fn tool_calls(commit: &Commit, stmts: &mut Vec<Stmt>) {
     for opened in &commit.tool_calls_opened {
         let call = Param::text(opened.call_id.as_str());
-        let params = vec![commit.key.into(), call, opened.turn.0.into(), Param::text(&opened.tool_name)];
+        let params = vec![
+            commit.key.into(),
+            call,
+            opened.turn.0.into(),
+            Param::text(&opened.tool_name),
+        ];
         stmts.push(Stmt::one(INSERT_TOOL_CALL, params));
     }
     for closed in &commit.tool_calls_closed {
@@ -306,22 +362,45 @@ fn tool_calls(commit: &Commit, stmts: &mut Vec<Stmt>) {
     }
 }
 
-fn append_audit(commit: &Commit, audit: &AuditAppended, stmts: &mut Vec<Stmt>) -> Result<(), StoreError> {
+fn append_audit(
+    commit: &Commit,
+    audit: &AuditAppended,
+    stmts: &mut Vec<Stmt>,
+) -> Result<(), StoreError> {
     let before = match audit.head.count.checked_sub(audit.rows.len() as u64) {
         Some(before) if !audit.rows.is_empty() => before,
-        _ => return Err(StoreError::Invalid("the audit head does not count the added rows".to_owned())),
+        _ => {
+            return Err(StoreError::Invalid(
+                "the audit head does not count the added rows".to_owned(),
+            ));
+        }
     };
     for row in &audit.rows {
         stmts.push(insert_audit(commit.key.into(), row)?);
     }
     let seal = Param::optional(audit.seal.as_ref());
-    let end = [Param::from(audit.head.count), Param::from(&audit.head.head), seal];
+    let end = [
+        Param::from(audit.head.count),
+        Param::from(&audit.head.head),
+        seal,
+    ];
     stmts.push(if before == 0 {
-        let name = [commit.key.into(), audit.realm.as_str().into(), Param::text(audit.session_id.as_str())];
-        let params = name.into_iter().chain(end).chain([audit.head.keyed_from.into()]).collect();
+        let name = [
+            commit.key.into(),
+            audit.kind.as_str().into(),
+            Param::text(audit.session_id.as_str()),
+        ];
+        let params = name
+            .into_iter()
+            .chain(end)
+            .chain([audit.head.keyed_from.into()])
+            .collect();
         Stmt::one(INSERT_AUDIT_HEAD, params)
     } else {
-        let params = end.into_iter().chain([commit.key.into(), before.into()]).collect();
+        let params = end
+            .into_iter()
+            .chain([commit.key.into(), before.into()])
+            .collect();
         Stmt::one(MOVE_AUDIT_HEAD, params)
     });
     Ok(())
@@ -334,9 +413,15 @@ fn insert_audit(key: Param, row: &AuditRow) -> Result<Stmt, StoreError> {
         row.ord.into(),
         Param::text(record.call_id.as_str()),
         Param::text(&record.tool_name),
-        record.original_args.as_ref().map_or(Ok(Param::Null), json)?,
+        record
+            .original_args
+            .as_ref()
+            .map_or(Ok(Param::Null), json)?,
         (&record.original_digest).into(),
-        record.modified_args.as_ref().map_or(Ok(Param::Null), json)?,
+        record
+            .modified_args
+            .as_ref()
+            .map_or(Ok(Param::Null), json)?,
         Param::optional(record.modified_digest.as_ref()),
         Param::text(&record.decision),
         Param::text(&record.decided_by),
@@ -350,5 +435,6 @@ fn insert_audit(key: Param, row: &AuditRow) -> Result<Stmt, StoreError> {
 
 pub(super) fn json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Param, StoreError> {
     let text = serde_json::to_string(value);
-    text.map(Param::from).map_err(|_| StoreError::Invalid("a value has no JSON form".to_owned()))
+    text.map(Param::from)
+        .map_err(|_| StoreError::Invalid("a value has no JSON form".to_owned()))
 }

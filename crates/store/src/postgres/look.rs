@@ -3,7 +3,7 @@
 use codelab_protocol::Timestamp;
 
 use super::Postgres;
-use super::connection::{Access, Connector};
+use super::connection::{Connector, PostgresAccess};
 use super::error::translate;
 use crate::inspect::{DatabaseAccess, DatabaseClock, SEALED_AT, has_seals};
 use crate::{StoreError, StoreOptions, migrate};
@@ -26,9 +26,13 @@ impl Postgres {
     pub async fn look(url: &str, options: &StoreOptions) -> Result<PostgresLook, StoreError> {
         let connector = Connector::new(url, options)?;
         let look = async {
-            let connection = connector.connect(Access::Read).await?;
+            let connection = connector.connect(PostgresAccess::Read).await?;
             let failed = |error| translate(&error);
-            let server = connection.client.query_one(SERVER, &[]).await.map_err(failed)?;
+            let server = connection
+                .client
+                .query_one(SERVER, &[])
+                .await
+                .map_err(failed)?;
             let access = match (server.get(1), server.get(2)) {
                 (true, _) => DatabaseAccess::ReadOnly,
                 (false, false) => DatabaseAccess::NoCreate,
@@ -36,15 +40,34 @@ impl Postgres {
             };
             let found = migrate::postgres_version(&connection.client).await?;
             let seal = match has_seals(found) {
-                true => connection.client.query_opt(SEALED_AT, &[]).await.map_err(failed)?,
+                true => connection
+                    .client
+                    .query_opt(SEALED_AT, &[])
+                    .await
+                    .map_err(failed)?,
                 false => None,
             };
             let seal = seal.map(|row| (Timestamp::from_millis(row.get(0)), row.get(1)));
             // Last, so that nothing of ours lies between the two clocks.
-            let clock = DatabaseClock::now(connection.client.query_one(CLOCK, &[]).await.map_err(failed)?.get(0));
-            Ok(PostgresLook { version: server.get(0), found, seal, clock, access })
+            let clock = DatabaseClock::now(
+                connection
+                    .client
+                    .query_one(CLOCK, &[])
+                    .await
+                    .map_err(failed)?
+                    .get(0),
+            );
+            Ok(PostgresLook {
+                version: server.get(0),
+                found,
+                seal,
+                clock,
+                access,
+            })
         };
         let late = || StoreError::Unavailable("no answer within the time limit".to_owned());
-        tokio::time::timeout(connector.query_timeout, look).await.unwrap_or_else(|_| Err(late()))
+        tokio::time::timeout(connector.query_timeout, look)
+            .await
+            .unwrap_or_else(|_| Err(late()))
     }
 }

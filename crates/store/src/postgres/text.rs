@@ -1,6 +1,7 @@
 //! PostgreSQL's text cannot hold the character NUL, what people and tools write can.
 //!
-//! NUL is stored as `\x01 0` and `\x01` itself as `\x01 1`; both are so rare that almost every text is stored as it is.
+//! NUL is stored as `\x01 0` and `\x01` itself as `\x01 1`; both are so rare that almost every text
+//! is stored as it is.
 
 use std::borrow::Cow;
 
@@ -42,7 +43,15 @@ mod tests {
 
     #[test]
     fn every_text_comes_back_and_none_is_stored_with_nul() {
-        for text in ["", "plain", "\0", "\u{1}", "\u{1}0", "a\0\u{1}1\0b", "Привіт\0світ"] {
+        for text in [
+            "",
+            "plain",
+            "\0",
+            "\u{1}",
+            "\u{1}0",
+            "a\0\u{1}1\0b",
+            "Привіт\0світ",
+        ] {
             let encoded = encode(text);
             assert!(!encoded.contains('\0'), "{text:?}");
             assert_eq!(decode(&encoded), text, "{text:?}");

@@ -1,7 +1,8 @@
 //! A task that writes: it takes what waits, sends it in one go, and commits once for all of it.
 //!
-//! The statements of a batch are pipelined without savepoints. Only when one job fails is the batch rolled back and run
-//! again with a savepoint per job, so that the others are not touched by its failure.
+//! The statements of a batch are pipelined without savepoints. Only when one job fails is the batch
+//! rolled back and run again with a savepoint per job, so that the others are not touched by its
+//! failure.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,10 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_postgres::{Client, Statement};
 
-use super::connection::{Access, Connection, Connector};
+use super::connection::{Connector, PostgresAccess, PostgresConnection};
 use super::error::{ends_connection, translate};
 use crate::StoreError;
-use crate::statement::{Expect, Param, Stmt, Written};
+use crate::statement::{Expect, Param, Stmt, WriteResult};
 use crate::store::Counters;
 
 /// A batch whose connection broke before its commit was sent is safe to run again.
@@ -24,22 +25,22 @@ const BATCH_ATTEMPTS: usize = 2;
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
-type Outcome = Result<Written, StoreError>;
+type Outcome = Result<WriteResult, StoreError>;
 type Reply = oneshot::Sender<Outcome>;
 
-pub(super) struct WriteJob {
+pub(super) struct PostgresWrite {
     stmts: Vec<Stmt>,
     reply: Reply,
 }
 
-pub(super) enum Job {
-    Write(WriteJob),
+pub(super) enum PostgresJob {
+    Write(PostgresWrite),
     Close(oneshot::Sender<()>),
 }
 
-impl Job {
+impl PostgresJob {
     pub fn write(stmts: Vec<Stmt>, reply: Reply) -> Self {
-        Self::Write(WriteJob { stmts, reply })
+        Self::Write(PostgresWrite { stmts, reply })
     }
 }
 
@@ -56,22 +57,28 @@ enum Broken {
 /// Ends when the queue is closed and empty.
 pub(super) async fn run(
     connector: Arc<Connector>,
-    connection: Option<Connection>,
-    mut queue: mpsc::Receiver<Job>,
+    connection: Option<PostgresConnection>,
+    mut queue: mpsc::Receiver<PostgresJob>,
     max_batch: usize,
     counters: Arc<Counters>,
 ) {
-    let mut link = Link { connector, connection, backoff: FIRST_BACKOFF, not_before: Instant::now() };
+    let mut link = Link {
+        connector,
+        connection,
+        backoff: FIRST_BACKOFF,
+        not_before: Instant::now(),
+    };
     let mut batch = Vec::with_capacity(max_batch);
     let mut closing = Vec::new();
     while let Some(job) = queue.recv().await {
-        // Those who were answered just now may have more to write: one turn lets them join this batch.
+        // Those who were answered just now may have more to write: one turn lets them join this
+        // batch.
         tokio::task::yield_now().await;
         let mut next = Some(job);
         while let Some(job) = next.take() {
             match job {
-                Job::Write(write) => batch.push(write),
-                Job::Close(done) => {
+                PostgresJob::Write(write) => batch.push(write),
+                PostgresJob::Close(done) => {
                     queue.close();
                     closing.push(done);
                 }
@@ -100,20 +107,27 @@ pub(super) async fn run(
 /// The writer's connection, made again when it was lost.
 struct Link {
     connector: Arc<Connector>,
-    connection: Option<Connection>,
+    connection: Option<PostgresConnection>,
     backoff: Duration,
     not_before: Instant,
 }
 
 impl Link {
-    /// While the server is away, waiting jobs fail at once instead of piling up behind attempts to connect.
-    async fn connection(&mut self) -> Result<&Connection, StoreError> {
-        if self.connection.as_ref().is_none_or(|connection| connection.client.is_closed()) {
+    /// While the server is away, waiting jobs fail at once instead of piling up behind attempts to
+    /// connect.
+    async fn connection(&mut self) -> Result<&PostgresConnection, StoreError> {
+        if self
+            .connection
+            .as_ref()
+            .is_none_or(|connection| connection.client.is_closed())
+        {
             self.connection = None;
             if Instant::now() < self.not_before {
-                return Err(StoreError::Unavailable("the connection is lost, trying again soon".to_owned()));
+                return Err(StoreError::Unavailable(
+                    "the connection is lost, trying again soon".to_owned(),
+                ));
             }
-            match self.connector.connect(Access::Write).await {
+            match self.connector.connect(PostgresAccess::Write).await {
                 Ok(connection) => {
                     self.backoff = FIRST_BACKOFF;
                     self.connection = Some(connection);
@@ -129,7 +143,7 @@ impl Link {
     }
 }
 
-async fn run_batch(link: &mut Link, batch: &[WriteJob]) -> Vec<Outcome> {
+async fn run_batch(link: &mut Link, batch: &[PostgresWrite]) -> Vec<Outcome> {
     let timeout = link.connector.query_timeout;
     let mut failure = StoreError::stopped();
     for _ in 0..BATCH_ATTEMPTS {
@@ -153,7 +167,11 @@ async fn run_batch(link: &mut Link, batch: &[WriteJob]) -> Vec<Outcome> {
     vec![Err(failure); batch.len()]
 }
 
-async fn transact(connection: &Connection, batch: &[WriteJob], timeout: Duration) -> Result<Vec<Outcome>, Broken> {
+async fn transact(
+    connection: &PostgresConnection,
+    batch: &[PostgresWrite],
+    timeout: Duration,
+) -> Result<Vec<Outcome>, Broken> {
     let late = || StoreError::Unavailable("no answer within the time limit".to_owned());
     let executed = tokio::time::timeout(timeout, execute(connection, batch));
     let outcomes = executed.await.map_err(|_| Broken::Before(late()))??;
@@ -168,15 +186,21 @@ async fn transact(connection: &Connection, batch: &[WriteJob], timeout: Duration
 }
 
 /// Leaves a transaction open unless every job failed.
-async fn execute(connection: &Connection, batch: &[WriteJob]) -> Result<Vec<Outcome>, Broken> {
+async fn execute(
+    connection: &PostgresConnection,
+    batch: &[PostgresWrite],
+) -> Result<Vec<Outcome>, Broken> {
     let client = &connection.client;
     let mut prepared = Vec::with_capacity(batch.len());
     for job in batch {
         prepared.push(prepare(connection, &job.stmts).await?);
     }
     let begin = Sent::control(client, "BEGIN");
-    let all_sent: Vec<_> =
-        batch.iter().zip(&prepared).map(|(job, statements)| send(client, &job.stmts, statements)).collect();
+    let all_sent: Vec<_> = batch
+        .iter()
+        .zip(&prepared)
+        .map(|(job, statements)| send(client, &job.stmts, statements))
+        .collect();
     begin.answer().await.map_err(broken)?;
     let mut outcomes = Vec::with_capacity(batch.len());
     for (job, sent) in batch.iter().zip(all_sent) {
@@ -186,12 +210,16 @@ async fn execute(connection: &Connection, batch: &[WriteJob]) -> Result<Vec<Outc
         return Ok(outcomes);
     }
     control(client, "ROLLBACK").await?;
-    if batch.len() == 1 { Ok(outcomes) } else { execute_isolated(client, batch, &prepared).await }
+    if batch.len() == 1 {
+        Ok(outcomes)
+    } else {
+        execute_isolated(client, batch, &prepared).await
+    }
 }
 
 async fn execute_isolated(
     client: &Client,
-    batch: &[WriteJob],
+    batch: &[PostgresWrite],
     prepared: &[Vec<Statement>],
 ) -> Result<Vec<Outcome>, Broken> {
     control(client, "BEGIN").await?;
@@ -199,7 +227,15 @@ async fn execute_isolated(
     for (job, statements) in batch.iter().zip(prepared) {
         control(client, "SAVEPOINT job").await?;
         let outcome = collect(&job.stmts, send(client, &job.stmts, statements)).await?;
-        control(client, if outcome.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" }).await?;
+        control(
+            client,
+            if outcome.is_ok() {
+                "RELEASE job"
+            } else {
+                "ROLLBACK TO job; RELEASE job"
+            },
+        )
+        .await?;
         outcomes.push(outcome);
     }
     if outcomes.iter().all(Result::is_err) {
@@ -209,7 +245,10 @@ async fn execute_isolated(
 }
 
 /// Before the transaction, where a failure cannot spoil the other jobs.
-async fn prepare(connection: &Connection, stmts: &[Stmt]) -> Result<Vec<Statement>, Broken> {
+async fn prepare(
+    connection: &PostgresConnection,
+    stmts: &[Stmt],
+) -> Result<Vec<Statement>, Broken> {
     let mut prepared = Vec::with_capacity(stmts.len());
     for stmt in stmts {
         prepared.push(connection.prepare(stmt.sql).await.map_err(broken)?);
@@ -219,13 +258,15 @@ async fn prepare(connection: &Connection, stmts: &[Stmt]) -> Result<Vec<Statemen
 
 /// A request that is on its way. Requests are answered in the order they were sent.
 enum Sent<'a> {
-    Waiting(Pin<Box<dyn Future<Output = Result<Written, tokio_postgres::Error>> + Send + 'a>>),
-    Answered(Result<Written, tokio_postgres::Error>),
+    Waiting(Pin<Box<dyn Future<Output = Result<WriteResult, tokio_postgres::Error>> + Send + 'a>>),
+    Answered(Result<WriteResult, tokio_postgres::Error>),
 }
 
 impl<'a> Sent<'a> {
     /// The driver sends a request when its future is first polled.
-    fn start(request: impl Future<Output = Result<Written, tokio_postgres::Error>> + Send + 'a) -> Self {
+    fn start(
+        request: impl Future<Output = Result<WriteResult, tokio_postgres::Error>> + Send + 'a,
+    ) -> Self {
         let mut request = Box::pin(request);
         match request.as_mut().now_or_never() {
             Some(answer) => Self::Answered(answer),
@@ -234,10 +275,15 @@ impl<'a> Sent<'a> {
     }
 
     fn control(client: &'a Client, sql: &'static str) -> Self {
-        Self::start(async move { client.batch_execute(sql).await.map(|()| Written::default()) })
+        Self::start(async move {
+            client
+                .batch_execute(sql)
+                .await
+                .map(|()| WriteResult::default())
+        })
     }
 
-    async fn answer(self) -> Result<Written, tokio_postgres::Error> {
+    async fn answer(self) -> Result<WriteResult, tokio_postgres::Error> {
         match self {
             Self::Waiting(request) => request.await,
             Self::Answered(answer) => answer,
@@ -246,23 +292,40 @@ impl<'a> Sent<'a> {
 }
 
 fn send<'a>(client: &'a Client, stmts: &'a [Stmt], statements: &'a [Statement]) -> Vec<Sent<'a>> {
-    let start = |(stmt, statement): (&'a Stmt, &'a Statement)| Sent::start(request(client, stmt, statement));
+    let start = |(stmt, statement): (&'a Stmt, &'a Statement)| {
+        Sent::start(request(client, stmt, statement))
+    };
     stmts.iter().zip(statements).map(start).collect()
 }
 
-async fn request(client: &Client, stmt: &Stmt, statement: &Statement) -> Result<Written, tokio_postgres::Error> {
+async fn request(
+    client: &Client,
+    stmt: &Stmt,
+    statement: &Statement,
+) -> Result<WriteResult, tokio_postgres::Error> {
     let params: &[Param] = &stmt.params;
     if stmt.expect != Expect::Number {
-        return Ok(Written { rows: client.execute_raw(statement, params).await?, number: None });
+        return Ok(WriteResult {
+            rows: client.execute_raw(statement, params).await?,
+            number: None,
+        });
     }
-    let rows: Vec<tokio_postgres::Row> = client.query_raw(statement, params).await?.try_collect().await?;
+    let rows: Vec<tokio_postgres::Row> = client
+        .query_raw(statement, params)
+        .await?
+        .try_collect()
+        .await?;
     let number = rows.first().map(|row| row.try_get(0)).transpose()?;
-    Ok(Written { rows: rows.len() as u64, number })
+    Ok(WriteResult {
+        rows: rows.len() as u64,
+        number,
+    })
 }
 
-/// Takes all the answers of a job; its outcome is its first failure, or what its last statement did.
+/// Takes all the answers of a job; its outcome is its first failure, or what its last statement
+/// did.
 async fn collect(stmts: &[Stmt], sent: Vec<Sent<'_>>) -> Result<Outcome, Broken> {
-    let mut outcome = Ok(Written::default());
+    let mut outcome = Ok(WriteResult::default());
     for (stmt, sent) in stmts.iter().zip(sent) {
         let answer = sent.answer().await;
         if outcome.is_err() {

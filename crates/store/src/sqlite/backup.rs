@@ -11,10 +11,13 @@ use super::{Sqlite, absolute, check_version};
 use crate::{StoreError, migrate};
 
 impl Sqlite {
-    /// A consistent copy of everything acknowledged so far, on the disk when this returns. Refuses to overwrite.
+    /// A consistent copy of everything acknowledged so far, on the disk when this returns. Refuses
+    /// to overwrite.
     pub async fn backup(&self, target: PathBuf) -> Result<(), StoreError> {
         let Some(path) = self.path().map(Path::to_owned) else {
-            return self.with_connection(move |connection| copy(connection, &target)).await;
+            return self
+                .with_connection(move |connection| copy(connection, &target))
+                .await;
         };
         // On a connection of its own: a long copy must not hold up the readers.
         let task = tokio::task::spawn_blocking(move || copy(&open_source(&path)?, &target));
@@ -29,30 +32,40 @@ pub struct Restored {
     pub is_from_before_the_key: bool,
 }
 
-/// Puts the database `from` in the place of `to`. `from` is checked first and stays as it is; `to` must not be in use.
-/// Blocks on the disk.
+/// Puts the database `from` in the place of `to`. `from` is checked first and stays as it is; `to`
+/// must not be in use. Blocks on the disk.
 pub fn restore_sqlite(from: &Path, to: &Path) -> Result<Restored, StoreError> {
     check_version()?;
     let (from, to) = (absolute(from)?, absolute(to)?);
     if !from.exists() {
-        return Err(StoreError::Invalid(format!("there is no backup {}", from.display())));
+        return Err(StoreError::Invalid(format!(
+            "there is no backup {}",
+            from.display()
+        )));
     }
     let _lock = DatabaseLock::take(&to)?;
     let source = open_source(&from)?;
     check_whole(&source)?;
-    let restored = Restored { is_from_before_the_key: !is_sealed(&source)? };
+    let restored = Restored {
+        is_from_before_the_key: !is_sealed(&source)?,
+    };
     let fresh = beside(&to, ".restoring");
     remove_if_there(&fresh)?;
     copy(&source, &fresh)?;
     retire(&to)?;
-    std::fs::rename(&fresh, &to).map_err(|error| StoreError::io("cannot put the backup in place", &error))?;
+    std::fs::rename(&fresh, &to)
+        .map_err(|error| StoreError::io("cannot put the backup in place", &error))?;
     sync_folder_of(&to)?;
     Ok(restored)
 }
 
 fn is_sealed(source: &Connection) -> Result<bool, StoreError> {
     let table = "SELECT COUNT(*) FROM sqlite_schema WHERE type = 'table' AND name = 'audit_seals'";
-    let count = |sql| source.query_row(sql, [], |row| row.get::<_, u32>(0)).map_err(translate);
+    let count = |sql| {
+        source
+            .query_row(sql, [], |row| row.get::<_, u32>(0))
+            .map_err(translate)
+    };
     Ok(count(table)? > 0 && count("SELECT COUNT(*) FROM audit_seals")? > 0)
 }
 
@@ -62,9 +75,13 @@ fn open_source(path: &Path) -> Result<Connection, StoreError> {
 }
 
 fn check_whole(source: &Connection) -> Result<(), StoreError> {
-    let verdict: String = source.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(translate)?;
+    let verdict: String = source
+        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+        .map_err(translate)?;
     if verdict != "ok" {
-        return Err(StoreError::Corrupt("the backup fails its integrity check".to_owned()));
+        return Err(StoreError::Corrupt(
+            "the backup fails its integrity check".to_owned(),
+        ));
     }
     let version = migrate::sqlite_version(source).map_err(translate)?;
     match migrate::check_current(version, migrate::SQLITE) {
@@ -78,7 +95,10 @@ fn check_whole(source: &Connection) -> Result<(), StoreError> {
 fn copy(source: &Connection, target: &Path) -> Result<(), StoreError> {
     let target = absolute(target)?;
     if target.exists() {
-        return Err(StoreError::Invalid(format!("{} exists already", target.display())));
+        return Err(StoreError::Invalid(format!(
+            "{} exists already",
+            target.display()
+        )));
     }
     let partial = beside(&target, ".partial");
     remove_if_there(&partial)?;
@@ -90,19 +110,31 @@ fn copy(source: &Connection, target: &Path) -> Result<(), StoreError> {
 
 fn copy_to(source: &Connection, partial: &Path, target: &Path) -> Result<(), StoreError> {
     let failed = |error: &std::io::Error| StoreError::io("cannot write the copy", error);
-    let name = partial.to_str().ok_or_else(|| StoreError::Invalid("the path of the copy is not text".to_owned()))?;
-    let file = private_file().create_new(true).write(true).open(partial).map_err(|error| failed(&error))?;
-    source.execute("VACUUM INTO $1", [name]).map_err(translate)?;
+    let name = partial
+        .to_str()
+        .ok_or_else(|| StoreError::Invalid("the path of the copy is not text".to_owned()))?;
+    let file = private_file()
+        .create_new(true)
+        .write(true)
+        .open(partial)
+        .map_err(|error| failed(&error))?;
+    source
+        .execute("VACUUM INTO $1", [name])
+        .map_err(translate)?;
     file.sync_all().map_err(|error| failed(&error))?;
-    // Unlike a rename, a link never replaces a file that appeared in the meantime; not every file system has links.
+    // Unlike a rename, a link never replaces a file that appeared in the meantime; not every file
+    // system has links.
     match std::fs::hard_link(partial, target) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => std::fs::rename(partial, target),
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            std::fs::rename(partial, target)
+        }
         linked => linked,
     }
     .map_err(|error| failed(&error))
 }
 
-/// Empties the log of the database that is to be replaced, so that it never meets the new one's file.
+/// Empties the log of the database that is to be replaced, so that it never meets the new one's
+/// file.
 fn retire(database: &Path) -> Result<(), StoreError> {
     if database.exists() {
         // What cannot be opened any more has nothing to keep.
@@ -116,16 +148,19 @@ fn retire(database: &Path) -> Result<(), StoreError> {
 
 fn remove_if_there(path: &Path) -> Result<(), StoreError> {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::io(&format!("cannot remove {}", path.display()), &error))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(StoreError::io(
+            &format!("cannot remove {}", path.display()),
+            &error,
+        )),
         _ => Ok(()),
     }
 }
 
 /// A new name is on the disk only when its folder is.
 fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
-    let Some(folder) = path.parent() else { return Ok(()) };
+    let Some(folder) = path.parent() else {
+        return Ok(());
+    };
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|error| StoreError::io("cannot sync the folder", &error))

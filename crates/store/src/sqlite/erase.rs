@@ -1,7 +1,8 @@
-//! What was deleted leaves the files too. `secure_delete` overwrites rows where they stood, but not the copies that stay
-//! behind when SQLite moves rows from page to page, and the log keeps whole pages. So after deletions the file is rewritten
-//! (`VACUUM`) and the log is emptied. That holds up all commits, about a second for 100 MB: deletions share it, and whoever
-//! asks for the server's health learns that commits wait for it.
+//! What was deleted leaves the files too. `secure_delete` overwrites rows where they stood, but not
+//! the copies that stay behind when SQLite moves rows from page to page, and the log keeps whole
+//! pages. So after deletions the file is rewritten (`VACUUM`) and the log is emptied. That holds up
+//! all commits, about a second for 100 MB: deletions share it, and whoever asks for the server's
+//! health learns that commits wait for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +13,14 @@ use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::error::translate;
-use super::writer::Job;
+use super::writer::SqliteJob;
 use crate::StoreError;
 use crate::statement::Stmt;
 
 /// Rewriting takes at most one part in so many of the time, however often somebody deletes.
 const PAUSE_PER_WORK: u32 = 10;
 /// How long the log's readers are waited for before it is tried again.
-const READERS_PATIENCE: Duration = Duration::from_millis(100);
+const READERS_DEADLINE: Duration = Duration::from_millis(100);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
@@ -60,8 +61,14 @@ impl Eraser {
     }
 }
 
-/// Rewrites the file in this folder whenever somebody deleted, until the store is closed: it is woken for that too.
-pub(super) async fn run(writer: mpsc::WeakSender<Job>, eraser: Arc<Eraser>, folder: PathBuf, delay: Duration) {
+/// Rewrites the file in this folder whenever somebody deleted, until the store is closed: it is
+/// woken for that too.
+pub(super) async fn run(
+    writer: mpsc::WeakSender<SqliteJob>,
+    eraser: Arc<Eraser>,
+    folder: PathBuf,
+    delay: Duration,
+) {
     loop {
         eraser.due.notified().await;
         if is_gone(&writer) {
@@ -71,36 +78,45 @@ pub(super) async fn run(writer: mpsc::WeakSender<Job>, eraser: Arc<Eraser>, fold
         let began = Instant::now();
         let (watched, folder) = (Arc::clone(&eraser), folder.clone());
         let rewriting = move |connection: &Connection| rewrite(connection, &watched, &folder);
-        let Some(noted) = persist(&writer, rewriting).await else { return };
+        let Some(noted) = persist(&writer, rewriting).await else {
+            return;
+        };
         let work = began.elapsed();
         // Without rewriting again: while somebody reads for long, the log would only grow.
-        let Some(()) = persist(&writer, empty_log).await else { return };
-        let Some(()) = persist(&writer, move |connection| done(connection, noted)).await else { return };
+        let Some(()) = persist(&writer, empty_log).await else {
+            return;
+        };
+        let Some(()) = persist(&writer, move |connection| done(connection, noted)).await else {
+            return;
+        };
         tokio::time::sleep(work * PAUSE_PER_WORK).await;
     }
 }
 
-fn is_gone(writer: &mpsc::WeakSender<Job>) -> bool {
+fn is_gone(writer: &mpsc::WeakSender<SqliteJob>) -> bool {
     writer.upgrade().is_none_or(|writer| writer.is_closed())
 }
 
-/// Does it on the writer's thread, between two transactions, as often as it takes; nothing when the store is closed.
+/// Does it on the writer's thread, between two transactions, as often as it takes; nothing when the
+/// store is closed.
 async fn persist<T: Send + 'static>(
-    writer: &mpsc::WeakSender<Job>,
+    writer: &mpsc::WeakSender<SqliteJob>,
     work: impl Fn(&Connection) -> Result<T, StoreError> + Clone + Send + 'static,
 ) -> Option<T> {
     let (mut delay, mut reminder) = (FIRST_RETRY, Reminder::default());
     loop {
         let (reply, answer) = oneshot::channel();
         let work = work.clone();
-        let job = Job::alone(move |connection| drop(reply.send(work(connection))));
+        let job = SqliteJob::alone(move |connection| drop(reply.send(work(connection))));
         writer.upgrade()?.send(job).await.ok()?;
         match answer.await.ok()? {
             Ok(done) => return Some(done),
             Err(error) if reminder.is_due(Instant::now()) => {
                 tracing::warn!(%error, "deleted text is still in the database's files, trying again");
             }
-            Err(error) => tracing::debug!(%error, "deleted text is still in the database's files, trying again"),
+            Err(error) => {
+                tracing::debug!(%error, "deleted text is still in the database's files, trying again")
+            }
         }
         tokio::time::sleep(delay).await;
         delay = (delay * 2).min(LONGEST_RETRY);
@@ -111,14 +127,20 @@ async fn persist<T: Send + 'static>(
 }
 
 /// What was noted before; nothing is rewritten where nothing is.
-fn rewrite(connection: &Connection, eraser: &Eraser, folder: &Path) -> Result<Option<i64>, StoreError> {
+fn rewrite(
+    connection: &Connection,
+    eraser: &Eraser,
+    folder: &Path,
+) -> Result<Option<i64>, StoreError> {
     let noted = due(connection).map_err(translate)?;
     if noted.is_some() {
         check_room(connection, folder)?;
-        // The copy holds what people wrote, so it is made here and not in a folder of all users. SQLite keeps this for the
-        // whole process, so it is said each time.
+        // The copy holds what people wrote, so it is made here and not in a folder of all users.
+        // SQLite keeps this for the whole process, so it is said each time.
         let folder = folder.to_string_lossy();
-        connection.pragma_update(None, "temp_store_directory", &*folder).map_err(translate)?;
+        connection
+            .pragma_update(None, "temp_store_directory", &*folder)
+            .map_err(translate)?;
         *eraser.begun() = Some(Instant::now());
         let rewritten = connection.execute_batch("VACUUM").map_err(translate);
         *eraser.begun() = None;
@@ -129,10 +151,17 @@ fn rewrite(connection: &Connection, eraser: &Eraser, folder: &Path) -> Result<Op
 
 /// A rewriting without room for it would take the last of the disk from everybody, only to fail.
 fn check_room(connection: &Connection, folder: &Path) -> Result<(), StoreError> {
-    let number =
-        |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0)).map(u64::from).map_err(translate);
+    let number = |sql: &str| {
+        connection
+            .query_row(sql, [], |row| row.get::<_, u32>(0))
+            .map(u64::from)
+            .map_err(translate)
+    };
     let pages = number("PRAGMA page_count")?.saturating_sub(number("PRAGMA freelist_count")?);
-    has_room(pages * number("PRAGMA page_size")? * COPIES, free_bytes(folder))
+    has_room(
+        pages * number("PRAGMA page_size")? * COPIES,
+        free_bytes(folder),
+    )
 }
 
 fn has_room(needed: u64, free: Option<u64>) -> Result<(), StoreError> {
@@ -148,13 +177,20 @@ fn has_room(needed: u64, free: Option<u64>) -> Result<(), StoreError> {
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(path).ok()?;
     // Some blocks are kept for root.
-    let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
+    let blocks = if rustix::process::geteuid().is_root() {
+        disk.f_bfree
+    } else {
+        disk.f_bavail
+    };
     Some(blocks.saturating_mul(disk.f_frsize))
 }
 
 /// What was deleted since the rewriting has counted on, and is still due.
 fn done(connection: &Connection, noted: Option<i64>) -> Result<(), StoreError> {
-    connection.execute(DONE, [noted]).map(drop).map_err(translate)
+    connection
+        .execute(DONE, [noted])
+        .map(drop)
+        .map_err(translate)
 }
 
 fn due(connection: &Connection) -> rusqlite::Result<Option<i64>> {
@@ -163,10 +199,18 @@ fn due(connection: &Connection) -> rusqlite::Result<Option<i64>> {
 
 /// Moves the log into the database and cuts it to nothing, unless somebody still reads from it.
 fn empty_log(connection: &Connection) -> Result<(), StoreError> {
-    let patience: u32 = connection.query_row("PRAGMA busy_timeout", [], |row| row.get(0)).map_err(translate)?;
-    connection.busy_timeout(READERS_PATIENCE).map_err(translate)?;
-    let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-    connection.busy_timeout(Duration::from_millis(patience.into())).map_err(translate)?;
+    let deadline: u32 = connection
+        .query_row("PRAGMA busy_timeout", [], |row| row.get(0))
+        .map_err(translate)?;
+    connection
+        .busy_timeout(READERS_DEADLINE)
+        .map_err(translate)?;
+    let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+        row.get::<_, bool>(0)
+    });
+    connection
+        .busy_timeout(Duration::from_millis(deadline.into()))
+        .map_err(translate)?;
     match emptied.map_err(translate)? {
         false => Ok(()),
         true => Err(StoreError::Unavailable("its log is being read".to_owned())),
@@ -186,7 +230,13 @@ mod tests {
             .expect("it is filled");
         check_room(&connection, folder.path()).expect("there is room on this disk");
         let error = has_room(200_000, Some(199_999)).expect_err("one byte is missing");
-        assert!(error.to_string().contains("200000 bytes must be free"), "{error}");
-        assert_eq!((has_room(200_000, Some(200_000)), has_room(200_000, None)), (Ok(()), Ok(())));
+        assert!(
+            error.to_string().contains("200000 bytes must be free"),
+            "{error}"
+        );
+        assert_eq!(
+            (has_room(200_000, Some(200_000)), has_room(200_000, None)),
+            (Ok(()), Ok(()))
+        );
     }
 }

@@ -12,17 +12,22 @@ pub(crate) fn translate(error: rusqlite::Error) -> StoreError {
     let code = failure.extended_code;
     match failure.code {
         ErrorCode::DiskFull => StoreError::DiskFull,
-        // The file of shared memory beside the database could not grow: in practice the disk is full.
+        // The file of shared memory beside the database could not grow: in practice the disk is
+        // full.
         ErrorCode::SystemIoFailure if code == SQLITE_IOERR_SHMSIZE => StoreError::DiskFull,
         ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
             StoreError::Io(format!("SQLite error {code}"))
         }
-        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Corrupt(format!("SQLite error {code}")),
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+            StoreError::Corrupt(format!("SQLite error {code}"))
+        }
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::OutOfMemory => {
             StoreError::Unavailable(format!("SQLite error {code}"))
         }
         // Its file or file system became so under a store that writes: an outage.
-        ErrorCode::ReadOnly => StoreError::Unavailable(format!("its file cannot be written (SQLite error {code})")),
+        ErrorCode::ReadOnly => {
+            StoreError::Unavailable(format!("its file cannot be written (SQLite error {code})"))
+        }
         _ => StoreError::Invalid(format!("SQLite error {code}")),
     }
 }
@@ -35,7 +40,10 @@ mod tests {
 
     #[test]
     fn a_file_that_became_read_only_is_an_outage() {
-        let error = translate(rusqlite::Error::SqliteFailure(Error::new(SQLITE_READONLY), None));
+        let error = translate(rusqlite::Error::SqliteFailure(
+            Error::new(SQLITE_READONLY),
+            None,
+        ));
         assert!(error.is_outage(), "{error}");
     }
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, Statement};
 
-use crate::statement::{Expect, Stmt, Written};
+use crate::statement::{Expect, Stmt, WriteResult};
 
-/// A statement's text is a constant of this crate, so it is known by its address: its hundreds of bytes need not be
-/// read again with every commit, and there are only so many of them to keep.
+/// A statement's text is a constant of this crate, so it is known by its address: its hundreds of
+/// bytes need not be read again with every commit, and there are only so many of them to keep.
 pub(super) struct HeldStatements<'c> {
     pub connection: &'c Connection,
     prepared: HashMap<(usize, usize), Statement<'c>>,
@@ -15,14 +15,17 @@ pub(super) struct HeldStatements<'c> {
 
 impl<'c> HeldStatements<'c> {
     pub fn new(connection: &'c Connection) -> Self {
-        Self { connection, prepared: HashMap::new() }
+        Self {
+            connection,
+            prepared: HashMap::new(),
+        }
     }
 
     pub fn run(&mut self, sql: &'static str) -> rusqlite::Result<()> {
         self.prepared(sql)?.execute([]).map(drop)
     }
 
-    pub fn execute(&mut self, stmt: &Stmt) -> rusqlite::Result<Written> {
+    pub fn execute(&mut self, stmt: &Stmt) -> rusqlite::Result<WriteResult> {
         let statement = self.prepared(stmt.sql)?;
         let written = execute(statement, stmt);
         // What it carried may be large.
@@ -39,14 +42,20 @@ impl<'c> HeldStatements<'c> {
     }
 }
 
-fn execute(statement: &mut Statement<'_>, stmt: &Stmt) -> rusqlite::Result<Written> {
+fn execute(statement: &mut Statement<'_>, stmt: &Stmt) -> rusqlite::Result<WriteResult> {
     let params = rusqlite::params_from_iter(&stmt.params);
     if stmt.expect != Expect::Number {
-        return Ok(Written { rows: statement.execute(params)? as u64, number: None });
+        return Ok(WriteResult {
+            rows: statement.execute(params)? as u64,
+            number: None,
+        });
     }
     let mut rows = statement.query(params)?;
     let number = rows.next()?.map(|row| row.get(0)).transpose()?;
     // A statement that returns rows takes effect only when it is run to its end.
     while rows.next()?.is_some() {}
-    Ok(Written { rows: u64::from(number.is_some()), number })
+    Ok(WriteResult {
+        rows: u64::from(number.is_some()),
+        number,
+    })
 }

@@ -1,4 +1,5 @@
-//! One process per database: an advisory lock on a file beside it, freed by the system when the process ends.
+//! One process per database: an advisory lock on a file beside it, freed by the system when the
+//! process ends.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -8,7 +9,9 @@ use crate::StoreError;
 
 /// Held as long as the value lives.
 #[derive(Debug)]
-pub(crate) struct DatabaseLock(#[expect(dead_code, reason = "closing the file frees the lock")] File);
+pub(crate) struct DatabaseLock(
+    #[expect(dead_code, reason = "closing the file frees the lock")] File,
+);
 
 impl DatabaseLock {
     pub fn take(database: &Path) -> Result<Self, StoreError> {
@@ -22,7 +25,9 @@ impl DatabaseLock {
         match file.try_lock() {
             Ok(()) => Ok(Self(file)),
             Err(TryLockError::WouldBlock) => Err(StoreError::Locked(database.to_owned())),
-            Err(TryLockError::Error(error)) => Err(StoreError::io("cannot lock the database", &error)),
+            Err(TryLockError::Error(error)) => {
+                Err(StoreError::io("cannot lock the database", &error))
+            }
         }
     }
 }

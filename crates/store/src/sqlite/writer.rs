@@ -1,7 +1,8 @@
-//! The one thread that writes: it takes what waits, runs it in one transaction, and answers after one fsync.
+//! The one thread that writes: it takes what waits, runs it in one transaction, and answers after
+//! one fsync.
 //!
-//! The jobs of a batch do not touch each other: one that may not begin is left out, and when one fails later, the others
-//! are run again without it.
+//! The jobs of a batch do not touch each other: one that may not begin is left out, and when one
+//! fails later, the others are run again without it.
 
 use std::time::{Duration, Instant};
 
@@ -13,34 +14,35 @@ use super::error::translate;
 use super::held::HeldStatements;
 use super::lock::DatabaseLock;
 use crate::StoreError;
-use crate::statement::{Stmt, Written};
+use crate::statement::{Stmt, WriteResult};
 use crate::store::Counters;
 
 /// Not longer than a fast disk takes for an fsync, so that it costs little beside what it follows.
 const LOOK_OUT: Duration = Duration::from_micros(100);
 
-/// So many writes alone, one after the other, and the crowd is taken to have gone: one who is late makes a batch of one
-/// while all the others are about to come back.
+/// So many writes alone, one after the other, and the crowd is taken to have gone: one who is late
+/// makes a batch of one while all the others are about to come back.
 const ALONE_AGAIN: u32 = 8;
 
-type Outcome = Result<Written, StoreError>;
+type Outcome = Result<WriteResult, StoreError>;
 
-/// The statements go back with the outcome, so that the caller's thread frees them and not the one that all wait for.
-pub(super) type Answer = (Outcome, Vec<Stmt>);
+/// The statements go back with the outcome, so that the caller's thread frees them and not the one
+/// that all wait for.
+pub(super) type JobResult = (Outcome, Vec<Stmt>);
 
-pub(super) struct WriteJob {
+pub(super) struct SqliteWrite {
     stmts: Vec<Stmt>,
-    reply: oneshot::Sender<Answer>,
+    reply: oneshot::Sender<JobResult>,
 }
 
-impl WriteJob {
+impl SqliteWrite {
     fn answer(self, outcome: Outcome) {
         let _ = self.reply.send((outcome, self.stmts));
     }
 }
 
-pub(super) enum Job {
-    Write(WriteJob),
+pub(super) enum SqliteJob {
+    Write(SqliteWrite),
     Other(OtherJob),
 }
 
@@ -49,9 +51,9 @@ pub(super) enum OtherJob {
     Close(oneshot::Sender<()>),
 }
 
-impl Job {
-    pub fn write(stmts: Vec<Stmt>, reply: oneshot::Sender<Answer>) -> Self {
-        Self::Write(WriteJob { stmts, reply })
+impl SqliteJob {
+    pub fn write(stmts: Vec<Stmt>, reply: oneshot::Sender<JobResult>) -> Self {
+        Self::Write(SqliteWrite { stmts, reply })
     }
 
     /// Runs between two transactions, alone with the connection.
@@ -68,7 +70,7 @@ impl Job {
 pub(super) fn run(
     connection: Connection,
     lock: Option<DatabaseLock>,
-    mut queue: mpsc::Receiver<Job>,
+    mut queue: mpsc::Receiver<SqliteJob>,
     max_batch: usize,
     counters: &Counters,
 ) {
@@ -85,7 +87,7 @@ pub(super) fn run(
 /// Returns those who wait for the end.
 fn serve(
     connection: &Connection,
-    queue: &mut mpsc::Receiver<Job>,
+    queue: &mut mpsc::Receiver<SqliteJob>,
     max_batch: usize,
     counters: &Counters,
 ) -> Vec<oneshot::Sender<()>> {
@@ -98,7 +100,11 @@ fn serve(
         batch.gather(queue);
         if !batch.jobs.is_empty() {
             let together = run_batch(&mut statements, &mut batch, queue, counters);
-            alone_in_a_row = if together > 1 { 0 } else { alone_in_a_row.saturating_add(1) };
+            alone_in_a_row = if together > 1 {
+                0
+            } else {
+                alone_in_a_row.saturating_add(1)
+            };
         }
         match batch.other.take() {
             Some(OtherJob::Alone(work)) => work(connection),
@@ -112,9 +118,10 @@ fn serve(
     closing
 }
 
-/// Those who were answered just now often have more to write, and putting this thread to sleep and waking it again takes
-/// as long as they do: where there are many, it looks out for them a moment before it sleeps.
-fn next_job(queue: &mut mpsc::Receiver<Job>, crowded: bool) -> Option<Job> {
+/// Those who were answered just now often have more to write, and putting this thread to sleep and
+/// waking it again takes as long as they do: where there are many, it looks out for them a moment
+/// before it sleeps.
+fn next_job(queue: &mut mpsc::Receiver<SqliteJob>, crowded: bool) -> Option<SqliteJob> {
     let answered = Instant::now();
     while crowded && answered.elapsed() < LOOK_OUT {
         match queue.try_recv() {
@@ -128,26 +135,31 @@ fn next_job(queue: &mut mpsc::Receiver<Job>, crowded: bool) -> Option<Job> {
 
 /// The writes that share a transaction, and what comes after them.
 struct Batch {
-    jobs: Vec<WriteJob>,
-    /// A job of another kind: it waits for the writes before it, and the writes behind it for the next batch.
+    jobs: Vec<SqliteWrite>,
+    /// A job of another kind: it waits for the writes before it, and the writes behind it for the
+    /// next batch.
     other: Option<OtherJob>,
     max_jobs: usize,
 }
 
 impl Batch {
     fn new(max_jobs: usize) -> Self {
-        Self { jobs: Vec::with_capacity(max_jobs), other: None, max_jobs }
+        Self {
+            jobs: Vec::with_capacity(max_jobs),
+            other: None,
+            max_jobs,
+        }
     }
 
-    fn take(&mut self, job: Job) {
+    fn take(&mut self, job: SqliteJob) {
         match job {
-            Job::Write(write) => self.jobs.push(write),
-            Job::Other(other) => self.other = Some(other),
+            SqliteJob::Write(write) => self.jobs.push(write),
+            SqliteJob::Other(other) => self.other = Some(other),
         }
     }
 
     /// Takes what waits in the queue, as far as there is room.
-    fn gather(&mut self, queue: &mut mpsc::Receiver<Job>) {
+    fn gather(&mut self, queue: &mut mpsc::Receiver<SqliteJob>) {
         while self.other.is_none() && self.jobs.len() < self.max_jobs {
             let Ok(job) = queue.try_recv() else { return };
             self.take(job);
@@ -159,7 +171,7 @@ impl Batch {
 fn run_batch(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
-    queue: &mut mpsc::Receiver<Job>,
+    queue: &mut mpsc::Receiver<SqliteJob>,
     counters: &Counters,
 ) -> usize {
     let outcome = transact(statements, batch, queue);
@@ -188,39 +200,51 @@ fn run_batch(
 
 /// An error means that nothing of the batch was written.
 ///
-/// The jobs run together, without savepoints, which cost a copy of every page a job touches. A job whose first statement
-/// finds that it may not has changed nothing, and the others go on. Only when one fails further on is the batch rolled
-/// back and run again with a savepoint for each, so that the others are not touched by its failure.
+/// The jobs run together, without savepoints, which cost a copy of every page a job touches. A job
+/// whose first statement finds that it may not has changed nothing, and the others go on. Only when
+/// one fails further on is the batch rolled back and run again with a savepoint for each, so that
+/// the others are not touched by its failure.
 fn transact(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
-    queue: &mut mpsc::Receiver<Job>,
+    queue: &mut mpsc::Receiver<SqliteJob>,
 ) -> Result<Vec<Outcome>, StoreError> {
     run_sql(statements, "BEGIN IMMEDIATE")?;
     let outcomes = match together(statements, batch, queue) {
         Ok(outcomes) => outcomes,
         // Some errors (a full disk, broken I/O) make SQLite roll the transaction back by itself.
-        Err(error) if batch.jobs.len() == 1 || statements.connection.is_autocommit() => return Err(error),
+        Err(error) if batch.jobs.len() == 1 || statements.connection.is_autocommit() => {
+            return Err(error);
+        }
         Err(_) => {
             run_sql(statements, "ROLLBACK")?;
             run_sql(statements, "BEGIN IMMEDIATE")?;
-            batch.jobs.iter().map(|job| isolated(statements, &job.stmts)).collect::<Result<_, _>>()?
+            batch
+                .jobs
+                .iter()
+                .map(|job| isolated(statements, &job.stmts))
+                .collect::<Result<_, _>>()?
         }
     };
     run_sql(statements, "COMMIT")?;
     Ok(outcomes)
 }
 
-/// Those who were answered by the batch before come back while this one runs: they still share its fsync.
+/// Those who were answered by the batch before come back while this one runs: they still share its
+/// fsync.
 fn together(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
-    queue: &mut mpsc::Receiver<Job>,
+    queue: &mut mpsc::Receiver<SqliteJob>,
 ) -> Result<Vec<Outcome>, StoreError> {
     let mut outcomes = Vec::with_capacity(batch.max_jobs);
     while let Some(job) = batch.jobs.get(outcomes.len()) {
         outcomes.push(match may_begin(statements, &job.stmts)? {
-            Ok(written) => Ok(apply(statements, job.stmts.get(1..).unwrap_or_default(), written)?),
+            Ok(written) => Ok(apply(
+                statements,
+                job.stmts.get(1..).unwrap_or_default(),
+                written,
+            )?),
             Err(refused) => Err(refused),
         });
         if outcomes.len() == batch.jobs.len() {
@@ -230,9 +254,12 @@ fn together(
     Ok(outcomes)
 }
 
-/// Runs a job's first statement. The inner error says that it changed nothing and that the job must not go on.
+/// Runs a job's first statement. The inner error says that it changed nothing and that the job must
+/// not go on.
 fn may_begin(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outcome, StoreError> {
-    let Some(first) = stmts.first() else { return Ok(Ok(Written::default())) };
+    let Some(first) = stmts.first() else {
+        return Ok(Ok(WriteResult::default()));
+    };
     let written = statements.execute(first).map_err(translate)?;
     match first.check(written) {
         Err(refused) if written.rows == 0 => Ok(Err(refused)),
@@ -243,7 +270,7 @@ fn may_begin(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outc
 /// The outer error ends the whole batch, the inner one only this job.
 fn isolated(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outcome, StoreError> {
     run_sql(statements, "SAVEPOINT job")?;
-    let outcome = apply(statements, stmts, Written::default());
+    let outcome = apply(statements, stmts, WriteResult::default());
     if let Err(error) = &outcome {
         // Some errors (a full disk, broken I/O) make SQLite roll the transaction back by itself.
         if statements.connection.is_autocommit() {
@@ -256,7 +283,11 @@ fn isolated(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outco
 }
 
 /// What the last statement wrote, or `last` if there is none.
-fn apply(statements: &mut HeldStatements<'_>, stmts: &[Stmt], mut last: Written) -> Result<Written, StoreError> {
+fn apply(
+    statements: &mut HeldStatements<'_>,
+    stmts: &[Stmt],
+    mut last: WriteResult,
+) -> Result<WriteResult, StoreError> {
     for stmt in stmts {
         let written = statements.execute(stmt).map_err(translate)?;
         last = stmt.check(written)?;

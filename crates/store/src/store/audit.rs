@@ -1,15 +1,18 @@
-//! The audit log: rows by session, all sessions that have one, and the seal on those from before there was a key.
+//! The audit log: rows by session, all sessions that have one, and the seal on those from before
+//! there was a key.
 
-use codelab_protocol::{Digest, SessionId, Timestamp};
+use codelab_protocol::{Digest, SessionId, SessionKind, Timestamp};
 
 use super::Store;
 use super::pages::{MAX_PART_BYTES, MAX_PART_ROWS, SizedList};
-use crate::audit_chain::{self, AuditKey, Break, BrokenAt, Chain, ChainOf, StoredHead, Verified};
+use crate::audit_chain::{
+    self, AuditKey, BrokenAt, Chain, ChainBreak, ChainOwner, StoredHead, Verified,
+};
 use crate::columns::Columns;
 use crate::inspect::SEALED_AT;
 use crate::row::{AuditHead, AuditRecord, AuditRow, AuditSession};
 use crate::statement::{Param, Stmt};
-use crate::{Realm, SessionKey, StoreError};
+use crate::{SessionKey, StoreError};
 
 const AUDIT: &str = "SELECT ord, call_id, tool_name, original_args, original_digest, modified_args, modified_digest, \
      decision, decided_by, reason, reason_digest, timestamp, hash FROM audit_logs WHERE session_key = $1 AND ord > $2 \
@@ -22,8 +25,10 @@ const HEAD: &str = "SELECT count, head, keyed_from, seal FROM audit_heads WHERE 
 
 const UNSEALED: &str = "SELECT session_key, realm, session_id, count, head FROM audit_heads \
      WHERE seal IS NULL AND session_key > $1 ORDER BY session_key LIMIT $2";
-const SEAL: &str = "UPDATE audit_heads SET keyed_from = $1, seal = $2 WHERE session_key = $3 AND seal IS NULL";
-const ALL_SEALED: &str = "INSERT INTO audit_seals (id, sealed_at, seal) VALUES (1, $1, $2) ON CONFLICT DO NOTHING";
+const SEAL: &str =
+    "UPDATE audit_heads SET keyed_from = $1, seal = $2 WHERE session_key = $3 AND seal IS NULL";
+const ALL_SEALED: &str =
+    "INSERT INTO audit_seals (id, sealed_at, seal) VALUES (1, $1, $2) ON CONFLICT DO NOTHING";
 /// Heads that are sealed in one write.
 const SEALED_AT_ONCE: u64 = 200;
 
@@ -43,7 +48,8 @@ pub enum AuditSealed {
         chains: u64,
     },
     Before,
-    /// They were sealed before, with another key: what that key covers cannot be verified with this one.
+    /// They were sealed before, with another key: what that key covers cannot be verified with this
+    /// one.
     WithAnotherKey,
     /// There are some, but this installation says that it has sealed all. Nothing was changed.
     NotAgain,
@@ -51,15 +57,34 @@ pub enum AuditSealed {
 
 impl Store {
     /// The next part of the chain after this row, or its first part, in order; nothing at its end.
-    pub async fn audit(&self, key: SessionKey, after_ord: Option<u64>) -> Result<Vec<AuditRow>, StoreError> {
+    pub async fn audit(
+        &self,
+        key: SessionKey,
+        after_ord: Option<u64>,
+    ) -> Result<Vec<AuditRow>, StoreError> {
         // A row that somebody put before the first one is to be seen too.
         let after = after_ord.map_or(Param::Int(i64::MIN), Param::from);
-        let list = SizedList { sizes: AUDIT_SIZES, rows: AUDIT, decode: audit_row };
-        self.read_sized(list, vec![key.into(), after], MAX_PART_ROWS, None, MAX_PART_BYTES).await
+        let list = SizedList {
+            sizes: AUDIT_SIZES,
+            rows: AUDIT,
+            decode: audit_row,
+        };
+        self.read_sized(
+            list,
+            vec![key.into(), after],
+            MAX_PART_ROWS,
+            None,
+            MAX_PART_BYTES,
+        )
+        .await
     }
 
-    /// Follows the whole chain to its head, or to where it does not hold. Decisions may be written meanwhile.
-    pub async fn verify_audit(&self, of: ChainOf<'_>) -> Result<Result<Verified, BrokenAt>, StoreError> {
+    /// Follows the whole chain to its head, or to where it does not hold. Decisions may be written
+    /// meanwhile.
+    pub async fn verify_audit(
+        &self,
+        of: ChainOwner<'_>,
+    ) -> Result<Result<Verified, BrokenAt>, StoreError> {
         // Which rows are keyed never changes.
         let mut chain = Chain::new(self.audit_key()?, of, self.audit_head(of).await?.as_ref());
         let mut after = None;
@@ -67,50 +92,79 @@ impl Store {
             // Read before the rows: where none is left, it counts those that were followed.
             let head = self.audit_head(of).await?;
             let rows = self.audit(of.key, after).await?;
-            let Some(last) = rows.last() else { return Ok(chain.ends_at(head.as_ref())) };
+            let Some(last) = rows.last() else {
+                return Ok(chain.ends_at(head.as_ref()));
+            };
             after = Some(last.ord);
             if let Err(broken) = chain.follow(&rows) {
                 return Ok(Err(broken));
             }
             if let Some(row) = rows.iter().find(|row| audit_chain::is_blanked(&row.record))
-                && !self.read(SESSION_EXISTS, vec![of.key.into()], |_| Ok(())).await?.is_empty()
+                && !self
+                    .read(SESSION_EXISTS, vec![of.key.into()], |_| Ok(()))
+                    .await?
+                    .is_empty()
             {
-                return Ok(Err(BrokenAt { ord: row.ord, why: Break::Blanked }));
+                return Ok(Err(BrokenAt {
+                    ord: row.ord,
+                    why: ChainBreak::Blanked,
+                }));
             }
         }
     }
 
-    pub async fn audit_head(&self, of: ChainOf<'_>) -> Result<Option<AuditHead>, StoreError> {
-        let stored = self.read_one(HEAD, vec![of.key.into()], stored_head).await?;
+    pub async fn audit_head(&self, of: ChainOwner<'_>) -> Result<Option<AuditHead>, StoreError> {
+        let stored = self
+            .read_one(HEAD, vec![of.key.into()], stored_head)
+            .await?;
         let key = self.audit_key()?;
         Ok(stored.map(|stored| stored.checked(key, of)))
     }
 
     /// The key that this store was opened with.
     pub fn audit_key(&self) -> Result<&AuditKey, StoreError> {
-        let missing = || StoreError::Invalid("the store was opened without the key of the audit log".to_owned());
+        let missing = || {
+            StoreError::Invalid("the store was opened without the key of the audit log".to_owned())
+        };
         self.audit_key.as_ref().ok_or_else(missing)
     }
 
     /// Whether the chains from before there was a key are sealed, with this store's key.
     pub async fn audit_sealed(&self) -> Result<Option<AuditSealed>, StoreError> {
-        let Some((sealed_at, seal)) = self.read_one(SEALED_AT, vec![], |row| Ok((row.time()?, row.digest()?))).await?
+        let Some((sealed_at, seal)) = self
+            .read_one(SEALED_AT, vec![], |row| Ok((row.time()?, row.digest()?)))
+            .await?
         else {
             return Ok(None);
         };
         let is_ours = seal == self.audit_key()?.seal_of_upgrade(sealed_at);
-        Ok(Some(if is_ours { AuditSealed::Before } else { AuditSealed::WithAnotherKey }))
+        Ok(Some(if is_ours {
+            AuditSealed::Before
+        } else {
+            AuditSealed::WithAnotherKey
+        }))
     }
 
-    /// Seals the chains from before there was a key, once. Whoever writes to the database could make it look as if that
-    /// was still to be done: `was_done` is what is known about it from elsewhere.
-    pub async fn seal_audit(&self, was_done: bool, now: Timestamp) -> Result<AuditSealed, StoreError> {
+    /// Seals the chains from before there was a key, once. Whoever writes to the database could
+    /// make it look as if that was still to be done: `was_done` is what is known about it from
+    /// elsewhere.
+    pub async fn seal_audit(
+        &self,
+        was_done: bool,
+        now: Timestamp,
+    ) -> Result<AuditSealed, StoreError> {
         if let Some(sealed) = self.audit_sealed().await? {
             return Ok(sealed);
         }
         let (mut chains, mut after) = (0, 0);
         loop {
-            let old = self.read(UNSEALED, vec![after.into(), SEALED_AT_ONCE.into()], old_head).await?;
+            let old = self
+                .read(
+                    UNSEALED,
+                    vec![after.into(), SEALED_AT_ONCE.into()],
+                    old_head,
+                )
+                .await?;
             let Some(last) = old.last() else { break };
             if was_done {
                 return Ok(AuditSealed::NotAgain);
@@ -118,33 +172,49 @@ impl Store {
             after = last.key.get();
             chains += old.len() as u64;
             let key = self.audit_key()?;
-            self.write(None, old.iter().map(|head| head.sealed(key)).collect()).await?;
+            self.write(None, old.iter().map(|head| head.sealed(key)).collect())
+                .await?;
         }
         let seal = self.audit_key()?.seal_of_upgrade(now);
-        self.write(None, vec![Stmt::any(ALL_SEALED, vec![now.into(), (&seal).into()])]).await?;
+        self.write(
+            None,
+            vec![Stmt::any(ALL_SEALED, vec![now.into(), (&seal).into()])],
+        )
+        .await?;
         Ok(AuditSealed::Now { chains })
     }
 
-    /// A page of the sessions that have an audit log, purged ones included, by key; `after` pages on.
+    /// A page of the sessions that have an audit log, purged ones included, by key; `after` pages
+    /// on.
     pub async fn audit_sessions(
         &self,
         after: Option<SessionKey>,
         limit: usize,
     ) -> Result<Vec<AuditSession>, StoreError> {
         let after = after.map_or(0, SessionKey::get);
-        self.read(SESSIONS, vec![after.into(), (limit as u64).into()], audit_session).await
+        self.read(
+            SESSIONS,
+            vec![after.into(), (limit as u64).into()],
+            audit_session,
+        )
+        .await
     }
 }
 
 fn stored_head(row: &mut Columns<'_>) -> Result<StoredHead, StoreError> {
     let (count, head) = (row.count()?, row.digest()?);
-    Ok(StoredHead { count, head, keyed_from: row.optional_count()?, seal: row.optional_digest()? })
+    Ok(StoredHead {
+        count,
+        head,
+        keyed_from: row.optional_count()?,
+        seal: row.optional_digest()?,
+    })
 }
 
 /// The head of a chain from before there was a key.
 struct OldHead {
     key: SessionKey,
-    realm: Realm,
+    kind: SessionKind,
     session_id: SessionId,
     count: u64,
     head: Digest,
@@ -152,16 +222,23 @@ struct OldHead {
 
 impl OldHead {
     fn sealed(&self, key: &AuditKey) -> Stmt {
-        let of = ChainOf { key: self.key, realm: self.realm, session_id: &self.session_id };
+        let of = ChainOwner {
+            key: self.key,
+            kind: self.kind,
+            session_id: &self.session_id,
+        };
         let (keyed_from, seal) = audit_chain::seal_old(key, of, self.count, &self.head);
-        Stmt::any(SEAL, vec![keyed_from.into(), (&seal).into(), self.key.into()])
+        Stmt::any(
+            SEAL,
+            vec![keyed_from.into(), (&seal).into(), self.key.into()],
+        )
     }
 }
 
 fn old_head(row: &mut Columns<'_>) -> Result<OldHead, StoreError> {
     Ok(OldHead {
         key: SessionKey::from_raw(row.int()?),
-        realm: row.parsed(Realm::parse)?,
+        kind: row.parsed(SessionKind::parse)?,
         session_id: row.id()?,
         count: row.count()?,
         head: row.digest()?,
@@ -183,12 +260,19 @@ fn audit_row(row: &mut Columns<'_>) -> Result<AuditRow, StoreError> {
         reason_digest: row.optional_digest()?,
         timestamp: row.time()?,
     };
-    Ok(AuditRow { ord, record, hash: row.digest()? })
+    Ok(AuditRow {
+        ord,
+        record,
+        hash: row.digest()?,
+    })
 }
 
 fn audit_session(row: &mut Columns<'_>) -> Result<AuditSession, StoreError> {
     let key = SessionKey::from_raw(row.int()?);
-    let realm = row.optional_parsed(Realm::parse)?;
+    let kind = row.optional_parsed(SessionKind::parse)?;
     let session_id = row.optional_id()?;
-    Ok(AuditSession { key, name: realm.zip(session_id) })
+    Ok(AuditSession {
+        key,
+        name: kind.zip(session_id),
+    })
 }

@@ -10,12 +10,24 @@ const RESERVE: &str = "INSERT INTO counters (name, value) VALUES ('chat_ids', CA
      RETURNING value";
 
 impl Store {
-    /// Reserves `count` numbers for the global Chat that nobody had before and nobody else gets: those after the first
-    /// number of the answer, up to the second. They begin at `floor` or at what was reserved before, whichever is greater.
+    /// Reserves `count` numbers for the global Chat that nobody had before and nobody else gets:
+    /// those after the first number of the answer, up to the second. They begin at `floor` or at
+    /// what was reserved before, whichever is greater.
     pub async fn reserve_chat_ids(&self, floor: i64, count: u32) -> Result<(i64, i64), StoreError> {
         let params = vec![Param::Int(floor), Param::Int(count.into())];
-        let until = self.write(None, vec![Stmt { sql: RESERVE, params, expect: Expect::Number }]).await?.number;
-        let until = until.ok_or_else(|| StoreError::Corrupt("a counter has no value".to_owned()))?;
+        let until = self
+            .write(
+                None,
+                vec![Stmt {
+                    sql: RESERVE,
+                    params,
+                    expect: Expect::Number,
+                }],
+            )
+            .await?
+            .number;
+        let until =
+            until.ok_or_else(|| StoreError::Corrupt("a counter has no value".to_owned()))?;
         Ok((until - i64::from(count), until))
     }
 }

@@ -6,10 +6,12 @@ use super::Store;
 use crate::statement::Stmt;
 use crate::{SessionKey, StoreError};
 
-const SOFT_DELETE: &str = "UPDATE sessions SET deleted_at = $1, is_active = 0 WHERE id = $2 AND deleted_at IS NULL";
+const SOFT_DELETE: &str =
+    "UPDATE sessions SET deleted_at = $1, is_active = 0 WHERE id = $2 AND deleted_at IS NULL";
 const SOFT_DELETE_IDLE: &str = "UPDATE sessions SET deleted_at = $1, is_active = 0 \
      WHERE id = $2 AND deleted_at IS NULL AND last_activity < $3 AND running = 0";
-const RESTORE: &str = "UPDATE sessions SET deleted_at = NULL, is_active = 1 WHERE id = $1 AND deleted_at IS NOT NULL";
+const RESTORE: &str =
+    "UPDATE sessions SET deleted_at = NULL, is_active = 1 WHERE id = $1 AND deleted_at IS NOT NULL";
 
 /// A reason stays where it is part of its row's hash: in rows from before there was a key.
 macro_rules! blank_audit {
@@ -50,7 +52,8 @@ const PURGE: [&str; 13] = [
     concat!(blank_audit!(), "session_key = $1"),
 ];
 
-// What a user deletes is gone, and nobody could bring it back: the chats of projects are for their users to clean up.
+// What a user deletes is gone, and nobody could bring it back: the chats of projects are for their
+// users to clean up.
 const IDLE_SINCE: &str = "SELECT id FROM sessions WHERE realm = 'runtime' AND last_activity < $1 \
      AND deleted_at IS NULL AND running = 0 AND id > $2 ORDER BY id LIMIT $3";
 
@@ -67,35 +70,52 @@ impl Store {
     /// `NotFound` when there is none or it is deleted already.
     pub async fn soft_delete(&self, key: SessionKey, now: Timestamp) -> Result<(), StoreError> {
         let stmt = Stmt::one(SOFT_DELETE, vec![now.into(), key.into()]);
-        self.write(Some(key), vec![stmt]).await.map(drop).map_err(missing)
+        self.write(Some(key), vec![stmt])
+            .await
+            .map(drop)
+            .map_err(missing)
     }
 
     /// `NotFound` when there is none or it is not deleted.
     pub async fn restore(&self, key: SessionKey) -> Result<(), StoreError> {
-        self.write(Some(key), vec![Stmt::one(RESTORE, vec![key.into()])]).await.map(drop).map_err(missing)
+        self.write(Some(key), vec![Stmt::one(RESTORE, vec![key.into()])])
+            .await
+            .map(drop)
+            .map_err(missing)
     }
 
-    /// Really deletes the session's rows, soft-deleted or not. The audit log stays, without arguments and reasons, and so
-    /// does what the session spent.
+    /// Really deletes the session's rows, soft-deleted or not. The audit log stays, without
+    /// arguments and reasons, and so does what the session spent.
     pub async fn purge(&self, key: SessionKey) -> Result<(), StoreError> {
-        let mut stmts: Vec<_> = PURGE.iter().map(|sql| Stmt::any(sql, vec![key.into()])).collect();
+        let mut stmts: Vec<_> = PURGE
+            .iter()
+            .map(|sql| Stmt::any(sql, vec![key.into()]))
+            .collect();
         stmts[0].expect = crate::statement::Expect::One;
         self.erase(Some(key), stmts).await.map_err(missing)
     }
 
-    /// Sessions of the runtime realm without activity since `before` that are neither running nor deleted, by key;
-    /// `after` pages on.
+    /// Sessions of the runtime realm without activity since `before` that are neither running nor
+    /// deleted, by key; `after` pages on.
     pub async fn idle_sessions(
         &self,
         before: Timestamp,
         after: Option<SessionKey>,
         limit: usize,
     ) -> Result<Vec<SessionKey>, StoreError> {
-        let params = vec![before.into(), after.map_or(0, SessionKey::get).into(), (limit as u64).into()];
-        self.read(IDLE_SINCE, params, |row| row.int().map(SessionKey::from_raw)).await
+        let params = vec![
+            before.into(),
+            after.map_or(0, SessionKey::get).into(),
+            (limit as u64).into(),
+        ];
+        self.read(IDLE_SINCE, params, |row| {
+            row.int().map(SessionKey::from_raw)
+        })
+        .await
     }
 
-    /// Soft-deletes up to `limit` sessions of the runtime realm without activity since `before`; returns those.
+    /// Soft-deletes up to `limit` sessions of the runtime realm without activity since `before`;
+    /// returns those.
     pub async fn cleanup_older_than(
         &self,
         before: Timestamp,
@@ -105,7 +125,10 @@ impl Store {
         let mut cleaned = Vec::new();
         for key in self.idle_sessions(before, None, limit).await? {
             // Asked again in the same statement: it may have woken up since.
-            let stmt = Stmt::any(SOFT_DELETE_IDLE, vec![now.into(), key.into(), before.into()]);
+            let stmt = Stmt::any(
+                SOFT_DELETE_IDLE,
+                vec![now.into(), key.into(), before.into()],
+            );
             if self.write(Some(key), vec![stmt]).await?.rows == 1 {
                 cleaned.push(key);
             }
@@ -113,11 +136,19 @@ impl Store {
         Ok(cleaned)
     }
 
-    /// Removes a session's events from before `older_than`, up to the first younger one. Returns how many went.
-    pub async fn prune_events(&self, key: SessionKey, older_than: Timestamp) -> Result<u64, StoreError> {
+    /// Removes a session's events from before `older_than`, up to the first younger one. Returns
+    /// how many went.
+    pub async fn prune_events(
+        &self,
+        key: SessionKey,
+        older_than: Timestamp,
+    ) -> Result<u64, StoreError> {
         let params = vec![key.into(), older_than.into()];
         // Read first: events that are stored in the meantime have higher numbers and stay.
-        let Some(first) = self.read_one(FIRST_TO_KEEP, params, |row| row.count()).await? else {
+        let Some(first) = self
+            .read_one(FIRST_TO_KEEP, params, |row| row.count())
+            .await?
+        else {
             return Err(StoreError::NotFound);
         };
         let stmts = vec![
@@ -134,11 +165,20 @@ impl Store {
         after: Option<SessionKey>,
         limit: usize,
     ) -> Result<Vec<SessionKey>, StoreError> {
-        let params = vec![older_than.into(), after.map_or(0, SessionKey::get).into(), (limit as u64).into()];
-        self.read(PRUNABLE, params, |row| row.int().map(SessionKey::from_raw)).await
+        let params = vec![
+            older_than.into(),
+            after.map_or(0, SessionKey::get).into(),
+            (limit as u64).into(),
+        ];
+        self.read(PRUNABLE, params, |row| row.int().map(SessionKey::from_raw))
+            .await
     }
 }
 
 fn missing(error: StoreError) -> StoreError {
-    if error == StoreError::Conflict { StoreError::NotFound } else { error }
+    if error == StoreError::Conflict {
+        StoreError::NotFound
+    } else {
+        error
+    }
 }

@@ -12,8 +12,8 @@ pub(super) const MAX_PART_BYTES: u64 = 64 * 1024;
 /// Rows of one such part.
 pub(super) const MAX_PART_ROWS: u64 = 1000;
 
-/// A list, oldest or newest first: its rows, and their sizes in the same order. `LIMIT` is their first parameter after
-/// those that say which rows.
+/// A list, oldest or newest first: its rows, and their sizes in the same order. `LIMIT` is their
+/// first parameter after those that say which rows.
 pub(super) struct SizedList<T> {
     pub sizes: &'static str,
     pub rows: &'static str,
@@ -34,7 +34,9 @@ impl Store {
             let place = [Some(limit), offset].into_iter().flatten().map(Param::from);
             which.iter().cloned().chain(place).collect::<Vec<_>>()
         };
-        let sizes = self.read(list.sizes, params(limit), |row| row.count()).await?;
+        let sizes = self
+            .read(list.sizes, params(limit), |row| row.count())
+            .await?;
         let mut bytes = 0;
         let fits = |size: &&u64| {
             let room = bytes < max_bytes;

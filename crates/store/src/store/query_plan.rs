@@ -10,7 +10,9 @@ pub fn empty() -> Connection {
 }
 
 pub fn assert_uses(connection: &Connection, sql: &str, index: &str) {
-    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let mut statement = connection
+        .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+        .unwrap();
     for place in 1..=statement.parameter_count() {
         statement.raw_bind_parameter(place, 1).unwrap();
     }

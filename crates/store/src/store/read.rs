@@ -1,19 +1,19 @@
 //! What a session is made of, read back. Each method is one query.
 
 use codelab_protocol::{
-    ApprovalInfo, CallId, ClientMessageId, Message, Origin, PlanId, Role, SessionId, SessionInfo, SwitchEntry, TaskId,
-    TurnId, TurnStatus,
+    ApprovalInfo, CallId, ClientMessageId, Message, PlanId, Role, SessionId, SessionInfo,
+    SessionKind, SwitchEntry, TaskId, TaskOrigin, TurnId, TurnStatus,
 };
 
 use super::Store;
 use super::pages::{MAX_PART_BYTES, MAX_PART_ROWS, SizedList};
 use crate::columns::Columns;
 use crate::row::{
-    ApprovalRow, ApprovalStatus, ContextRow, InputRow, MessageNotes, Schedule, SessionRow, StoredEvent, StoredMessage,
-    ToolCallRow,
+    ApprovalRow, ApprovalStatus, ContextRow, InputRow, MessageNotes, Schedule, SessionRow,
+    StoredEvent, StoredMessage, ToolCallRow,
 };
 use crate::statement::Param;
-use crate::{Epoch, Realm, SessionKey, StoreError};
+use crate::{Epoch, SessionKey, StoreError};
 
 /// Which messages: a part of the session's own history, or the thread of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,15 +54,24 @@ pub(super) use message_bytes;
 
 macro_rules! select_messages {
     ($where:literal) => {
-        concat!("SELECT ", message_columns!(), " FROM messages WHERE session_key = $1 AND ", $where)
+        concat!(
+            "SELECT ",
+            message_columns!(),
+            " FROM messages WHERE session_key = $1 AND ",
+            $where
+        )
     };
 }
 const HISTORY: &str = select_messages!("ord > $2 ORDER BY ord LIMIT $3");
-const HISTORY_SIZES: &str =
-    concat!("SELECT ", message_bytes!(), " FROM messages WHERE session_key = $1 AND ord > $2 ORDER BY ord LIMIT $3");
+const HISTORY_SIZES: &str = concat!(
+    "SELECT ",
+    message_bytes!(),
+    " FROM messages WHERE session_key = $1 AND ord > $2 ORDER BY ord LIMIT $3"
+);
 const MESSAGES_BEFORE: &str = select_messages!("ord < $2 ORDER BY ord DESC LIMIT $3");
-// The turn's first message is found in the order of the index by turn, which the planner would not take for another one.
-// What is stored after it belongs to it, also the late result of a call of an earlier turn.
+// The turn's first message is found in the order of the index by turn, which the planner would not
+// take for another one. What is stored after it belongs to it, also the late result of a call of an
+// earlier turn.
 const MESSAGES_FROM_TURN: &str = select_messages!(
     "ord >= (SELECT ord FROM messages WHERE session_key = $1 AND turn >= $2 ORDER BY turn, ord LIMIT 1) ORDER BY ord"
 );
@@ -94,37 +103,61 @@ macro_rules! select_approvals {
         )
     };
 }
-const APPROVALS_PENDING: &str = select_approvals!(" AND status = 'pending' ORDER BY created_at, call_id");
+const APPROVALS_PENDING: &str =
+    select_approvals!(" AND status = 'pending' ORDER BY created_at, call_id");
 const APPROVAL: &str = select_approvals!(" AND call_id = $2");
 
 const TOOL_CALL: &str = "SELECT turn, result_digest, after_seq FROM tool_calls \
      WHERE session_key = $1 AND call_id = $2";
-const INPUT: &str = "SELECT turn, after_seq FROM inputs WHERE session_key = $1 AND client_message_id = $2";
+const INPUT: &str =
+    "SELECT turn, after_seq FROM inputs WHERE session_key = $1 AND client_message_id = $2";
 
 impl Store {
-    /// Deleted sessions are returned too, with `deleted_at`, and a project's whoever's it is: for who performs a session,
-    /// not for who answers a user. Users come through [`Store::of`].
-    pub async fn session(&self, realm: Realm, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
-        self.read_one(SESSION, vec![realm.as_str().into(), Param::text(id.as_str())], session).await
+    /// Deleted sessions are returned too, with `deleted_at`, and a project's whoever's it is: for
+    /// who performs a session, not for who answers a user. Users come through [`Store::of`].
+    pub async fn session(
+        &self,
+        kind: SessionKind,
+        id: &SessionId,
+    ) -> Result<Option<SessionRow>, StoreError> {
+        self.read_one(
+            SESSION,
+            vec![kind.as_str().into(), Param::text(id.as_str())],
+            session,
+        )
+        .await
     }
 
     /// A page of the sessions that are not deleted, newest activity first, and how many there are.
     pub async fn list_sessions(
         &self,
-        realm: Realm,
+        kind: SessionKind,
         limit: u64,
         offset: u64,
     ) -> Result<(Vec<SessionInfo>, u64), StoreError> {
-        let total = self.read_one(COUNT, vec![realm.as_str().into()], |row| row.count()).await?;
-        let page = self.read(LIST, vec![realm.as_str().into(), limit.into(), offset.into()], session_info).await?;
+        let total = self
+            .read_one(COUNT, vec![kind.as_str().into()], |row| row.count())
+            .await?;
+        let page = self
+            .read(
+                LIST,
+                vec![kind.as_str().into(), limit.into(), offset.into()],
+                session_info,
+            )
+            .await?;
         Ok((page, total.unwrap_or(0)))
     }
 
     /// Oldest first.
-    pub async fn messages(&self, key: SessionKey, range: MessageRange) -> Result<Vec<StoredMessage>, StoreError> {
+    pub async fn messages(
+        &self,
+        key: SessionKey,
+        range: MessageRange,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         match range {
             MessageRange::FromTurn(turn) => {
-                self.read(MESSAGES_FROM_TURN, vec![key.into(), turn.0.into()], message).await
+                self.read(MESSAGES_FROM_TURN, vec![key.into(), turn.0.into()], message)
+                    .await
             }
             MessageRange::Last { before, limit } => {
                 let before = before.unwrap_or(u64::MAX);
@@ -134,27 +167,67 @@ impl Store {
                 Ok(newest_first)
             }
             MessageRange::Task { plan, task } => {
-                let params = vec![key.into(), Param::text(plan.as_str()), Param::text(task.as_str())];
-                Ok(of_task(self.read(MESSAGES_OF_TASK, params, message).await?, &plan, &task))
+                let params = vec![
+                    key.into(),
+                    Param::text(plan.as_str()),
+                    Param::text(task.as_str()),
+                ];
+                Ok(of_task(
+                    self.read(MESSAGES_OF_TASK, params, message).await?,
+                    &plan,
+                    &task,
+                ))
             }
         }
     }
 
-    /// The next part of the session's own history after this place, oldest first; nothing at its end.
-    pub async fn history(&self, key: SessionKey, after_ord: u64) -> Result<Vec<StoredMessage>, StoreError> {
-        let list = SizedList { sizes: HISTORY_SIZES, rows: HISTORY, decode: message };
-        self.read_sized(list, vec![key.into(), after_ord.into()], MAX_PART_ROWS, None, MAX_PART_BYTES).await
+    /// The next part of the session's own history after this place, oldest first; nothing at its
+    /// end.
+    pub async fn history(
+        &self,
+        key: SessionKey,
+        after_ord: u64,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
+        let list = SizedList {
+            sizes: HISTORY_SIZES,
+            rows: HISTORY,
+            decode: message,
+        };
+        self.read_sized(
+            list,
+            vec![key.into(), after_ord.into()],
+            MAX_PART_ROWS,
+            None,
+            MAX_PART_BYTES,
+        )
+        .await
     }
 
     /// The stored events after `after_seq`, in order.
     /// At most `limit`, and no more than fit a page, but at least one where there is one.
-    pub async fn events(&self, key: SessionKey, after_seq: u64, limit: usize) -> Result<Vec<StoredEvent>, StoreError> {
-        let list = SizedList { sizes: EVENT_SIZES, rows: EVENTS, decode: event };
-        self.read_sized(list, vec![key.into(), after_seq.into()], limit as u64, None, MAX_PART_BYTES).await
+    pub async fn events(
+        &self,
+        key: SessionKey,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let list = SizedList {
+            sizes: EVENT_SIZES,
+            rows: EVENTS,
+            decode: event,
+        };
+        self.read_sized(
+            list,
+            vec![key.into(), after_seq.into()],
+            limit as u64,
+            None,
+            MAX_PART_BYTES,
+        )
+        .await
     }
 
-    /// A part of one event's body: at most `chars` characters after the first `skipped`. Empty past its end; `None` where
-    /// there is no such event.
+    /// A part of one event's body: at most `chars` characters after the first `skipped`. Empty past
+    /// its end; `None` where there is no such event.
     pub async fn event_piece(
         &self,
         key: SessionKey,
@@ -175,21 +248,50 @@ impl Store {
     }
 
     /// What waits for a person, in the order it was asked.
-    pub async fn pending_approvals(&self, key: SessionKey) -> Result<Vec<ApprovalInfo>, StoreError> {
-        self.read(APPROVALS_PENDING, vec![key.into()], approval_info).await
+    pub async fn pending_approvals(
+        &self,
+        key: SessionKey,
+    ) -> Result<Vec<ApprovalInfo>, StoreError> {
+        self.read(APPROVALS_PENDING, vec![key.into()], approval_info)
+            .await
     }
 
-    pub async fn approval(&self, key: SessionKey, call: &CallId) -> Result<Option<ApprovalRow>, StoreError> {
-        self.read_one(APPROVAL, vec![key.into(), Param::text(call.as_str())], approval).await
+    pub async fn approval(
+        &self,
+        key: SessionKey,
+        call: &CallId,
+    ) -> Result<Option<ApprovalRow>, StoreError> {
+        self.read_one(
+            APPROVAL,
+            vec![key.into(), Param::text(call.as_str())],
+            approval,
+        )
+        .await
     }
 
-    pub async fn tool_call(&self, key: SessionKey, call: &CallId) -> Result<Option<ToolCallRow>, StoreError> {
-        self.read_one(TOOL_CALL, vec![key.into(), Param::text(call.as_str())], tool_call).await
+    pub async fn tool_call(
+        &self,
+        key: SessionKey,
+        call: &CallId,
+    ) -> Result<Option<ToolCallRow>, StoreError> {
+        self.read_one(
+            TOOL_CALL,
+            vec![key.into(), Param::text(call.as_str())],
+            tool_call,
+        )
+        .await
     }
 
-    pub async fn input(&self, key: SessionKey, id: &ClientMessageId) -> Result<Option<InputRow>, StoreError> {
+    pub async fn input(
+        &self,
+        key: SessionKey,
+        id: &ClientMessageId,
+    ) -> Result<Option<InputRow>, StoreError> {
         self.read_one(INPUT, vec![key.into(), Param::text(id.as_str())], |row| {
-            Ok(InputRow { turn: row.turn()?, after_seq: row.count()? })
+            Ok(InputRow {
+                turn: row.turn()?,
+                after_seq: row.count()?,
+            })
         })
         .await
     }
@@ -198,7 +300,7 @@ impl Store {
 fn session(row: &mut Columns<'_>) -> Result<SessionRow, StoreError> {
     Ok(SessionRow {
         key: SessionKey::from_raw(row.int()?),
-        realm: row.parsed(Realm::parse)?,
+        kind: row.parsed(SessionKind::parse)?,
         session_id: row.id()?,
         user_id: row.optional_user()?,
         project_id: row.optional_project()?,
@@ -213,7 +315,10 @@ fn session(row: &mut Columns<'_>) -> Result<SessionRow, StoreError> {
         state: row.string()?,
         owner: row.optional_string()?,
         epoch: Epoch(row.count()?),
-        schedule: Schedule { wake_at: row.optional_time()?, running: row.flag()? },
+        schedule: Schedule {
+            wake_at: row.optional_time()?,
+            running: row.flag()?,
+        },
     })
 }
 
@@ -229,9 +334,16 @@ fn session_info(row: &mut Columns<'_>) -> Result<SessionInfo, StoreError> {
 }
 
 /// A thread's messages do not say whose they are, the question does.
-pub(super) fn of_task(mut messages: Vec<StoredMessage>, plan: &PlanId, task: &TaskId) -> Vec<StoredMessage> {
+pub(super) fn of_task(
+    mut messages: Vec<StoredMessage>,
+    plan: &PlanId,
+    task: &TaskId,
+) -> Vec<StoredMessage> {
     for message in &mut messages {
-        message.task = Some(Origin { plan_id: Some(plan.clone()), task_id: Some(task.clone()) });
+        message.task = Some(TaskOrigin {
+            plan_id: Some(plan.clone()),
+            task_id: Some(task.clone()),
+        });
     }
     messages
 }
@@ -246,7 +358,12 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
     let (timestamp, error) = (row.time()?, row.flag()?);
     let usage = row.optional_json()?;
     let tool_calls = row.optional_json()?.unwrap_or_default();
-    let MessageNotes { answers, plan_id, task_id, warnings } = row.optional_json()?.unwrap_or_default();
+    let MessageNotes {
+        answers,
+        plan_id,
+        task_id,
+        warnings,
+    } = row.optional_json()?.unwrap_or_default();
     let content = row.string()?;
     let message = Message {
         agent_id,
@@ -261,11 +378,18 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         warnings,
         ..Message::new(message_id, role, content, timestamp)
     };
-    Ok(StoredMessage { ord, turn, task: None, message })
+    Ok(StoredMessage {
+        ord,
+        turn,
+        task: None,
+        message,
+    })
 }
 
 fn role(text: &str) -> Option<Role> {
-    [Role::System, Role::User, Role::Assistant, Role::Tool].into_iter().find(|role| role.as_str() == text)
+    [Role::System, Role::User, Role::Assistant, Role::Tool]
+        .into_iter()
+        .find(|role| role.as_str() == text)
 }
 
 fn event(row: &mut Columns<'_>) -> Result<StoredEvent, StoreError> {
@@ -300,7 +424,10 @@ fn context(row: &mut Columns<'_>) -> Result<ContextRow, StoreError> {
 }
 
 fn approval(row: &mut Columns<'_>) -> Result<ApprovalRow, StoreError> {
-    Ok(ApprovalRow { info: approval_info(row)?, status: row.parsed(ApprovalStatus::parse)? })
+    Ok(ApprovalRow {
+        info: approval_info(row)?,
+        status: row.parsed(ApprovalStatus::parse)?,
+    })
 }
 
 pub(super) fn approval_info(row: &mut Columns<'_>) -> Result<ApprovalInfo, StoreError> {
@@ -319,7 +446,11 @@ pub(super) fn approval_info(row: &mut Columns<'_>) -> Result<ApprovalInfo, Store
 }
 
 fn tool_call(row: &mut Columns<'_>) -> Result<ToolCallRow, StoreError> {
-    Ok(ToolCallRow { turn: row.turn()?, result_digest: row.optional_digest()?, after_seq: row.optional_count()? })
+    Ok(ToolCallRow {
+        turn: row.turn()?,
+        result_digest: row.optional_digest()?,
+        after_seq: row.optional_count()?,
+    })
 }
 
 #[cfg(test)]
@@ -338,11 +469,26 @@ mod tests {
             (HISTORY, "PRIMARY KEY (session_key=? AND ord>?)"),
             (HISTORY_SIZES, "PRIMARY KEY (session_key=? AND ord>?)"),
             (MESSAGES_BEFORE, "PRIMARY KEY (session_key=? AND ord<?)"),
-            (MESSAGES_FROM_TURN, "messages_by_turn (session_key=? AND turn>?)"),
-            (MESSAGES_OF_TASK, "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)"),
-            (EVENTS, "sqlite_autoindex_events_1 (session_key=? AND seq>?)"),
-            (EVENT_SIZES, "sqlite_autoindex_events_1 (session_key=? AND seq>?)"),
-            (EVENT_PIECE, "sqlite_autoindex_events_1 (session_key=? AND seq=?)"),
+            (
+                MESSAGES_FROM_TURN,
+                "messages_by_turn (session_key=? AND turn>?)",
+            ),
+            (
+                MESSAGES_OF_TASK,
+                "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)",
+            ),
+            (
+                EVENTS,
+                "sqlite_autoindex_events_1 (session_key=? AND seq>?)",
+            ),
+            (
+                EVENT_SIZES,
+                "sqlite_autoindex_events_1 (session_key=? AND seq>?)",
+            ),
+            (
+                EVENT_PIECE,
+                "sqlite_autoindex_events_1 (session_key=? AND seq=?)",
+            ),
             (APPROVALS_PENDING, "pending_approvals_open"),
             (APPROVAL, "PRIMARY KEY (session_key=? AND call_id=?)"),
         ] {

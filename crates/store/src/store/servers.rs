@@ -1,12 +1,13 @@
-//! Who serves which session: leases of servers, ownership of sessions, and the sessions that wait for an owner.
+//! Who serves which session: leases of servers, ownership of sessions, and the sessions that wait
+//! for an owner.
 
-use codelab_protocol::Timestamp;
+use codelab_protocol::{SessionKind, Timestamp};
 
 use super::Store;
 use crate::columns::Columns;
 use crate::row::SessionRef;
 use crate::statement::{Expect, Param, Stmt};
-use crate::{Epoch, Realm, SessionKey, StoreError};
+use crate::{Epoch, SessionKey, StoreError};
 
 const REGISTER: &str = "INSERT INTO servers (server_id, started_at, lease_expires_at) VALUES ($1, $2, $3) \
      ON CONFLICT (server_id) DO UPDATE SET started_at = excluded.started_at, \
@@ -14,14 +15,14 @@ const REGISTER: &str = "INSERT INTO servers (server_id, started_at, lease_expire
 const RENEW: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2";
 // Changes nothing, and takes every step of a write.
 const PROBE: &str = "UPDATE servers SET lease_expires_at = lease_expires_at WHERE server_id = $1";
-const END: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2 AND lease_expires_at > $1";
+const END: &str =
+    "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2 AND lease_expires_at > $1";
 const END_ALL: &str = "UPDATE servers SET lease_expires_at = $1 WHERE lease_expires_at > $1";
 const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
-const LEASES_AFTER: &str =
-    "SELECT started_at, lease_expires_at FROM servers WHERE lease_expires_at > $1 ORDER BY started_at";
+const LEASES_AFTER: &str = "SELECT started_at, lease_expires_at FROM servers WHERE lease_expires_at > $1 ORDER BY started_at";
 
-// A lease tells how long there was no server, for the deadlines of sessions whose owner is gone: each needs its owner's and
-// all that ended later.
+// A lease tells how long there was no server, for the deadlines of sessions whose owner is gone:
+// each needs its owner's and all that ended later.
 const REMOVE_DEAD: &str = "DELETE FROM servers WHERE lease_expires_at < $1 \
      AND NOT EXISTS (SELECT 1 FROM sessions JOIN servers AS owners ON owners.server_id = sessions.owner \
      WHERE sessions.wake_at IS NOT NULL AND sessions.deleted_at IS NULL \
@@ -53,48 +54,77 @@ impl Store {
         lease_until: Timestamp,
     ) -> Result<(), StoreError> {
         let params = vec![Param::text(server_id), now.into(), lease_until.into()];
-        self.write(None, vec![Stmt::one(REGISTER, params)]).await.map(drop)
+        self.write(None, vec![Stmt::one(REGISTER, params)])
+            .await
+            .map(drop)
     }
 
     /// `Conflict` when the server is not registered any more.
-    pub async fn renew_lease(&self, server_id: &str, lease_until: Timestamp) -> Result<(), StoreError> {
+    pub async fn renew_lease(
+        &self,
+        server_id: &str,
+        lease_until: Timestamp,
+    ) -> Result<(), StoreError> {
         let params = vec![lease_until.into(), Param::text(server_id)];
-        self.write(None, vec![Stmt::one(RENEW, params)]).await.map(drop)
+        self.write(None, vec![Stmt::one(RENEW, params)])
+            .await
+            .map(drop)
     }
 
     /// Whether something can be written now: the same write as a renewed lease, without its effect.
     pub async fn probe(&self, server_id: &str) -> Result<(), StoreError> {
-        self.write(None, vec![Stmt::any(PROBE, vec![Param::text(server_id)])]).await.map(drop)
+        self.write(None, vec![Stmt::any(PROBE, vec![Param::text(server_id)])])
+            .await
+            .map(drop)
     }
 
     /// Its sessions are free for others at once; the row tells since when.
     pub async fn end_lease(&self, server_id: &str, now: Timestamp) -> Result<(), StoreError> {
-        self.write(None, vec![Stmt::any(END, vec![now.into(), Param::text(server_id)])]).await.map(drop)
+        self.write(
+            None,
+            vec![Stmt::any(END, vec![now.into(), Param::text(server_id)])],
+        )
+        .await
+        .map(drop)
     }
 
-    /// Removes servers whose lease was over before `until` and that no session's deadline needs; how many.
+    /// Removes servers whose lease was over before `until` and that no session's deadline needs;
+    /// how many.
     pub async fn remove_dead_servers(&self, until: Timestamp) -> Result<u64, StoreError> {
-        Ok(self.write(None, vec![Stmt::any(REMOVE_DEAD, vec![until.into()])]).await?.rows)
+        Ok(self
+            .write(None, vec![Stmt::any(REMOVE_DEAD, vec![until.into()])])
+            .await?
+            .rows)
     }
 
-    /// Only for an embedded database, which one process holds: whoever else has a lease in it is gone, or lives on the
-    /// original of this copy.
+    /// Only for an embedded database, which one process holds: whoever else has a lease in it is
+    /// gone, or lives on the original of this copy.
     pub async fn end_every_lease(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.write(None, vec![Stmt::any(END_ALL, vec![now.into()])]).await.map(drop)
+        self.write(None, vec![Stmt::any(END_ALL, vec![now.into()])])
+            .await
+            .map(drop)
     }
 
     /// Until when a server's lease runs or ran; `None` when it never existed.
     pub async fn server_lease(&self, server_id: &str) -> Result<Option<Timestamp>, StoreError> {
-        self.read_one(LEASE, vec![Param::text(server_id)], |row| row.time()).await
+        self.read_one(LEASE, vec![Param::text(server_id)], |row| row.time())
+            .await
     }
 
-    /// From when until when each server was there whose lease ended after `since` or runs still, by their starts.
-    pub async fn leases_after(&self, since: Timestamp) -> Result<Vec<(Timestamp, Timestamp)>, StoreError> {
-        self.read(LEASES_AFTER, vec![since.into()], |row| Ok((row.time()?, row.time()?))).await
+    /// From when until when each server was there whose lease ended after `since` or runs still, by
+    /// their starts.
+    pub async fn leases_after(
+        &self,
+        since: Timestamp,
+    ) -> Result<Vec<(Timestamp, Timestamp)>, StoreError> {
+        self.read(LEASES_AFTER, vec![since.into()], |row| {
+            Ok((row.time()?, row.time()?))
+        })
+        .await
     }
 
-    /// Makes `server_id` the owner and returns the new epoch, which every earlier owner's commits now fail against.
-    /// `None`: a living server owns it.
+    /// Makes `server_id` the owner and returns the new epoch, which every earlier owner's commits
+    /// now fail against. `None`: a living server owns it.
     pub async fn claim_session(
         &self,
         key: SessionKey,
@@ -102,19 +132,28 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Epoch>, StoreError> {
         let params = vec![Param::text(server_id), key.into(), now.into()];
-        let claim = Stmt { sql: CLAIM, params, expect: Expect::Number };
+        let claim = Stmt {
+            sql: CLAIM,
+            params,
+            expect: Expect::Number,
+        };
         let written = self.write(Some(key), vec![claim]).await?;
         if let Some(epoch) = written.number {
-            let epoch = u64::try_from(epoch).map_err(|_| StoreError::Corrupt("an epoch is negative".to_owned()))?;
+            let epoch = u64::try_from(epoch)
+                .map_err(|_| StoreError::Corrupt("an epoch is negative".to_owned()))?;
             return Ok(Some(Epoch(epoch)));
         }
-        match self.read_one(EXISTS, vec![key.into()], |row| row.int()).await? {
+        match self
+            .read_one(EXISTS, vec![key.into()], |row| row.int())
+            .await?
+        {
             Some(_) => Ok(None),
             None => Err(StoreError::NotFound),
         }
     }
 
-    /// Sessions whose deadline is at or before `until`, earliest first, unless a living other server owns them.
+    /// Sessions whose deadline is at or before `until`, earliest first, unless a living other
+    /// server owns them.
     pub async fn due_sessions(
         &self,
         until: Timestamp,
@@ -122,11 +161,17 @@ impl Store {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<SessionRef>, StoreError> {
-        let params = vec![until.into(), Param::text(server_id), now.into(), (limit as u64).into()];
+        let params = vec![
+            until.into(),
+            Param::text(server_id),
+            now.into(),
+            (limit as u64).into(),
+        ];
         self.read(DUE, params, session_ref).await
     }
 
-    /// Sessions that were running when their owner stopped, in the order of their keys; `after` pages on.
+    /// Sessions that were running when their owner stopped, in the order of their keys; `after`
+    /// pages on.
     pub async fn running_sessions(
         &self,
         after: Option<SessionKey>,
@@ -135,11 +180,20 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<SessionRef>, StoreError> {
         let after = after.map_or(0, SessionKey::get);
-        let params = vec![after.into(), Param::text(server_id), now.into(), (limit as u64).into()];
+        let params = vec![
+            after.into(),
+            Param::text(server_id),
+            now.into(),
+            (limit as u64).into(),
+        ];
         self.read(RUNNING, params, session_ref).await
     }
 }
 
 fn session_ref(row: &mut Columns<'_>) -> Result<SessionRef, StoreError> {
-    Ok(SessionRef { key: SessionKey::from_raw(row.int()?), realm: row.parsed(Realm::parse)?, session_id: row.id()? })
+    Ok(SessionRef {
+        key: SessionKey::from_raw(row.int()?),
+        kind: row.parsed(SessionKind::parse)?,
+        session_id: row.id()?,
+    })
 }

@@ -1,19 +1,20 @@
 //! A user's projects with their agents and sessions.
 //!
-//! Nothing here can be asked without an owner: a [`UserStore`] is bound to a user, and a [`ProjectStore`] comes only from
-//! one and is bound to a project of that user. Another user's project is simply not there. The one way around is
-//! [`Store::project_of_anyone`], for whoever operates the server.
+//! Nothing here can be asked without an owner: a [`UserStore`] is bound to a user, and a
+//! [`ProjectStore`] comes only from one and is bound to a project of that user. Another user's
+//! project is simply not there. The one way around is [`Store::project_of_anyone`], for whoever
+//! operates the server.
 
 mod agents;
-mod chats;
 mod interactions;
 mod projects;
+mod sessions;
 mod usage;
 
 use codelab_protocol::UserId;
 
-pub use self::agents::AgentPlace;
-pub use self::chats::OwnedSession;
+pub use self::agents::AgentLocation;
+pub use self::sessions::OwnedSession;
 
 use super::Store;
 use crate::user::ProjectRow;
@@ -53,6 +54,9 @@ pub struct ProjectStore {
 
 impl Store {
     pub fn of(&self, user: UserId) -> UserStore {
-        UserStore { store: self.clone(), user }
+        UserStore {
+            store: self.clone(),
+            user,
+        }
     }
 }

@@ -1,12 +1,16 @@
 //! Sessions in projects: what their user sees of them, and nobody else.
 
-use codelab_protocol::{Origin, Plan, PlanId, PlanStatus, Role, Task, TaskStatus, TurnId, WorkflowId};
+use codelab_protocol::{
+    Plan, PlanId, PlanStatus, Role, SessionKind, Task, TaskOrigin, TaskStatus, TurnId, WorkflowId,
+};
 use codelab_store::{
-    ApprovalClosed, ApprovalStatus, Commit, MessageRange, PlanSaved, ProjectStore, Realm, Schedule, SessionKey,
-    StoreError, StoredMessage, UserStore,
+    ApprovalClosed, ApprovalStatus, Commit, MessageRange, PlanSaved, ProjectStore, Schedule,
+    SessionKey, StoreError, StoredMessage, UserStore,
 };
 
-use crate::harness::{FIRST, Harness, agent, approval, at, call, chat, create, id, message, task_id};
+use crate::harness::{
+    FIRST, Harness, agent, approval, at, call, chat, create, id, message, task_id,
+};
 use crate::users::{new_project, user};
 
 fn plan_id(text: &str) -> PlanId {
@@ -39,7 +43,10 @@ fn plan(name: &str, status: PlanStatus) -> Plan {
 }
 
 fn of_task(mut message: StoredMessage, plan: &str, task: &str) -> StoredMessage {
-    message.task = Some(Origin { plan_id: Some(plan_id(plan)), task_id: Some(task_id(task)) });
+    message.task = Some(TaskOrigin {
+        plan_id: Some(plan_id(plan)),
+        task_id: Some(task_id(task)),
+    });
     message
 }
 
@@ -63,7 +70,12 @@ pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
     let (mine, one) = project_of(&harness, 1).await;
     let two = mine.create_project(new_project("q"), at(1)).await.unwrap();
     let (theirs, other) = project_of(&harness, 2).await;
-    for (name, project, activity) in [("old", &one, 1), ("new", &one, 30), ("middle", &two, 20), ("gone", &one, 5)] {
+    for (name, project, activity) in [
+        ("old", &one, 1),
+        ("new", &one, 30),
+        ("middle", &two, 20),
+        ("gone", &one, 5),
+    ] {
         let mut commit = chat(name, user(1), project.id());
         commit.last_activity = Some(at(activity));
         commit.title = Some(format!("about {name}"));
@@ -86,22 +98,51 @@ pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
         (Some(other.id()), 10, 0, vec![], 0),
     ] {
         let (page, total) = mine.sessions(project, limit, offset).await.unwrap();
-        assert_eq!(page.iter().map(|row| row.session_id.as_str()).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            page.iter()
+                .map(|row| row.session_id.as_str())
+                .collect::<Vec<_>>(),
+            expected
+        );
         assert_eq!(total, count);
     }
     let row = mine.sessions(None, 1, 0).await.unwrap().0.remove(0);
-    assert_eq!((row.project_id, row.title.as_deref()), (one.id(), Some("about new")));
-    assert_eq!((row.created_at, row.last_activity, row.message_count), (at(0), at(30), 1));
+    assert_eq!(
+        (row.project_id, row.title.as_deref()),
+        (one.id(), Some("about new"))
+    );
+    assert_eq!(
+        (row.created_at, row.last_activity, row.message_count),
+        (at(0), at(30), 1)
+    );
     let whole = mine.session(&id("new")).await.unwrap().unwrap();
-    assert_eq!((whole.key, whole.realm, whole.user_id), (row.key, Realm::Project, Some(user(1))));
+    assert_eq!(
+        (whole.key, whole.kind, whole.user_id),
+        (row.key, SessionKind::Project, Some(user(1)))
+    );
     assert_eq!(whole.project_id, Some(one.id()));
     for hidden in ["gone", "foreign", "runtime", "never"] {
         assert_eq!(mine.session(&id(hidden)).await.unwrap(), None, "{hidden}");
-        assert_eq!(mine.rename_session(&id(hidden), "x").await, Err(StoreError::NotFound), "{hidden}");
+        assert_eq!(
+            mine.rename_session(&id(hidden), "x").await,
+            Err(StoreError::NotFound),
+            "{hidden}"
+        );
     }
     mine.rename_session(&id("new"), "renamed \0").await.unwrap();
-    assert_eq!(mine.session(&id("new")).await.unwrap().unwrap().title.as_deref(), Some("renamed \0"));
-    assert_eq!(theirs.rename_session(&id("new"), "x").await, Err(StoreError::NotFound));
+    assert_eq!(
+        mine.session(&id("new"))
+            .await
+            .unwrap()
+            .unwrap()
+            .title
+            .as_deref(),
+        Some("renamed \0")
+    );
+    assert_eq!(
+        theirs.rename_session(&id("new"), "x").await,
+        Err(StoreError::NotFound)
+    );
     harness
 }
 
@@ -109,7 +150,10 @@ pub async fn a_session_is_made_only_in_a_living_project_of_its_user(harness: Har
     let (mine, project) = project_of(&harness, 1).await;
     let (_, other) = project_of(&harness, 2).await;
     let foreign = chat("s", user(1), other.id());
-    assert_eq!(harness.store.commit(foreign).await, Err(StoreError::NotFound));
+    assert_eq!(
+        harness.store.commit(foreign).await,
+        Err(StoreError::NotFound)
+    );
     stored(&harness, chat("s", user(1), project.id())).await;
     let twin = harness.store.commit(chat("s", user(1), project.id())).await;
     assert_eq!(twin, Err(StoreError::AlreadyExists));
@@ -117,15 +161,24 @@ pub async fn a_session_is_made_only_in_a_living_project_of_its_user(harness: Har
     // Sessions are made while their project goes: whatever was made goes with it.
     let making: Vec<_> = (0..40)
         .map(|n| {
-            let (store, commit) = (harness.store.clone(), chat(&format!("s{n}"), user(1), project.id()));
+            let (store, commit) = (
+                harness.store.clone(),
+                chat(&format!("s{n}"), user(1), project.id()),
+            );
             tokio::spawn(async move { store.commit(commit).await })
         })
         .collect();
     project.delete().await.unwrap();
     for made in making {
-        assert!(matches!(made.await.unwrap(), Ok(()) | Err(StoreError::NotFound)));
+        assert!(matches!(
+            made.await.unwrap(),
+            Ok(()) | Err(StoreError::NotFound)
+        ));
     }
-    let late = harness.store.commit(chat("late", user(1), project.id())).await;
+    let late = harness
+        .store
+        .commit(chat("late", user(1), project.id()))
+        .await;
     assert_eq!(late, Err(StoreError::NotFound));
     assert_eq!(mine.sessions(None, 10, 0).await.unwrap(), (vec![], 0));
     harness
@@ -134,7 +187,9 @@ pub async fn a_session_is_made_only_in_a_living_project_of_its_user(harness: Har
 pub async fn tasks_have_threads_of_their_own(harness: Harness) -> Harness {
     let (mine, project) = project_of(&harness, 1).await;
     let mut commit = chat("threads", user(1), project.id());
-    commit.messages.push(of_task(message(2, 1, "to the first task"), "p1", "t1"));
+    commit
+        .messages
+        .push(of_task(message(2, 1, "to the first task"), "p1", "t1"));
     let key = stored(&harness, commit).await;
     let mut commit = Commit::new(key, FIRST);
     let first = of_task(message(3, 1, "done \0"), "p1", "t1");
@@ -144,24 +199,55 @@ pub async fn tasks_have_threads_of_their_own(harness: Harness) -> Harness {
         of_task(message(5, 1, "namesake"), "p2", "t1"),
         message(6, 1, "all is done"),
     ];
-    commit.messages[3].task = Some(Origin::default());
+    commit.messages[3].task = Some(TaskOrigin::default());
     stored(&harness, commit).await;
 
     // The session's own history knows nothing of the threads.
     assert_eq!(ords(&harness.store.history(key, 0).await.unwrap()), [1, 6]);
-    for range in [MessageRange::FromTurn(TurnId(1)), MessageRange::Last { before: None, limit: 2 }] {
+    for range in [
+        MessageRange::FromTurn(TurnId(1)),
+        MessageRange::Last {
+            before: None,
+            limit: 2,
+        },
+    ] {
         let own = harness.store.messages(key, range.clone()).await.unwrap();
         assert_eq!(ords(&own), [1, 6], "{range:?}");
         assert!(own.iter().all(|message| message.task.is_none()));
     }
-    assert_eq!(mine.session(&id("threads")).await.unwrap().unwrap().message_count, 2);
-    let thread = |plan, task| MessageRange::Task { plan: plan_id(plan), task: task_id(task) };
-    for (plan, task, expected) in
-        [("p1", "t1", vec![2, 3]), ("p1", "t2", vec![4]), ("p2", "t1", vec![5]), ("p2", "t2", vec![])]
-    {
-        assert_eq!(ords(&harness.store.messages(key, thread(plan, task)).await.unwrap()), expected);
+    assert_eq!(
+        mine.session(&id("threads"))
+            .await
+            .unwrap()
+            .unwrap()
+            .message_count,
+        2
+    );
+    let thread = |plan, task| MessageRange::Task {
+        plan: plan_id(plan),
+        task: task_id(task),
+    };
+    for (plan, task, expected) in [
+        ("p1", "t1", vec![2, 3]),
+        ("p1", "t2", vec![4]),
+        ("p2", "t1", vec![5]),
+        ("p2", "t2", vec![]),
+    ] {
+        assert_eq!(
+            ords(
+                &harness
+                    .store
+                    .messages(key, thread(plan, task))
+                    .await
+                    .unwrap()
+            ),
+            expected
+        );
     }
-    let (page, total) = mine.task_messages(key, &plan_id("p1"), &task_id("t1"), 1, 1).await.unwrap();
+    let (page, total) = mine
+        .task_messages(key, &plan_id("p1"), &task_id("t1"), 1, 1)
+        .await
+        .unwrap();
     assert_eq!((page, total), (vec![first.clone()], 2));
 
     let mut twin = Commit::new(key, FIRST);
@@ -169,16 +255,28 @@ pub async fn tasks_have_threads_of_their_own(harness: Harness) -> Harness {
     assert_eq!(harness.store.commit(twin).await, Err(StoreError::Conflict));
     let mut half = Commit::new(key, FIRST);
     half.messages.push(message(7, 1, "whose?"));
-    half.messages[0].task = Some(Origin { plan_id: Some(plan_id("p1")), task_id: None });
-    assert!(matches!(harness.store.commit(half).await, Err(StoreError::Invalid(_))));
+    half.messages[0].task = Some(TaskOrigin {
+        plan_id: Some(plan_id("p1")),
+        task_id: None,
+    });
+    assert!(matches!(
+        harness.store.commit(half).await,
+        Err(StoreError::Invalid(_))
+    ));
     harness
 }
 
 pub async fn histories_are_read_in_pages(harness: Harness) -> Harness {
     let (mine, project) = project_of(&harness, 1).await;
     let mut commit = chat("long", user(1), project.id());
-    commit.messages.extend((2..=9).map(|ord| message(ord, 1, "more")));
-    for message in commit.messages.iter_mut().filter(|message| message.ord % 3 == 0) {
+    commit
+        .messages
+        .extend((2..=9).map(|ord| message(ord, 1, "more")));
+    for message in commit
+        .messages
+        .iter_mut()
+        .filter(|message| message.ord % 3 == 0)
+    {
         message.message.role = Role::Assistant;
     }
     let key = stored(&harness, commit).await;
@@ -191,10 +289,17 @@ pub async fn histories_are_read_in_pages(harness: Harness) -> Harness {
         (10, 0, Some(Role::Tool), vec![], 0),
     ] {
         let (page, total) = mine.messages(key, limit, offset, role).await.unwrap();
-        assert_eq!((ords(&page), total), (expected, count), "{limit} {offset} {role:?}");
+        assert_eq!(
+            (ords(&page), total),
+            (expected, count),
+            "{limit} {offset} {role:?}"
+        );
     }
     for (limit, expected) in [(3, vec![7, 8, 9]), (100, (1..=9).collect()), (0, vec![])] {
-        assert_eq!(ords(&mine.last_messages(key, limit).await.unwrap()), expected);
+        assert_eq!(
+            ords(&mine.last_messages(key, limit).await.unwrap()),
+            expected
+        );
     }
     harness
 }
@@ -204,32 +309,65 @@ pub async fn large_messages_make_small_pages(harness: Harness) -> Harness {
     let key = stored(&harness, chat("large", user(1), project.id())).await;
     let large = "x".repeat(1536 * 1024);
     let mut commit = Commit::new(key, FIRST);
-    commit.messages.extend((2..=6).map(|ord| message(ord, 1, &large)));
-    commit.messages.extend((2..=6).map(|ord| of_task(message(ord, 1, &large), "p1", "t1")));
+    commit
+        .messages
+        .extend((2..=6).map(|ord| message(ord, 1, &large)));
+    commit
+        .messages
+        .extend((2..=6).map(|ord| of_task(message(ord, 1, &large), "p1", "t1")));
     stored(&harness, commit).await;
 
     // As many as fit; the total is still the whole, and the next page goes on where this one ended.
     for (offset, expected) in [(0, vec![1, 2, 3, 4]), (4, vec![5, 6]), (6, vec![])] {
         let (page, total) = mine.messages(key, 1000, offset, None).await.unwrap();
         assert_eq!((ords(&page), total), (expected.clone(), 6));
-        assert_eq!(ords(&mine.messages(key, 1000, offset, Some(Role::User)).await.unwrap().0), expected);
+        assert_eq!(
+            ords(
+                &mine
+                    .messages(key, 1000, offset, Some(Role::User))
+                    .await
+                    .unwrap()
+                    .0
+            ),
+            expected
+        );
     }
-    let (thread, total) = mine.task_messages(key, &plan_id("p1"), &task_id("t1"), 1000, 0).await.unwrap();
+    let (thread, total) = mine
+        .task_messages(key, &plan_id("p1"), &task_id("t1"), 1000, 0)
+        .await
+        .unwrap();
     assert_eq!((ords(&thread), total), (vec![2, 3, 4], 5));
-    assert_eq!(ords(&mine.last_messages(key, 20).await.unwrap()), [4, 5, 6], "the newest");
-    assert_eq!(ords(&harness.store.history(key, 1).await.unwrap()), [2], "never none where there is one");
+    assert_eq!(
+        ords(&mine.last_messages(key, 20).await.unwrap()),
+        [4, 5, 6],
+        "the newest"
+    );
+    assert_eq!(
+        ords(&harness.store.history(key, 1).await.unwrap()),
+        [2],
+        "never none where there is one"
+    );
     harness
 }
 
 pub async fn plans_are_saved_as_they_stand(mut harness: Harness) -> Harness {
     let (_, project) = project_of(&harness, 1).await;
     let mut commit = chat("planned", user(1), project.id());
-    let saved = |name: &str, status, at| PlanSaved { turn: TurnId(1), plan: plan(name, status), at };
-    commit.plans.push(saved("p2", PlanStatus::AwaitingApproval, at(10)));
+    let saved = |name: &str, status, at| PlanSaved {
+        turn: TurnId(1),
+        plan: plan(name, status),
+        at,
+    };
+    commit
+        .plans
+        .push(saved("p2", PlanStatus::AwaitingApproval, at(10)));
     let key = stored(&harness, commit).await;
     let mut commit = Commit::new(key, FIRST);
     commit.plans.push(saved("p1", PlanStatus::Running, at(20)));
-    let mut ended = PlanSaved { turn: TurnId(7), ..saved("p2", PlanStatus::Partial, at(30)) };
+    let mut ended = PlanSaved {
+        turn: TurnId(7),
+        ..saved("p2", PlanStatus::Partial, at(30))
+    };
     ended.plan.tasks[0].result = Some("result".to_owned());
     commit.plans.push(ended.clone());
     stored(&harness, commit).await;
@@ -242,10 +380,23 @@ pub async fn plans_are_saved_as_they_stand(mut harness: Harness) -> Harness {
     let mine = harness.store.of(user(1));
     let (plans, total) = mine.plans(key, 10, 0).await.unwrap();
     assert_eq!(total, 2);
-    assert_eq!(mine.plans(key, 1, 1).await.unwrap(), (plans[1..].to_vec(), 2), "a page");
-    assert_eq!(plans.iter().map(|row| row.plan.plan_id.as_str()).collect::<Vec<_>>(), ["p2", "p1"]);
+    assert_eq!(
+        mine.plans(key, 1, 1).await.unwrap(),
+        (plans[1..].to_vec(), 2),
+        "a page"
+    );
+    assert_eq!(
+        plans
+            .iter()
+            .map(|row| row.plan.plan_id.as_str())
+            .collect::<Vec<_>>(),
+        ["p2", "p1"]
+    );
     let row = mine.plan(key, &plan_id("p2")).await.unwrap().unwrap();
-    assert_eq!((&row.plan, row.created_at, row.updated_at), (&ended.plan, at(10), at(30)));
+    assert_eq!(
+        (&row.plan, row.created_at, row.updated_at),
+        (&ended.plan, at(10), at(30))
+    );
     assert_eq!(row.turn, TurnId(1), "of the request, whenever it ran last");
     assert_eq!(plans[0], row);
     assert_eq!(mine.plan(key, &plan_id("p3")).await.unwrap(), None);
@@ -286,18 +437,44 @@ pub async fn open_approvals_of_all_sessions_are_found(harness: Harness) -> Harne
     stored(&harness, commit).await;
 
     let (open, total) = mine.open_approvals(None, 10, 0).await.unwrap();
-    assert_eq!(open.iter().map(|open| open.session_id.as_str()).collect::<Vec<_>>(), ["early", "late"]);
-    assert_eq!((total, open[1].project_id, &open[1].info), (2, project.id(), &expected));
-    assert_eq!(mine.open_approvals(None, 1, 1).await.unwrap(), (vec![open[1].clone()], 2));
-    assert_eq!(mine.open_approvals(Some(late), 10, 0).await.unwrap(), (vec![open[1].clone()], 1));
-    assert_eq!(theirs.open_approvals(Some(late), 10, 0).await.unwrap(), (vec![], 0));
+    assert_eq!(
+        open.iter()
+            .map(|open| open.session_id.as_str())
+            .collect::<Vec<_>>(),
+        ["early", "late"]
+    );
+    assert_eq!(
+        (total, open[1].project_id, &open[1].info),
+        (2, project.id(), &expected)
+    );
+    assert_eq!(
+        mine.open_approvals(None, 1, 1).await.unwrap(),
+        (vec![open[1].clone()], 2)
+    );
+    assert_eq!(
+        mine.open_approvals(Some(late), 10, 0).await.unwrap(),
+        (vec![open[1].clone()], 1)
+    );
+    assert_eq!(
+        theirs.open_approvals(Some(late), 10, 0).await.unwrap(),
+        (vec![], 0)
+    );
     assert_eq!(theirs.open_approvals(None, 10, 0).await.unwrap().1, 1);
     // So are the sessions that they hold up, and no others.
     let mut waiting = project.unfinished_sessions(None, 10).await.unwrap();
     let after = Some(waiting[0].key);
-    assert_eq!(project.unfinished_sessions(after, 10).await.unwrap(), waiting[1..]);
+    assert_eq!(
+        project.unfinished_sessions(after, 10).await.unwrap(),
+        waiting[1..]
+    );
     waiting.sort_by(|a, b| a.session_id.cmp(&b.session_id));
-    assert_eq!(waiting.iter().map(|row| row.session_id.as_str()).collect::<Vec<_>>(), ["early", "late"]);
+    assert_eq!(
+        waiting
+            .iter()
+            .map(|row| row.session_id.as_str())
+            .collect::<Vec<_>>(),
+        ["early", "late"]
+    );
     harness
 }
 
@@ -305,19 +482,55 @@ pub async fn another_user_reads_nothing(harness: Harness) -> Harness {
     let (mine, project) = project_of(&harness, 1).await;
     let (theirs, _) = project_of(&harness, 2).await;
     let mut commit = chat("private", user(1), project.id());
-    commit.messages.push(of_task(message(2, 1, "secret"), "p1", "t1"));
-    commit.plans.push(PlanSaved { turn: TurnId(1), plan: plan("p1", PlanStatus::Running), at: at(1) });
+    commit
+        .messages
+        .push(of_task(message(2, 1, "secret"), "p1", "t1"));
+    commit.plans.push(PlanSaved {
+        turn: TurnId(1),
+        plan: plan("p1", PlanStatus::Running),
+        at: at(1),
+    });
     let key = stored(&harness, commit).await;
     let (plan, task) = (plan_id("p1"), task_id("t1"));
     for (reader, sees) in [(&mine, true), (&theirs, false)] {
-        assert_eq!(reader.session(&id("private")).await.unwrap().is_some(), sees);
-        assert_eq!(reader.messages(key, 10, 0, None).await.unwrap().1, u64::from(sees));
-        assert_eq!(reader.messages(key, 10, 0, Some(Role::User)).await.unwrap().0.len(), usize::from(sees));
-        assert_eq!(reader.last_messages(key, 10).await.unwrap().len(), usize::from(sees));
-        assert_eq!(reader.task_messages(key, &plan, &task, 10, 0).await.unwrap().1, u64::from(sees));
-        assert_eq!(reader.plans(key, 10, 0).await.unwrap().0.len(), usize::from(sees));
+        assert_eq!(
+            reader.session(&id("private")).await.unwrap().is_some(),
+            sees
+        );
+        assert_eq!(
+            reader.messages(key, 10, 0, None).await.unwrap().1,
+            u64::from(sees)
+        );
+        assert_eq!(
+            reader
+                .messages(key, 10, 0, Some(Role::User))
+                .await
+                .unwrap()
+                .0
+                .len(),
+            usize::from(sees)
+        );
+        assert_eq!(
+            reader.last_messages(key, 10).await.unwrap().len(),
+            usize::from(sees)
+        );
+        assert_eq!(
+            reader
+                .task_messages(key, &plan, &task, 10, 0)
+                .await
+                .unwrap()
+                .1,
+            u64::from(sees)
+        );
+        assert_eq!(
+            reader.plans(key, 10, 0).await.unwrap().0.len(),
+            usize::from(sees)
+        );
         assert_eq!(reader.plan(key, &plan).await.unwrap().is_some(), sees);
-        assert_eq!(reader.sessions(Some(project.id()), 10, 0).await.unwrap().1, u64::from(sees));
+        assert_eq!(
+            reader.sessions(Some(project.id()), 10, 0).await.unwrap().1,
+            u64::from(sees)
+        );
     }
     // Once it is deleted its own user does not reach it either.
     harness.store.soft_delete(key, at(2)).await.unwrap();
@@ -331,20 +544,48 @@ pub async fn project_sessions_are_found_after_a_restart(mut harness: Harness) ->
     let mut runtime = create("runtime");
     let mut chat = chat("chat", user(1), project.id());
     for commit in [&mut runtime, &mut chat] {
-        commit.schedule = Some(Schedule { wake_at: Some(at(50)), running: true });
+        commit.schedule = Some(Schedule {
+            wake_at: Some(at(50)),
+            running: true,
+        });
     }
-    let keys = [stored(&harness, runtime).await, stored(&harness, chat).await];
+    let keys = [
+        stored(&harness, runtime).await,
+        stored(&harness, chat).await,
+    ];
     harness.restart().await;
-    let project = harness.store.of(user(1)).project(project.id()).await.unwrap().unwrap();
+    let project = harness
+        .store
+        .of(user(1))
+        .project(project.id())
+        .await
+        .unwrap()
+        .unwrap();
     let unfinished = project.unfinished_sessions(None, 10).await.unwrap();
-    assert_eq!(unfinished.iter().map(|row| row.key).collect::<Vec<_>>(), keys[1..]);
-    let due = harness.store.due_sessions(at(100), "me", at(100), 10).await.unwrap();
-    let running = harness.store.running_sessions(None, "me", at(100), 10).await.unwrap();
+    assert_eq!(
+        unfinished.iter().map(|row| row.key).collect::<Vec<_>>(),
+        keys[1..]
+    );
+    let due = harness
+        .store
+        .due_sessions(at(100), "me", at(100), 10)
+        .await
+        .unwrap();
+    let running = harness
+        .store
+        .running_sessions(None, "me", at(100), 10)
+        .await
+        .unwrap();
     for mut found in [due, running] {
-        found.sort_by_key(|session| session.realm.as_str());
-        let [chat, runtime] = found.as_slice() else { panic!("{found:?}") };
-        assert_eq!((chat.realm, chat.key, &chat.session_id), (Realm::Project, keys[1], &id("chat")));
-        assert_eq!((runtime.realm, runtime.key), (Realm::Runtime, keys[0]));
+        found.sort_by_key(|session| session.kind.as_str());
+        let [chat, runtime] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            (chat.kind, chat.key, &chat.session_id),
+            (SessionKind::Project, keys[1], &id("chat"))
+        );
+        assert_eq!((runtime.kind, runtime.key), (SessionKind::Runtime, keys[0]));
     }
     harness
 }

@@ -1,12 +1,13 @@
 //! A store on a fresh database, a way around it for tampering, and short ways to make rows.
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, ProjectId, Role, SessionId, TaskId,
-    Timestamp, TurnId, UserId, arguments_digest,
+    AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, ProjectId, Role,
+    SessionId, SessionKind, TaskId, Timestamp, TurnId, UserId, arguments_digest,
 };
 use codelab_store::audit_chain::AuditKey;
 use codelab_store::{
-    Commit, DatabaseUrl, Epoch, NewSession, Realm, SessionKey, Store, StoreOptions, StoredEvent, StoredMessage,
+    Commit, DatabaseUrl, Epoch, NewSessionRow, SessionKey, Store, StoreOptions, StoredEvent,
+    StoredMessage,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -29,7 +30,9 @@ enum Place {
 }
 
 pub fn postgres_url() -> Option<String> {
-    std::env::var("CODELAB_TEST_POSTGRES_URL").ok().filter(|url| !url.is_empty())
+    std::env::var("CODELAB_TEST_POSTGRES_URL")
+        .ok()
+        .filter(|url| !url.is_empty())
 }
 
 impl Harness {
@@ -50,7 +53,9 @@ impl Harness {
                 let schema = format!("test_{:016x}", random());
                 execute_postgres(&url, &format!("CREATE SCHEMA {schema}")).await;
                 let separator = if url.contains('?') { '&' } else { '?' };
-                let own = format!("{url}{separator}options=-c%20search_path%3D{schema}&application_name={schema}");
+                let own = format!(
+                    "{url}{separator}options=-c%20search_path%3D{schema}&application_name={schema}"
+                );
                 (Place::Postgres { url, schema }, own)
             }
         };
@@ -58,7 +63,11 @@ impl Harness {
         options.audit_key = Some(audit_key());
         adjust(&mut options);
         let store = Store::open(options.clone()).await.unwrap();
-        Some(Self { store, options, place })
+        Some(Self {
+            store,
+            options,
+            place,
+        })
     }
 
     pub async fn finish(self) {
@@ -68,7 +77,8 @@ impl Harness {
         }
     }
 
-    /// Ends the store's connections to PostgreSQL from the server's side, and waits until they are gone.
+    /// Ends the store's connections to PostgreSQL from the server's side, and waits until they are
+    /// gone.
     pub async fn cut_connections(&self) {
         if let Place::Postgres { url, schema } = &self.place {
             let end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = ";
@@ -85,8 +95,11 @@ impl Harness {
     pub async fn tamper(&self, sql: &str) {
         match &self.place {
             Place::Sqlite(folder) => {
-                let connection = rusqlite::Connection::open(folder.path().join("codelab.db")).unwrap();
-                connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+                let connection =
+                    rusqlite::Connection::open(folder.path().join("codelab.db")).unwrap();
+                connection
+                    .busy_timeout(std::time::Duration::from_secs(10))
+                    .unwrap();
                 connection.execute_batch(sql).unwrap();
             }
             Place::Postgres { url, schema } => {
@@ -105,7 +118,9 @@ impl Harness {
 }
 
 pub async fn execute_postgres(url: &str, sql: &str) {
-    let (client, driver) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    let (client, driver) = tokio_postgres::connect(url, tokio_postgres::NoTls)
+        .await
+        .unwrap();
     let driver = tokio::spawn(driver);
     client.batch_execute(sql).await.unwrap();
     drop(client);
@@ -146,9 +161,9 @@ pub fn new_key() -> SessionKey {
     SessionKey::allocate(at(0).as_millis(), random() as u32)
 }
 
-pub fn new_session(name: &str) -> NewSession {
-    NewSession {
-        realm: Realm::Runtime,
+pub fn new_session(name: &str) -> NewSessionRow {
+    NewSessionRow {
+        kind: SessionKind::Runtime,
         session_id: id(name),
         user_id: None,
         project_id: None,
@@ -171,7 +186,8 @@ pub fn create(name: &str) -> Commit {
 pub fn chat(name: &str, user: UserId, project: ProjectId) -> Commit {
     let mut commit = create(name);
     let session = commit.create.as_mut().unwrap();
-    (session.realm, session.user_id, session.project_id) = (Realm::Project, Some(user), Some(project));
+    (session.kind, session.user_id, session.project_id) =
+        (SessionKind::Project, Some(user), Some(project));
     commit
 }
 
@@ -193,11 +209,19 @@ pub fn event(seq: u64, turn: u64) -> StoredEvent {
 pub fn message(ord: u64, turn: u64, content: &str) -> StoredMessage {
     let id = MessageId::parse(&format!("m{ord}")).unwrap();
     let message = Message::new(id, Role::User, content.to_owned(), at(ord as i64));
-    StoredMessage { ord, turn: TurnId(turn), task: None, message }
+    StoredMessage {
+        ord,
+        turn: TurnId(turn),
+        task: None,
+        message,
+    }
 }
 
 pub fn approval(call_id: &str) -> ApprovalInfo {
-    let arguments = json!({"path": "a.py", "content": "x = 1\u{0}"}).as_object().unwrap().clone();
+    let arguments = json!({"path": "a.py", "content": "x = 1\u{0}"})
+        .as_object()
+        .unwrap()
+        .clone();
     ApprovalInfo {
         call_id: call(call_id),
         kind: "tool".to_owned(),

@@ -1,8 +1,13 @@
 //! What a store promises, on every database it supports.
 //!
-//! PostgreSQL takes part when `CODELAB_TEST_POSTGRES_URL` names a server; each case works in a schema of its own.
+//! PostgreSQL takes part when `CODELAB_TEST_POSTGRES_URL` names a server; each case works in a
+//! schema of its own.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking and says what it skips")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking and says what it skips"
+)]
 
 mod audit;
 mod chats;

@@ -1,9 +1,10 @@
 //! What only a connection can suffer.
 
+use codelab_protocol::SessionKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use codelab_store::{Commit, DatabaseUrl, Realm, Store, StoreError};
+use codelab_store::{Commit, DatabaseUrl, Store, StoreError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -11,14 +12,19 @@ use crate::harness::{Engine, FIRST, Harness, create, event, id};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_connections_are_made_again() {
-    let Some(harness) = Harness::open(Engine::Postgres).await else { return };
+    let Some(harness) = Harness::open(Engine::Postgres).await else {
+        return;
+    };
     let key = harness.session("steady").await;
     for seq in 2..8 {
         harness.cut_connections().await;
         let mut commit = Commit::new(key, FIRST);
         commit.events.push(event(seq, 1));
         harness.store.commit(commit).await.unwrap();
-        assert_eq!(harness.store.events(key, 0, 100).await.unwrap().len() as u64, seq);
+        assert_eq!(
+            harness.store.events(key, 0, 100).await.unwrap().len() as u64,
+            seq
+        );
     }
     harness.finish().await;
 }
@@ -26,14 +32,20 @@ async fn lost_connections_are_made_again() {
 /// As a standby answers, or a server that somebody made read-only.
 #[tokio::test]
 async fn a_server_that_takes_no_writes_is_an_outage() {
-    let Some(harness) = Harness::open(Engine::Postgres).await else { return };
+    let Some(harness) = Harness::open(Engine::Postgres).await else {
+        return;
+    };
     let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
         $$ BEGIN RAISE EXCEPTION 'read-only' USING ERRCODE = '25006'; END $$; \
         CREATE TRIGGER refused BEFORE INSERT ON sessions EXECUTE FUNCTION refuse()";
     harness.tamper(refuse).await;
     let error = harness.store.commit(create("refused")).await.unwrap_err();
     assert!(error.is_outage(), "{error}");
-    assert_eq!(harness.store.writes().failure, Some(error), "health says so");
+    assert_eq!(
+        harness.store.writes().failure,
+        Some(error),
+        "health says so"
+    );
     harness.tamper("DROP TRIGGER refused ON sessions").await;
     harness.store.commit(create("taken")).await.unwrap();
     assert_eq!(harness.store.writes().failure, None);
@@ -43,7 +55,10 @@ async fn a_server_that_takes_no_writes_is_an_outage() {
 #[tokio::test]
 async fn an_unreachable_server_is_unavailable() {
     let url = DatabaseUrl::parse("postgres://nobody:secret@127.0.0.1:1/none").unwrap();
-    let error = Store::open(codelab_store::StoreOptions::new(url)).await.err().unwrap();
+    let error = Store::open(codelab_store::StoreOptions::new(url))
+        .await
+        .err()
+        .unwrap();
     assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
     assert!(!format!("{error} {error:?}").contains("secret"));
 }
@@ -80,7 +95,8 @@ async fn carry(near: TcpStream, far: TcpStream, armed: Arc<AtomicBool>, deliver:
     let mut buffer = vec![0; 65536];
     while let Ok(count @ 1..) = from_near.read(&mut buffer).await {
         let sent = &buffer[..count];
-        if sent.windows(6).any(|window| window == b"COMMIT") && armed.swap(false, Ordering::SeqCst) {
+        if sent.windows(6).any(|window| window == b"COMMIT") && armed.swap(false, Ordering::SeqCst)
+        {
             let _ = cut.send(());
             back.await.unwrap();
             if deliver {
@@ -99,13 +115,22 @@ async fn carry(near: TcpStream, far: TcpStream, armed: Arc<AtomicBool>, deliver:
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_line_cut_during_a_commit_leaves_the_outcome_unknown() {
     for deliver in [false, true] {
-        let Some(harness) = Harness::open(Engine::Postgres).await else { return };
+        let Some(harness) = Harness::open(Engine::Postgres).await else {
+            return;
+        };
         let key = harness.session("cut").await;
-        let DatabaseUrl::Postgres(url) = harness.options.url.clone() else { unreachable!() };
+        let DatabaseUrl::Postgres(url) = harness.options.url.clone() else {
+            unreachable!()
+        };
         let config: tokio_postgres::Config = url.parse().unwrap();
         let server = format!("127.0.0.1:{}", config.get_ports()[0]);
         let armed = Arc::new(AtomicBool::new(false));
-        let port = Cutter { armed: Arc::clone(&armed), deliver }.listen(server.clone()).await;
+        let port = Cutter {
+            armed: Arc::clone(&armed),
+            deliver,
+        }
+        .listen(server.clone())
+        .await;
         let mut options = harness.options.clone();
         let host = url.split('@').nth(1).unwrap().split('/').next().unwrap();
         let through = url.replacen(host, &format!("127.0.0.1:{port}"), 1);
@@ -116,18 +141,30 @@ async fn a_line_cut_during_a_commit_leaves_the_outcome_unknown() {
         let mut commit = Commit::new(key, FIRST);
         commit.events.push(event(2, 1));
         assert_eq!(store.commit(commit.clone()).await, Err(StoreError::Unknown));
-        // Reload and look: the same commit can be handed in again, and exactly one of the two is stored.
+        // Reload and look: the same commit can be handed in again, and exactly one of the two is
+        // stored.
         let again = loop {
             match store.commit(commit.clone()).await {
                 Err(StoreError::Unavailable(_)) => tokio::task::yield_now().await,
                 other => break other,
             }
         };
-        let expected = if deliver { Err(StoreError::Conflict) } else { Ok(()) };
+        let expected = if deliver {
+            Err(StoreError::Conflict)
+        } else {
+            Ok(())
+        };
         assert_eq!(again, expected, "delivered: {deliver}");
         assert_eq!(store.events(key, 0, 10).await.unwrap().len(), 2);
         store.commit(create("afterwards")).await.unwrap();
-        assert!(harness.store.session(Realm::Runtime, &id("afterwards")).await.unwrap().is_some());
+        assert!(
+            harness
+                .store
+                .session(SessionKind::Runtime, &id("afterwards"))
+                .await
+                .unwrap()
+                .is_some()
+        );
         store.close().await;
         harness.finish().await;
     }

@@ -1,9 +1,10 @@
 //! What only a database in a file can do or suffer.
 
+use codelab_protocol::SessionKind;
 use std::path::Path;
 
 use codelab_store::{
-    Commit, DatabaseUrl, MessageRange, Realm, Store, StoreError, StoreOptions, StoredEvent, restore_sqlite,
+    Commit, DatabaseUrl, MessageRange, Store, StoreError, StoreOptions, StoredEvent, restore_sqlite,
 };
 use futures_util::future::join_all;
 
@@ -41,7 +42,10 @@ async fn the_files_are_for_their_owner_only() {
     let copy = file(&harness).with_extension("copy");
     harness.store.backup(&copy).await.unwrap();
     let folder = file(&harness).parent().unwrap();
-    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(Result::unwrap).collect();
+    let files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     assert!(files.len() >= 4, "database, log, shared memory, lock, copy");
     for entry in files {
         let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
@@ -53,18 +57,35 @@ async fn the_files_are_for_their_owner_only() {
 #[tokio::test]
 async fn a_database_in_memory_behaves_the_same_and_is_its_own() {
     let options = StoreOptions::new(DatabaseUrl::parse("sqlite::memory:").unwrap());
-    let (one, two) = (Store::open(options.clone()).await.unwrap(), Store::open(options).await.unwrap());
+    let (one, two) = (
+        Store::open(options.clone()).await.unwrap(),
+        Store::open(options).await.unwrap(),
+    );
     let results = join_all((0..40).map(|n| one.commit(create(&format!("m{n}"))))).await;
     assert!(results.iter().all(Result::is_ok));
-    assert_eq!(one.list_sessions(Realm::Runtime, 100, 0).await.unwrap().1, 40);
-    assert_eq!(two.list_sessions(Realm::Runtime, 100, 0).await.unwrap().1, 0);
+    assert_eq!(
+        one.list_sessions(SessionKind::Runtime, 100, 0)
+            .await
+            .unwrap()
+            .1,
+        40
+    );
+    assert_eq!(
+        two.list_sessions(SessionKind::Runtime, 100, 0)
+            .await
+            .unwrap()
+            .1,
+        0
+    );
     one.close().await;
     assert!(matches!(one.ping().await, Err(StoreError::Unavailable(_))));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_refuses_whole_commits_and_recovers() {
-    let mut harness = Harness::open_with(Engine::Sqlite, |options| options.max_pages = Some(200)).await.unwrap();
+    let mut harness = Harness::open_with(Engine::Sqlite, |options| options.max_pages = Some(200))
+        .await
+        .unwrap();
     let filler = harness.session("filler").await;
     let text = "x".repeat(20_000);
     let mut stored = 1;
@@ -88,16 +109,33 @@ async fn a_full_disk_refuses_whole_commits_and_recovers() {
     let results = join_all(commits).await;
     assert!(results.contains(&Err(StoreError::DiskFull)));
     for (n, result) in results.iter().enumerate() {
-        let found = harness.store.session(Realm::Runtime, &id(&format!("full-{n}"))).await.unwrap();
+        let found = harness
+            .store
+            .session(SessionKind::Runtime, &id(&format!("full-{n}")))
+            .await
+            .unwrap();
         assert_eq!(found.is_some(), result.is_ok(), "{n}");
     }
-    let all = MessageRange::Last { before: None, limit: 1_000_000 };
-    assert_eq!(harness.store.messages(filler, all).await.unwrap().len() as u64, stored);
+    let all = MessageRange::Last {
+        before: None,
+        limit: 1_000_000,
+    };
+    assert_eq!(
+        harness.store.messages(filler, all).await.unwrap().len() as u64,
+        stored
+    );
 
     harness.store.purge(filler).await.unwrap();
     harness.session("after").await;
     harness.restart().await;
-    assert!(harness.store.session(Realm::Runtime, &id("after")).await.unwrap().is_some());
+    assert!(
+        harness
+            .store
+            .session(SessionKind::Runtime, &id("after"))
+            .await
+            .unwrap()
+            .is_some()
+    );
     harness.finish().await;
 }
 
@@ -115,22 +153,48 @@ async fn a_backup_of_a_busy_database_is_whole_and_can_be_put_back() {
     };
     let (backed_up, ()) = tokio::join!(harness.store.backup(&copy), writing);
     backed_up.unwrap();
-    assert!(matches!(harness.store.backup(&copy).await, Err(StoreError::Invalid(_))), "overwrites");
+    assert!(
+        matches!(
+            harness.store.backup(&copy).await,
+            Err(StoreError::Invalid(_))
+        ),
+        "overwrites"
+    );
 
     let options = StoreOptions::new(DatabaseUrl::SqliteFile(copy.clone()));
     let reader = Store::open_read_only(options).await.unwrap();
-    let row = reader.session(Realm::Runtime, &id("saved")).await.unwrap().unwrap();
-    assert_eq!(reader.events(key, 0, 100).await.unwrap().len() as u64, row.last_seq);
+    let row = reader
+        .session(SessionKind::Runtime, &id("saved"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        reader.events(key, 0, 100).await.unwrap().len() as u64,
+        row.last_seq
+    );
     reader.close().await;
 
     let database = file(&harness).to_owned();
-    assert_eq!(restore_sqlite(&copy, &database), Err(StoreError::Locked(database.clone())));
+    assert_eq!(
+        restore_sqlite(&copy, &database),
+        Err(StoreError::Locked(database.clone()))
+    );
     harness.session("made-after-the-backup").await;
     harness.store.close().await;
     restore_sqlite(&copy, &database).unwrap();
     let store = Store::open(harness.options.clone()).await.unwrap();
-    assert_eq!(store.list_sessions(Realm::Runtime, 10, 0).await.unwrap().1, 1);
-    assert_eq!(store.events(key, 0, 100).await.unwrap().len() as u64, row.last_seq);
+    assert_eq!(
+        store
+            .list_sessions(SessionKind::Runtime, 10, 0)
+            .await
+            .unwrap()
+            .1,
+        1
+    );
+    assert_eq!(
+        store.events(key, 0, 100).await.unwrap().len() as u64,
+        row.last_seq
+    );
     assert!(copy.exists());
     store.close().await;
 }
@@ -144,8 +208,13 @@ async fn a_bad_backup_is_never_put_in_place() {
     harness.store.backup(&sound).await.unwrap();
     harness.store.close().await;
 
-    let (missing, noise, empty, torn, newer) =
-        (folder.join("missing"), folder.join("noise"), folder.join("empty"), folder.join("torn"), folder.join("newer"));
+    let (missing, noise, empty, torn, newer) = (
+        folder.join("missing"),
+        folder.join("noise"),
+        folder.join("empty"),
+        folder.join("torn"),
+        folder.join("newer"),
+    );
     std::fs::write(&noise, [7_u8; 9000]).unwrap();
     std::fs::write(&empty, []).unwrap();
     let mut bytes = std::fs::read(&sound).unwrap();
@@ -154,20 +223,38 @@ async fn a_bad_backup_is_never_put_in_place() {
     std::fs::write(&torn, bytes).unwrap();
     std::fs::copy(&sound, &newer).unwrap();
     let connection = rusqlite::Connection::open(&newer).unwrap();
-    connection.execute("INSERT INTO schema_migrations (version, name) VALUES (99, 'future')", []).unwrap();
+    connection
+        .execute(
+            "INSERT INTO schema_migrations (version, name) VALUES (99, 'future')",
+            [],
+        )
+        .unwrap();
     drop(connection);
     for bad in [missing, noise, empty, torn, newer] {
-        assert!(restore_sqlite(&bad, file(&harness)).is_err(), "{}", bad.display());
+        assert!(
+            restore_sqlite(&bad, file(&harness)).is_err(),
+            "{}",
+            bad.display()
+        );
     }
     let store = Store::open(harness.options.clone()).await.unwrap();
-    assert!(store.session(Realm::Runtime, &id("precious")).await.unwrap().is_some());
+    assert!(
+        store
+            .session(SessionKind::Runtime, &id("precious"))
+            .await
+            .unwrap()
+            .is_some()
+    );
     store.close().await;
 }
 
-/// Rows that SQLite moved from page to page leave copies behind, which `secure_delete` alone does not overwrite.
+/// Rows that SQLite moved from page to page leave copies behind, which `secure_delete` alone does
+/// not overwrite.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_deleted_is_in_no_file_any_more() {
-    let mut harness = Harness::open_with(Engine::Sqlite, |options| options.erase_delay_ms = 1).await.unwrap();
+    let mut harness = Harness::open_with(Engine::Sqlite, |options| options.erase_delay_ms = 1)
+        .await
+        .unwrap();
     let mut keys = Vec::new();
     for n in 0..40 {
         keys.push(harness.session(&format!("s{n}")).await);
@@ -178,9 +265,17 @@ async fn what_was_deleted_is_in_no_file_any_more() {
         let commits = keys.iter().enumerate().map(|(n, key)| {
             let mut commit = Commit::new(*key, FIRST);
             for part in 0..8 {
-                let (number, size) = (2 + round * 8 + part, [2, 18, 50, 120][(n + (round + part) as usize) % 4]);
-                commit.messages.push(message(number, 1, &canary(n).repeat(size)));
-                commit.events.push(StoredEvent { body: canary(n).repeat(size).into(), ..event(number, 1) });
+                let (number, size) = (
+                    2 + round * 8 + part,
+                    [2, 18, 50, 120][(n + (round + part) as usize) % 4],
+                );
+                commit
+                    .messages
+                    .push(message(number, 1, &canary(n).repeat(size)));
+                commit.events.push(StoredEvent {
+                    body: canary(n).repeat(size).into(),
+                    ..event(number, 1)
+                });
             }
             harness.store.commit(commit)
         });
@@ -192,13 +287,24 @@ async fn what_was_deleted_is_in_no_file_any_more() {
             harness.store.purge(keys[n]).await.unwrap();
         }
         gone(&harness, &(0..doomed.end).map(canary).collect::<Vec<_>>()).await;
-        let all = MessageRange::Last { before: None, limit: 100 };
-        assert_eq!(harness.store.messages(keys[39], all).await.unwrap().len(), 65);
+        let all = MessageRange::Last {
+            before: None,
+            limit: 100,
+        };
+        assert_eq!(
+            harness.store.messages(keys[39], all).await.unwrap().len(),
+            65
+        );
     }
     // The setting is the whole process's.
     let any = rusqlite::Connection::open_in_memory().unwrap();
-    let copies: String = any.query_row("PRAGMA temp_store_directory", [], |row| row.get(0)).unwrap();
-    assert!(!copies.is_empty(), "copies are made in a folder of the database, and not in that of all users");
+    let copies: String = any
+        .query_row("PRAGMA temp_store_directory", [], |row| row.get(0))
+        .unwrap();
+    assert!(
+        !copies.is_empty(),
+        "copies are made in a folder of the database, and not in that of all users"
+    );
     // A deletion that a crash left behind is made up for at the next start.
     harness.options.erase_delay_ms = 60_000;
     harness.restart().await;
@@ -211,7 +317,9 @@ async fn what_was_deleted_is_in_no_file_any_more() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_watches_learns_that_commits_wait_for_a_rewriting() {
-    let adjust = |options: &mut StoreOptions| (options.erase_delay_ms, options.busy_timeout_ms) = (500, 20_000);
+    let adjust = |options: &mut StoreOptions| {
+        (options.erase_delay_ms, options.busy_timeout_ms) = (500, 20_000)
+    };
     let harness = Harness::open_with(Engine::Sqlite, adjust).await.unwrap();
     let key = harness.session("doomed").await;
     assert_eq!(harness.store.rewrites_for(), None);
@@ -221,7 +329,10 @@ async fn whoever_watches_learns_that_commits_wait_for_a_rewriting() {
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(15);
     while harness.store.rewrites_for().is_none() {
-        assert!(std::time::Instant::now() < deadline, "nobody says that the file is rewritten");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "nobody says that the file is rewritten"
+        );
         tokio::task::yield_now().await;
     }
     lock.execute_batch("ROLLBACK").unwrap();
@@ -235,13 +346,25 @@ async fn gone(harness: &Harness, canaries: &[String]) {
     let folder = file(harness).parent().unwrap();
     let found = || -> Vec<String> {
         // The copy that a rewriting makes has no name for longer than a moment.
-        let files = std::fs::read_dir(folder).unwrap().filter_map(|entry| std::fs::read(entry.unwrap().path()).ok());
-        let text: Vec<String> = files.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect();
-        canaries.iter().filter(|canary| text.iter().any(|text| text.contains(canary.as_str()))).cloned().collect()
+        let files = std::fs::read_dir(folder)
+            .unwrap()
+            .filter_map(|entry| std::fs::read(entry.unwrap().path()).ok());
+        let text: Vec<String> = files
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .collect();
+        canaries
+            .iter()
+            .filter(|canary| text.iter().any(|text| text.contains(canary.as_str())))
+            .cloned()
+            .collect()
     };
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !found().is_empty() {
-        assert!(std::time::Instant::now() < deadline, "still there: {:?}", found());
+        assert!(
+            std::time::Instant::now() < deadline,
+            "still there: {:?}",
+            found()
+        );
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
 }

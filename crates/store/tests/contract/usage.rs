@@ -1,14 +1,33 @@
 //! What agents spent: every call is counted once, for the user whose session made it.
 
 use codelab_protocol::{Patch, TurnId, Usage};
-use codelab_store::{Commit, NewSpending, ProjectBudget, ProjectChange, SessionKey, StoreError, UsageSum};
+use codelab_store::{
+    Commit, NewSpending, ProjectBudget, ProjectChange, SessionKey, StoreError, UsageSum,
+};
 
 use crate::harness::{FIRST, Harness, agent, at, chat, id, task_id};
 use crate::users::{new_project, user};
 
-fn spending(name: &str, turn: u64, task: Option<&str>, tokens: u64, usd: Option<f64>) -> NewSpending {
-    let usage = Usage { prompt_tokens: tokens - 1, completion_tokens: 1, total_tokens: tokens, cost_usd: usd };
-    NewSpending { agent: agent(name), turn: TurnId(turn), task: task.map(task_id), usage, at: at(1) }
+fn spending(
+    name: &str,
+    turn: u64,
+    task: Option<&str>,
+    tokens: u64,
+    usd: Option<f64>,
+) -> NewSpending {
+    let usage = Usage {
+        prompt_tokens: tokens - 1,
+        completion_tokens: 1,
+        total_tokens: tokens,
+        cost_usd: usd,
+    };
+    NewSpending {
+        agent: agent(name),
+        turn: TurnId(turn),
+        task: task.map(task_id),
+        usage,
+        at: at(1),
+    }
 }
 
 fn sum(calls: u64, tokens: u64, micro_usd: u64, cost_known: bool) -> UsageSum {
@@ -31,10 +50,19 @@ async fn spend(harness: &Harness, mut commit: Commit, spendings: Vec<NewSpending
 
 pub async fn spendings_are_summed(mut harness: Harness) -> Harness {
     let mine = harness.store.of(user(1));
-    let one = mine.create_project(new_project("one"), at(1)).await.unwrap();
-    let two = mine.create_project(new_project("two"), at(1)).await.unwrap();
+    let one = mine
+        .create_project(new_project("one"), at(1))
+        .await
+        .unwrap();
+    let two = mine
+        .create_project(new_project("two"), at(1))
+        .await
+        .unwrap();
     let theirs = harness.store.of(user(2));
-    let other = theirs.create_project(new_project("other"), at(1)).await.unwrap();
+    let other = theirs
+        .create_project(new_project("other"), at(1))
+        .await
+        .unwrap();
     assert_eq!(mine.usage(None).await.unwrap().total, UsageSum::default());
 
     let coder = spending("agent_coder", 1, None, 100, Some(0.000_25));
@@ -47,7 +75,12 @@ pub async fn spendings_are_summed(mut harness: Harness) -> Harness {
     second.last_activity = Some(at(9));
     spend(&harness, second, vec![coder.clone()]).await;
     spend(&harness, chat("idle", user(1), two.id()), vec![]).await;
-    spend(&harness, chat("foreign", user(2), other.id()), vec![coder.clone()]).await;
+    spend(
+        &harness,
+        chat("foreign", user(2), other.id()),
+        vec![coder.clone()],
+    )
+    .await;
     let mut stale = Commit::new(key, codelab_store::Epoch(0));
     stale.spendings.push(coder);
     assert_eq!(harness.store.commit(stale).await, Err(StoreError::Conflict));
@@ -56,12 +89,42 @@ pub async fn spendings_are_summed(mut harness: Harness) -> Harness {
     let (mine, theirs) = (harness.store.of(user(1)), harness.store.of(user(2)));
     let all = mine.usage(None).await.unwrap();
     assert_eq!(all.total, sum(4, 310, 750, false));
-    let projects: Vec<_> = all.by_project.iter().map(|row| (row.project_id, row.usage)).collect();
-    assert_eq!(projects, [(one.id(), sum(3, 210, 500, false)), (two.id(), sum(1, 100, 250, true))]);
-    let sessions: Vec<_> = all.by_session.iter().map(|row| (row.session_id.as_str(), row.usage)).collect();
-    assert_eq!(sessions, [("second", sum(1, 100, 250, true)), ("first", sum(3, 210, 500, false))]);
-    assert_eq!((all.by_session[1].title.as_deref(), all.by_session[1].project_id), (Some("the first"), one.id()));
-    let agents: Vec<_> = all.by_agent.iter().map(|row| (row.project_id, row.agent.as_str(), row.usage)).collect();
+    let projects: Vec<_> = all
+        .by_project
+        .iter()
+        .map(|row| (row.project_id, row.usage))
+        .collect();
+    assert_eq!(
+        projects,
+        [
+            (one.id(), sum(3, 210, 500, false)),
+            (two.id(), sum(1, 100, 250, true))
+        ]
+    );
+    let sessions: Vec<_> = all
+        .by_session
+        .iter()
+        .map(|row| (row.session_id.as_str(), row.usage))
+        .collect();
+    assert_eq!(
+        sessions,
+        [
+            ("second", sum(1, 100, 250, true)),
+            ("first", sum(3, 210, 500, false))
+        ]
+    );
+    assert_eq!(
+        (
+            all.by_session[1].title.as_deref(),
+            all.by_session[1].project_id
+        ),
+        (Some("the first"), one.id())
+    );
+    let agents: Vec<_> = all
+        .by_agent
+        .iter()
+        .map(|row| (row.project_id, row.agent.as_str(), row.usage))
+        .collect();
     assert_eq!(
         agents,
         [
@@ -72,38 +135,91 @@ pub async fn spendings_are_summed(mut harness: Harness) -> Harness {
     );
     let part = mine.usage(Some(two.id())).await.unwrap();
     assert_eq!(
-        (part.total, part.by_project.len(), part.by_session.len(), part.by_agent.len()),
+        (
+            part.total,
+            part.by_project.len(),
+            part.by_session.len(),
+            part.by_agent.len()
+        ),
         (sum(1, 100, 250, true), 1, 1, 1)
     );
 
-    assert_eq!(mine.session_usage(key).await.unwrap(), sum(3, 210, 500, false));
-    assert_eq!(theirs.session_usage(key).await.unwrap(), UsageSum::default());
-    assert_eq!(theirs.usage(Some(one.id())).await.unwrap().total, UsageSum::default());
-    assert_eq!(theirs.usage(None).await.unwrap().total, sum(1, 100, 250, true));
-    assert_eq!(mine.project(one.id()).await.unwrap().unwrap().spent().await.unwrap(), sum(3, 210, 500, false));
+    assert_eq!(
+        mine.session_usage(key).await.unwrap(),
+        sum(3, 210, 500, false)
+    );
+    assert_eq!(
+        theirs.session_usage(key).await.unwrap(),
+        UsageSum::default()
+    );
+    assert_eq!(
+        theirs.usage(Some(one.id())).await.unwrap().total,
+        UsageSum::default()
+    );
+    assert_eq!(
+        theirs.usage(None).await.unwrap().total,
+        sum(1, 100, 250, true)
+    );
+    assert_eq!(
+        mine.project(one.id())
+            .await
+            .unwrap()
+            .unwrap()
+            .spent()
+            .await
+            .unwrap(),
+        sum(3, 210, 500, false)
+    );
     harness
 }
 
 pub async fn what_was_spent_outlives_the_session_and_not_the_project(harness: Harness) -> Harness {
     let mine = harness.store.of(user(1));
     let project = mine.create_project(new_project("p"), at(1)).await.unwrap();
-    let kept = mine.create_project(new_project("kept"), at(1)).await.unwrap();
-    let nonsense =
-        Usage { prompt_tokens: u64::MAX, completion_tokens: 0, total_tokens: u64::MAX, cost_usd: Some(f64::MAX) };
+    let kept = mine
+        .create_project(new_project("kept"), at(1))
+        .await
+        .unwrap();
+    let nonsense = Usage {
+        prompt_tokens: u64::MAX,
+        completion_tokens: 0,
+        total_tokens: u64::MAX,
+        cost_usd: Some(f64::MAX),
+    };
     let mut absurd = spending("agent_coder", 1, None, 7, None);
     absurd.usage = nonsense;
     // A model that counts without reason does not break the sums.
-    let key = spend(&harness, chat("s", user(1), project.id()), vec![absurd.clone(), absurd.clone(), absurd]).await;
-    spend(&harness, chat("t", user(1), kept.id()), vec![spending("agent_coder", 1, None, 5, None)]).await;
+    let key = spend(
+        &harness,
+        chat("s", user(1), project.id()),
+        vec![absurd.clone(), absurd.clone(), absurd],
+    )
+    .await;
+    spend(
+        &harness,
+        chat("t", user(1), kept.id()),
+        vec![spending("agent_coder", 1, None, 5, None)],
+    )
+    .await;
     let before = project.spent().await.unwrap();
     assert!(before.total_tokens > 1 << 40 && before.cost_known);
 
     harness.store.purge(key).await.unwrap();
     assert_eq!(project.spent().await.unwrap(), before);
     let report = mine.usage(None).await.unwrap();
-    assert_eq!((report.by_project.len(), report.by_session.len(), report.by_agent.len()), (2, 1, 2));
+    assert_eq!(
+        (
+            report.by_project.len(),
+            report.by_session.len(),
+            report.by_agent.len()
+        ),
+        (2, 1, 2)
+    );
     let agents = project.agents(10, 0).await.unwrap().0;
-    project.delete_agent(&agents[0].agent.agent_id, at(2)).await.unwrap();
+    project
+        .delete_agent(&agents[0].agent.agent_id, at(2))
+        .await
+        .unwrap();
     assert_eq!(project.spent().await.unwrap(), before);
     project.delete().await.unwrap();
     assert_eq!(mine.usage(None).await.unwrap().total, sum(1, 5, 0, false));
@@ -113,8 +229,17 @@ pub async fn what_was_spent_outlives_the_session_and_not_the_project(harness: Ha
 pub async fn an_agents_average_is_over_its_newest_tasks(harness: Harness) -> Harness {
     let mine = harness.store.of(user(1));
     let project = mine.create_project(new_project("p"), at(1)).await.unwrap();
-    let beside = mine.create_project(new_project("beside"), at(1)).await.unwrap();
-    assert_eq!(project.agent_average_tokens(&agent("agent_coder")).await.unwrap(), None);
+    let beside = mine
+        .create_project(new_project("beside"), at(1))
+        .await
+        .unwrap();
+    assert_eq!(
+        project
+            .agent_average_tokens(&agent("agent_coder"))
+            .await
+            .unwrap(),
+        None
+    );
     // An early task that used very much, then one of two calls and a direct call of three.
     let task = |turn, task, tokens| spending("agent_coder", turn, task, tokens, None);
     let early = vec![task(1, Some("t1"), 1_000_000)];
@@ -128,19 +253,46 @@ pub async fn an_agents_average_is_over_its_newest_tasks(harness: Harness) -> Har
         task(3, None, 20),
     ];
     spend(&harness, Commit::new(key, FIRST), later).await;
-    assert_eq!(project.agent_average_tokens(&agent("agent_coder")).await.unwrap(), Some(1_000_300 / 3));
-    assert_eq!(project.agent_average_tokens(&agent("agent_writer")).await.unwrap(), Some(7));
-    assert_eq!(beside.agent_average_tokens(&agent("agent_coder")).await.unwrap(), None);
+    assert_eq!(
+        project
+            .agent_average_tokens(&agent("agent_coder"))
+            .await
+            .unwrap(),
+        Some(1_000_300 / 3)
+    );
+    assert_eq!(
+        project
+            .agent_average_tokens(&agent("agent_writer"))
+            .await
+            .unwrap(),
+        Some(7)
+    );
+    assert_eq!(
+        beside
+            .agent_average_tokens(&agent("agent_coder"))
+            .await
+            .unwrap(),
+        None
+    );
     let more = (4..52).map(|turn| task(turn, None, 150)).collect();
     spend(&harness, Commit::new(key, FIRST), more).await;
-    assert_eq!(project.agent_average_tokens(&agent("agent_coder")).await.unwrap(), Some((48 * 150 + 300) / 50));
+    assert_eq!(
+        project
+            .agent_average_tokens(&agent("agent_coder"))
+            .await
+            .unwrap(),
+        Some((48 * 150 + 300) / 50)
+    );
     harness
 }
 
 pub async fn a_budget_changes_with_the_session_that_was_asked(harness: Harness) -> Harness {
     let mine = harness.store.of(user(1));
     let project = mine.create_project(new_project("p"), at(1)).await.unwrap();
-    let beside = mine.create_project(new_project("beside"), at(1)).await.unwrap();
+    let beside = mine
+        .create_project(new_project("beside"), at(1))
+        .await
+        .unwrap();
     let key = spend(&harness, chat("s", user(1), project.id()), vec![]).await;
     let mut commit = Commit::new(key, FIRST);
     let budget = ProjectBudget {
@@ -154,16 +306,34 @@ pub async fn a_budget_changes_with_the_session_that_was_asked(harness: Harness) 
     let mut stale = commit.clone();
     stale.epoch = codelab_store::Epoch(0);
     assert_eq!(harness.store.commit(stale).await, Err(StoreError::Conflict));
-    assert_eq!(mine.project(project.id()).await.unwrap().unwrap().row(), project.row());
+    assert_eq!(
+        mine.project(project.id()).await.unwrap().unwrap().row(),
+        project.row()
+    );
     harness.store.commit(commit).await.unwrap();
-    let row = mine.project(project.id()).await.unwrap().unwrap().row().clone();
-    assert_eq!((row.budget_micro_usd, row.budget_tokens, row.updated_at), (None, Some(5000), at(7)));
+    let row = mine
+        .project(project.id())
+        .await
+        .unwrap()
+        .unwrap()
+        .row()
+        .clone();
+    assert_eq!(
+        (row.budget_micro_usd, row.budget_tokens, row.updated_at),
+        (None, Some(5000), at(7))
+    );
     assert_eq!((row.granted_micro_usd, row.granted_tokens), (0, 4000));
     // What a person sets is granted by nobody.
-    let set = ProjectChange { budget_tokens: Patch::Value(9), ..ProjectChange::default() };
+    let set = ProjectChange {
+        budget_tokens: Patch::Value(9),
+        ..ProjectChange::default()
+    };
     let row = project.change(set, at(8)).await.unwrap();
     assert_eq!((row.budget_tokens, row.granted_tokens), (Some(9), 0));
-    assert_eq!(mine.project(beside.id()).await.unwrap().unwrap().row(), beside.row());
+    assert_eq!(
+        mine.project(beside.id()).await.unwrap().unwrap().row(),
+        beside.row()
+    );
     assert!(mine.session(&id("s")).await.unwrap().is_some());
     harness
 }

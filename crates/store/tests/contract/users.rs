@@ -1,7 +1,7 @@
 //! What belongs to users: seen by its owner only, whole or not at all.
 
-use codelab_protocol::{AgentId, Digest, Patch, ProjectId, Tool, UserId};
-use codelab_store::{AgentChange, NewAgent, NewProject, ProjectChange, ProjectStore, Realm, StoreError};
+use codelab_protocol::{AgentId, Digest, Patch, ProjectId, SessionKind, Tool, UserId};
+use codelab_store::{AgentChange, NewAgent, NewProject, ProjectChange, ProjectStore, StoreError};
 
 use crate::harness::{Harness, agent, approval, at, chat, id, random};
 
@@ -39,7 +39,10 @@ pub fn new_project(name: &str) -> NewProject {
 async fn names(project: &ProjectStore) -> Vec<String> {
     let (agents, total) = project.agents(100, 0).await.unwrap();
     assert_eq!(total, agents.len() as u64);
-    agents.into_iter().map(|row| row.agent.name.as_str().to_owned()).collect()
+    agents
+        .into_iter()
+        .map(|row| row.agent.name.as_str().to_owned())
+        .collect()
 }
 
 pub async fn projects_come_back_with_their_agents(mut harness: Harness) -> Harness {
@@ -67,28 +70,80 @@ pub async fn projects_come_back_with_their_agents(mut harness: Harness) -> Harne
 
 pub async fn another_user_finds_nothing(harness: Harness) -> Harness {
     let (mine, theirs) = (harness.store.of(user(1)), harness.store.of(user(2)));
-    let project = mine.create_project(new_project("mine"), at(1)).await.unwrap();
-    let other = theirs.create_project(new_project("theirs"), at(1)).await.unwrap();
+    let project = mine
+        .create_project(new_project("mine"), at(1))
+        .await
+        .unwrap();
+    let other = theirs
+        .create_project(new_project("theirs"), at(1))
+        .await
+        .unwrap();
     assert!(theirs.project(project.id()).await.unwrap().is_none());
-    assert!(theirs.project(ProjectId::new(i64::MAX).unwrap()).await.unwrap().is_none());
-    assert_eq!(theirs.projects(10, 0).await.unwrap(), (vec![other.row().clone()], 1));
+    assert!(
+        theirs
+            .project(ProjectId::new(i64::MAX).unwrap())
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(
+        theirs.projects(10, 0).await.unwrap(),
+        (vec![other.row().clone()], 1)
+    );
 
     // An agent's id does not open it from another project, not even of the same user.
-    let agent = project.agents(1, 0).await.unwrap().0.remove(0).agent.agent_id;
-    let beside = mine.create_project(new_project("beside"), at(1)).await.unwrap();
+    let agent = project
+        .agents(1, 0)
+        .await
+        .unwrap()
+        .0
+        .remove(0)
+        .agent
+        .agent_id;
+    let beside = mine
+        .create_project(new_project("beside"), at(1))
+        .await
+        .unwrap();
     for stranger in [&other, &beside] {
         assert_eq!(stranger.agent(&agent).await.unwrap(), None);
-        let change = AgentChange { role: Some("thief".to_owned()), ..AgentChange::default() };
-        assert_eq!(stranger.change_agent(&agent, change, at(2)).await, Err(StoreError::NotFound));
-        assert_eq!(stranger.set_agent_registered(&agent, false, at(2)).await, Err(StoreError::NotFound));
-        assert_eq!(stranger.delete_agent(&agent, at(2)).await, Err(StoreError::NotFound));
+        let change = AgentChange {
+            role: Some("thief".to_owned()),
+            ..AgentChange::default()
+        };
+        assert_eq!(
+            stranger.change_agent(&agent, change, at(2)).await,
+            Err(StoreError::NotFound)
+        );
+        assert_eq!(
+            stranger.set_agent_registered(&agent, false, at(2)).await,
+            Err(StoreError::NotFound)
+        );
+        assert_eq!(
+            stranger.delete_agent(&agent, at(2)).await,
+            Err(StoreError::NotFound)
+        );
     }
     let found = project.agent(&agent).await.unwrap().unwrap();
-    assert_eq!((found.agent.role.as_str(), found.registered), ("developer", true));
+    assert_eq!(
+        (found.agent.role.as_str(), found.registered),
+        ("developer", true)
+    );
     // Whoever operates the server finds it with its owner.
-    let operated = harness.store.project_of_anyone(project.id()).await.unwrap().unwrap();
+    let operated = harness
+        .store
+        .project_of_anyone(project.id())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((operated.user(), operated.row()), (user(1), project.row()));
-    assert!(harness.store.project_of_anyone(ProjectId::new(i64::MAX).unwrap()).await.unwrap().is_none());
+    assert!(
+        harness
+            .store
+            .project_of_anyone(ProjectId::new(i64::MAX).unwrap())
+            .await
+            .unwrap()
+            .is_none()
+    );
     harness
 }
 
@@ -98,7 +153,12 @@ pub async fn one_default_project_is_made(harness: Harness) -> Harness {
     let asking: Vec<_> = (0..50)
         .map(|_| {
             let mine = mine.clone();
-            tokio::spawn(async move { mine.default_project_or(new_project("Default"), at(1)).await.unwrap().id() })
+            tokio::spawn(async move {
+                mine.default_project_or(new_project("Default"), at(1))
+                    .await
+                    .unwrap()
+                    .id()
+            })
         })
         .collect();
     let mut ids = Vec::new();
@@ -112,25 +172,64 @@ pub async fn one_default_project_is_made(harness: Harness) -> Harness {
     assert!(project.row().is_default);
     assert_eq!(names(&project).await.len(), 2);
     // Another user's default project is another one.
-    assert_ne!(harness.store.of(user(8)).default_project_or(new_project("d"), at(1)).await.unwrap().id(), ids[0]);
+    assert_ne!(
+        harness
+            .store
+            .of(user(8))
+            .default_project_or(new_project("d"), at(1))
+            .await
+            .unwrap()
+            .id(),
+        ids[0]
+    );
     project.delete().await.unwrap();
-    assert_ne!(mine.default_project_or(new_project("again"), at(2)).await.unwrap().id(), ids[0]);
+    assert_ne!(
+        mine.default_project_or(new_project("again"), at(2))
+            .await
+            .unwrap()
+            .id(),
+        ids[0]
+    );
     harness
 }
 
 pub async fn changes_touch_only_what_they_name(harness: Harness) -> Harness {
     let mine = harness.store.of(user(1));
-    let project = mine.create_project(new_project("before"), at(1)).await.unwrap();
-    let rename = ProjectChange { name: Some("after".to_owned()), ..ProjectChange::default() };
-    let describe = ProjectChange { description: Patch::Value("text".to_owned()), ..ProjectChange::default() };
-    let (one, two) = tokio::join!(project.change(rename, at(2)), project.change(describe, at(2)));
+    let project = mine
+        .create_project(new_project("before"), at(1))
+        .await
+        .unwrap();
+    let rename = ProjectChange {
+        name: Some("after".to_owned()),
+        ..ProjectChange::default()
+    };
+    let describe = ProjectChange {
+        description: Patch::Value("text".to_owned()),
+        ..ProjectChange::default()
+    };
+    let (one, two) = tokio::join!(
+        project.change(rename, at(2)),
+        project.change(describe, at(2))
+    );
     assert!(one.is_ok() && two.is_ok());
-    let clear = ProjectChange { budget_micro_usd: Patch::Null, ..ProjectChange::default() };
+    let clear = ProjectChange {
+        budget_micro_usd: Patch::Null,
+        ..ProjectChange::default()
+    };
     let row = project.change(clear, at(3)).await.unwrap();
-    assert_eq!((row.name.as_str(), row.description.as_deref()), ("after", Some("text")));
-    assert_eq!((row.budget_micro_usd, row.budget_tokens, row.updated_at), (None, None, at(3)));
+    assert_eq!(
+        (row.name.as_str(), row.description.as_deref()),
+        ("after", Some("text"))
+    );
+    assert_eq!(
+        (row.budget_micro_usd, row.budget_tokens, row.updated_at),
+        (None, None, at(3))
+    );
 
-    let created = project.create_agent(new_agent("reviewer"), at(4)).await.unwrap();
+    let created = project
+        .create_agent(new_agent("reviewer"), at(4))
+        .await
+        .unwrap();
     let twin = project.create_agent(new_agent("reviewer"), at(4)).await;
     assert_eq!(twin, Err(StoreError::AlreadyExists));
     let agent_id = &created.agent.agent_id;
@@ -159,14 +258,23 @@ pub async fn changes_touch_only_what_they_name(harness: Harness) -> Harness {
         file_restrictions: vec![],
         concurrency_limit: 9,
     };
-    assert_eq!((row.agent, row.created_at, row.updated_at), (expected, at(4), at(5)));
+    assert_eq!(
+        (row.agent, row.created_at, row.updated_at),
+        (expected, at(4), at(5))
+    );
     for registered in [false, true] {
-        project.set_agent_registered(agent_id, registered, at(6)).await.unwrap();
+        project
+            .set_agent_registered(agent_id, registered, at(6))
+            .await
+            .unwrap();
         let row = project.agent(agent_id).await.unwrap().unwrap();
         assert_eq!((row.registered, row.updated_at), (registered, at(5)));
     }
     project.delete_agent(agent_id, at(6)).await.unwrap();
-    assert_eq!(project.delete_agent(agent_id, at(6)).await, Err(StoreError::NotFound));
+    assert_eq!(
+        project.delete_agent(agent_id, at(6)).await,
+        Err(StoreError::NotFound)
+    );
     assert_eq!(names(&project).await, ["agent_coder", "agent_writer"]);
     harness
 }
@@ -174,39 +282,91 @@ pub async fn changes_touch_only_what_they_name(harness: Harness) -> Harness {
 pub async fn a_removed_project_takes_everything_along(harness: Harness) -> Harness {
     let store = &harness.store;
     let mine = store.of(user(1));
-    let project = mine.create_project(new_project("doomed"), at(1)).await.unwrap();
-    let kept = mine.create_project(new_project("kept"), at(1)).await.unwrap();
+    let project = mine
+        .create_project(new_project("doomed"), at(1))
+        .await
+        .unwrap();
+    let kept = mine
+        .create_project(new_project("kept"), at(1))
+        .await
+        .unwrap();
     for (name, place) in [("inside", &project), ("beside", &kept)] {
         let mut commit = chat(name, user(1), place.id());
         commit.approvals_opened.push(approval("c1"));
         store.commit(commit).await.unwrap();
     }
-    let inside = store.session(Realm::Project, &id("inside")).await.unwrap().unwrap().key;
-    let beside = store.session(Realm::Project, &id("beside")).await.unwrap().unwrap().key;
+    let inside = store
+        .session(SessionKind::Project, &id("inside"))
+        .await
+        .unwrap()
+        .unwrap()
+        .key;
+    let beside = store
+        .session(SessionKind::Project, &id("beside"))
+        .await
+        .unwrap()
+        .unwrap()
+        .key;
 
     project.delete().await.unwrap();
     assert_eq!(project.delete().await, Err(StoreError::NotFound));
     assert!(mine.project(project.id()).await.unwrap().is_none());
     assert!(names(&project).await.is_empty());
-    assert_eq!(project.create_agent(new_agent("late"), at(2)).await, Err(StoreError::NotFound));
-    assert_eq!(project.change(ProjectChange::default(), at(2)).await, Err(StoreError::NotFound));
-    assert_eq!(store.session(Realm::Project, &id("inside")).await.unwrap(), None);
+    assert_eq!(
+        project.create_agent(new_agent("late"), at(2)).await,
+        Err(StoreError::NotFound)
+    );
+    assert_eq!(
+        project.change(ProjectChange::default(), at(2)).await,
+        Err(StoreError::NotFound)
+    );
+    assert_eq!(
+        store
+            .session(SessionKind::Project, &id("inside"))
+            .await
+            .unwrap(),
+        None
+    );
     assert!(store.events(inside, 0, 10).await.unwrap().is_empty());
     assert!(store.pending_approvals(inside).await.unwrap().is_empty());
     assert_eq!(store.events(beside, 0, 10).await.unwrap().len(), 1);
     assert_eq!(names(&kept).await.len(), 2);
     // The number is not given again.
-    assert!(mine.create_project(new_project("next"), at(3)).await.unwrap().id() > kept.id());
+    assert!(
+        mine.create_project(new_project("next"), at(3))
+            .await
+            .unwrap()
+            .id()
+            > kept.id()
+    );
     harness
 }
 
 pub async fn a_login_ticket_is_taken_once_and_in_time(harness: Harness) -> Harness {
     let store = &harness.store;
     let hash = |text: &str| Digest::of_bytes(text.as_bytes());
-    store.add_login_ticket(&hash("t1"), user(3), at(1000)).await.unwrap();
-    store.add_login_ticket(&hash("late"), user(3), at(1000)).await.unwrap();
-    assert_eq!(store.take_login_ticket(&hash("other"), at(1)).await.unwrap(), None);
-    assert_eq!(store.take_login_ticket(&hash("late"), at(1000)).await.unwrap(), None);
+    store
+        .add_login_ticket(&hash("t1"), user(3), at(1000))
+        .await
+        .unwrap();
+    store
+        .add_login_ticket(&hash("late"), user(3), at(1000))
+        .await
+        .unwrap();
+    assert_eq!(
+        store
+            .take_login_ticket(&hash("other"), at(1))
+            .await
+            .unwrap(),
+        None
+    );
+    assert_eq!(
+        store
+            .take_login_ticket(&hash("late"), at(1000))
+            .await
+            .unwrap(),
+        None
+    );
     let taking: Vec<_> = (0..20)
         .map(|_| {
             let (store, hash) = (store.clone(), hash("t1"));
@@ -223,17 +383,43 @@ pub async fn a_login_ticket_is_taken_once_and_in_time(harness: Harness) -> Harne
 
 pub async fn a_web_session_lasts_until_its_end(mut harness: Harness) -> Harness {
     let hash = |text: &str| Digest::of_bytes(text.as_bytes());
-    harness.store.add_web_session(&hash("a"), user(3), at(0), at(1000)).await.unwrap();
-    harness.store.add_web_session(&hash("b"), user(4), at(0), at(2000)).await.unwrap();
+    harness
+        .store
+        .add_web_session(&hash("a"), user(3), at(0), at(1000))
+        .await
+        .unwrap();
+    harness
+        .store
+        .add_web_session(&hash("b"), user(4), at(0), at(2000))
+        .await
+        .unwrap();
     harness.restart().await;
     let store = &harness.store;
-    assert_eq!(store.web_session_user(&hash("a"), at(999)).await.unwrap(), Some(user(3)));
-    assert_eq!(store.web_session_user(&hash("a"), at(1000)).await.unwrap(), None);
-    assert_eq!(store.web_session_user(&hash("x"), at(0)).await.unwrap(), None);
+    assert_eq!(
+        store.web_session_user(&hash("a"), at(999)).await.unwrap(),
+        Some(user(3))
+    );
+    assert_eq!(
+        store.web_session_user(&hash("a"), at(1000)).await.unwrap(),
+        None
+    );
+    assert_eq!(
+        store.web_session_user(&hash("x"), at(0)).await.unwrap(),
+        None
+    );
     store.remove_expired_logins(at(1000)).await.unwrap();
-    assert_eq!(store.web_session_user(&hash("a"), at(0)).await.unwrap(), None);
-    assert_eq!(store.web_session_user(&hash("b"), at(0)).await.unwrap(), Some(user(4)));
+    assert_eq!(
+        store.web_session_user(&hash("a"), at(0)).await.unwrap(),
+        None
+    );
+    assert_eq!(
+        store.web_session_user(&hash("b"), at(0)).await.unwrap(),
+        Some(user(4))
+    );
     store.end_web_session(&hash("b")).await.unwrap();
-    assert_eq!(store.web_session_user(&hash("b"), at(0)).await.unwrap(), None);
+    assert_eq!(
+        store.web_session_user(&hash("b"), at(0)).await.unwrap(),
+        None
+    );
     harness
 }

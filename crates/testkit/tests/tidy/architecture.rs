@@ -19,13 +19,23 @@ pub fn crates(document: &TextFile) -> Result<Vec<CrateRow>> {
     let mut lines = document.text.lines();
     let heading = lines.find(|line| line.starts_with(HEADING));
     let ruler = heading.and_then(|_| lines.next());
-    ensure!(ruler.is_some(), "{}: no table that starts with {HEADING:?}", document.path);
+    ensure!(
+        ruler.is_some(),
+        "{}: no table that starts with {HEADING:?}",
+        document.path
+    );
     Ok(lines
         .take_while(|line| line.starts_with('|'))
         .map(|line| {
             let mut cells = line.trim_matches('|').split('|');
-            let name = quoted(cells.next().unwrap_or_default()).into_iter().next().unwrap_or_default();
-            CrateRow { name, uses: quoted(cells.next_back().unwrap_or_default()) }
+            let name = quoted(cells.next().unwrap_or_default())
+                .into_iter()
+                .next()
+                .unwrap_or_default();
+            CrateRow {
+                name,
+                uses: quoted(cells.next_back().unwrap_or_default()),
+            }
         })
         .collect())
 }
@@ -33,14 +43,22 @@ pub fn crates(document: &TextFile) -> Result<Vec<CrateRow>> {
 pub fn compare(table: &[CrateRow], folders: &[String]) -> Vec<String> {
     let listed: BTreeSet<&str> = table.iter().map(|row| row.name.as_str()).collect();
     let existing: BTreeSet<&str> = folders.iter().map(String::as_str).collect();
-    let missing = existing.difference(&listed).map(|name| format!("crates/{name}: not in ARCHITECTURE.md's table"));
-    let stale = listed.difference(&existing).map(|name| format!("ARCHITECTURE.md: lists {name:?}, which is not there"));
+    let missing = existing
+        .difference(&listed)
+        .map(|name| format!("crates/{name}: not in ARCHITECTURE.md's table"));
+    let stale = listed
+        .difference(&existing)
+        .map(|name| format!("ARCHITECTURE.md: lists {name:?}, which is not there"));
     missing.chain(stale).collect()
 }
 
 /// What stands between backticks.
 fn quoted(cell: &str) -> Vec<String> {
-    cell.split('`').enumerate().filter(|(index, _)| index % 2 == 1).map(|(_, name)| name.to_owned()).collect()
+    cell.split('`')
+        .enumerate()
+        .filter(|(index, _)| index % 2 == 1)
+        .map(|(_, name)| name.to_owned())
+        .collect()
 }
 
 #[cfg(test)]
@@ -67,7 +85,10 @@ mod tests {
         let rows = crates(&TextFile::new("ARCHITECTURE.md", DOCUMENT))?;
         let found = compare(&rows, &["a".to_owned(), "new".to_owned()]);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("crates/new:") && found[1].contains("\"b\""), "{found:?}");
+        assert!(
+            found[0].starts_with("crates/new:") && found[1].contains("\"b\""),
+            "{found:?}"
+        );
         Ok(())
     }
 }

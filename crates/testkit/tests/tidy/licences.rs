@@ -24,7 +24,10 @@ const ALLOWED: [&str; 15] = [
 const ALLOWED_EXCEPTIONS: [&str; 1] = ["LLVM-exception"];
 
 pub fn refused(metadata: &Metadata) -> Vec<String> {
-    let outside = metadata.packages.iter().filter(|package| package.folder.is_none());
+    let outside = metadata
+        .packages
+        .iter()
+        .filter(|package| package.folder.is_none());
     outside
         .filter_map(|package| {
             let what = match package.licence.as_deref() {
@@ -35,15 +38,21 @@ pub fn refused(metadata: &Metadata) -> Vec<String> {
                     None => format!("has a licence that cannot be read: {licence}"),
                 },
             };
-            Some(format!("Cargo.lock: {} {} {what}", package.name, package.version))
+            Some(format!(
+                "Cargo.lock: {} {} {what}",
+                package.name, package.version
+            ))
         })
         .collect()
 }
 
-/// Whether the expression can be satisfied with allowed licences; `None` when it is malformed. The old `A/B` means
-/// `A OR B`.
+/// Whether the expression can be satisfied with allowed licences; `None` when it is malformed. The
+/// old `A/B` means `A OR B`.
 fn is_allowed(expression: &str) -> Option<bool> {
-    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+    let spaced = expression
+        .replace('/', " OR ")
+        .replace('(', " ( ")
+        .replace(')', " ) ");
     let mut tokens: Vec<&str> = spaced.split_whitespace().rev().collect();
     let allowed = any(&mut tokens)?;
     tokens.is_empty().then_some(allowed)
@@ -72,7 +81,9 @@ fn one(tokens: &mut Vec<&str>) -> Option<bool> {
         let allowed = any(tokens)?;
         return take(tokens, ")").then_some(allowed);
     }
-    let licence = tokens.pop().filter(|token| !matches!(*token, ")" | "AND" | "OR" | "WITH"))?;
+    let licence = tokens
+        .pop()
+        .filter(|token| !matches!(*token, ")" | "AND" | "OR" | "WITH"))?;
     let allowed = ALLOWED.contains(&licence.trim_end_matches('+'));
     if take(tokens, "WITH") {
         return Some(ALLOWED_EXCEPTIONS.contains(&tokens.pop()?) && allowed);
@@ -123,6 +134,9 @@ mod tests {
         metadata.packages[3].licence = Some("AGPL-3.0-only".to_owned());
         let found = refused(&metadata);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].contains("silent 1.0.0 names no licence") && found[1].contains("AGPL"), "{found:?}");
+        assert!(
+            found[0].contains("silent 1.0.0 names no licence") && found[1].contains("AGPL"),
+            "{found:?}"
+        );
     }
 }

@@ -35,16 +35,29 @@ pub enum DependencyKind {
 }
 
 impl Metadata {
-    /// Asks the cargo that runs this test. What was fetched to build the workspace is not fetched again.
+    /// Asks the cargo that runs this test. What was fetched to build the workspace is not fetched
+    /// again.
     pub fn load() -> Result<Self> {
         let version = cargo(&["-vV"])?;
-        let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("cargo -vV names no host")?;
-        let text = cargo(&["metadata", "--format-version", "1", "--locked", "--filter-platform", host.trim()])?;
+        let host = version
+            .lines()
+            .find_map(|line| line.strip_prefix("host: "))
+            .context("cargo -vV names no host")?;
+        let text = cargo(&[
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--filter-platform",
+            host.trim(),
+        ])?;
         Self::parse(&serde_json::from_str(&text)?).context("cargo metadata has an unknown shape")
     }
 
     pub fn ours(&self) -> impl Iterator<Item = (&Package, &str)> {
-        self.packages.iter().filter_map(|package| Some((package, package.folder.as_deref()?)))
+        self.packages
+            .iter()
+            .filter_map(|package| Some((package, package.folder.as_deref()?)))
     }
 
     /// Everything linked into a package: its normal dependencies and theirs, without itself.
@@ -52,21 +65,30 @@ impl Metadata {
         let mut seen = BTreeSet::new();
         let mut open: Vec<&Package> = vec![package];
         while let Some(package) = open.pop() {
-            let normal = package.dependencies.iter().filter(|dependency| dependency.kind == DependencyKind::Normal);
+            let normal = package
+                .dependencies
+                .iter()
+                .filter(|dependency| dependency.kind == DependencyKind::Normal);
             for dependency in normal {
                 if seen.insert(dependency.package) {
                     open.push(&self.packages[dependency.package]);
                 }
             }
         }
-        seen.into_iter().map(|index| self.packages[index].name.as_str()).collect()
+        seen.into_iter()
+            .map(|index| self.packages[index].name.as_str())
+            .collect()
     }
 
     fn parse(document: &Value) -> Option<Self> {
         let packages = document["packages"].as_array()?;
-        let indices: BTreeMap<&str, usize> =
-            packages.iter().enumerate().filter_map(|(index, package)| Some((package["id"].as_str()?, index))).collect();
-        let mut packages: Vec<Package> = packages.iter().map(parse_package).collect::<Option<_>>()?;
+        let indices: BTreeMap<&str, usize> = packages
+            .iter()
+            .enumerate()
+            .filter_map(|(index, package)| Some((package["id"].as_str()?, index)))
+            .collect();
+        let mut packages: Vec<Package> =
+            packages.iter().map(parse_package).collect::<Option<_>>()?;
         for node in document["resolve"]["nodes"].as_array()? {
             let from = *indices.get(node["id"].as_str()?)?;
             for edge in node["deps"].as_array()? {
@@ -78,7 +100,9 @@ impl Metadata {
                         Some("dev") => DependencyKind::Development,
                         Some(_) => return None,
                     };
-                    packages[from].dependencies.push(Dependency { package, kind });
+                    packages[from]
+                        .dependencies
+                        .push(Dependency { package, kind });
                 }
             }
         }
@@ -89,7 +113,13 @@ impl Metadata {
 fn parse_package(package: &Value) -> Option<Package> {
     // Only what has no source is ours; its manifest is crates/<folder>/Cargo.toml.
     let folder = match package["source"] {
-        Value::Null => Some(package["manifest_path"].as_str()?.rsplit(['/', '\\']).nth(1)?.to_owned()),
+        Value::Null => Some(
+            package["manifest_path"]
+                .as_str()?
+                .rsplit(['/', '\\'])
+                .nth(1)?
+                .to_owned(),
+        ),
         _ => None,
     };
     Some(Package {
@@ -107,14 +137,24 @@ fn cargo(arguments: &[&str]) -> Result<String> {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .context("cargo could not be started")?;
-    ensure!(output.status.success(), "cargo {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "cargo {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A made-up workspace: every name that starts with `codelab-` is ours; `edges` are `(from, to, kind)`.
+/// A made-up workspace: every name that starts with `codelab-` is ours; `edges` are `(from, to,
+/// kind)`.
 #[cfg(test)]
 pub fn sample(names: &[&str], edges: &[(&str, &str, DependencyKind)]) -> Metadata {
-    let index = |name: &str| names.iter().position(|&other| other == name).expect("an edge between unknown packages");
+    let index = |name: &str| {
+        names
+            .iter()
+            .position(|&other| other == name)
+            .expect("an edge between unknown packages")
+    };
     let mut packages: Vec<Package> = names
         .iter()
         .map(|&name| Package {
@@ -126,7 +166,9 @@ pub fn sample(names: &[&str], edges: &[(&str, &str, DependencyKind)]) -> Metadat
         .collect();
     for &(from, to, kind) in edges {
         let package = index(to);
-        packages[index(from)].dependencies.push(Dependency { package, kind });
+        packages[index(from)]
+            .dependencies
+            .push(Dependency { package, kind });
     }
     Metadata { packages }
 }
@@ -154,7 +196,11 @@ mod tests {
         let metadata = Metadata::parse(&document).context("shape")?;
         assert_eq!(metadata.packages[0].folder.as_deref(), Some("x"));
         assert_eq!(metadata.packages[1].folder, None);
-        let kinds: Vec<_> = metadata.packages[0].dependencies.iter().map(|dependency| dependency.kind).collect();
+        let kinds: Vec<_> = metadata.packages[0]
+            .dependencies
+            .iter()
+            .map(|dependency| dependency.kind)
+            .collect();
         assert_eq!(kinds, [DependencyKind::Normal, DependencyKind::Development]);
         assert!(Metadata::parse(&json!({"packages": []})).is_none());
         Ok(())

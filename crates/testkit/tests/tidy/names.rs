@@ -3,10 +3,22 @@
 use crate::repository::TextFile;
 use crate::source::code_only;
 
-const BANNED: [&str; 9] = ["manager", "managers", "helper", "helpers", "util", "utils", "utilities", "legacy", "v2"];
+const BANNED: [&str; 9] = [
+    "manager",
+    "managers",
+    "helper",
+    "helpers",
+    "util",
+    "utils",
+    "utilities",
+    "legacy",
+    "v2",
+];
 
 /// What stands before the name of an item.
-const ITEMS: [&str; 9] = ["struct", "enum", "trait", "fn", "mod", "type", "union", "const", "static"];
+const ITEMS: [&str; 9] = [
+    "struct", "enum", "trait", "fn", "mod", "type", "union", "const", "static",
+];
 
 pub fn banned_in_source(file: &TextFile) -> Vec<String> {
     if !file.is_rust() {
@@ -14,13 +26,18 @@ pub fn banned_in_source(file: &TextFile) -> Vec<String> {
     }
     let mut findings = Vec::new();
     for (index, line) in code_only(&file.text).lines().enumerate() {
-        let mut identifiers = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        let mut identifiers = line
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .filter(|word| !word.is_empty());
         let mut before = "";
         for identifier in identifiers.by_ref() {
             if ITEMS.contains(&before)
                 && let Some(word) = banned_word(identifier)
             {
-                findings.push(file.finding(index, format_args!("{identifier} says {word:?}, which names nothing")));
+                findings.push(file.finding(
+                    index,
+                    format_args!("{identifier} says {word:?}, which names nothing"),
+                ));
             }
             before = identifier;
         }
@@ -76,7 +93,10 @@ mod tests {
         let bad = "pub struct Session;\nimpl X {\n    async fn run_helper(&self) {}\n}\npub(crate) mod utils;\n";
         let found = banned_in_source(&TextFile::new("a.rs", bad));
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("a.rs:3: run_helper") && found[1].starts_with("a.rs:5: utils"), "{found:?}");
+        assert!(
+            found[0].starts_with("a.rs:3: run_helper") && found[1].starts_with("a.rs:5: utils"),
+            "{found:?}"
+        );
 
         let good = "use futures_util::Stream; // no struct Manager\nconst TEXT: &str = \"struct Manager\";\n";
         assert!(banned_in_source(&TextFile::new("a.rs", good)).is_empty());

@@ -23,11 +23,19 @@ pub struct TextFile {
 
 impl Repository {
     pub fn open() -> Self {
-        Self { root: Path::new(env!("CARGO_MANIFEST_DIR")).join("../..") }
+        Self {
+            root: Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."),
+        }
     }
 
     pub fn files(&self) -> Result<Vec<String>> {
-        let mut files = self.git(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
+        let mut files = self.git(&[
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])?;
         // A file that was deleted and not yet committed is still in the index.
         files.retain(|path| self.root.join(path).is_file());
         ensure!(!files.is_empty(), "git lists no file");
@@ -51,11 +59,16 @@ impl Repository {
 
     pub fn text(&self, path: &str) -> Result<TextFile> {
         let text = fs::read_to_string(self.root.join(path)).with_context(|| path.to_owned())?;
-        Ok(TextFile { path: path.to_owned(), text })
+        Ok(TextFile {
+            path: path.to_owned(),
+            text,
+        })
     }
 
     pub fn size_bytes(&self, path: &str) -> Result<u64> {
-        Ok(fs::metadata(self.root.join(path)).with_context(|| path.to_owned())?.len())
+        Ok(fs::metadata(self.root.join(path))
+            .with_context(|| path.to_owned())?
+            .len())
     }
 
     pub fn is_executable(&self, path: &str) -> Result<bool> {
@@ -63,7 +76,8 @@ impl Repository {
         Ok(metadata.is_file() && metadata.permissions().mode() & 0o111 == 0o111)
     }
 
-    /// The manifests of our crates by the names of their folders: those beneath `crates/`, and the benchmarks.
+    /// The manifests of our crates by the names of their folders: those beneath `crates/`, and the
+    /// benchmarks.
     pub fn manifests(&self) -> Result<BTreeMap<String, String>> {
         let mut folders = vec![BENCHMARKS.to_owned()];
         for entry in fs::read_dir(self.root.join("crates"))? {
@@ -85,16 +99,27 @@ impl Repository {
             .current_dir(&self.root)
             .output()
             .context("git could not be started")?;
-        ensure!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        ensure!(
+            output.status.success(),
+            "git {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let text = String::from_utf8(output.stdout).context("a path is not UTF-8")?;
-        Ok(text.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
+        Ok(text
+            .split('\0')
+            .filter(|path| !path.is_empty())
+            .map(str::to_owned)
+            .collect())
     }
 }
 
 impl TextFile {
     #[cfg(test)]
     pub fn new(path: &str, text: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), text: text.into() }
+        Self {
+            path: path.to_owned(),
+            text: text.into(),
+        }
     }
 
     pub fn is_rust(&self) -> bool {

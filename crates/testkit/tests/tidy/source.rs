@@ -15,7 +15,10 @@ pub fn too_long(file: &TextFile) -> Vec<String> {
     if lines <= MAX_LINES || !is_typed(file) {
         return Vec::new();
     }
-    vec![file.finding(MAX_LINES, format_args!("{lines} lines, at most {MAX_LINES}: split it by concept"))]
+    vec![file.finding(
+        MAX_LINES,
+        format_args!("{lines} lines, at most {MAX_LINES}: split it by concept"),
+    )]
 }
 
 pub fn without_module_doc(file: &TextFile) -> Vec<String> {
@@ -37,39 +40,61 @@ pub fn unfinished(file: &TextFile) -> Vec<String> {
     if !is_typed(file) {
         return findings;
     }
-    let code = if file.is_rust() { code_only(&file.text) } else { String::new() };
+    let code = if file.is_rust() {
+        code_only(&file.text)
+    } else {
+        String::new()
+    };
     for (index, line) in code.lines().enumerate() {
         let compact: String = line.split_whitespace().collect();
         for pattern in UNFINISHED_MACROS.iter().chain(&SWITCHED_OFF) {
             if has_word(&compact, pattern) {
-                findings.push(file.finding(index, format_args!("unfinished or switched off: {pattern}")));
+                findings.push(
+                    file.finding(index, format_args!("unfinished or switched off: {pattern}")),
+                );
             }
         }
     }
     for (index, line) in file.text.lines().enumerate() {
         for note in NOTES {
             if has_word(line, note) {
-                findings.push(file.finding(index, format_args!("a note of unfinished work: {note}")));
+                findings
+                    .push(file.finding(index, format_args!("a note of unfinished work: {note}")));
             }
         }
     }
     findings
 }
 
-/// The server answers users, so it comes to a project's session through its user and never by its name.
+/// The server answers users, so it comes to a project's session through its user and never by its
+/// name.
 pub fn ownerless_session(file: &TextFile) -> Vec<String> {
     if !file.path.starts_with("crates/server/src/") {
         return Vec::new();
     }
     let code = code_only(&file.text);
-    let named = code.lines().enumerate().filter(|(_, line)| line.contains("Realm::Project"));
-    named.map(|(index, _)| file.finding(index, "a project's session without its user: use `Store::of`")).collect()
+    let named = code
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.contains("Realm::Project"));
+    named
+        .map(|(index, _)| {
+            file.finding(
+                index,
+                "a project's session without its user: use `Store::of`",
+            )
+        })
+        .collect()
 }
 
 pub fn lints_not_inherited(manifest: &TextFile) -> Vec<String> {
     let mut lines = manifest.text.lines().map(str::trim);
     let inherits = lines.any(|line| line == "[lints]") && lines.next() == Some("workspace = true");
-    if inherits { Vec::new() } else { vec![manifest.finding(0, "no `[lints]` with `workspace = true`")] }
+    if inherits {
+        Vec::new()
+    } else {
+        vec![manifest.finding(0, "no `[lints]` with `workspace = true`")]
+    }
 }
 
 /// Rust source with comments and the insides of literals blanked; lines stay where they were.
@@ -150,7 +175,11 @@ fn raw_bytes(text: &str, prefix_bytes: usize) -> Option<usize> {
     let hashes = text.len() - prefix_bytes - body.len();
     let inside = body.strip_prefix('"')?;
     let end = format!("\"{}", "#".repeat(hashes));
-    Some(inside.find(&end).map_or(text.len(), |at| text.len() - inside.len() + at + end.len()))
+    Some(
+        inside
+            .find(&end)
+            .map_or(text.len(), |at| text.len() - inside.len() + at + end.len()),
+    )
 }
 
 fn is_typed(file: &TextFile) -> bool {
@@ -179,7 +208,10 @@ mod tests {
             ("f(\"x\\\"y\", z)", "f(      , z)"),
             ("f(r#\"a\"b\"#, z)", "f(        , z)"),
             ("f(br\"a\", z)", "f(     , z)"),
-            ("fn f<'a>(c: &'a str, d: '\"', e: '\\'') {}", "fn f<'a>(c: &'a str, d:    , e:     ) {}"),
+            (
+                "fn f<'a>(c: &'a str, d: '\"', e: '\\'') {}",
+                "fn f<'a>(c: &'a str, d:    , e:     ) {}",
+            ),
             ("let r#type = for\"x\";", "let r#type = for   ;"),
             ("\"open", "     "),
             ("/* open", "       "),
@@ -192,17 +224,30 @@ mod tests {
     fn a_long_file_is_found() {
         let lines = |count: usize| "x\n".repeat(count);
         assert!(too_long(&TextFile::new("a.rs", lines(MAX_LINES))).is_empty());
-        assert_eq!(too_long(&TextFile::new("a.rs", lines(MAX_LINES + 1))).len(), 1);
-        assert_eq!(too_long(&TextFile::new("a.tsx", lines(MAX_LINES + 1))).len(), 1);
+        assert_eq!(
+            too_long(&TextFile::new("a.rs", lines(MAX_LINES + 1))).len(),
+            1
+        );
+        assert_eq!(
+            too_long(&TextFile::new("a.tsx", lines(MAX_LINES + 1))).len(),
+            1
+        );
         assert!(too_long(&TextFile::new("Cargo.lock", lines(MAX_LINES + 1))).is_empty());
     }
 
     #[test]
     fn a_session_without_its_user_is_found() {
         let asks = "store.session(Realm::Project, &id)";
-        assert_eq!(ownerless_session(&TextFile::new("crates/server/src/a.rs", asks)).len(), 1);
+        assert_eq!(
+            ownerless_session(&TextFile::new("crates/server/src/a.rs", asks)).len(),
+            1
+        );
         assert!(
-            ownerless_session(&TextFile::new("crates/server/src/a.rs", "Realm::Runtime // Realm::Project")).is_empty()
+            ownerless_session(&TextFile::new(
+                "crates/server/src/a.rs",
+                "Realm::Runtime // Realm::Project"
+            ))
+            .is_empty()
         );
         assert!(ownerless_session(&TextFile::new("crates/runtime/src/a.rs", asks)).is_empty());
     }
@@ -210,9 +255,15 @@ mod tests {
     #[test]
     fn a_module_without_its_first_line_is_found() {
         assert!(without_module_doc(&TextFile::new("a/b.rs", "//! What lives here.\n")).is_empty());
-        assert_eq!(without_module_doc(&TextFile::new("a/b.rs", "use std::fs;\n")).len(), 1);
+        assert_eq!(
+            without_module_doc(&TextFile::new("a/b.rs", "use std::fs;\n")).len(),
+            1
+        );
         assert_eq!(without_module_doc(&TextFile::new("a/b.rs", "")).len(), 1);
-        assert_eq!(without_module_doc(&TextFile::new("a/mod.rs", "//! Doc.\n")).len(), 1);
+        assert_eq!(
+            without_module_doc(&TextFile::new("a/mod.rs", "//! Doc.\n")).len(),
+            1
+        );
         assert!(without_module_doc(&TextFile::new("a/b.ts", "x")).is_empty());
     }
 
@@ -236,15 +287,28 @@ mod tests {
         ] {
             let found = unfinished(&TextFile::new(path, format!("\n{line}\n")));
             assert_eq!(!found.is_empty(), is_refused, "{path}: {line}: {found:?}");
-            assert!(found.iter().all(|finding| finding.starts_with(&format!("{path}:2: "))), "{found:?}");
+            assert!(
+                found
+                    .iter()
+                    .all(|finding| finding.starts_with(&format!("{path}:2: "))),
+                "{found:?}"
+            );
         }
     }
 
     #[test]
     fn a_crate_without_the_workspace_lints_is_found() {
         let manifest = |text: &str| TextFile::new("crates/x/Cargo.toml", text);
-        assert!(lints_not_inherited(&manifest("[package]\n\n[lints]\nworkspace = true\n")).is_empty());
-        assert_eq!(lints_not_inherited(&manifest("[package]\nname = \"x\"\n")).len(), 1);
-        assert_eq!(lints_not_inherited(&manifest("[lints]\nclippy = {}\nworkspace = true")).len(), 1);
+        assert!(
+            lints_not_inherited(&manifest("[package]\n\n[lints]\nworkspace = true\n")).is_empty()
+        );
+        assert_eq!(
+            lints_not_inherited(&manifest("[package]\nname = \"x\"\n")).len(),
+            1
+        );
+        assert_eq!(
+            lints_not_inherited(&manifest("[lints]\nclippy = {}\nworkspace = true")).len(),
+            1
+        );
     }
 }

@@ -5,8 +5,16 @@
 use crate::repository::TextFile;
 
 /// Where machines that build for others keep their clones.
-const WORK_PATHS: [&str; 3] = [concat!("/work", "/"), concat!("/builds", "/"), concat!("/check", "/")];
-const HOME_PATHS: [&str; 3] = [concat!("/home", "/"), concat!("/root", "/"), concat!("/Users", "/")];
+const WORK_PATHS: [&str; 3] = [
+    concat!("/work", "/"),
+    concat!("/builds", "/"),
+    concat!("/check", "/"),
+];
+const HOME_PATHS: [&str; 3] = [
+    concat!("/home", "/"),
+    concat!("/root", "/"),
+    concat!("/Users", "/"),
+];
 
 /// People in examples.
 const EXAMPLE_PEOPLE: [&str; 4] = ["user", "alice", "bob", "me"];
@@ -29,7 +37,11 @@ const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 const NPM: &str = "https://registry.npmjs.org/";
 
 pub fn machine_paths(file: &TextFile) -> Vec<String> {
-    let homes = if file.path.starts_with(HOSTILE) { &[] } else { &HOME_PATHS[..] };
+    let homes = if file.path.starts_with(HOSTILE) {
+        &[]
+    } else {
+        &HOME_PATHS[..]
+    };
     let mut findings = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
         let work = WORK_PATHS.iter().filter(|pattern| line.contains(**pattern));
@@ -43,9 +55,19 @@ pub fn machine_paths(file: &TextFile) -> Vec<String> {
 
 /// Lines that git leaves in a file where two changes met.
 pub fn conflict_markers(file: &TextFile) -> Vec<String> {
-    let is_marker = |line: &str| CONFLICT_MARKERS.iter().any(|marker| line.starts_with(marker));
-    let marked = file.text.lines().enumerate().filter(|(_, line)| is_marker(line));
-    marked.map(|(index, _)| file.finding(index, format_args!("a conflict that nobody settled"))).collect()
+    let is_marker = |line: &str| {
+        CONFLICT_MARKERS
+            .iter()
+            .any(|marker| line.starts_with(marker))
+    };
+    let marked = file
+        .text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| is_marker(line));
+    marked
+        .map(|(index, _)| file.finding(index, format_args!("a conflict that nobody settled")))
+        .collect()
 }
 
 pub fn package_sources(file: &TextFile) -> Vec<String> {
@@ -53,27 +75,39 @@ pub fn package_sources(file: &TextFile) -> Vec<String> {
     let mut findings = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
         let source = match name {
-            "Cargo.lock" => line.strip_prefix("source = ").filter(|source| source.trim_matches('"') != CRATES_IO),
+            "Cargo.lock" => line
+                .strip_prefix("source = ")
+                .filter(|source| source.trim_matches('"') != CRATES_IO),
             "package-lock.json" => line
                 .trim_start()
                 .strip_prefix("\"resolved\": ")
                 .filter(|source| !source.trim_start_matches('"').starts_with(NPM)),
             _ if file.path.starts_with(HOSTILE) => None,
-            _ => PACKAGE_SETTINGS.into_iter().find(|setting| line.contains(setting)),
+            _ => PACKAGE_SETTINGS
+                .into_iter()
+                .find(|setting| line.contains(setting)),
         };
         if let Some(source) = source {
-            findings.push(file.finding(index, format_args!("packages from a private place: {source}")));
+            findings.push(file.finding(
+                index,
+                format_args!("packages from a private place: {source}"),
+            ));
         }
     }
     findings
 }
 
-/// A home counts where a path starts, not within a longer one or an address, and unless an example's person lives there.
+/// A home counts where a path starts, not within a longer one or an address, and unless an
+/// example's person lives there.
 fn names_a_home(line: &str, pattern: &str) -> bool {
     line.match_indices(pattern).any(|(at, _)| {
-        let is_inside = line[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '}'));
+        let is_inside = line[..at]
+            .ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '}'));
         let rest = &line[at + pattern.len()..];
-        let person = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        let person = rest
+            .split(|c: char| !c.is_alphanumeric())
+            .next()
+            .unwrap_or_default();
         !is_inside && !EXAMPLE_PEOPLE.contains(&person)
     })
 }
@@ -94,13 +128,26 @@ mod tests {
             ("a.sh", format!("cd {home}user/a {home}someone"), true),
             ("a.md", format!("GET https://example.org{home}page"), false),
             ("a.toml", format!("{root}.cargo"), true),
-            ("crates/policy/tests/x.txt", format!("rm -rf {root}.ssh"), false),
-            ("crates/policy/tests/x.txt", format!("rm -rf {}", WORK_PATHS[0]), true),
+            (
+                "crates/policy/tests/x.txt",
+                format!("rm -rf {root}.ssh"),
+                false,
+            ),
+            (
+                "crates/policy/tests/x.txt",
+                format!("rm -rf {}", WORK_PATHS[0]),
+                true,
+            ),
             ("a.md", "the workspace's main folder".to_owned(), false),
         ] {
             let found = machine_paths(&TextFile::new(path, format!("first\n{line}\n")));
             assert_eq!(!found.is_empty(), is_refused, "{path}: {line}: {found:?}");
-            assert!(found.iter().all(|finding| finding.starts_with(&format!("{path}:2: "))), "{found:?}");
+            assert!(
+                found
+                    .iter()
+                    .all(|finding| finding.starts_with(&format!("{path}:2: "))),
+                "{found:?}"
+            );
         }
     }
 
@@ -123,12 +170,36 @@ mod tests {
     fn private_package_sources_are_found() {
         for (path, line, is_refused) in [
             ("Cargo.lock", format!("source = \"{CRATES_IO}\""), false),
-            ("Cargo.lock", "source = \"registry+https://mirror.example/index\"".to_owned(), true),
-            ("Cargo.lock", "source = \"git+https://example.org/x#abc\"".to_owned(), true),
-            ("web/package-lock.json", format!("  \"resolved\": \"{NPM}x/-/x-1.0.0.tgz\","), false),
-            ("web/package-lock.json", "  \"resolved\": \"http://10.0.0.1/x.tgz\",".to_owned(), true),
-            (".cargo/config.toml", format!("{} = \"mirror\"", PACKAGE_SETTINGS[1]), true),
-            ("pip.conf", format!("{} = http://10.0.0.1", PACKAGE_SETTINGS[2]), true),
+            (
+                "Cargo.lock",
+                "source = \"registry+https://mirror.example/index\"".to_owned(),
+                true,
+            ),
+            (
+                "Cargo.lock",
+                "source = \"git+https://example.org/x#abc\"".to_owned(),
+                true,
+            ),
+            (
+                "web/package-lock.json",
+                format!("  \"resolved\": \"{NPM}x/-/x-1.0.0.tgz\","),
+                false,
+            ),
+            (
+                "web/package-lock.json",
+                "  \"resolved\": \"http://10.0.0.1/x.tgz\",".to_owned(),
+                true,
+            ),
+            (
+                ".cargo/config.toml",
+                format!("{} = \"mirror\"", PACKAGE_SETTINGS[1]),
+                true,
+            ),
+            (
+                "pip.conf",
+                format!("{} = http://10.0.0.1", PACKAGE_SETTINGS[2]),
+                true,
+            ),
             ("README.md", "cargo build".to_owned(), false),
         ] {
             let found = package_sources(&TextFile::new(path, line.clone()));

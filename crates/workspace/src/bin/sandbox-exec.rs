@@ -1,4 +1,5 @@
-//! Runs one command behind a wall, as `codelab sandbox-exec` does. Only this crate's tests start it.
+//! Runs one command behind a wall, as `codelab sandbox-exec` does. Only this crate's tests start
+//! it.
 
 use std::process::ExitCode;
 

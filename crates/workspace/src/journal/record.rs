@@ -5,26 +5,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::{CallKey, Claim};
+use super::{CallKey, JournalClaim};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct JournalRecord {
     #[serde(flatten)]
     pub key: CallKey,
     pub at: Timestamp,
-    pub step: Step,
+    pub step: CallStage,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Step {
-    Claimed(Claim),
+pub(super) enum CallStage {
+    Claimed(JournalClaim),
     Started,
     Finished(Value),
     Acknowledged,
 }
 
-impl Step {
+impl CallStage {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Claimed(_) => "claimed",
@@ -35,7 +35,7 @@ impl Step {
     }
 }
 
-impl Record {
+impl JournalRecord {
     pub fn to_line(&self) -> serde_json::Result<String> {
         let json = serde_json::to_string(self)?;
         Ok(format!("{} {json}\n", checksum(&json)))

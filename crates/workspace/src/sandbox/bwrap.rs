@@ -1,5 +1,5 @@
-//! The wall as arguments of bubblewrap: a file system that holds only what is named, without network, other processes,
-//! capabilities or further namespaces.
+//! The wall as arguments of bubblewrap: a file system that holds only what is named, without
+//! network, other processes, capabilities or further namespaces.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,19 +9,33 @@ use std::path::{Path, PathBuf};
 use super::{Boundary, view};
 use crate::options::Network;
 
-/// Folders in memory: their content ends with the command, and their sizes add up to what a command can hide from the limit
-/// on memory.
-const TEMPORARY: [(&str, &str); 4] =
-    [("/tmp", "1073741824"), ("/var/tmp", "268435456"), ("/run", "16777216"), ("/dev/shm", "268435456")];
+/// Folders in memory: their content ends with the command, and their sizes add up to what a command
+/// can hide from the limit on memory.
+const TEMPORARY: [(&str, &str); 4] = [
+    ("/tmp", "1073741824"),
+    ("/var/tmp", "268435456"),
+    ("/run", "16777216"),
+    ("/dev/shm", "268435456"),
+];
 const HOME_MAX_BYTES: &str = "536870912";
 
 /// Of what is replaced, what programs cannot do without.
 const KEPT: [&str; 2] = ["/run/current-system", "/run/opengl-driver"];
-const KEPT_FOR_NETWORK: [&str; 3] =
-    ["/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf", "/run/NetworkManager/resolv.conf"];
+const KEPT_FOR_NETWORK: [&str; 3] = [
+    "/run/systemd/resolve/stub-resolv.conf",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/NetworkManager/resolv.conf",
+];
 
-/// Settings and switches of the kernel. Their owner is root, so root could write them even without capabilities.
-const KERNEL_READ_ONLY: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
+/// Settings and switches of the kernel. Their owner is root, so root could write them even without
+/// capabilities.
+const KERNEL_READ_ONLY: [&str; 5] = [
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+];
 /// What tells about the kernel's memory, keys and hardware.
 const KERNEL_HIDDEN: [&str; 12] = [
     "/proc/acpi",
@@ -44,19 +58,31 @@ pub(super) const ENTRANCE: &str = "/run/codelab/sandbox-exec";
 /// Folders that belong to the command alone.
 pub(super) fn own_folders(boundary: &Boundary) -> Vec<PathBuf> {
     let temporary = TEMPORARY.iter().map(|(path, _)| PathBuf::from(path));
-    temporary.chain([PathBuf::from("/dev")]).chain(boundary.home.clone()).collect()
+    temporary
+        .chain([PathBuf::from("/dev")])
+        .chain(boundary.home.clone())
+        .collect()
 }
 
-/// Later arguments cover earlier ones, so the order is: the system, what is empty, what may be read, what may be written,
-/// what in it may not, what is hidden.
+/// Later arguments cover earlier ones, so the order is: the system, what is empty, what may be
+/// read, what may be written, what in it may not, what is hidden.
 pub(super) fn arguments(
     boundary: &Boundary,
     folder: &Path,
     program: &Path,
     is_recent: bool,
 ) -> io::Result<Vec<OsString>> {
-    let mut arguments = Arguments { list: Vec::new(), is_recent };
-    arguments.add(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]);
+    let mut arguments = Arguments {
+        list: Vec::new(),
+        is_recent,
+    };
+    arguments.add(&[
+        "--unshare-user",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]);
     arguments.add(&["--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
     if is_recent {
         arguments.add(&["--disable-userns"]);
@@ -65,8 +91,15 @@ pub(super) fn arguments(
         arguments.add(&["--unshare-net"]);
     }
     // Of the rest of the home folder, not even names are seen.
-    let is_at_home = |path: &&PathBuf| boundary.home.as_ref().is_some_and(|home| path.starts_with(home));
-    let is_covered = |path: &&PathBuf| is_at_home(path) || TEMPORARY.iter().any(|(place, _)| path.starts_with(place));
+    let is_at_home = |path: &&PathBuf| {
+        boundary
+            .home
+            .as_ref()
+            .is_some_and(|home| path.starts_with(home))
+    };
+    let is_covered = |path: &&PathBuf| {
+        is_at_home(path) || TEMPORARY.iter().any(|(place, _)| path.starts_with(place))
+    };
     for path in boundary.readable.iter().filter(|path| !is_covered(path)) {
         arguments.show(path)?;
     }
@@ -75,14 +108,17 @@ pub(super) fn arguments(
     for (path, max_bytes) in TEMPORARY {
         arguments.empty(Path::new(path), "1777", max_bytes);
     }
-    let for_network = KEPT_FOR_NETWORK.iter().filter(|_| boundary.network == Network::On);
+    let for_network = KEPT_FOR_NETWORK
+        .iter()
+        .filter(|_| boundary.network == Network::On);
     for kept in KEPT.iter().chain(for_network) {
         arguments.add(&["--ro-bind-try", kept, kept]);
     }
     if let Some(home) = &boundary.home {
         arguments.empty(home, "0700", HOME_MAX_BYTES);
     }
-    // Whatever else is in there is not to be seen, and the file system behind it is not to be filled.
+    // Whatever else is in there is not to be seen, and the file system behind it is not to be
+    // filled.
     arguments.add(&["--remount-ro", "/dev"]);
     for path in boundary.readable.iter().filter(is_covered) {
         arguments.show(path)?;
@@ -109,7 +145,11 @@ pub(super) fn arguments(
 /// What is hidden, exists, and would otherwise be seen.
 fn visible(boundary: &Boundary) -> Vec<PathBuf> {
     let shown: Vec<&PathBuf> = boundary.readable.iter().chain(&boundary.writable).collect();
-    let mut paths: Vec<PathBuf> = boundary.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let mut paths: Vec<PathBuf> = boundary
+        .hidden
+        .iter()
+        .filter_map(|path| path.canonicalize().ok())
+        .collect();
     paths.retain(|path| shown.iter().any(|shown| path.starts_with(shown)));
     // Beneath an empty folder there is nothing to hide, and nothing to mount upon.
     view::outermost(paths)

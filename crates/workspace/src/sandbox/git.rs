@@ -1,5 +1,6 @@
-//! A workspace's git folder behind the wall. It is read-only, whether it exists yet or not. A command that consists of git
-//! alone and that a person approved may write it, but not the parts that make git run programs.
+//! A workspace's git folder behind the wall. It is read-only, whether it exists yet or not. A
+//! command that consists of git alone and that a person approved may write it, but not the parts
+//! that make git run programs.
 
 pub(crate) mod settings;
 
@@ -12,7 +13,13 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
 /// In every git folder: what names programs, or leads git to other settings.
-pub(super) const RUNS_PROGRAMS: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "info/attributes"];
+pub(super) const RUNS_PROGRAMS: [&str; 5] = [
+    "config",
+    "config.worktree",
+    "hooks",
+    "commondir",
+    "info/attributes",
+];
 
 /// Submodules keep their git folders here.
 pub(super) const SUBMODULES: &str = "modules";
@@ -50,7 +57,9 @@ pub(crate) fn protect(root: &Dir, path: &Path, access: GitAccess) -> io::Result<
     let git = PathBuf::from(GIT);
     match root.symlink_metadata(GIT) {
         Ok(metadata) if metadata.is_symlink() => {
-            return Err(io::Error::other(".git is a symbolic link, which a command could replace"));
+            return Err(io::Error::other(
+                ".git is a symbolic link, which a command could replace",
+            ));
         }
         // A file that says where the repository is: it must go on saying the same.
         Ok(metadata) if !metadata.is_dir() => {
@@ -59,7 +68,8 @@ pub(crate) fn protect(root: &Dir, path: &Path, access: GitAccess) -> io::Result<
                 protection.add_linked(linked, access)?;
             }
         }
-        // What another command's wall covers at this moment, or a broken repository: nothing may get into it.
+        // What another command's wall covers at this moment, or a broken repository: nothing may
+        // get into it.
         Ok(_) if is_empty(root)? => protection.covered.push(git),
         Ok(_) => match access {
             GitAccess::Read => protection.read_only.push(git),
@@ -83,15 +93,27 @@ struct Linked {
 }
 
 impl Linked {
-    /// The repository must name this worktree in turn. A `.git` file alone could name any folder of the person.
+    /// The repository must name this worktree in turn. A `.git` file alone could name any folder of
+    /// the person.
     fn find(root: &Dir, path: &Path) -> Option<Self> {
-        let named = root.read_to_string(GIT).ok().filter(|text| text.len() <= MAX_NAME_BYTES)?;
-        let own = path.join(named.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+        let named = root
+            .read_to_string(GIT)
+            .ok()
+            .filter(|text| text.len() <= MAX_NAME_BYTES)?;
+        let own = path
+            .join(named.strip_prefix("gitdir:")?.trim())
+            .canonicalize()
+            .ok()?;
         let back = fs::read_to_string(own.join("gitdir")).ok()?;
-        let is_named_back = Path::new(back.trim()).canonicalize().is_ok_and(|back| back == path.join(GIT));
-        let repository = own.join(fs::read_to_string(own.join("commondir")).ok()?.trim()).canonicalize().ok()?;
-        let is_worktree =
-            own.parent() == Some(repository.join("worktrees").as_path()) && repository.join("HEAD").is_file();
+        let is_named_back = Path::new(back.trim())
+            .canonicalize()
+            .is_ok_and(|back| back == path.join(GIT));
+        let repository = own
+            .join(fs::read_to_string(own.join("commondir")).ok()?.trim())
+            .canonicalize()
+            .ok()?;
+        let is_worktree = own.parent() == Some(repository.join("worktrees").as_path())
+            && repository.join("HEAD").is_file();
         (is_named_back && is_worktree).then_some(Self { own, repository })
     }
 }
@@ -116,24 +138,46 @@ impl Protection {
     fn add_repository(&mut self, folder: &Dir, path: &Path) {
         let metadata = RUNS_PROGRAMS.map(|name| (path.join(name), folder.symlink_metadata(name)));
         // What a link leads to could be made read-only, but not the link.
-        if metadata.iter().any(|(_, metadata)| metadata.as_ref().is_ok_and(|metadata| metadata.is_symlink())) {
+        if metadata.iter().any(|(_, metadata)| {
+            metadata
+                .as_ref()
+                .is_ok_and(|metadata| metadata.is_symlink())
+        }) {
             self.read_only.push(path.to_owned());
             return;
         }
         self.pinned.push(path.to_owned());
-        // What does not exist cannot be made read-only; whatever appears is found when the command has ended.
-        self.read_only.extend(metadata.into_iter().filter(|(_, metadata)| metadata.is_ok()).map(|(path, _)| path));
+        // What does not exist cannot be made read-only; whatever appears is found when the command
+        // has ended.
+        self.read_only.extend(
+            metadata
+                .into_iter()
+                .filter(|(_, metadata)| metadata.is_ok())
+                .map(|(path, _)| path),
+        );
     }
 
     /// Submodules may be nested by name (`modules/a/b`) and in each other (`modules/a/modules/b`).
-    fn add_submodules(&mut self, folder: &Dir, path: &Path, depth: usize, left: &mut usize) -> io::Result<()> {
+    fn add_submodules(
+        &mut self,
+        folder: &Dir,
+        path: &Path,
+        depth: usize,
+        left: &mut usize,
+    ) -> io::Result<()> {
         match folder.open_dir_nofollow(SUBMODULES) {
             Ok(modules) => self.add_named(&modules, &path.join(SUBMODULES), depth, left),
             Err(_) => Ok(()),
         }
     }
 
-    fn add_named(&mut self, modules: &Dir, path: &Path, depth: usize, left: &mut usize) -> io::Result<()> {
+    fn add_named(
+        &mut self,
+        modules: &Dir,
+        path: &Path,
+        depth: usize,
+        left: &mut usize,
+    ) -> io::Result<()> {
         if depth == 0 {
             return Err(io::Error::other("submodules are nested too deeply"));
         }
@@ -142,7 +186,9 @@ impl Protection {
             if !entry.file_type()?.is_dir() {
                 continue;
             }
-            *left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are too many submodules"))?;
+            *left = left
+                .checked_sub(1)
+                .ok_or_else(|| io::Error::other("there are too many submodules"))?;
             let folder = modules.open_dir_nofollow(entry.file_name())?;
             let path = path.join(entry.file_name());
             if folder.symlink_metadata("HEAD").is_ok() {

@@ -1,5 +1,5 @@
-//! The wall in the kernel's Landlock: rules that allow, and none that forbid. What must not be reached beneath a folder
-//! is left out by allowing that folder's other entries one by one.
+//! The wall in the kernel's Landlock: rules that allow, and none that forbid. What must not be
+//! reached beneath a folder is left out by allowing that folder's other entries one by one.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetStatus, Scope,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
@@ -24,10 +24,17 @@ const WANTED: ABI = ABI::V6;
 const MAX_RULES: usize = 50_000;
 const MAX_DEPTH: usize = 64;
 
-const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+const DEVICES: [&str; 6] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+];
 
-/// What programs read to learn about their machine and themselves. What `/proc` tells of other processes, Landlock denies
-/// like tracing them.
+/// What programs read to learn about their machine and themselves. What `/proc` tells of other
+/// processes, Landlock denies like tracing them.
 const ABOUT_THE_MACHINE: [&str; 3] = ["/proc", "/sys/devices/system", "/sys/fs/cgroup"];
 
 /// Whether signals and abstract sockets are kept inside as well; older kernels cannot.
@@ -42,19 +49,27 @@ pub(super) fn restrict(boundary: &Boundary) -> io::Result<()> {
     let read = AccessFs::from_read(REQUIRED);
     let all = AccessFs::from_all(REQUIRED);
     let hidden = real(&boundary.hidden);
-    // What is pinned would be writable but for what it holds; here that cannot be said, so it is read-only as a whole.
+    // What is pinned would be writable but for what it holds; here that cannot be said, so it is
+    // read-only as a whole.
     let mut untouchable = hidden.clone();
     untouchable.extend(boundary.read_only.iter().chain(&boundary.pinned).cloned());
 
     let mut rules = Rules::new()?;
     let about = ABOUT_THE_MACHINE.iter().map(Path::new);
     // A home folder may lie in a folder of the system. What is named in it is allowed by itself.
-    let home: Option<PathBuf> = boundary.home.as_ref().and_then(|home| home.canonicalize().ok());
+    let home: Option<PathBuf> = boundary
+        .home
+        .as_ref()
+        .and_then(|home| home.canonicalize().ok());
     let mut not_at_home = hidden.clone();
     not_at_home.extend(home.clone());
     for readable in boundary.readable.iter().map(PathBuf::as_path).chain(about) {
         let is_at_home = home.as_ref().is_some_and(|home| readable.starts_with(home));
-        rules.allow_but(readable, read, if is_at_home { &hidden } else { &not_at_home })?;
+        rules.allow_but(
+            readable,
+            read,
+            if is_at_home { &hidden } else { &not_at_home },
+        )?;
     }
     for writable in &boundary.writable {
         rules.allow_but(writable, all, &untouchable)?;
@@ -69,7 +84,8 @@ pub(super) fn restrict(boundary: &Boundary) -> io::Result<()> {
     drop_capabilities()
 }
 
-/// Restricts this thread and what it starts inside bubblewrap's view, where everything that is there may be read.
+/// Restricts this thread and what it starts inside bubblewrap's view, where everything that is
+/// there may be read.
 pub(super) fn restrict_view(writable: &[PathBuf]) -> io::Result<Scopes> {
     let mut rules = Rules::new()?;
     rules.allow_but(Path::new("/"), AccessFs::from_read(REQUIRED), &[])?;
@@ -79,11 +95,15 @@ pub(super) fn restrict_view(writable: &[PathBuf]) -> io::Result<Scopes> {
     rules.enforce()
 }
 
-/// Of a superuser's thread: some kernels let capabilities look into other processes past Landlock. Since no program can
-/// gain privileges any more, none gets them back.
+/// Of a superuser's thread: some kernels let capabilities look into other processes past Landlock.
+/// Since no program can gain privileges any more, none gets them back.
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let sets = CapabilitySets {
+        effective: none,
+        permitted: none,
+        inheritable: none,
+    };
     Ok(set_capabilities(None, sets)?)
 }
 
@@ -97,10 +117,17 @@ impl Rules {
         let ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(REQUIRED))
-            .and_then(|ruleset| ruleset.set_compatibility(CompatLevel::BestEffort).scope(Scope::from_all(WANTED)))
+            .and_then(|ruleset| {
+                ruleset
+                    .set_compatibility(CompatLevel::BestEffort)
+                    .scope(Scope::from_all(WANTED))
+            })
             .and_then(Ruleset::create)
             .map_err(io::Error::other)?;
-        Ok(Self { ruleset, left: MAX_RULES })
+        Ok(Self {
+            ruleset,
+            left: MAX_RULES,
+        })
     }
 
     fn enforce(self) -> io::Result<Scopes> {
@@ -108,12 +135,22 @@ impl Rules {
         if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
             return Err(io::Error::other("the kernel did not enforce Landlock"));
         }
-        Ok(if status.ruleset == RulesetStatus::FullyEnforced { Scopes::Enforced } else { Scopes::Missing })
+        Ok(if status.ruleset == RulesetStatus::FullyEnforced {
+            Scopes::Enforced
+        } else {
+            Scopes::Missing
+        })
     }
 
-    /// Allows everything beneath `path` but what lies in one of `left_out`. A folder above one of those gets no rule of its
-    /// own: what it allowed would be allowed there too. So nothing can be created in it either.
-    fn allow_but(&mut self, path: &Path, access: BitFlags<AccessFs>, left_out: &[PathBuf]) -> io::Result<()> {
+    /// Allows everything beneath `path` but what lies in one of `left_out`. A folder above one of
+    /// those gets no rule of its own: what it allowed would be allowed there too. So nothing can be
+    /// created in it either.
+    fn allow_but(
+        &mut self,
+        path: &Path,
+        access: BitFlags<AccessFs>,
+        left_out: &[PathBuf],
+    ) -> io::Result<()> {
         let place = match open(CWD, path) {
             Ok(place) => place,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -134,21 +171,32 @@ impl Rules {
             return Ok(());
         }
         let kind = FileType::from_raw_mode(fstat(&place)?.st_mode);
-        // Opened without following it: a rule could only be about the link itself, which needs none.
+        // Opened without following it: a rule could only be about the link itself, which needs
+        // none.
         if kind == FileType::Symlink {
             return Ok(());
         }
         if !left_out.iter().any(|out| out.starts_with(path)) {
-            let access = if kind == FileType::Directory { access } else { access & AccessFs::from_file(REQUIRED) };
+            let access = if kind == FileType::Directory {
+                access
+            } else {
+                access & AccessFs::from_file(REQUIRED)
+            };
             return self.allow(&place, access);
         }
         if depth >= MAX_DEPTH {
             return Err(io::Error::other("a folder to be left out lies too deep"));
         }
-        let readable =
-            rustix::fs::openat(&place, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let readable = rustix::fs::openat(
+            &place,
+            c".",
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
         // What this user cannot list they cannot reach by name either, or need not.
-        let Ok(readable) = readable else { return Ok(()) };
+        let Ok(readable) = readable else {
+            return Ok(());
+        };
         for entry in Dir::read_from(&readable)? {
             let entry = entry?;
             let name = Path::new(OsStr::from_bytes(entry.file_name().to_bytes()));
@@ -157,7 +205,11 @@ impl Rules {
             }
             match open(&place, name) {
                 Ok(child) => self.descend(child, &path.join(name), access, left_out, depth + 1)?,
-                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+                    ) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -165,19 +217,31 @@ impl Rules {
     }
 
     fn allow(&mut self, place: &OwnedFd, access: BitFlags<AccessFs>) -> io::Result<()> {
-        self.left =
-            self.left.checked_sub(1).ok_or_else(|| io::Error::other("the sandbox would need too many rules"))?;
-        (&mut self.ruleset).add_rule(PathBeneath::new(place, access)).map_err(io::Error::other)?;
+        self.left = self
+            .left
+            .checked_sub(1)
+            .ok_or_else(|| io::Error::other("the sandbox would need too many rules"))?;
+        (&mut self.ruleset)
+            .add_rule(PathBeneath::new(place, access))
+            .map_err(io::Error::other)?;
         Ok(())
     }
 }
 
 /// A handle that names a place without opening it; of a link, the link itself.
 fn open(folder: impl std::os::fd::AsFd, path: &Path) -> io::Result<OwnedFd> {
-    Ok(openat(folder, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
+    Ok(openat(
+        folder,
+        path,
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
 }
 
 /// What does not exist cannot be read; nobody within the wall can create it.
 fn real(paths: &[PathBuf]) -> Vec<PathBuf> {
-    paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
+    paths
+        .iter()
+        .filter_map(|path| path.canonicalize().ok())
+        .collect()
 }

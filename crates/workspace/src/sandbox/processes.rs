@@ -1,5 +1,6 @@
-//! Everything a command started, found and ended. Leaving the process group or the session does not help a process: its
-//! ancestors are followed, and orphans come back to the process that adopts them.
+//! Everything a command started, found and ended. Leaving the process group or the session does not
+//! help a process: its ancestors are followed, and orphans come back to the process that adopts
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +12,8 @@ use rustix::process::{Pid, Signal, WaitOptions};
 
 /// New processes are looked for until a round finds none, this often at most.
 const MAX_ROUNDS: usize = 100;
-/// The table is read line by line while parents end and orphans move, so one look may miss a process; a second does not.
+/// The table is read line by line while parents end and orphans move, so one look may miss a
+/// process; a second does not.
 const EMPTY_ROUNDS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -29,11 +31,15 @@ pub(super) enum Reap {
     No,
 }
 
-/// Stops all descendants first, so that none can start another while it is looked for, then ends them.
+/// Stops all descendants first, so that none can start another while it is looked for, then ends
+/// them.
 pub(super) fn end_descendants(reap: Reap) {
     let mut stopped = BTreeSet::new();
     for _ in 0..MAX_ROUNDS {
-        let fresh: Vec<Pid> = descendants().into_iter().filter(|pid| stopped.insert(pid.as_raw_nonzero())).collect();
+        let fresh: Vec<Pid> = descendants()
+            .into_iter()
+            .filter(|pid| stopped.insert(pid.as_raw_nonzero()))
+            .collect();
         if fresh.is_empty() {
             break;
         }
@@ -42,7 +48,11 @@ pub(super) fn end_descendants(reap: Reap) {
     let mut empty_rounds = 0;
     for _ in 0..MAX_ROUNDS {
         let living = descendants();
-        empty_rounds = if living.is_empty() { empty_rounds + 1 } else { 0 };
+        empty_rounds = if living.is_empty() {
+            empty_rounds + 1
+        } else {
+            0
+        };
         if empty_rounds >= EMPTY_ROUNDS {
             return;
         }
@@ -67,12 +77,14 @@ fn reap_adopted(pids: &[Pid]) {
     }
 }
 
-/// Waits for adopted processes that have ended; until then each takes the place of a living one. `first` is waited for
-/// elsewhere.
+/// Waits for adopted processes that have ended; until then each takes the place of a living one.
+/// `first` is waited for elsewhere.
 pub(super) fn reap_orphans(first: Option<Pid>) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     for (pid, state) in table().remove(&own).into_iter().flatten() {
-        if let (State::Ended, Some(pid)) = (state, Pid::from_raw(pid).filter(|pid| Some(*pid) != first)) {
+        if let (State::Ended, Some(pid)) =
+            (state, Pid::from_raw(pid).filter(|pid| Some(*pid) != first))
+        {
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
@@ -98,8 +110,16 @@ pub(super) fn descendants() -> Vec<Pid> {
 fn table() -> BTreeMap<i32, Vec<(i32, State)>> {
     let mut children: BTreeMap<i32, Vec<(i32, State)>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<i32>().ok())
+        else {
+            continue;
+        };
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
         if let Some((state, parent)) = state_and_parent(&stat) {
             children.entry(parent).or_default().push((pid, state));
         }
@@ -118,7 +138,11 @@ enum State {
 fn state_and_parent(stat: &str) -> Option<(State, i32)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
-    let state = if matches!(fields.next()?, "Z" | "X") { State::Ended } else { State::Living };
+    let state = if matches!(fields.next()?, "Z" | "X") {
+        State::Ended
+    } else {
+        State::Living
+    };
     Some((state, fields.next()?.parse().ok()?))
 }
 

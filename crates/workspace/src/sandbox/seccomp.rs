@@ -1,11 +1,12 @@
-//! What neither a view of the file system nor Landlock can say: which sockets may be made, and that no system call leads
-//! around the wall.
+//! What neither a view of the file system nor Landlock can say: which sockets may be made, and that
+//! no system call leads around the wall.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
 };
 
 /// Never needed by a build or a test, each a way out or a large part of the kernel.
@@ -70,8 +71,8 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
-/// Memory and messages between processes that have names outside the file system. Only a namespace of their own keeps a
-/// command from those of other programs.
+/// Memory and messages between processes that have names outside the file system. Only a namespace
+/// of their own keeps a command from those of other programs.
 const SHARED_BETWEEN_PROCESSES: &[libc::c_long] = &[
     libc::SYS_mq_getsetattr,
     libc::SYS_mq_notify,
@@ -92,8 +93,9 @@ const SHARED_BETWEEN_PROCESSES: &[libc::c_long] = &[
     libc::SYS_shmget,
 ];
 
-/// Calls about a process that is named by a number, each with the place of the number; 0 is the caller itself. Without a
-/// namespace of processes the number may be the supervisor's, which a limit on its processor time would end.
+/// Calls about a process that is named by a number, each with the place of the number; 0 is the
+/// caller itself. Without a namespace of processes the number may be the supervisor's, which a
+/// limit on its processor time would end.
 const ABOUT_OTHERS: [(libc::c_long, u8); 7] = [
     (libc::SYS_ioprio_set, 1),
     (libc::SYS_prlimit64, 0),
@@ -107,7 +109,8 @@ const ABOUT_OTHERS: [(libc::c_long, u8); 7] = [
 /// Typing into a terminal or a console on behalf of its user.
 const TERMINAL_INPUT: [libc::Ioctl; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
-/// Which sockets a command may make. Connected pairs are always possible: a command may talk to itself.
+/// Which sockets a command may make. Connected pairs are always possible: a command may talk to
+/// itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sockets {
     None,
@@ -130,16 +133,23 @@ pub(super) fn restrict(sockets: Sockets, others: Others) -> io::Result<()> {
     Ok(())
 }
 
-/// The newer way to start a process hides its flags from a filter, so it is said not to exist; programs then use the
-/// older one.
+/// The newer way to start a process hides its flags from a filter, so it is said not to exist;
+/// programs then use the older one.
 fn missing() -> Result<BpfProgram, seccompiler::BackendError> {
-    let rules = numbers(libc::SYS_clone3).into_iter().map(|number| (number, Vec::new())).collect();
+    let rules = numbers(libc::SYS_clone3)
+        .into_iter()
+        .map(|number| (number, Vec::new()))
+        .collect();
     program(rules, libc::ENOSYS)
 }
 
-/// Room on a disk that is taken without writing would escape the limit on written bytes; programs then write zeros.
+/// Room on a disk that is taken without writing would escape the limit on written bytes; programs
+/// then write zeros.
 fn unsupported() -> Result<BpfProgram, seccompiler::BackendError> {
-    let rules = numbers(libc::SYS_fallocate).into_iter().map(|number| (number, Vec::new())).collect();
+    let rules = numbers(libc::SYS_fallocate)
+        .into_iter()
+        .map(|number| (number, Vec::new()))
+        .collect();
     program(rules, libc::EOPNOTSUPP)
 }
 
@@ -157,7 +167,12 @@ fn walls(sockets: Sockets, others: Others) -> Result<BpfProgram, seccompiler::Ba
     let mut with_namespace = Vec::new();
     for flag in NAMESPACES {
         let flag = u64::from(flag.unsigned_abs());
-        let is_set = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)?;
+        let is_set = SeccompCondition::new(
+            0,
+            SeccompCmpArgLen::Qword,
+            SeccompCmpOp::MaskedEq(flag),
+            flag,
+        )?;
         with_namespace.push(SeccompRule::new(vec![is_set])?);
     }
     forbid(libc::SYS_clone, with_namespace);
@@ -167,14 +182,18 @@ fn walls(sockets: Sockets, others: Others) -> Result<BpfProgram, seccompiler::Ba
     }
     forbid(libc::SYS_ioctl, typing);
     // What a process uses could not be read any more.
-    let hiding = SeccompRule::new(vec![equal(0, libc::PR_SET_DUMPABLE as libc::Ioctl)?, equal(1, 0)?])?;
+    let hiding = SeccompRule::new(vec![
+        equal(0, libc::PR_SET_DUMPABLE as libc::Ioctl)?,
+        equal(1, 0)?,
+    ])?;
     forbid(libc::SYS_prctl, vec![hiding]);
     if others == Others::Reachable {
         for call in SHARED_BETWEEN_PROCESSES {
             forbid(*call, Vec::new());
         }
         for (call, place) in ABOUT_OTHERS {
-            let is_other = SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+            let is_other =
+                SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
             forbid(call, vec![SeccompRule::new(vec![is_other])?]);
         }
     }
@@ -191,20 +210,41 @@ fn forbidden_sockets(sockets: Sockets) -> Result<Vec<SeccompRule>, seccompiler::
     let mut other_family = Vec::new();
     for family in families {
         let family = u64::from(family.unsigned_abs());
-        other_family.push(SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)?);
+        other_family.push(SeccompCondition::new(
+            0,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::Ne,
+            family,
+        )?);
     }
     // Flags share the argument with the type.
     const TYPE_MASK: u64 = 0xf;
     let raw = u64::from(libc::SOCK_RAW.unsigned_abs());
-    let is_raw = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(TYPE_MASK), raw)?;
-    Ok(vec![SeccompRule::new(other_family)?, SeccompRule::new(vec![is_raw])?])
+    let is_raw = SeccompCondition::new(
+        1,
+        SeccompCmpArgLen::Dword,
+        SeccompCmpOp::MaskedEq(TYPE_MASK),
+        raw,
+    )?;
+    Ok(vec![
+        SeccompRule::new(other_family)?,
+        SeccompRule::new(vec![is_raw])?,
+    ])
 }
 
 fn equal(argument: u8, value: libc::Ioctl) -> Result<SeccompCondition, seccompiler::BackendError> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, u64::from(value as u32))
+    SeccompCondition::new(
+        argument,
+        SeccompCmpArgLen::Dword,
+        SeccompCmpOp::Eq,
+        u64::from(value as u32),
+    )
 }
 
-fn program(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProgram, seccompiler::BackendError> {
+fn program(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    errno: i32,
+) -> Result<BpfProgram, seccompiler::BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let denied = SeccompAction::Errno(errno.unsigned_abs());
     SeccompFilter::new(rules, SeccompAction::Allow, denied, arch)?.try_into()
@@ -213,5 +253,9 @@ fn program(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> Result<BpfProg
 /// On x86-64 every call has a second number, that of the x32 convention.
 fn numbers(call: libc::c_long) -> Vec<i64> {
     const X32: i64 = 0x4000_0000;
-    if cfg!(target_arch = "x86_64") { vec![call, call | X32] } else { vec![call] }
+    if cfg!(target_arch = "x86_64") {
+        vec![call, call | X32]
+    } else {
+        vec![call]
+    }
 }

@@ -1,10 +1,11 @@
-//! Where people keep keys, tokens and passwords, and what else a command has no business reading. Commands see little of the
-//! home folder anyway; this list counts where the workspace or a toolchain's folder holds such a place.
+//! Where people keep keys, tokens and passwords, and what else a command has no business reading.
+//! Commands see little of the home folder anyway; this list counts where the workspace or a
+//! toolchain's folder holds such a place.
 
 use std::path::{Path, PathBuf};
 
 use super::view;
-use crate::options::Options;
+use crate::options::WorkspaceOptions;
 
 /// Beneath the home folder.
 const IN_HOME: &[&str] = &[
@@ -89,12 +90,22 @@ const IN_HOME: &[&str] = &[
     ".config/goose",
 ];
 
-const OF_SYSTEM: &[&str] =
-    &["/etc/codelab", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"];
+const OF_SYSTEM: &[&str] = &[
+    "/etc/codelab",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+];
 
 /// Everything hidden from tools and commands, whether it exists or not.
-pub(crate) fn hidden(options: &Options) -> Vec<PathBuf> {
-    let home = options.home.iter().flat_map(|home| IN_HOME.iter().map(move |name| home.join(name)));
+pub(crate) fn hidden(options: &WorkspaceOptions) -> Vec<PathBuf> {
+    let home = options
+        .home
+        .iter()
+        .flat_map(|home| IN_HOME.iter().map(move |name| home.join(name)));
     let system = OF_SYSTEM.iter().map(PathBuf::from);
     let cargo: Vec<PathBuf> = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
@@ -102,13 +113,23 @@ pub(crate) fn hidden(options: &Options) -> Vec<PathBuf> {
         .chain(options.home.as_ref().map(|home| home.join(".cargo")))
         .collect();
     let cargo = cargo.iter().flat_map(|home| {
-        let settings =
-            ["config", "config.toml"].map(|name| home.join(name)).into_iter().filter(|path| holds_token(path));
-        ["credentials", "credentials.toml"].map(|name| home.join(name)).into_iter().chain(settings)
+        let settings = ["config", "config.toml"]
+            .map(|name| home.join(name))
+            .into_iter()
+            .filter(|path| holds_token(path));
+        ["credentials", "credentials.toml"]
+            .map(|name| home.join(name))
+            .into_iter()
+            .chain(settings)
     });
     let own = options.data_dir.iter().chain(&options.hidden).cloned();
-    // Builds need the rest of these settings, so that they are hidden only where they hold a secret.
-    home.chain(cargo).chain(system).chain(own).chain(view::superuser_only(options)).collect()
+    // Builds need the rest of these settings, so that they are hidden only where they hold a
+    // secret.
+    home.chain(cargo)
+        .chain(system)
+        .chain(own)
+        .chain(view::superuser_only(options))
+        .collect()
 }
 
 fn holds_token(settings: &Path) -> bool {

@@ -1,12 +1,13 @@
-//! What of the machine a command may read: the system, the programs on the search path, and toolchains of the home folder by
-//! name. Everything else is out of sight, so that nobody has to know where secrets are kept.
+//! What of the machine a command may read: the system, the programs on the search path, and
+//! toolchains of the home folder by name. Everything else is out of sight, so that nobody has to
+//! know where secrets are kept.
 
 use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::options::Options;
+use crate::options::WorkspaceOptions;
 
 const SYSTEM: [&str; 13] = [
     "/bin",
@@ -24,7 +25,8 @@ const SYSTEM: [&str; 13] = [
     "/usr",
 ];
 
-/// Beneath the home folder: compilers, interpreters, and the packages they have fetched. No settings of people.
+/// Beneath the home folder: compilers, interpreters, and the packages they have fetched. No
+/// settings of people.
 const TOOLCHAINS: [&str; 57] = [
     ".asdf",
     ".bun",
@@ -106,28 +108,45 @@ pub(super) const NAMED_BY: [&str; 17] = [
     "VOLTA_HOME",
 ];
 
-/// Where a superuser's own files may lie among what everybody may read. Packages of the system put theirs elsewhere.
+/// Where a superuser's own files may lie among what everybody may read. Packages of the system put
+/// theirs elsewhere.
 const MAY_HOLD_SECRETS: [&str; 3] = ["/etc", "/opt", "/usr/local"];
 /// Entries that are looked at there.
 const MAX_ENTRIES: usize = 200_000;
 
 /// What every program needs.
 pub(crate) fn system() -> Vec<PathBuf> {
-    SYSTEM.iter().map(PathBuf::from).filter(|path| path.exists()).collect()
+    SYSTEM
+        .iter()
+        .map(PathBuf::from)
+        .filter(|path| path.exists())
+        .collect()
 }
 
 /// Absolute paths that exist, without those beneath another one.
-pub(crate) fn readable(options: &Options) -> Vec<PathBuf> {
+pub(crate) fn readable(options: &WorkspaceOptions) -> Vec<PathBuf> {
     let home = options.home.as_deref();
     let toolchains = TOOLCHAINS.iter().filter_map(|name| Some(home?.join(name)));
     let named = NAMED_BY.iter().filter_map(env::var_os).map(PathBuf::from);
-    let programs = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
-    let at_home = toolchains.chain(named).chain(programs).filter_map(|path| real(&path, home));
-    outermost(system().into_iter().chain(at_home).chain(named_by_person(options)).collect())
+    let programs = env::var_os("PATH")
+        .map(|path| env::split_paths(&path).collect::<Vec<_>>())
+        .unwrap_or_default();
+    let at_home = toolchains
+        .chain(named)
+        .chain(programs)
+        .filter_map(|path| real(&path, home));
+    outermost(
+        system()
+            .into_iter()
+            .chain(at_home)
+            .chain(named_by_person(options))
+            .collect(),
+    )
 }
 
-/// The setting `sandbox.readable`, without links. What is not there is told once, and does not keep commands from running.
-fn named_by_person(options: &Options) -> Vec<PathBuf> {
+/// The setting `sandbox.readable`, without links. What is not there is told once, and does not keep
+/// commands from running.
+fn named_by_person(options: &WorkspaceOptions) -> Vec<PathBuf> {
     let real = |path: &PathBuf| match path.canonicalize() {
         Ok(path) => Some(path),
         Err(error) => {
@@ -155,19 +174,26 @@ fn real(path: &Path, home: Option<&Path>) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;
     }
-    let path = path.canonicalize().ok().filter(|path| path.is_dir() && path.parent().is_some())?;
+    let path = path
+        .canonicalize()
+        .ok()
+        .filter(|path| path.is_dir() && path.parent().is_some())?;
     let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
     (!home.is_some_and(|home| home.starts_with(&path))).then_some(path)
 }
 
-/// What an ordinary user could not read of settings and of programs installed by hand, such as host keys and passwords. A
-/// superuser is their owner, and stays it behind the wall.
-pub(crate) fn superuser_only(options: &Options) -> Vec<PathBuf> {
+/// What an ordinary user could not read of settings and of programs installed by hand, such as host
+/// keys and passwords. A superuser is their owner, and stays it behind the wall.
+pub(crate) fn superuser_only(options: &WorkspaceOptions) -> Vec<PathBuf> {
     if !rustix::process::geteuid().is_root() {
         return Vec::new();
     }
     let named = named_by_person(options);
-    let places = MAY_HOLD_SECRETS.iter().map(PathBuf::from).chain(named).collect();
+    let places = MAY_HOLD_SECRETS
+        .iter()
+        .map(PathBuf::from)
+        .chain(named)
+        .collect();
     closed_to_others(places, MAX_ENTRIES)
 }
 
@@ -183,7 +209,9 @@ fn closed_to_others(mut open: Vec<PathBuf>, max_entries: usize) -> Vec<PathBuf> 
                 break;
             };
             left = fewer;
-            let Ok(metadata) = entry.metadata() else { continue };
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
             if metadata.is_symlink() {
                 continue;
             }
@@ -212,8 +240,14 @@ mod tests {
             fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
         }
         fs::set_permissions(path("open"), fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(closed_to_others(vec![folder.path().to_owned()], 100), [path("open/secret")]);
-        assert_eq!(closed_to_others(vec![folder.path().to_owned()], 1), [path("open")]);
+        assert_eq!(
+            closed_to_others(vec![folder.path().to_owned()], 100),
+            [path("open/secret")]
+        );
+        assert_eq!(
+            closed_to_others(vec![folder.path().to_owned()], 1),
+            [path("open")]
+        );
     }
 
     #[test]
@@ -222,8 +256,11 @@ mod tests {
         let real = folder.path().canonicalize().unwrap();
         fs::create_dir(real.join("tools")).unwrap();
         std::os::unix::fs::symlink(real.join("tools"), real.join("link")).unwrap();
-        let launcher = crate::sandbox::Launcher { program: PathBuf::new(), arguments: Vec::new() };
-        let mut options = Options::new(launcher);
+        let launcher = crate::sandbox::Launcher {
+            program: PathBuf::new(),
+            arguments: Vec::new(),
+        };
+        let mut options = WorkspaceOptions::new(launcher);
         options.readable = vec![real.join("link"), real.join("missing")];
         assert_eq!(named_by_person(&options), [real.join("tools")]);
     }

@@ -19,28 +19,50 @@ pub struct MisleadingLink {
 impl fmt::Display for MisleadingLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, target) = (visible(&self.word), visible(&self.target));
-        let place = if self.is_outside { ", outside the workspace" } else { "" };
-        write!(f, "{word} leads to {target} through a symbolic link{place}, which requires approval")
+        let place = if self.is_outside {
+            ", outside the workspace"
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "{word} leads to {target} through a symbolic link{place}, which requires approval"
+        )
     }
 }
 
-/// The first word of a command that leads outside the workspace, to a protected path, or from the name of plain data to
-/// something that may be executed.
-pub fn misleading_link(root: &Root, policy: &Policy, call: &ExecuteCommand) -> Option<MisleadingLink> {
+/// The first word of a command that leads outside the workspace, to a protected path, or from the
+/// name of plain data to something that may be executed.
+pub fn misleading_link(
+    root: &Root,
+    policy: &Policy,
+    call: &ExecuteCommand,
+) -> Option<MisleadingLink> {
     let folder = root.path().join(call.cwd.as_deref().unwrap_or_default());
-    codelab_policy::operands(&call.command).into_iter().find_map(|word| {
-        let target = link_target(root.path(), &folder.join(&word))?;
-        let inside = target.strip_prefix(root.path()).ok().map(|path| path.to_string_lossy().into_owned());
-        let is_meant = inside
-            .as_deref()
-            .is_some_and(|path| !policy.protects(path) && (policy.is_plain_data(path) || !policy.is_plain_data(&word)));
-        let is_outside = inside.is_none();
-        let target = inside.unwrap_or_else(|| target.to_string_lossy().into_owned());
-        (!is_meant).then_some(MisleadingLink { word, target, is_outside })
-    })
+    codelab_policy::operands(&call.command)
+        .into_iter()
+        .find_map(|word| {
+            let target = link_target(root.path(), &folder.join(&word))?;
+            let inside = target
+                .strip_prefix(root.path())
+                .ok()
+                .map(|path| path.to_string_lossy().into_owned());
+            let is_meant = inside.as_deref().is_some_and(|path| {
+                !policy.protects(path)
+                    && (policy.is_plain_data(path) || !policy.is_plain_data(&word))
+            });
+            let is_outside = inside.is_none();
+            let target = inside.unwrap_or_else(|| target.to_string_lossy().into_owned());
+            (!is_meant).then_some(MisleadingLink {
+                word,
+                target,
+                is_outside,
+            })
+        })
 }
 
-/// Where a path beneath the root really leads, if a symbolic link is on the way. Links above the root do not count.
+/// Where a path beneath the root really leads, if a symbolic link is on the way. Links above the
+/// root do not count.
 fn link_target(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut real = root.to_owned();
     let mut has_link = false;
@@ -55,7 +77,9 @@ fn link_target(root: &Path, path: &Path) -> Option<PathBuf> {
         if fs::symlink_metadata(&real).is_ok_and(|found| found.is_symlink()) {
             has_link = true;
             // A link to nothing leads where its text says.
-            real = fs::canonicalize(&real).or_else(|_| dangling(&real)).unwrap_or(real);
+            real = fs::canonicalize(&real)
+                .or_else(|_| dangling(&real))
+                .unwrap_or(real);
         }
     }
     has_link.then_some(real)

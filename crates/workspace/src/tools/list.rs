@@ -7,23 +7,26 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::FilePattern;
-use crate::error::{Access, Refusal};
-use crate::options::Limits;
+use crate::error::{PathAction, ToolRefusal};
+use crate::options::WorkspaceLimits;
 use crate::root::Root;
-use crate::walk::{Entry, WalkEnd, walk};
+use crate::walk::{WalkEnd, WalkEntry, walk};
 
 pub(crate) fn list_files(
     root: &Root,
-    limits: &Limits,
+    limits: &WorkspaceLimits,
     call: &ListFiles,
     cancel: &CancellationToken,
-) -> Result<Value, Refusal> {
+) -> Result<Value, ToolRefusal> {
     let pattern = call.pattern.as_deref().map(FilePattern::new).transpose()?;
     let (folder, real) = root.folder(&call.path)?;
     let mut files = Vec::new();
     let end = walk(root, folder, &real, call.recursive, cancel, &mut |entry| {
         let from_start = entry.real.strip_prefix(&real).unwrap_or(entry.real);
-        if pattern.as_ref().is_some_and(|pattern| !pattern.matches(from_start)) {
+        if pattern
+            .as_ref()
+            .is_some_and(|pattern| !pattern.matches(from_start))
+        {
             return ControlFlow::Continue(());
         }
         if files.len() >= limits.listed_files {
@@ -32,16 +35,16 @@ pub(crate) fn list_files(
         files.extend(describe(root, &entry));
         ControlFlow::Continue(())
     });
-    match end.map_err(|error| Refusal::from_io(&call.path, Access::Read, error))? {
+    match end.map_err(|error| ToolRefusal::from_io(&call.path, PathAction::Read, error))? {
         WalkEnd::Complete => Ok(json!({"success": true, "files": files})),
         WalkEnd::Cut => Ok(json!({"success": true, "files": files, "truncated": true})),
-        WalkEnd::Cancelled => Err(Refusal::Cancelled),
+        WalkEnd::Cancelled => Err(ToolRefusal::Cancelled),
     }
 }
 
-/// A link is described by what it leads to; one that leads nowhere or out of the workspace is left out, as are pipes,
-/// sockets and devices.
-fn describe(root: &Root, entry: &Entry<'_>) -> Option<Value> {
+/// A link is described by what it leads to; one that leads nowhere or out of the workspace is left
+/// out, as are pipes, sockets and devices.
+fn describe(root: &Root, entry: &WalkEntry<'_>) -> Option<Value> {
     let metadata = if entry.kind.is_symlink() {
         root.dir().metadata(entry.real)
     } else {
@@ -55,6 +58,11 @@ fn describe(root: &Root, entry: &Entry<'_>) -> Option<Value> {
     } else {
         return None;
     };
-    let modified = metadata.modified().ok().map(|time| Timestamp::from(time.into_std()));
-    Some(json!({"path": entry.real.to_string_lossy(), "type": kind, "size": size, "modified": modified}))
+    let modified = metadata
+        .modified()
+        .ok()
+        .map(|time| Timestamp::from(time.into_std()));
+    Some(
+        json!({"path": entry.real.to_string_lossy(), "type": kind, "size": size, "modified": modified}),
+    )
 }

@@ -6,27 +6,34 @@ use cap_std::fs::File;
 use codelab_protocol::ReadFile;
 use serde_json::{Value, json};
 
-use crate::error::{Access, Refusal};
-use crate::options::Limits;
+use crate::error::{PathAction, ToolRefusal};
+use crate::options::WorkspaceLimits;
 use crate::root::Root;
-use crate::seen::{Fingerprint, MAX_HASHED_BYTES, Seen};
+use crate::seen::{Fingerprint, MAX_HASHED_BYTES, SeenFiles};
 use crate::text::{Encoding, SNIFFED_BYTES, decode, encode, is_binary, whole_characters};
 
 /// A range far into a large file is looked for this far.
 const MAX_SCANNED_BYTES: u64 = 1024 * 1024 * 1024;
 
-pub(crate) fn read_file(root: &Root, seen: &Seen, limits: &Limits, call: &ReadFile) -> Result<Value, Refusal> {
-    let refused = |error| Refusal::from_io(&call.path, Access::Read, error);
-    let place = root.existing(&call.path, Access::Read)?;
+pub(crate) fn read_file(
+    root: &Root,
+    seen: &SeenFiles,
+    limits: &WorkspaceLimits,
+    call: &ReadFile,
+) -> Result<Value, ToolRefusal> {
+    let refused = |error| ToolRefusal::from_io(&call.path, PathAction::Read, error);
+    let place = root.existing(&call.path, PathAction::Read)?;
     let mut file = place.open_file(&call.path)?;
     let size = file.metadata().map_err(refused)?.len();
     let head = head(&mut file).map_err(refused)?;
     if is_binary(&head) {
-        return Err(Refusal::Binary(call.path.clone()));
+        return Err(ToolRefusal::Binary(call.path.clone()));
     }
     let part = if size <= MAX_HASHED_BYTES {
         let mut bytes = Vec::new();
-        file.take(MAX_HASHED_BYTES).read_to_end(&mut bytes).map_err(refused)?;
+        file.take(MAX_HASHED_BYTES)
+            .read_to_end(&mut bytes)
+            .map_err(refused)?;
         seen.remember(&place.real, Fingerprint::of_content(&bytes));
         // Lines are looked for in UTF-8, whatever the file has.
         let (whole, encoding) = match decode(&bytes) {
@@ -36,12 +43,18 @@ pub(crate) fn read_file(root: &Root, seen: &Seen, limits: &Limits, call: &ReadFi
         let lines = lines(&mut whole.as_slice(), call, limits.read_bytes).map_err(refused)?;
         lines.map(|part| (part, encoding))
     } else {
-        seen.remember(&place.real, Fingerprint::of_file(&mut file).map_err(refused)?);
+        seen.remember(
+            &place.real,
+            Fingerprint::of_file(&mut file).map_err(refused)?,
+        );
         let mut reader = BufReader::new(file.take(MAX_SCANNED_BYTES));
         let lines = lines(&mut reader, call, limits.read_bytes).map_err(refused)?;
         lines.map(|part| (part, Encoding::sniff(&head)))
     };
-    let (part, encoding) = part.map_err(|lines| Refusal::PastTheEnd { path: call.path.clone(), lines })?;
+    let (part, encoding) = part.map_err(|lines| ToolRefusal::PastTheEnd {
+        path: call.path.clone(),
+        lines,
+    })?;
     Ok(result(&part, encoding, size))
 }
 
@@ -56,7 +69,11 @@ fn result(part: &Part, encoding: Encoding, size: u64) -> Value {
     if part.is_truncated {
         result["truncated"] = json!(true);
     }
-    let encoding = if decoded == Encoding::Unknown { decoded } else { encoding };
+    let encoding = if decoded == Encoding::Unknown {
+        decoded
+    } else {
+        encoding
+    };
     if let Some(name) = encoding.name() {
         result["encoding"] = json!(name);
     }
@@ -65,23 +82,36 @@ fn result(part: &Part, encoding: Encoding, size: u64) -> Value {
 
 fn head(file: &mut File) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    Read::by_ref(file).take(SNIFFED_BYTES as u64).read_to_end(&mut head)?;
+    Read::by_ref(file)
+        .take(SNIFFED_BYTES as u64)
+        .read_to_end(&mut head)?;
     file.rewind()?;
     Ok(head)
 }
 
-/// The wanted lines as they are, line ends included; or how many lines there are, when the first wanted one is past
-/// them. A line of any length costs no more memory than the limit.
-fn lines(reader: &mut impl BufRead, call: &ReadFile, max_bytes: usize) -> io::Result<Result<Part, u64>> {
+/// The wanted lines as they are, line ends included; or how many lines there are, when the first
+/// wanted one is past them. A line of any length costs no more memory than the limit.
+fn lines(
+    reader: &mut impl BufRead,
+    call: &ReadFile,
+    max_bytes: usize,
+) -> io::Result<Result<Part, u64>> {
     let first = call.start_line.unwrap_or(1);
     let last = call.end_line.unwrap_or(u64::MAX);
-    let mut part = Part { bytes: Vec::new(), is_truncated: false };
+    let mut part = Part {
+        bytes: Vec::new(),
+        is_truncated: false,
+    };
     let (mut line, mut is_line_start) = (1, true);
     loop {
         let buffer = reader.fill_buf()?;
         if buffer.is_empty() {
             let count = if is_line_start { line - 1 } else { line };
-            return Ok(if first > count.max(1) { Err(count) } else { Ok(part) });
+            return Ok(if first > count.max(1) {
+                Err(count)
+            } else {
+                Ok(part)
+            });
         }
         let end = buffer.iter().position(|byte| *byte == b'\n');
         let piece = &buffer[..end.map_or(buffer.len(), |at| at + 1)];
@@ -126,20 +156,39 @@ mod tests {
         ] {
             for capacity in [1, 2, 3, 64] {
                 let mut reader = BufReader::with_capacity(capacity, text.as_bytes());
-                let call = ReadFile { path: "a".to_owned(), start_line: start, end_line: end };
+                let call = ReadFile {
+                    path: "a".to_owned(),
+                    start_line: start,
+                    end_line: end,
+                };
                 let found = lines(&mut reader, &call, max_bytes).unwrap();
-                let found = found.map(|part| (String::from_utf8(part.bytes).unwrap(), part.is_truncated));
+                let found =
+                    found.map(|part| (String::from_utf8(part.bytes).unwrap(), part.is_truncated));
                 let expected = expected.map(|(text, is_truncated)| (text.to_owned(), is_truncated));
-                assert_eq!(found, expected, "{start:?}-{end:?} of {max_bytes}, {capacity} at a time");
+                assert_eq!(
+                    found, expected,
+                    "{start:?}-{end:?} of {max_bytes}, {capacity} at a time"
+                );
             }
         }
     }
 
     #[test]
     fn an_empty_file_has_an_empty_first_line() {
-        let call = |start_line| ReadFile { path: "a".to_owned(), start_line, end_line: None };
+        let call = |start_line| ReadFile {
+            path: "a".to_owned(),
+            start_line,
+            end_line: None,
+        };
         assert!(lines(&mut [].as_slice(), &call(None), 10).unwrap().is_ok());
-        assert!(lines(&mut [].as_slice(), &call(Some(1)), 10).unwrap().is_ok());
-        assert_eq!(lines(&mut [].as_slice(), &call(Some(2)), 10).unwrap().err(), Some(0));
+        assert!(
+            lines(&mut [].as_slice(), &call(Some(1)), 10)
+                .unwrap()
+                .is_ok()
+        );
+        assert_eq!(
+            lines(&mut [].as_slice(), &call(Some(2)), 10).unwrap().err(),
+            Some(0)
+        );
     }
 }

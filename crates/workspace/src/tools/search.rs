@@ -1,5 +1,5 @@
-//! `search_in_code`: lines that hold a text or match a regular expression. Binary files are passed over; matching is in
-//! linear time whatever the expression.
+//! `search_in_code`: lines that hold a text or match a regular expression. Binary files are passed
+//! over; matching is in linear time whatever the expression.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::FilePattern;
-use crate::error::{Access, Refusal};
-use crate::options::Limits;
+use crate::error::{PathAction, ToolRefusal};
+use crate::options::WorkspaceLimits;
 use crate::root::{Root, open_file};
 use crate::text::shortened;
 use crate::walk::{WalkEnd, walk};
@@ -27,20 +27,30 @@ const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 pub(crate) fn search_in_code(
     root: &Root,
-    limits: &Limits,
+    limits: &WorkspaceLimits,
     call: &SearchInCode,
     cancel: &CancellationToken,
-) -> Result<Value, Refusal> {
+) -> Result<Value, ToolRefusal> {
     let path = call.path.as_deref().unwrap_or(".");
     let pattern = call.pattern.as_deref().map(FilePattern::new).transpose()?;
-    let mut search = Search { matcher: matcher(call)?, searcher: searcher(), limits, cancel, matches: Vec::new() };
-    let place = root.existing(path, Access::Read)?;
-    let refused = |error| Refusal::from_io(path, Access::Read, error);
+    let mut search = Search {
+        matcher: matcher(call)?,
+        searcher: searcher(),
+        limits,
+        cancel,
+        matches: Vec::new(),
+    };
+    let place = root.existing(path, PathAction::Read)?;
+    let refused = |error| ToolRefusal::from_io(path, PathAction::Read, error);
     let end = if place.metadata().map_err(refused)?.is_dir() {
         let folder = place.open_folder().map_err(refused)?;
         walk(root, folder, &place.real, true, cancel, &mut |entry| {
             let from_start = entry.real.strip_prefix(&place.real).unwrap_or(entry.real);
-            if !entry.kind.is_file() || pattern.as_ref().is_some_and(|pattern| !pattern.matches(from_start)) {
+            if !entry.kind.is_file()
+                || pattern
+                    .as_ref()
+                    .is_some_and(|pattern| !pattern.matches(from_start))
+            {
                 return ControlFlow::Continue(());
             }
             search.file(entry.folder, entry.name, entry.real)
@@ -53,19 +63,19 @@ pub(crate) fn search_in_code(
         }
     };
     if cancel.is_cancelled() {
-        return Err(Refusal::Cancelled);
+        return Err(ToolRefusal::Cancelled);
     }
     match end {
         WalkEnd::Complete => Ok(json!({"success": true, "matches": search.matches})),
         WalkEnd::Cut => Ok(json!({"success": true, "matches": search.matches, "truncated": true})),
-        WalkEnd::Cancelled => Err(Refusal::Cancelled),
+        WalkEnd::Cancelled => Err(ToolRefusal::Cancelled),
     }
 }
 
 struct Search<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
-    limits: &'a Limits,
+    limits: &'a WorkspaceLimits,
     cancel: &'a CancellationToken,
     matches: Vec<Value>,
 }
@@ -74,7 +84,9 @@ impl Search<'_> {
     fn file(&mut self, folder: &Dir, name: &Path, real: &Path) -> ControlFlow<()> {
         let shown = real.to_string_lossy();
         // What cannot be read does not match.
-        let Ok(file) = open_file(folder, name, &shown) else { return ControlFlow::Continue(()) };
+        let Ok(file) = open_file(folder, name, &shown) else {
+            return ControlFlow::Continue(());
+        };
         let (matches, limits, cancel) = (&mut self.matches, self.limits, self.cancel);
         let mut is_full = false;
         let sink = Lossy(|line, text: &str| {
@@ -86,21 +98,31 @@ impl Search<'_> {
             matches.push(json!({"path": shown, "line": line, "text": text}));
             Ok::<bool, io::Error>(!cancel.is_cancelled())
         });
-        if let Err(error) = self.searcher.search_file(&self.matcher, &file.into_std(), sink) {
+        if let Err(error) = self
+            .searcher
+            .search_file(&self.matcher, &file.into_std(), sink)
+        {
             tracing::debug!(%error, "a file was not searched to its end");
         }
-        if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if is_full {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 
-fn matcher(call: &SearchInCode) -> Result<RegexMatcher, Refusal> {
+fn matcher(call: &SearchInCode) -> Result<RegexMatcher, ToolRefusal> {
     RegexMatcherBuilder::new()
         .fixed_strings(!call.regex)
         .crlf(true)
         .size_limit(MAX_EXPRESSION_BYTES)
         .dfa_size_limit(MAX_EXPRESSION_BYTES)
         .build(&call.query)
-        .map_err(|error| Refusal::Pattern { pattern: call.query.clone(), reason: error.to_string() })
+        .map_err(|error| ToolRefusal::Pattern {
+            pattern: call.query.clone(),
+            reason: error.to_string(),
+        })
 }
 
 fn searcher() -> Searcher {

@@ -1,6 +1,6 @@
-//! `write_file` and `create_directory`. A file is replaced as a whole by a rename in its own folder, so that a reader
-//! sees the old or the new text and a crash leaves no half of it; nothing is written where somebody else wrote since
-//! the file was read.
+//! `write_file` and `create_directory`. A file is replaced as a whole by a rename in its own
+//! folder, so that a reader sees the old or the new text and a crash leaves no half of it; nothing
+//! is written where somebody else wrote since the file was read.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -13,10 +13,10 @@ use codelab_policy::{Policy, visible};
 use codelab_protocol::{FileEdit, Timestamp, WriteFile};
 use serde_json::{Value, json};
 
-use crate::error::{Access, Refusal};
-use crate::options::Limits;
-use crate::root::{Place, Root, Target};
-use crate::seen::{Fingerprint, Seen};
+use crate::error::{PathAction, ToolRefusal};
+use crate::options::WorkspaceLimits;
+use crate::root::{ExistingPath, Root, TargetPath};
+use crate::seen::{Fingerprint, SeenFiles};
 use crate::text::{Encoding, decode, encode, is_binary};
 
 /// A name that is taken is tried again with another.
@@ -24,35 +24,70 @@ const TEMPORARY_NAME_ATTEMPTS: usize = 8;
 
 pub(crate) fn write_file(
     root: &Root,
-    seen: &Seen,
+    seen: &SeenFiles,
     policy: &Policy,
-    limits: &Limits,
+    limits: &WorkspaceLimits,
     call: &WriteFile,
-) -> Result<(Value, Written), Refusal> {
+) -> Result<(Value, WrittenPath), ToolRefusal> {
     let target = root.target(&call.path)?;
     let real = target.real();
     check_visible(policy, &call.path, &real)?;
-    let Stored { bytes, mode, modified } = match target {
-        Target::Existing(place) => replace(&place, seen, limits, call)?,
-        Target::New { base, base_real, missing } => {
-            let Some(content) = &call.content else { return Err(Refusal::Missing(call.path.clone())) };
-            let (name, folders) = missing.split_last().ok_or_else(|| Refusal::Missing(call.path.clone()))?;
+    let Stored {
+        bytes,
+        mode,
+        modified,
+    } = match target {
+        TargetPath::Existing(place) => replace(&place, seen, limits, call)?,
+        TargetPath::New {
+            base,
+            base_real,
+            missing,
+        } => {
+            let Some(content) = &call.content else {
+                return Err(ToolRefusal::Missing(call.path.clone()));
+            };
+            let (name, folders) = missing
+                .split_last()
+                .ok_or_else(|| ToolRefusal::Missing(call.path.clone()))?;
             if !folders.is_empty() && !call.create_dirs {
                 let parent = Path::new(&call.path).parent().unwrap_or(Path::new(""));
-                return Err(Refusal::MissingParent(parent.display().to_string()));
+                return Err(ToolRefusal::MissingParent(parent.display().to_string()));
             }
-            let folder = create_folders(base, folders).map_err(|error| write_refused(&call.path, error))?;
-            let real: PathBuf = base_real.iter().chain(missing.iter().map(OsString::as_os_str)).collect();
-            let place = Place { folder, name: name.clone(), real };
-            store(&place, seen, limits, &call.path, content.as_bytes().to_vec(), None)?
+            let folder =
+                create_folders(base, folders).map_err(|error| write_refused(&call.path, error))?;
+            let real: PathBuf = base_real
+                .iter()
+                .chain(missing.iter().map(OsString::as_os_str))
+                .collect();
+            let place = ExistingPath {
+                folder,
+                name: name.clone(),
+                real,
+            };
+            store(
+                &place,
+                seen,
+                limits,
+                &call.path,
+                content.as_bytes().to_vec(),
+                None,
+            )?
         }
     };
-    let value = json!({"success": true, "size": bytes.len(), "timestamp": Timestamp::from(modified)});
-    Ok((value, Written { real, content: Some(bytes), mode }))
+    let value =
+        json!({"success": true, "size": bytes.len(), "timestamp": Timestamp::from(modified)});
+    Ok((
+        value,
+        WrittenPath {
+            real,
+            content: Some(bytes),
+            mode,
+        },
+    ))
 }
 
 /// What a tool wrote, for whoever compares protected paths.
-pub(crate) struct Written {
+pub(crate) struct WrittenPath {
     /// From the root.
     pub real: PathBuf,
     /// None for a folder.
@@ -60,61 +95,93 @@ pub(crate) struct Written {
     pub mode: u32,
 }
 
-pub(crate) fn create_directory(root: &Root, policy: &Policy, path: &str) -> Result<(Value, Written), Refusal> {
+pub(crate) fn create_directory(
+    root: &Root,
+    policy: &Policy,
+    path: &str,
+) -> Result<(Value, WrittenPath), ToolRefusal> {
     let target = root.target(path)?;
     let real = target.real();
     check_visible(policy, path, &real)?;
     match target {
-        Target::Existing(place) => {
+        TargetPath::Existing(place) => {
             let is_folder = place.metadata().is_ok_and(|metadata| metadata.is_dir());
             if !is_folder {
-                return Err(Refusal::NotAFolder(path.to_owned()));
+                return Err(ToolRefusal::NotAFolder(path.to_owned()));
             }
         }
-        Target::New { base, missing, .. } => {
+        TargetPath::New { base, missing, .. } => {
             create_folders(base, &missing).map_err(|error| write_refused(path, error))?;
         }
     }
-    Ok((json!({"success": true}), Written { real, content: None, mode: 0 }))
+    Ok((
+        json!({"success": true}),
+        WrittenPath {
+            real,
+            content: None,
+            mode: 0,
+        },
+    ))
 }
 
-impl Target {
+impl TargetPath {
     pub fn real(&self) -> PathBuf {
         match self {
             Self::Existing(place) => place.real.clone(),
-            Self::New { base_real, missing, .. } => {
-                base_real.iter().chain(missing.iter().map(OsString::as_os_str)).collect()
-            }
+            Self::New {
+                base_real, missing, ..
+            } => base_real
+                .iter()
+                .chain(missing.iter().map(OsString::as_os_str))
+                .collect(),
         }
     }
 }
 
-/// The policy judged the path as written. If a link leads to something protected, nobody was asked about that.
-fn check_visible(policy: &Policy, path: &str, real: &Path) -> Result<(), Refusal> {
+/// The policy judged the path as written. If a link leads to something protected, nobody was asked
+/// about that.
+fn check_visible(policy: &Policy, path: &str, real: &Path) -> Result<(), ToolRefusal> {
     let real = real.to_string_lossy();
     if policy.protects(&real) && !policy.protects(path) {
-        return Err(Refusal::HiddenProtected { path: path.to_owned(), real: visible(&real) });
+        return Err(ToolRefusal::HiddenProtected {
+            path: path.to_owned(),
+            real: visible(&real),
+        });
     }
     Ok(())
 }
 
-fn replace(place: &Place, seen: &Seen, limits: &Limits, call: &WriteFile) -> Result<Stored, Refusal> {
+fn replace(
+    place: &ExistingPath,
+    seen: &SeenFiles,
+    limits: &WorkspaceLimits,
+    call: &WriteFile,
+) -> Result<Stored, ToolRefusal> {
     let path = &call.path;
-    let metadata = place.metadata().map_err(|error| write_refused(path, error))?;
+    let metadata = place
+        .metadata()
+        .map_err(|error| write_refused(path, error))?;
     if !metadata.is_file() {
-        return Err(Refusal::NotAFile(path.clone()));
+        return Err(ToolRefusal::NotAFile(path.clone()));
     }
     if metadata.permissions().readonly() {
-        return Err(Refusal::WriteDenied(path.clone()));
+        return Err(ToolRefusal::WriteDenied(path.clone()));
     }
     let mut file = place.open_file(path)?;
-    let before = Fingerprint::of_file(&mut file).map_err(|error| Refusal::from_io(path, Access::Read, error))?;
+    let before = Fingerprint::of_file(&mut file)
+        .map_err(|error| ToolRefusal::from_io(path, PathAction::Read, error))?;
     if seen.differs(&place.real, &before) {
-        return Err(Refusal::Changed(path.clone()));
+        return Err(ToolRefusal::Changed(path.clone()));
     }
     let bytes = match (&call.content, &call.edits) {
         (Some(content), _) => content.as_bytes().to_vec(),
-        (None, edits) => edited(file, &metadata, limits, path, edits.as_deref().unwrap_or_default())?,
+        (None, edits) => edited(
+            file,
+            &metadata,
+            limits,
+            path,
+            edits.as_deref().unwrap_or_default(),
+        )?,
     };
     store(place, seen, limits, path, bytes, Some((&metadata, &before)))
 }
@@ -122,36 +189,47 @@ fn replace(place: &Place, seen: &Seen, limits: &Limits, call: &WriteFile) -> Res
 fn edited(
     file: File,
     metadata: &Metadata,
-    limits: &Limits,
+    limits: &WorkspaceLimits,
     path: &str,
     edits: &[FileEdit],
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Vec<u8>, ToolRefusal> {
     if metadata.len() > limits.write_bytes {
         let (path, size, max_bytes) = (path.to_owned(), metadata.len(), limits.write_bytes);
-        return Err(Refusal::TooLarge { path, size, max_bytes });
+        return Err(ToolRefusal::TooLarge {
+            path,
+            size,
+            max_bytes,
+        });
     }
     let mut bytes = Vec::new();
     file.take(limits.write_bytes)
         .read_to_end(&mut bytes)
-        .map_err(|error| Refusal::from_io(path, Access::Read, error))?;
+        .map_err(|error| ToolRefusal::from_io(path, PathAction::Read, error))?;
     if is_binary(&bytes) {
-        return Err(Refusal::Binary(path.to_owned()));
+        return Err(ToolRefusal::Binary(path.to_owned()));
     }
     let (mut text, encoding) = decode(&bytes);
     if encoding == Encoding::Unknown {
-        return Err(Refusal::UnknownEncoding(path.to_owned()));
+        return Err(ToolRefusal::UnknownEncoding(path.to_owned()));
     }
     for (index, edit) in edits.iter().enumerate() {
         text = apply(&text, edit).map_err(|count| match count {
-            0 => Refusal::EditMissing { path: path.to_owned(), number: index + 1 },
-            _ => Refusal::EditAmbiguous { path: path.to_owned(), number: index + 1, count },
+            0 => ToolRefusal::EditMissing {
+                path: path.to_owned(),
+                number: index + 1,
+            },
+            _ => ToolRefusal::EditAmbiguous {
+                path: path.to_owned(),
+                number: index + 1,
+                count,
+            },
         })?;
     }
     Ok(encode(&text, encoding))
 }
 
-/// The text after one edit, or how often its old text occurs. Models see `\r\n` as `\n`, so an edit of a file with
-/// Windows line ends is tried with them as well.
+/// The text after one edit, or how often its old text occurs. Models see `\r\n` as `\n`, so an edit
+/// of a file with Windows line ends is tried with them as well.
 fn apply(text: &str, edit: &FileEdit) -> Result<String, usize> {
     match text.matches(&edit.old).count() {
         1 => Ok(text.replacen(&edit.old, &edit.new, 1)),
@@ -175,39 +253,54 @@ struct Stored {
 
 /// Writes beside the file and renames. `replaced` is what is expected to be there still.
 fn store(
-    place: &Place,
-    seen: &Seen,
-    limits: &Limits,
+    place: &ExistingPath,
+    seen: &SeenFiles,
+    limits: &WorkspaceLimits,
     path: &str,
     bytes: Vec<u8>,
     replaced: Option<(&Metadata, &Fingerprint)>,
-) -> Result<Stored, Refusal> {
+) -> Result<Stored, ToolRefusal> {
     let size = bytes.len() as u64;
     if size > limits.write_bytes {
-        return Err(Refusal::TooLarge { path: path.to_owned(), size, max_bytes: limits.write_bytes });
+        return Err(ToolRefusal::TooLarge {
+            path: path.to_owned(),
+            size,
+            max_bytes: limits.write_bytes,
+        });
     }
     let refused = |error| write_refused(path, error);
     let (temporary, file) = temporary(&place.folder).map_err(refused)?;
-    let stored = fill(file, &bytes, replaced.map(|(metadata, _)| metadata)).map_err(refused).and_then(|filled| {
-        if let Some((_, before)) = replaced {
-            let mut file = place.open_file(path)?;
-            if Fingerprint::of_file(&mut file).map_err(refused)? != *before {
-                return Err(Refusal::Changed(path.to_owned()));
+    let stored = fill(file, &bytes, replaced.map(|(metadata, _)| metadata))
+        .map_err(refused)
+        .and_then(|filled| {
+            if let Some((_, before)) = replaced {
+                let mut file = place.open_file(path)?;
+                if Fingerprint::of_file(&mut file).map_err(refused)? != *before {
+                    return Err(ToolRefusal::Changed(path.to_owned()));
+                }
+                place
+                    .folder
+                    .rename(&temporary, &place.folder, &place.name)
+                    .map_err(refused)?;
+            } else {
+                name_new(&place.folder, &temporary, &place.name).map_err(|error| {
+                    match error.kind() {
+                        io::ErrorKind::AlreadyExists => ToolRefusal::Changed(path.to_owned()),
+                        _ => refused(error),
+                    }
+                })?;
             }
-            place.folder.rename(&temporary, &place.folder, &place.name).map_err(refused)?;
-        } else {
-            name_new(&place.folder, &temporary, &place.name).map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => Refusal::Changed(path.to_owned()),
-                _ => refused(error),
-            })?;
-        }
-        sync_folder(&place.folder).map_err(refused)?;
-        Ok(filled)
-    });
+            sync_folder(&place.folder).map_err(refused)?;
+            Ok(filled)
+        });
     match stored {
         Ok((mode, modified)) => {
             seen.remember(&place.real, Fingerprint::of_content(&bytes));
-            Ok(Stored { bytes, mode, modified })
+            Ok(Stored {
+                bytes,
+                mode,
+                modified,
+            })
         }
         Err(refusal) => {
             if let Err(error) = place.folder.remove_file(&temporary)
@@ -222,7 +315,10 @@ fn store(
 
 fn temporary(folder: &Dir) -> io::Result<(OsString, File)> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true).follow(FollowSymlinks::No);
+    options
+        .write(true)
+        .create_new(true)
+        .follow(FollowSymlinks::No);
     let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
     for _ in 0..TEMPORARY_NAME_ATTEMPTS {
         let mut random = [0; 8];
@@ -237,8 +333,8 @@ fn temporary(folder: &Dir) -> io::Result<(OsString, File)> {
     Err(last)
 }
 
-/// Gives a new file its name. A link fails where a rename would replace what somebody put there meanwhile; file systems
-/// without links get the rename, after a look.
+/// Gives a new file its name. A link fails where a rename would replace what somebody put there
+/// meanwhile; file systems without links get the rename, after a look.
 fn name_new(folder: &Dir, temporary: &OsString, name: &OsString) -> io::Result<()> {
     match folder.hard_link(temporary, folder, name) {
         Ok(()) => folder.remove_file(temporary),
@@ -248,8 +344,13 @@ fn name_new(folder: &Dir, temporary: &OsString, name: &OsString) -> io::Result<(
     }
 }
 
-/// The new file gets the old one's mode and, where this process may, its owner. Returns its mode and time.
-fn fill(mut file: File, bytes: &[u8], replaced: Option<&Metadata>) -> io::Result<(u32, SystemTime)> {
+/// The new file gets the old one's mode and, where this process may, its owner. Returns its mode
+/// and time.
+fn fill(
+    mut file: File,
+    bytes: &[u8],
+    replaced: Option<&Metadata>,
+) -> io::Result<(u32, SystemTime)> {
     file.write_all(bytes)?;
     if let Some(old) = replaced {
         let new = file.metadata()?;
@@ -267,7 +368,8 @@ fn fill(mut file: File, bytes: &[u8], replaced: Option<&Metadata>) -> io::Result
     Ok((metadata.mode(), metadata.modified()?.into_std()))
 }
 
-/// Creates missing folders one by one; one that somebody else creates meanwhile is used, a link is not.
+/// Creates missing folders one by one; one that somebody else creates meanwhile is used, a link is
+/// not.
 fn create_folders(base: Dir, names: &[OsString]) -> io::Result<Dir> {
     let mut folder = base;
     for name in names {
@@ -288,8 +390,8 @@ fn sync_folder(folder: &Dir) -> io::Result<()> {
     folder.open(".")?.sync_all()
 }
 
-fn write_refused(path: &str, error: io::Error) -> Refusal {
-    Refusal::from_io(path, Access::Write, error)
+fn write_refused(path: &str, error: io::Error) -> ToolRefusal {
+    ToolRefusal::from_io(path, PathAction::Write, error)
 }
 
 #[cfg(test)]
@@ -307,7 +409,10 @@ mod tests {
             ("a\nb\n", "a\r\nb", "x", Err(0)),
             ("$1 $1x", "$1x", "$0", Ok("$1 $0")),
         ] {
-            let edit = FileEdit { old: old.to_owned(), new: new.to_owned() };
+            let edit = FileEdit {
+                old: old.to_owned(),
+                new: new.to_owned(),
+            };
             assert_eq!(apply(text, &edit), expected.map(str::to_owned), "{text:?}");
         }
     }

@@ -1,4 +1,5 @@
-//! What a command may use: memory, processes, disk and processor, behind every wall and without one.
+//! What a command may use: memory, processes, disk and processor, behind every wall and without
+//! one.
 
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,10 @@ async fn a_command_that_takes_too_much_is_ended_and_told_why() {
          syswrite($h[$_], \"a\" x 10_000_000) }} sleep 60'",
         libc::SYS_memfd_create
     );
-    let unreadable =
-        format!("perl -e 'syscall({}, 4, 0, 0, 0, 0); $x = \"a\" x 300_000_000; sleep 60'", libc::SYS_prctl);
+    let unreadable = format!(
+        "perl -e 'syscall({}, 4, 0, 0, 0, 0); $x = \"a\" x 300_000_000; sleep 60'",
+        libc::SYS_prctl
+    );
     for sandbox in sandboxes {
         let lab = Lab::with(|options| {
             options.sandbox = sandbox.clone();
@@ -41,7 +44,8 @@ async fn a_command_that_takes_too_much_is_ended_and_told_why() {
             "2 s of processor time (sandbox.cpu_seconds)",
         )];
         let ignored = ignored.into_iter().filter(|_| sandbox == Sandbox::Landlock);
-        // What namespaces do not keep together, or the kernel does not count as memory of a process.
+        // What namespaces do not keep together, or the kernel does not count as memory of a
+        // process.
         let scattered = [
             (&*memory_file, "of memory (sandbox.memory_bytes)"),
             (&*unreadable, "of memory (sandbox.memory_bytes)"),
@@ -50,34 +54,59 @@ async fn a_command_that_takes_too_much_is_ended_and_told_why() {
                 "2 s of processor time (sandbox.cpu_seconds)",
             ),
         ];
-        let scattered = scattered.into_iter().filter(|_| !matches!(sandbox, Sandbox::Bwrap { .. }));
+        let scattered = scattered
+            .into_iter()
+            .filter(|_| !matches!(sandbox, Sandbox::Bwrap { .. }));
         for (command, expected) in [
             ("tail /dev/zero", "256 MiB of memory (sandbox.memory_bytes)"),
             (
                 "for i in 1 2 3 4; do perl -e '$x = \"a\" x 90_000_000; sleep 60' & done; wait",
                 "of memory (sandbox.memory_bytes)",
             ),
-            ("bomb() { bomb | bomb & }; bomb; sleep 60", "60 processes (sandbox.processes)"),
-            ("head -c 20000000 /dev/zero > src/large", "16 MiB (sandbox.file_bytes)"),
+            (
+                "bomb() { bomb | bomb & }; bomb; sleep 60",
+                "60 processes (sandbox.processes)",
+            ),
+            (
+                "head -c 20000000 /dev/zero > src/large",
+                "16 MiB (sandbox.file_bytes)",
+            ),
             (
                 "for i in $(seq 100); do head -c 10000000 /dev/zero > src/$i; done; sleep 60",
                 "in all (sandbox.written_bytes)",
             ),
-            ("while :; do :; done", "2 s of processor time (sandbox.cpu_seconds)"),
-            ("while :; do perl -e '1 for 1..3_000_000'; done", "2 s of processor time (sandbox.cpu_seconds)"),
+            (
+                "while :; do :; done",
+                "2 s of processor time (sandbox.cpu_seconds)",
+            ),
+            (
+                "while :; do perl -e '1 for 1..3_000_000'; done",
+                "2 s of processor time (sandbox.cpu_seconds)",
+            ),
         ]
         .into_iter()
         .chain(scattered)
         .chain(ignored)
         {
             let started = Instant::now();
-            let result = lab.call("execute_command", json!({"command": command, "timeout_seconds": 50})).await;
-            assert!(error(&result).contains(expected), "{sandbox:?} {command}: {result}");
-            assert!(started.elapsed() < SOON, "{sandbox:?} {command}: {:?}", started.elapsed());
+            let result = lab
+                .call(
+                    "execute_command",
+                    json!({"command": command, "timeout_seconds": 50}),
+                )
+                .await;
+            assert!(
+                error(&result).contains(expected),
+                "{sandbox:?} {command}: {result}"
+            );
+            assert!(
+                started.elapsed() < SOON,
+                "{sandbox:?} {command}: {:?}",
+                started.elapsed()
+            );
         }
         // Memory that processes share is not counted for each of them.
-        let shared =
-            "perl -e '$x = \"a\" x 100_000_000; for (1..6) { fork or do { sleep 2; exit } } 1 while wait > 0; print 1'";
+        let shared = "perl -e '$x = \"a\" x 100_000_000; for (1..6) { fork or do { sleep 2; exit } } 1 while wait > 0; print 1'";
         let result = lab.command(shared).await;
         assert_eq!(result["stdout"], "1", "{sandbox:?}: {result}");
     }

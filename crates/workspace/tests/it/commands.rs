@@ -4,13 +4,13 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use codelab_policy::Verdict;
-use codelab_workspace::{Call, Launcher, Limits, Sandbox};
+use codelab_workspace::{Call, Launcher, Sandbox, WorkspaceLimits};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::lab::{Lab, arguments_of, error};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Processes with this word among their arguments.
 pub fn running(marker: &str) -> usize {
@@ -20,16 +20,25 @@ pub fn running(marker: &str) -> usize {
 pub fn running_pids(marker: &str) -> Vec<u32> {
     let has_marker = |path: &std::path::Path| {
         let line = fs::read(path.join("cmdline")).unwrap_or_default();
-        line.windows(marker.len()).any(|part| part == marker.as_bytes())
+        line.windows(marker.len())
+            .any(|part| part == marker.as_bytes())
     };
-    let processes = fs::read_dir("/proc").unwrap().flatten().filter(|entry| has_marker(&entry.path()));
-    processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let processes = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| has_marker(&entry.path()));
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 pub async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(
+            started.elapsed() < DEADLINE,
+            "{what}: not within {DEADLINE:?}"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -48,12 +57,18 @@ async fn results_have_code_and_output() {
             json!({"command": "echo out; echo err >&2"}),
             json!({"success": true, "exit_code": 0, "stdout": "out\n", "stderr": "err\n"}),
         ),
-        (json!({"command": "exit 3"}), json!({"success": false, "exit_code": 3, "stdout": "", "stderr": ""})),
+        (
+            json!({"command": "exit 3"}),
+            json!({"success": false, "exit_code": 3, "stdout": "", "stderr": ""}),
+        ),
         (
             json!({"command": "ls", "cwd": "sub"}),
             json!({"success": true, "exit_code": 0, "stdout": "a.txt\n", "stderr": ""}),
         ),
-        (json!({"command": "cat"}), json!({"success": true, "exit_code": 0, "stdout": "", "stderr": ""})),
+        (
+            json!({"command": "cat"}),
+            json!({"success": true, "exit_code": 0, "stdout": "", "stderr": ""}),
+        ),
         (
             json!({"command": "kill -9 $$"}),
             json!({"success": false, "exit_code": 137, "stdout": "", "stderr": "", "error": "the command was ended by signal 9"}),
@@ -63,18 +78,32 @@ async fn results_have_code_and_output() {
             json!({"success": true, "exit_code": 0, "stdout": "\u{fffd}", "stderr": ""}),
         ),
     ] {
-        assert_eq!(lab.call("execute_command", arguments.clone()).await, expected, "{arguments}");
+        assert_eq!(
+            lab.call("execute_command", arguments.clone()).await,
+            expected,
+            "{arguments}"
+        );
     }
 }
 
 #[tokio::test]
 async fn long_output_keeps_its_start_and_its_end() {
     let lab = Lab::with(|options| {
-        options.limits = Limits { output_head_bytes: 10, output_tail_bytes: 12, ..Limits::default() }
+        options.limits = WorkspaceLimits {
+            output_head_bytes: 10,
+            output_tail_bytes: 12,
+            ..WorkspaceLimits::default()
+        }
     });
     let result = lab.command("seq 1 100000").await;
-    assert_eq!(result["stdout"], "1\n2\n3\n4\n5\n\n… [588873 bytes cut] …\n9999\n100000\n");
-    assert_eq!((&result["truncated"], &result["exit_code"]), (&json!(true), &json!(0)));
+    assert_eq!(
+        result["stdout"],
+        "1\n2\n3\n4\n5\n\n… [588873 bytes cut] …\n9999\n100000\n"
+    );
+    assert_eq!(
+        (&result["truncated"], &result["exit_code"]),
+        (&json!(true), &json!(0))
+    );
 }
 
 #[tokio::test]
@@ -82,7 +111,10 @@ async fn the_environment_is_not_the_client_s_own() {
     let lab = Lab::with(|options| options.environment = vec!["CARGO_PKG_NAME".to_owned()]);
     let result = lab.command("env | cut -d= -f1").await;
     let names: Vec<&str> = result["stdout"].as_str().unwrap().lines().collect();
-    assert!(names.contains(&"PATH") && names.contains(&"TMPDIR") && names.contains(&"CARGO_PKG_NAME"), "{names:?}");
+    assert!(
+        names.contains(&"PATH") && names.contains(&"TMPDIR") && names.contains(&"CARGO_PKG_NAME"),
+        "{names:?}"
+    );
     // The test's own environment has it, as a client's has its keys.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     assert!(!names.contains(&"CARGO_MANIFEST_DIR"), "{names:?}");
@@ -95,8 +127,16 @@ async fn a_command_has_its_time_and_takes_all_it_started_with_it() {
     let command = format!(
         "trap '' TERM; sleep {marker} & setsid sleep {marker} & (setsid sh -c 'trap \"\" TERM; sleep {marker}' &) ; sleep {marker}"
     );
-    let result = lab.call("execute_command", json!({"command": command, "timeout_seconds": 1})).await;
-    assert!(error(&result).starts_with("the command was stopped after 1 s"), "{result}");
+    let result = lab
+        .call(
+            "execute_command",
+            json!({"command": command, "timeout_seconds": 1}),
+        )
+        .await;
+    assert!(
+        error(&result).starts_with("the command was stopped after 1 s"),
+        "{result}"
+    );
     assert_eq!(result["exit_code"], Value::Null);
     wait_until("nothing of the command is left", || running(&marker) == 0).await;
 }
@@ -106,9 +146,17 @@ async fn what_a_finished_command_left_behind_is_ended() {
     let lab = Lab::new();
     let marker = marker(2);
     let started = Instant::now();
-    let result = lab.command(&format!("setsid sleep {marker} & sleep {marker} & disown; echo done")).await;
-    assert_eq!((&result["success"], &result["stdout"]), (&json!(true), &json!("done\n")), "{result}");
-    assert!(started.elapsed() < PATIENCE);
+    let result = lab
+        .command(&format!(
+            "setsid sleep {marker} & sleep {marker} & disown; echo done"
+        ))
+        .await;
+    assert_eq!(
+        (&result["success"], &result["stdout"]),
+        (&json!(true), &json!("done\n")),
+        "{result}"
+    );
+    assert!(started.elapsed() < DEADLINE);
     wait_until("nothing of the command is left", || running(&marker) == 0).await;
 }
 
@@ -116,10 +164,16 @@ async fn what_a_finished_command_left_behind_is_ended() {
 async fn cancelling_or_losing_the_client_ends_the_command() {
     let lab = Lab::new();
     let marker = marker(3);
-    let arguments =
-        arguments_of("execute_command", json!({"command": format!("setsid sleep {marker} & sleep {marker}")}));
+    let arguments = arguments_of(
+        "execute_command",
+        json!({"command": format!("setsid sleep {marker} & sleep {marker}")}),
+    );
     let cancel = CancellationToken::new();
-    let call = Call { user_id: None, arguments: &arguments, is_approved: false };
+    let call = Call {
+        user_id: None,
+        arguments: &arguments,
+        is_approved: false,
+    };
     let (result, ()) = tokio::join!(lab.workspace.run(call, cancel.clone()), async {
         wait_until("the command runs", || running(&marker) >= 2).await;
         cancel.cancel();
@@ -131,13 +185,23 @@ async fn cancelling_or_losing_the_client_ends_the_command() {
         let (workspace, arguments) = (lab.workspace.clone(), arguments.clone());
         async move {
             workspace
-                .run(Call { user_id: None, arguments: &arguments, is_approved: false }, CancellationToken::new())
+                .run(
+                    Call {
+                        user_id: None,
+                        arguments: &arguments,
+                        is_approved: false,
+                    },
+                    CancellationToken::new(),
+                )
                 .await
         }
     });
     wait_until("the command runs", || running(&marker) >= 2).await;
     dropped.abort();
-    wait_until("nothing is left after the client went away", || running(&marker) == 0).await;
+    wait_until("nothing is left after the client went away", || {
+        running(&marker) == 0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -145,10 +209,16 @@ async fn a_cancel_at_any_moment_leaves_nothing() {
     const TRIES: u64 = 40;
     let lab = Lab::new();
     let marker = marker(4);
-    let arguments =
-        arguments_of("execute_command", json!({"command": format!("setsid sleep {marker} & sleep {marker}")}));
+    let arguments = arguments_of(
+        "execute_command",
+        json!({"command": format!("setsid sleep {marker} & sleep {marker}")}),
+    );
     for delay_ms in 0..TRIES {
-        let call = Call { user_id: None, arguments: &arguments, is_approved: false };
+        let call = Call {
+            user_id: None,
+            arguments: &arguments,
+            is_approved: false,
+        };
         let cancel = CancellationToken::new();
         let (result, ()) = tokio::join!(lab.workspace.run(call, cancel.clone()), async {
             tokio::time::sleep(Duration::from_millis(delay_ms)).await;
@@ -163,7 +233,10 @@ async fn a_cancel_at_any_moment_leaves_nothing() {
 async fn without_a_sandbox_every_command_asks() {
     let ask = |sandbox: Sandbox, tool: &str, arguments: Value| {
         let lab = Lab::behind(&sandbox);
-        matches!(lab.workspace.review(&arguments_of(tool, arguments)), Verdict::Ask(_))
+        matches!(
+            lab.workspace.review(&arguments_of(tool, arguments)),
+            Verdict::Ask(_)
+        )
     };
     for (sandbox, command, asks) in [
         (Sandbox::None, "ls -la", true),
@@ -171,10 +244,22 @@ async fn without_a_sandbox_every_command_asks() {
         (Sandbox::Landlock, "rm -fr x", true),
         (Sandbox::None, "rm -fr x", true),
     ] {
-        assert_eq!(ask(sandbox.clone(), "execute_command", json!({"command": command})), asks, "{sandbox:?} {command}");
+        assert_eq!(
+            ask(
+                sandbox.clone(),
+                "execute_command",
+                json!({"command": command})
+            ),
+            asks,
+            "{sandbox:?} {command}"
+        );
     }
     assert!(!ask(Sandbox::None, "read_file", json!({"path": "a"})));
-    assert!(ask(Sandbox::Landlock, "write_file", json!({"path": ".git/hooks/pre-commit", "content": "x"})));
+    assert!(ask(
+        Sandbox::Landlock,
+        "write_file",
+        json!({"path": ".git/hooks/pre-commit", "content": "x"})
+    ));
     assert_eq!(Sandbox::None.as_str(), "none");
 }
 
@@ -232,10 +317,19 @@ async fn a_link_to_something_else_than_its_name_says_asks() {
         "sort --output=notes.txt data/real.txt",
     ] {
         let reason = reason(command, None).unwrap_or_else(|| panic!("{command} passed"));
-        assert!(reason.contains("symbolic link") || command.starts_with("sort"), "{command}: {reason}");
+        assert!(
+            reason.contains("symbolic link") || command.starts_with("sort"),
+            "{command}: {reason}"
+        );
     }
     assert!(reason("cat notes.log", Some("data")).is_some());
-    for command in ["cat alias.txt", "echo x > alias.txt", "cat folder/real.txt", "cat data/real.txt", "cat src/a.py"] {
+    for command in [
+        "cat alias.txt",
+        "echo x > alias.txt",
+        "cat folder/real.txt",
+        "cat data/real.txt",
+        "cat src/a.py",
+    ] {
         assert_eq!(reason(command, None), None, "{command}");
     }
 }
@@ -244,9 +338,15 @@ async fn a_link_to_something_else_than_its_name_says_asks() {
 async fn a_program_that_cannot_be_started_again_is_an_error() {
     for program in ["/no/such/program", "/bin/true"] {
         let lab = Lab::with(|options| {
-            options.launcher = Launcher { program: program.into(), arguments: Vec::new() };
+            options.launcher = Launcher {
+                program: program.into(),
+                arguments: Vec::new(),
+            };
         });
         let result = lab.command("echo x").await;
-        assert!(error(&result).starts_with("the command could not be started"), "{program}: {result}");
+        assert!(
+            error(&result).starts_with("the command could not be started"),
+            "{program}: {result}"
+        );
     }
 }

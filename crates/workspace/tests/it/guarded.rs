@@ -1,4 +1,5 @@
-//! What the policy protects in a workspace, behind each wall: nothing a command does to it lasts, and nothing is lost.
+//! What the policy protects in a workspace, behind each wall: nothing a command does to it lasts,
+//! and nothing is lost.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -6,9 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use codelab_policy::Verdict;
-use codelab_workspace::{Call, Sandbox};
+use codelab_workspace::Sandbox;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::commands::{marker, running_pids, wait_until};
 use crate::lab::{Lab, arguments_of, error};
@@ -17,7 +17,11 @@ use crate::walls::walls;
 /// Files of people, in a repository that has commits.
 pub fn project(sandbox: &Sandbox) -> Lab {
     let lab = Lab::new();
-    fs::write(lab.home.join(".gitconfig"), "[user]\n\tname = Ann \\\"A\\\" B\n\temail = ann@example.org\n").unwrap();
+    fs::write(
+        lab.home.join(".gitconfig"),
+        "[user]\n\tname = Ann \\\"A\\\" B\n\temail = ann@example.org\n",
+    )
+    .unwrap();
     let lab = lab.reopened(sandbox);
     lab.write("src/a.txt", "one\n");
     lab.write(".github/workflows/ci.yml", "mine");
@@ -60,10 +64,16 @@ pub fn assert_as_it_was(lab: &Lab, context: &str) {
         ".gitlab-ci.yml",
         ".gitmodules",
     ] {
-        assert!(fs::symlink_metadata(lab.root.join(path)).is_err(), "{context}: {path} is there");
+        assert!(
+            fs::symlink_metadata(lab.root.join(path)).is_err(),
+            "{context}: {path} is there"
+        );
     }
     let not_text = std::ffi::OsStr::from_bytes(b"src/\xff/.vscode/tasks.json");
-    assert!(!lab.root.join(not_text).exists(), "{context}: what lies in a folder whose name is not text is there");
+    assert!(
+        !lab.root.join(not_text).exists(),
+        "{context}: what lies in a folder whose name is not text is there"
+    );
 }
 
 #[tokio::test]
@@ -106,12 +116,20 @@ async fn what_is_protected_is_as_it_was_after_every_command() {
             let is_told = told.contains("only a person may change") || told.contains("sandbox");
             assert!(is_told, "{sandbox:?} {command}: {result}");
         }
-        assert_eq!(fs::metadata(&closed).unwrap().permissions().mode() & 0o777, 0, "{sandbox:?}");
+        assert_eq!(
+            fs::metadata(&closed).unwrap().permissions().mode() & 0o777,
+            0,
+            "{sandbox:?}"
+        );
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
         // What was removed is kept.
         let result = lab.command("echo evil > .envrc").await;
         if let Some(to) = error(&result).split("moved to ").nth(1) {
-            assert_eq!(fs::read_to_string(PathBuf::from(to)).unwrap(), "evil\n", "{sandbox:?}: {result}");
+            assert_eq!(
+                fs::read_to_string(PathBuf::from(to)).unwrap(),
+                "evil\n",
+                "{sandbox:?}: {result}"
+            );
         }
     }
 }
@@ -130,10 +148,16 @@ async fn a_folder_without_a_repository_is_given_none_and_nothing_is_left_behind(
             "git init -q --bare src/bare && ln -s src/bare .git",
         ] {
             let result = lab.command(command).await;
-            assert!(!fs::exists(lab.root.join(".git")).unwrap(), "{sandbox:?} {command}: {result}");
+            assert!(
+                !fs::exists(lab.root.join(".git")).unwrap(),
+                "{sandbox:?} {command}: {result}"
+            );
         }
         let result = lab.approved("git init -q .").await;
-        assert!(!lab.root.join(".git/config").exists(), "{sandbox:?}: {result}");
+        assert!(
+            !lab.root.join(".git/config").exists(),
+            "{sandbox:?}: {result}"
+        );
         // Git in the middle of nothing still says so.
         let result = lab.command("git status").await;
         assert_ne!(result["exit_code"], 0, "{sandbox:?}: {result}");
@@ -145,20 +169,34 @@ async fn an_approved_git_command_may_write_the_repository_but_not_what_runs_prog
     for sandbox in walls("approved git").await {
         let lab = project(&sandbox);
         lab.write("src/b.txt", "two\n");
-        lab.write(".git/hooks/pre-commit", "#!/bin/sh\ntouch \"$(git rev-parse --show-toplevel)/src/hook-ran\"\n");
-        fs::set_permissions(lab.root.join(".git/hooks/pre-commit"), fs::Permissions::from_mode(0o755)).unwrap();
+        lab.write(
+            ".git/hooks/pre-commit",
+            "#!/bin/sh\ntouch \"$(git rev-parse --show-toplevel)/src/hook-ran\"\n",
+        );
+        fs::set_permissions(
+            lab.root.join(".git/hooks/pre-commit"),
+            fs::Permissions::from_mode(0o755),
+        )
+        .unwrap();
         let config = lab.read(".git/config");
 
-        let refused = lab.command("git add src/b.txt && git commit -qm second").await;
+        let refused = lab
+            .command("git add src/b.txt && git commit -qm second")
+            .await;
         assert_ne!(refused["exit_code"], 0, "{sandbox:?}: {refused}");
 
-        let result = lab.approved("git add src/b.txt && git commit -qm second").await;
+        let result = lab
+            .approved("git add src/b.txt && git commit -qm second")
+            .await;
         assert_eq!(result["success"], true, "{sandbox:?}: {result}");
         assert_eq!(
             lab.git(&["log", "-1", "--format=%s by %an <%ae>"]).trim(),
             "second by Ann \"A\" B <ann@example.org>"
         );
-        assert!(!lab.root.join("src/hook-ran").exists(), "{sandbox:?}: a hook ran");
+        assert!(
+            !lab.root.join("src/hook-ran").exists(),
+            "{sandbox:?}: a hook ran"
+        );
 
         for command in [
             "git config core.fsmonitor ./evil",
@@ -168,53 +206,96 @@ async fn an_approved_git_command_may_write_the_repository_but_not_what_runs_prog
             "git worktree add ../elsewhere",
         ] {
             let result = lab.approved(command).await;
-            assert_eq!(lab.read(".git/config"), config, "{sandbox:?} {command}: {result}");
+            assert_eq!(
+                lab.read(".git/config"),
+                config,
+                "{sandbox:?} {command}: {result}"
+            );
         }
         // Neither an editor nor a signature: both are programs that the settings name.
         let own = lab.read(".git/config");
-        lab.write(".git/config", format!("{own}[core]\n\teditor = touch src/editor-ran\n[commit]\n\tgpgSign = true\n"));
+        lab.write(
+            ".git/config",
+            format!("{own}[core]\n\teditor = touch src/editor-ran\n[commit]\n\tgpgSign = true\n"),
+        );
         let result = lab.approved("git commit --amend").await;
         assert_eq!(result["success"], true, "{sandbox:?}: {result}");
-        assert!(!lab.root.join("src/editor-ran").exists(), "{sandbox:?}: an editor ran");
+        assert!(
+            !lab.root.join("src/editor-ran").exists(),
+            "{sandbox:?}: an editor ran"
+        );
         // Nobody was asked about the programs of this repository.
-        lab.write(".git/config", format!("{own}[filter \"x\"]\n\tclean = touch .git/filter-ran; cat\n"));
+        lab.write(
+            ".git/config",
+            format!("{own}[filter \"x\"]\n\tclean = touch .git/filter-ran; cat\n"),
+        );
         lab.write("src/.gitattributes", "*.txt filter=x\n");
         lab.write("src/d.txt", "four\n");
-        let result = lab.approved("git add src/d.txt && git commit -qm fourth").await;
-        assert!(error(&result).contains("filter.x.clean"), "{sandbox:?}: {result}");
-        assert!(!lab.root.join(".git/filter-ran").exists(), "{sandbox:?}: a filter wrote to the git folder");
+        let result = lab
+            .approved("git add src/d.txt && git commit -qm fourth")
+            .await;
+        assert!(
+            error(&result).contains("filter.x.clean"),
+            "{sandbox:?}: {result}"
+        );
+        assert!(
+            !lab.root.join(".git/filter-ran").exists(),
+            "{sandbox:?}: a filter wrote to the git folder"
+        );
         fs::remove_file(lab.root.join("src/.gitattributes")).unwrap();
         fs::remove_file(lab.root.join("src/d.txt")).unwrap();
         lab.write(".git/config", own);
         // With another program in it, it is a command like others.
-        for command in ["git status && touch .git/x", "git log -1 > .git/y", "git status | tee .git/z"] {
+        for command in [
+            "git status && touch .git/x",
+            "git log -1 > .git/y",
+            "git status | tee .git/z",
+        ] {
             lab.approved(command).await;
         }
         for name in ["x", "y", "z"] {
-            assert!(!lab.root.join(".git").join(name).exists(), "{sandbox:?} {name}");
+            assert!(
+                !lab.root.join(".git").join(name).exists(),
+                "{sandbox:?} {name}"
+            );
         }
         // A person who wants hooks approves a command that says so.
         lab.write("src/c.txt", "three\n");
-        let result = lab.approved("git add src/c.txt && git -c core.hooksPath=.git/hooks commit -qm third").await;
+        let result = lab
+            .approved("git add src/c.txt && git -c core.hooksPath=.git/hooks commit -qm third")
+            .await;
         assert_eq!(result["success"], true, "{sandbox:?}: {result}");
-        assert!(lab.root.join("src/hook-ran").exists(), "{sandbox:?}: {result}");
+        assert!(
+            lab.root.join("src/hook-ran").exists(),
+            "{sandbox:?}: {result}"
+        );
     }
 }
 
 #[tokio::test]
 async fn looking_at_a_hostile_repository_asks_and_runs_nothing_of_it() {
-    let sandbox = walls("hostile settings").await.into_iter().next().unwrap_or(Sandbox::None);
+    let sandbox = walls("hostile settings")
+        .await
+        .into_iter()
+        .next()
+        .unwrap_or(Sandbox::None);
     if sandbox.is_none() {
         return;
     }
-    let asks = |lab: &Lab, command: &str| match lab
-        .workspace
-        .review(&arguments_of("execute_command", json!({"command": command})))
-    {
+    let asks = |lab: &Lab, command: &str| match lab.workspace.review(&arguments_of(
+        "execute_command",
+        json!({"command": command}),
+    )) {
         Verdict::Ask(ask) => Some(ask.reason),
         Verdict::Allow => None,
     };
-    let looks = ["git status", "git diff", "git log -p", "git show", "git blame src/a.txt"];
+    let looks = [
+        "git status",
+        "git diff",
+        "git log -p",
+        "git show",
+        "git blame src/a.txt",
+    ];
     let lab = project(&sandbox);
     for command in looks {
         assert_eq!(asks(&lab, command), None, "{command}");
@@ -230,19 +311,33 @@ async fn looking_at_a_hostile_repository_asks_and_runs_nothing_of_it() {
     ] {
         let lab = project(&sandbox);
         lab.write("src/more", "[core]\n\tfsmonitor = ./evil\n");
-        lab.write(".git/config", format!("{}{setting}\n", lab.read(".git/config")));
+        lab.write(
+            ".git/config",
+            format!("{}{setting}\n", lab.read(".git/config")),
+        );
         for command in looks {
-            let reason = asks(&lab, command).unwrap_or_else(|| panic!("{command} with {setting} passed"));
-            assert!(reason.contains("Git would run programs"), "{command}: {reason}");
+            let reason =
+                asks(&lab, command).unwrap_or_else(|| panic!("{command} with {setting} passed"));
+            assert!(
+                reason.contains("Git would run programs"),
+                "{command}: {reason}"
+            );
         }
         // A question about something else names them, too.
-        assert!(asks(&lab, "git add src").is_some_and(|reason| reason.contains("Git would run programs")), "{setting}");
+        assert!(
+            asks(&lab, "git add src")
+                .is_some_and(|reason| reason.contains("Git would run programs")),
+            "{setting}"
+        );
         assert_eq!(asks(&lab, "ls -la"), None);
     }
     // A repository inside the repository, and a settings file that never ends.
     let lab = project(&sandbox);
     lab.write("vendor/x/.git/HEAD", "ref: refs/heads/main\n");
-    lab.write("vendor/x/.git/config", "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = ./evil\n");
+    lab.write(
+        "vendor/x/.git/config",
+        "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = ./evil\n",
+    );
     fs::create_dir_all(lab.root.join("vendor/x/.git/refs")).unwrap();
     fs::create_dir_all(lab.root.join("vendor/x/.git/objects")).unwrap();
     assert!(asks(&lab, "git -C vendor/x status").is_some());
@@ -250,9 +345,14 @@ async fn looking_at_a_hostile_repository_asks_and_runs_nothing_of_it() {
     for number in 0..70 {
         fs::create_dir_all(crowded.root.join(format!("vendor/{number}/.git"))).unwrap();
     }
-    assert!(asks(&crowded, "git status").is_some_and(|reason| reason.contains("more repositories")));
+    assert!(
+        asks(&crowded, "git status").is_some_and(|reason| reason.contains("more repositories"))
+    );
     fs::remove_file(lab.root.join("vendor/x/.git/config")).unwrap();
-    let made = std::process::Command::new("mkfifo").arg(lab.root.join("vendor/x/.git/config")).status().unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(lab.root.join("vendor/x/.git/config"))
+        .status()
+        .unwrap();
     assert!(made.success());
     assert!(asks(&lab, "git status").is_some_and(|reason| reason.contains("cannot be read")));
 }
@@ -261,11 +361,23 @@ async fn looking_at_a_hostile_repository_asks_and_runs_nothing_of_it() {
 async fn what_git_would_run_is_switched_off_even_where_nobody_asked() {
     for sandbox in walls("switched off").await {
         let lab = project(&sandbox);
-        lab.write("evil.sh", "#!/bin/sh\necho ran >> \"$OLDPWD/src/ran\"; touch src/ran\n");
+        lab.write(
+            "evil.sh",
+            "#!/bin/sh\necho ran >> \"$OLDPWD/src/ran\"; touch src/ran\n",
+        );
         fs::set_permissions(lab.root.join("evil.sh"), fs::Permissions::from_mode(0o755)).unwrap();
         let config = lab.read(".git/config");
-        lab.write(".git/config", format!("{config}[core]\n\tfsmonitor = ./evil.sh\n\thooksPath = ./\n"));
-        for command in ["git status", "git diff", "git log -p", "git show", "git checkout -q HEAD -- src"] {
+        lab.write(
+            ".git/config",
+            format!("{config}[core]\n\tfsmonitor = ./evil.sh\n\thooksPath = ./\n"),
+        );
+        for command in [
+            "git status",
+            "git diff",
+            "git log -p",
+            "git show",
+            "git checkout -q HEAD -- src",
+        ] {
             lab.approved(command).await;
             assert!(!lab.root.join("src/ran").exists(), "{sandbox:?} {command}");
         }
@@ -275,126 +387,6 @@ async fn what_git_would_run_is_switched_off_even_where_nobody_asked() {
         lab.command(bare).await;
         let result: Value = lab.command("cd src/bare && git status").await;
         assert!(!lab.root.join("src/ran").exists(), "{sandbox:?}: {result}");
-    }
-}
-
-#[tokio::test]
-async fn what_a_person_lets_a_tool_write_meanwhile_stays() {
-    for sandbox in walls("meanwhile").await {
-        let lab = project(&sandbox);
-        let wait = "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > src/.envrc; \
-                    echo evil > src/.husky/pre-push";
-        let (result, ()) = tokio::join!(lab.command(wait), async {
-            wait_until("the command runs", || lab.root.join("src/started").exists()).await;
-            for (path, content) in [(".github/workflows/new.yml", "new"), (".vscode/tasks.json", "changed")] {
-                lab.call("read_file", json!({"path": path})).await;
-                let written = lab.call("write_file", json!({"path": path, "content": content})).await;
-                assert_eq!(written["success"], true, "{sandbox:?}: {written}");
-            }
-            // The person agreed to the folder, and not to what a command puts into it.
-            let made = lab.call("create_directory", json!({"path": "src/.husky"})).await;
-            assert_eq!(made["success"], true, "{sandbox:?}: {made}");
-            lab.write("src/go", "");
-        });
-        let planted = lab.root.join("src/.husky/pre-push");
-        assert!(planted.parent().unwrap().is_dir() && !planted.exists(), "{sandbox:?}: {result}");
-        assert!(error(&result).contains("src/.envrc was moved"), "{sandbox:?}: {result}");
-        assert_eq!(
-            (lab.read(".github/workflows/new.yml"), lab.read(".vscode/tasks.json")),
-            ("new".into(), "changed".into())
-        );
-    }
-}
-
-#[tokio::test]
-async fn one_command_does_not_keep_what_another_planted() {
-    for sandbox in walls("parallel").await {
-        let lab = project(&sandbox);
-        let plant = "mkdir -p src/x && echo evil > src/x/.envrc && touch src/planted; while [ ! -e src/go ]; do sleep 0.02; done";
-        let stay = "touch src/staying; while [ ! -e src/end ]; do sleep 0.02; done; mv src/x src/y; mkdir -p src/x";
-        tokio::join!(lab.command(plant), lab.command_after("src/planted", stay), async {
-            wait_until("both run", || lab.root.join("src/staying").exists()).await;
-            lab.write("src/go", "");
-            wait_until("the first has ended", || !lab.root.join("src/x/.envrc").exists()).await;
-            lab.write("src/end", "");
-        });
-        for path in ["src/x/.envrc", "src/y/.envrc"] {
-            assert!(!lab.root.join(path).exists(), "{sandbox:?}: {path}");
-        }
-    }
-}
-
-/// Whichever client started them, and whichever ends first.
-#[tokio::test]
-async fn commands_that_overlap_are_compared_with_what_was_before_all_of_them() {
-    for sandbox in walls("overlap").await {
-        let lab = project(&sandbox);
-        let other = lab.second(&sandbox);
-        let change = "mv packages/ui packages/old; mkdir -p packages/ui/.vscode; \
-                      echo evil > packages/ui/.vscode/settings.json; echo evil > .husky/pre-commit; touch src/changed; \
-                      while [ ! -e src/go ]; do sleep 0.02; done";
-        let stay = "touch src/staying; while [ ! -e src/end ]; do sleep 0.02; done; \
-                    mkdir -p .git/hooks && echo evil > .git/hooks/pre-push && touch src/wrote";
-        let arguments = arguments_of("execute_command", json!({"command": stay, "timeout_seconds": 60}));
-        let first_has_ended = std::sync::atomic::AtomicBool::new(false);
-        tokio::join!(
-            async {
-                lab.command(change).await;
-                first_has_ended.store(true, std::sync::atomic::Ordering::SeqCst);
-            },
-            async {
-                wait_until("the first runs", || lab.root.join("src/changed").exists()).await;
-                let call = Call { user_id: None, arguments: &arguments, is_approved: false };
-                other.run(call, CancellationToken::new()).await
-            },
-            async {
-                wait_until("both run", || lab.root.join("src/staying").exists()).await;
-                lab.write("src/go", "");
-                wait_until("the first has ended", || first_has_ended.load(std::sync::atomic::Ordering::SeqCst)).await;
-                lab.write("src/end", "");
-            }
-        );
-        assert_as_it_was(&lab, &format!("{sandbox:?}"));
-        assert!(!lab.root.join("src/wrote").exists(), "{sandbox:?}");
-    }
-}
-
-/// The cover of a git folder that does not exist stays until the last command has ended.
-#[tokio::test]
-async fn a_command_does_not_lose_its_cover_when_another_one_ends() {
-    for sandbox in walls("cover").await {
-        let lab = Lab::behind(&sandbox);
-        lab.write("src/a.txt", "one\n");
-        let plant = "touch src/staying; while [ ! -e src/end ]; do sleep 0.02; done; \
-                     mkdir -p .git/hooks && echo evil > .git/hooks/pre-push && touch src/wrote";
-        tokio::join!(lab.command(plant), async {
-            wait_until("the first runs", || lab.root.join("src/staying").exists()).await;
-            lab.command("true").await;
-            lab.write("src/end", "");
-        });
-        assert!(!lab.root.join(".git").exists(), "{sandbox:?}");
-        let is_covered = matches!(sandbox, Sandbox::Bwrap { .. });
-        assert!(!is_covered || !lab.root.join("src/wrote").exists(), "{sandbox:?}: the folder was there for a moment");
-    }
-}
-
-/// A file that somebody outside replaces has no mount any more.
-#[tokio::test]
-async fn what_is_replaced_from_outside_is_guarded_all_the_same() {
-    for sandbox in walls("replaced").await {
-        let lab = project(&sandbox);
-        let wait = "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > .vscode/tasks.json";
-        tokio::join!(lab.command(wait), async {
-            wait_until("the command runs", || lab.root.join("src/started").exists()).await;
-            // What is changed in place beneath a mount that holds can only be the person's doing.
-            lab.write(".husky/pre-commit", "edited");
-            lab.write("new", "mine");
-            fs::rename(lab.root.join("new"), lab.root.join(".vscode/tasks.json")).unwrap();
-            lab.write("src/go", "");
-        });
-        assert_eq!(lab.read(".vscode/tasks.json"), "mine", "{sandbox:?}");
-        let is_mounted = matches!(sandbox, Sandbox::Bwrap { .. });
-        assert_eq!(lab.read(".husky/pre-commit"), if is_mounted { "edited" } else { "mine" }, "{sandbox:?}");
     }
 }
 
@@ -410,7 +402,13 @@ async fn what_protected_links_and_settings_lead_to_is_protected_too() {
         lab.git(&["config", "core.hooksPath", "tools/later"]);
         lab.write("tools/nested/a.txt", "");
         lab.git(&["init", "-q", "tools/nested"]);
-        lab.git(&["-C", "tools/nested", "config", "core.hooksPath", "own/hooks"]);
+        lab.git(&[
+            "-C",
+            "tools/nested",
+            "config",
+            "core.hooksPath",
+            "own/hooks",
+        ]);
         for command in [
             "echo evil > tools/husky/pre-commit",
             "echo evil > tools/husky/commit-msg",
@@ -422,8 +420,16 @@ async fn what_protected_links_and_settings_lead_to_is_protected_too() {
             let result = lab.command(command).await;
             let kept = ["tools/husky/pre-commit", "tools/ci/tasks.json"].map(|path| lab.read(path));
             assert_eq!(kept, ["mine", "mine"], "{sandbox:?} {command}: {result}");
-            for path in ["tools/husky/commit-msg", "tools/ci/launch.json", "tools/later", "tools/nested/own/hooks"] {
-                assert!(!lab.root.join(path).exists(), "{sandbox:?} {command}: {path}: {result}");
+            for path in [
+                "tools/husky/commit-msg",
+                "tools/ci/launch.json",
+                "tools/later",
+                "tools/nested/own/hooks",
+            ] {
+                assert!(
+                    !lab.root.join(path).exists(),
+                    "{sandbox:?} {command}: {path}: {result}"
+                );
             }
         }
     }
@@ -436,14 +442,28 @@ async fn a_file_too_large_to_keep_is_not_taken_away() {
         let content = "x".repeat(5_000_000);
         lab.write("src/.yarn/release.cjs", &content);
         let result = lab.command("touch src/.yarn/release.cjs").await;
-        assert_eq!(lab.read("src/.yarn/release.cjs"), content, "{sandbox:?}: {result}");
+        assert_eq!(
+            lab.read("src/.yarn/release.cjs"),
+            content,
+            "{sandbox:?}: {result}"
+        );
         assert!(!error(&result).is_empty());
-        let result = lab.command("echo evil > src/other; mv src/other src/.yarn/release.cjs").await;
+        let result = lab
+            .command("echo evil > src/other; mv src/other src/.yarn/release.cjs")
+            .await;
         let said = error(&result);
         if let Some(place) = said.split("moved to ").nth(1) {
-            assert_eq!(fs::read_to_string(place).unwrap(), "evil\n", "{sandbox:?}: {result}");
+            assert_eq!(
+                fs::read_to_string(place).unwrap(),
+                "evil\n",
+                "{sandbox:?}: {result}"
+            );
         } else {
-            assert_eq!(lab.read("src/.yarn/release.cjs"), content, "{sandbox:?}: {result}");
+            assert_eq!(
+                lab.read("src/.yarn/release.cjs"),
+                content,
+                "{sandbox:?}: {result}"
+            );
         }
     }
 }
@@ -453,24 +473,41 @@ async fn a_file_too_large_to_keep_is_not_taken_away() {
 async fn a_command_that_was_not_compared_is_told_at_once_and_by_the_next_one() {
     for sandbox in walls("lost").await {
         let lab = project(&sandbox);
-        let plant = format!("echo evil > src/.envrc; touch src/started; exec sleep {}", marker(300));
+        let plant = format!(
+            "echo evil > src/.envrc; touch src/started; exec sleep {}",
+            marker(300)
+        );
         let (result, ()) = tokio::join!(lab.command(&plant), async {
             wait_until("the command runs", || lab.root.join("src/started").exists()).await;
             let supervisor = ancestor_below_this(&marker(300));
-            let done = std::process::Command::new("kill").args(["-9", &supervisor.to_string()]).status().unwrap();
+            let done = std::process::Command::new("kill")
+                .args(["-9", &supervisor.to_string()])
+                .status()
+                .unwrap();
             assert!(done.success());
         });
-        assert!(error(&result).contains("protected paths were not compared"), "{sandbox:?}: {result}");
+        assert!(
+            error(&result).contains("protected paths were not compared"),
+            "{sandbox:?}: {result}"
+        );
         for pid in running_pids(&marker(300)) {
-            let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
+            let _ = std::process::Command::new("kill")
+                .args(["-9", &pid.to_string()])
+                .status();
         }
         wait_until("nothing is left", || running_pids(&marker(300)).is_empty()).await;
         let result = lab.command("true").await;
         assert!(
-            result["warnings"][0].as_str().is_some_and(|text| text.contains("src/.envrc")),
+            result["warnings"][0]
+                .as_str()
+                .is_some_and(|text| text.contains("src/.envrc")),
             "{sandbox:?}: {result}"
         );
-        assert_eq!(lab.command("true").await["warnings"], Value::Null, "{sandbox:?}");
+        assert_eq!(
+            lab.command("true").await["warnings"],
+            Value::Null,
+            "{sandbox:?}"
+        );
     }
 }
 
@@ -479,7 +516,14 @@ fn ancestor_below_this(marker: &str) -> u32 {
     let own = std::process::id();
     let parent = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse::<u32>().unwrap()
+        stat.rsplit_once(')')
+            .unwrap()
+            .1
+            .split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u32>()
+            .unwrap()
     };
     let mut pid = running_pids(marker)[0];
     while parent(pid) != own {
@@ -491,13 +535,24 @@ fn ancestor_below_this(marker: &str) -> u32 {
 /// Putting things back has its own time.
 #[tokio::test]
 async fn the_time_of_a_command_does_not_run_while_it_is_compared() {
-    let Some(sandbox) = walls("comparing").await.into_iter().next() else { return };
+    let Some(sandbox) = walls("comparing").await.into_iter().next() else {
+        return;
+    };
     let lab = project(&sandbox);
-    let command = "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > src/.envrc";
-    let call = lab.call("execute_command", json!({"command": command, "timeout_seconds": 2}));
+    let command =
+        "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > src/.envrc";
+    let call = lab.call(
+        "execute_command",
+        json!({"command": command, "timeout_seconds": 2}),
+    );
     let (result, ()) = tokio::join!(call, async {
         wait_until("the command runs", || lab.root.join("src/started").exists()).await;
-        let place = fs::read_dir(lab.data.join("baselines")).unwrap().next().unwrap().unwrap().path();
+        let place = fs::read_dir(lab.data.join("baselines"))
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
         let gate = fs::File::open(place.join("gate")).unwrap();
         gate.lock().unwrap();
         lab.write("src/go", "");
@@ -515,14 +570,20 @@ async fn a_data_folder_in_the_workspace_is_left_alone() {
         let (root, data) = (lab.root.clone(), lab.root.join(".codelab"));
         fs::create_dir(&data).unwrap();
         lab.write("src/a.txt", "");
-        let mut options = codelab_workspace::Options::new(crate::lab::launcher());
+        let mut options = codelab_workspace::WorkspaceOptions::new(crate::lab::launcher());
         options.home = Some(lab.home.clone());
         options.data_dir = Some(data.clone());
         options.sandbox = sandbox.clone();
         let lab = lab.moved_to(root, options);
         let result = lab.command("cat .codelab/*; echo evil > src/.envrc").await;
-        assert!(error(&result).contains("src/.envrc was moved"), "{sandbox:?}: {result}");
-        assert!(!error(&result).contains(".codelab was"), "{sandbox:?}: {result}");
+        assert!(
+            error(&result).contains("src/.envrc was moved"),
+            "{sandbox:?}: {result}"
+        );
+        assert!(
+            !error(&result).contains(".codelab was"),
+            "{sandbox:?}: {result}"
+        );
         assert_eq!(lab.command("true").await["success"], true, "{sandbox:?}");
         assert!(data.join("removed").is_dir(), "{sandbox:?}");
     }

@@ -1,20 +1,27 @@
-//! The journal through crashes: what was written counts, what was torn does not, and nothing runs twice.
+//! The journal through crashes: what was written counts, what was torn does not, and nothing runs
+//! twice.
 
 use std::fs;
 
 use codelab_protocol::{CallId, Digest, SessionId, Tool};
-use codelab_workspace::{CallKey, Claim, Journal, JournalError};
+use codelab_workspace::{CallKey, Journal, JournalClaim, JournalError};
 use serde_json::json;
 
 fn key(call: &str) -> CallKey {
-    CallKey { session_id: SessionId::parse("s").unwrap(), call_id: CallId::parse(call).unwrap() }
+    CallKey {
+        session_id: SessionId::parse("s").unwrap(),
+        call_id: CallId::parse(call).unwrap(),
+    }
 }
 
-fn claim() -> Claim {
-    Claim { tool: Tool::ExecuteCommand, digest: Digest::of_bytes(b"x") }
+fn claim() -> JournalClaim {
+    JournalClaim {
+        tool: Tool::ExecuteCommand,
+        digest: Digest::of_bytes(b"x"),
+    }
 }
 
-fn names(calls: &[codelab_workspace::OpenCall]) -> Vec<&str> {
+fn names(calls: &[codelab_workspace::UnfinishedCall]) -> Vec<&str> {
     calls.iter().map(|call| call.key.call_id.as_str()).collect()
 }
 
@@ -29,28 +36,48 @@ fn a_restart_finds_every_call_where_it_was() {
         journal.start(&key(call)).unwrap();
     }
     for call in ["finished", "acknowledged"] {
-        journal.finish(&key(call), json!({"success": true, "stdout": "ж\n"})).unwrap();
+        journal
+            .finish(&key(call), json!({"success": true, "stdout": "ж\n"}))
+            .unwrap();
     }
     journal.acknowledge(&key("acknowledged")).unwrap();
-    assert!(journal.unknown().is_empty(), "what this process started is not unknown to it");
+    assert!(
+        journal.unknown().is_empty(),
+        "what this process started is not unknown to it"
+    );
     drop(journal);
     // Twice, since opening rewrites the file.
     for _ in 0..2 {
         let journal = Journal::open(folder.path()).unwrap();
         assert_eq!(names(&journal.unknown()), ["started"]);
         assert_eq!(names(&journal.unstarted()), ["claimed"]);
-        assert_eq!(journal.unsent(), [(key("finished"), json!({"success": true, "stdout": "ж\n"}))]);
+        assert_eq!(
+            journal.unsent(),
+            [(key("finished"), json!({"success": true, "stdout": "ж\n"}))]
+        );
         assert_eq!(journal.unknown()[0].claim, claim());
         for call in ["claimed", "started", "finished", "acknowledged"] {
-            assert!(matches!(journal.claim(&key(call), claim()), Err(JournalError::Known { .. })), "{call}");
+            assert!(
+                matches!(
+                    journal.claim(&key(call), claim()),
+                    Err(JournalError::Known { .. })
+                ),
+                "{call}"
+            );
         }
         for call in ["started", "finished", "acknowledged"] {
             assert!(
-                matches!(journal.start(&key(call)), Err(JournalError::OutOfOrder { .. })),
+                matches!(
+                    journal.start(&key(call)),
+                    Err(JournalError::OutOfOrder { .. })
+                ),
                 "{call} would run twice"
             );
         }
-        assert!(journal.finish(&key("started"), json!(1)).is_err(), "nobody saw it finish");
+        assert!(
+            journal.finish(&key("started"), json!(1)).is_err(),
+            "nobody saw it finish"
+        );
     }
     let journal = Journal::open(folder.path()).unwrap();
     journal.acknowledge(&key("started")).unwrap();
@@ -69,13 +96,22 @@ fn a_crash_at_every_byte_leaves_a_readable_journal() {
     journal.finish(&key("a"), json!({"success": true})).unwrap();
     drop(journal);
     let whole = fs::read(folder.path().join("calls.journal")).unwrap();
-    let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    let ends: Vec<usize> = whole
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'\n')
+        .map(|(at, _)| at + 1)
+        .collect();
     assert_eq!(ends.len(), 3);
     for length in 0..=whole.len() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("calls.journal"), &whole[..length]).unwrap();
         let journal = Journal::open(folder.path()).unwrap();
-        let found = (journal.unstarted().len(), journal.unknown().len(), journal.unsent().len());
+        let found = (
+            journal.unstarted().len(),
+            journal.unknown().len(),
+            journal.unsent().len(),
+        );
         let expected = match ends.iter().filter(|end| **end <= length).count() {
             0 => (0, 0, 0),
             1 => (1, 0, 0),
@@ -86,7 +122,10 @@ fn a_crash_at_every_byte_leaves_a_readable_journal() {
         // And it can be written on.
         journal.claim(&key("b"), claim()).unwrap();
         drop(journal);
-        assert!(names(&Journal::open(folder.path()).unwrap().unstarted()).contains(&"b"), "cut to {length} bytes");
+        assert!(
+            names(&Journal::open(folder.path()).unwrap().unstarted()).contains(&"b"),
+            "cut to {length} bytes"
+        );
     }
 }
 
@@ -101,14 +140,20 @@ fn damage_is_told_and_not_passed_over() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[30] ^= 1;
     fs::write(&path, bytes).unwrap();
-    assert!(matches!(Journal::open(folder.path()), Err(JournalError::Damaged { line: 1, .. })));
+    assert!(matches!(
+        Journal::open(folder.path()),
+        Err(JournalError::Damaged { line: 1, .. })
+    ));
 }
 
 #[test]
 fn two_processes_do_not_share_a_journal() {
     let folder = tempfile::tempdir().unwrap();
     let first = Journal::open(folder.path()).unwrap();
-    assert!(matches!(Journal::open(folder.path()), Err(JournalError::InUse { .. })));
+    assert!(matches!(
+        Journal::open(folder.path()),
+        Err(JournalError::InUse { .. })
+    ));
     drop(first);
     Journal::open(folder.path()).unwrap();
 }
@@ -118,11 +163,18 @@ fn the_journal_stays_small() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::open(folder.path()).unwrap();
     for number in 0..1000 {
-        journal.claim(&key(&format!("open-{number}")), claim()).unwrap();
+        journal
+            .claim(&key(&format!("open-{number}")), claim())
+            .unwrap();
     }
-    assert!(matches!(journal.claim(&key("one-more"), claim()), Err(JournalError::Full)));
+    assert!(matches!(
+        journal.claim(&key("one-more"), claim()),
+        Err(JournalError::Full)
+    ));
     for number in 0..1000 {
-        journal.acknowledge(&key(&format!("open-{number}"))).unwrap();
+        journal
+            .acknowledge(&key(&format!("open-{number}")))
+            .unwrap();
     }
     for number in 0..100 {
         let key = key(&format!("next-{number}"));
@@ -133,9 +185,20 @@ fn the_journal_stays_small() {
     }
     drop(journal);
     let journal = Journal::open(folder.path()).unwrap();
-    assert!(fs::metadata(folder.path().join("calls.journal")).unwrap().len() < 1024 * 1024);
-    assert!(journal.claim(&key("next-99"), claim()).is_err(), "the latest are remembered");
-    assert!(journal.claim(&key("open-0"), claim()).is_ok(), "the oldest are not");
+    assert!(
+        fs::metadata(folder.path().join("calls.journal"))
+            .unwrap()
+            .len()
+            < 1024 * 1024
+    );
+    assert!(
+        journal.claim(&key("next-99"), claim()).is_err(),
+        "the latest are remembered"
+    );
+    assert!(
+        journal.claim(&key("open-0"), claim()).is_ok(),
+        "the oldest are not"
+    );
 }
 
 #[test]
@@ -146,8 +209,15 @@ fn a_large_backlog_is_rewritten_while_it_grows() {
         let key = key(&format!("{number}"));
         journal.claim(&key, claim()).unwrap();
         journal.start(&key).unwrap();
-        journal.finish(&key, json!("x".repeat(1024 * 1024))).unwrap();
+        journal
+            .finish(&key, json!("x".repeat(1024 * 1024)))
+            .unwrap();
         journal.acknowledge(&key).unwrap();
     }
-    assert!(fs::metadata(folder.path().join("calls.journal")).unwrap().len() < 40 * 1024 * 1024);
+    assert!(
+        fs::metadata(folder.path().join("calls.journal"))
+            .unwrap()
+            .len()
+            < 40 * 1024 * 1024
+    );
 }

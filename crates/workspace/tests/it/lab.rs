@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use codelab_protocol::{Tool, ToolArguments};
-use codelab_workspace::{Call, Launcher, Options, Sandbox, Workspace};
+use codelab_workspace::{Call, Launcher, Sandbox, Workspace, WorkspaceOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,10 @@ pub fn launcher() -> Launcher {
         Some(folder) => Path::new(&folder).join("codelab-sandbox-exec"),
         None => env!("CARGO_BIN_EXE_codelab-sandbox-exec").into(),
     };
-    Launcher { program, arguments: Vec::new() }
+    Launcher {
+        program,
+        arguments: Vec::new(),
+    }
 }
 
 /// Not the system's folder for temporary files, which sandboxes replace as a whole.
@@ -46,24 +49,32 @@ impl Lab {
         Self::with(|options| options.sandbox = sandbox.clone())
     }
 
-    pub fn with(change: impl FnOnce(&mut Options)) -> Self {
+    pub fn with(change: impl FnOnce(&mut WorkspaceOptions)) -> Self {
         let folder = folder();
         let base = folder.path().canonicalize().unwrap();
-        let [root, outside, home, data] = ["root", "outside", "home", "data"].map(|name| base.join(name));
+        let [root, outside, home, data] =
+            ["root", "outside", "home", "data"].map(|name| base.join(name));
         for folder in [&root, &outside, &home, &data] {
             fs::create_dir(folder).unwrap();
         }
         fs::write(outside.join("secret.txt"), CANARY).unwrap();
-        let mut options = Options::new(launcher());
+        let mut options = WorkspaceOptions::new(launcher());
         options.home = Some(home.clone());
         options.data_dir = Some(data.clone());
         change(&mut options);
         let workspace = Workspace::open(&root, options).unwrap();
-        Self { workspace, root, outside, home, data, _folder: folder }
+        Self {
+            workspace,
+            root,
+            outside,
+            home,
+            data,
+            _folder: folder,
+        }
     }
 
-    fn options(&self, sandbox: &Sandbox) -> Options {
-        let mut options = Options::new(launcher());
+    fn options(&self, sandbox: &Sandbox) -> WorkspaceOptions {
+        let mut options = WorkspaceOptions::new(launcher());
         options.home = Some(self.home.clone());
         options.data_dir = Some(self.data.clone());
         options.sandbox = sandbox.clone();
@@ -83,8 +94,12 @@ impl Lab {
     }
 
     /// The same folders with another root.
-    pub fn moved_to(self, root: PathBuf, options: Options) -> Self {
-        Self { workspace: Workspace::open(&root, options).unwrap(), root, ..self }
+    pub fn moved_to(self, root: PathBuf, options: WorkspaceOptions) -> Self {
+        Self {
+            workspace: Workspace::open(&root, options).unwrap(),
+            root,
+            ..self
+        }
     }
 
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) {
@@ -106,11 +121,24 @@ impl Lab {
     }
 
     async fn run(&self, arguments: &ToolArguments, is_approved: bool) -> Value {
-        self.workspace.run(Call { user_id: None, arguments, is_approved }, CancellationToken::new()).await
+        self.workspace
+            .run(
+                Call {
+                    user_id: None,
+                    arguments,
+                    is_approved,
+                },
+                CancellationToken::new(),
+            )
+            .await
     }
 
     pub async fn command(&self, command: &str) -> Value {
-        self.call("execute_command", json!({"command": command, "timeout_seconds": 60})).await
+        self.call(
+            "execute_command",
+            json!({"command": command, "timeout_seconds": 60}),
+        )
+        .await
     }
 
     /// A command that begins once this file is there.
@@ -121,29 +149,59 @@ impl Lab {
 
     /// A command that a person has approved.
     pub async fn approved(&self, command: &str) -> Value {
-        self.run(&arguments_of("execute_command", json!({"command": command, "timeout_seconds": 60})), true).await
+        self.run(
+            &arguments_of(
+                "execute_command",
+                json!({"command": command, "timeout_seconds": 60}),
+            ),
+            true,
+        )
+        .await
     }
 
     /// Runs git outside, as the person would.
     pub fn git(&self, arguments: &[&str]) -> String {
         let mut git = std::process::Command::new("git");
-        git.args(["-c", "user.name=Person", "-c", "user.email=person@example.org"]).args(arguments);
-        let done =
-            git.current_dir(&self.root).env("HOME", &self.home).env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
-        assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+        git.args([
+            "-c",
+            "user.name=Person",
+            "-c",
+            "user.email=person@example.org",
+        ])
+        .args(arguments);
+        let done = git
+            .current_dir(&self.root)
+            .env("HOME", &self.home)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "git {arguments:?}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
         String::from_utf8(done.stdout).unwrap()
     }
 
     /// Everything outside the root as it was, and nothing more.
     pub fn assert_outside_untouched(&self, after: &str) {
-        let names: Vec<_> = fs::read_dir(&self.outside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let names: Vec<_> = fs::read_dir(&self.outside)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         assert_eq!(names, ["secret.txt"], "{after}");
-        assert_eq!(fs::read_to_string(self.outside.join("secret.txt")).unwrap(), CANARY, "{after}");
+        assert_eq!(
+            fs::read_to_string(self.outside.join("secret.txt")).unwrap(),
+            CANARY,
+            "{after}"
+        );
     }
 }
 
 pub fn arguments_of(tool: &str, arguments: Value) -> ToolArguments {
-    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    let Value::Object(arguments) = arguments else {
+        panic!("arguments are an object")
+    };
     Tool::parse(tool).unwrap().check(&arguments).unwrap()
 }
 

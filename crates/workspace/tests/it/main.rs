@@ -1,6 +1,10 @@
 //! The workspace on real files, with real processes behind real walls.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test fails by panicking and says what it skips")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking and says what it skips"
+)]
 
 mod bounds;
 mod commands;
@@ -9,6 +13,7 @@ mod finding;
 mod guarded;
 mod journal;
 mod lab;
+mod overlapping;
 mod paths;
 mod planted;
 mod probe;

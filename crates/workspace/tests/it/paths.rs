@@ -3,7 +3,7 @@
 use std::fs;
 
 use codelab_protocol::Tool;
-use codelab_workspace::{Options, Workspace};
+use codelab_workspace::{Workspace, WorkspaceOptions};
 use serde_json::{Value, json};
 
 use crate::lab::{CANARY, Lab, content, error, launcher};
@@ -13,11 +13,17 @@ fn calls(path: &str) -> [(&'static str, Value); 7] {
     [
         ("read_file", json!({"path": path})),
         ("write_file", json!({"path": path, "content": "x"})),
-        ("write_file", json!({"path": path, "content": "x", "create_dirs": true})),
+        (
+            "write_file",
+            json!({"path": path, "content": "x", "create_dirs": true}),
+        ),
         ("list_files", json!({"path": path, "recursive": true})),
         ("search_in_code", json!({"query": "canary", "path": path})),
         ("create_directory", json!({"path": path})),
-        ("execute_command", json!({"command": "echo x > planted; cat secret.txt", "cwd": path})),
+        (
+            "execute_command",
+            json!({"command": "echo x > planted; cat secret.txt", "cwd": path}),
+        ),
     ]
 }
 
@@ -66,7 +72,11 @@ async fn no_path_leads_outside() {
     ] {
         for (tool, arguments) in calls(&path) {
             let result = lab.call(tool, arguments).await;
-            assert_eq!(error(&result), format!("Path {path} is outside workspace bounds"), "{tool}");
+            assert_eq!(
+                error(&result),
+                format!("Path {path} is outside workspace bounds"),
+                "{tool}"
+            );
             assert!(!result.to_string().contains(CANARY), "{tool} {path}");
         }
     }
@@ -85,12 +95,17 @@ async fn odd_paths_get_a_clear_answer() {
     for (path, expected) in [
         ("nowhere", "Path nowhere is a symbolic link to nothing"),
         ("circle", "Path circle leads through links in a circle"),
-        ("missing/../../outside/x", "Path missing/../../outside/x does not exist"),
+        (
+            "missing/../../outside/x",
+            "Path missing/../../outside/x does not exist",
+        ),
         (long_path.as_str(), "Path x/x/x"),
         (long_name.as_str(), "xxx"),
         ("~/x", "Path ~ does not exist"),
     ] {
-        let result = lab.call("write_file", json!({"path": path, "content": "x"})).await;
+        let result = lab
+            .call("write_file", json!({"path": path, "content": "x"}))
+            .await;
         assert!(error(&result).starts_with(expected), "{path}: {result}");
     }
     // Refused before it comes to a path at all.
@@ -107,17 +122,39 @@ async fn links_within_the_workspace_are_followed() {
     lab.write("real/a.txt", "first");
     lab.link("alias", "real");
     lab.link("real/back", "../real/a.txt");
-    assert_eq!(content(&lab.call("read_file", json!({"path": "alias/a.txt"})).await), "first");
-    let result = lab.call("write_file", json!({"path": "alias/back", "content": "second"})).await;
+    assert_eq!(
+        content(&lab.call("read_file", json!({"path": "alias/a.txt"})).await),
+        "first"
+    );
+    let result = lab
+        .call(
+            "write_file",
+            json!({"path": "alias/back", "content": "second"}),
+        )
+        .await;
     assert_eq!(result["success"], true, "{result}");
     assert_eq!(lab.read("real/a.txt"), "second");
-    assert!(fs::symlink_metadata(lab.root.join("real/back")).unwrap().is_symlink(), "the link stays a link");
-    let result = lab.call("create_directory", json!({"path": "alias/x/y"})).await;
+    assert!(
+        fs::symlink_metadata(lab.root.join("real/back"))
+            .unwrap()
+            .is_symlink(),
+        "the link stays a link"
+    );
+    let result = lab
+        .call("create_directory", json!({"path": "alias/x/y"}))
+        .await;
     assert_eq!(result, json!({"success": true}));
     assert!(lab.root.join("real/x/y").is_dir());
-    assert_eq!(lab.call("create_directory", json!({"path": "real/x"})).await, json!({"success": true}));
     assert_eq!(
-        error(&lab.call("create_directory", json!({"path": "real/a.txt"})).await),
+        lab.call("create_directory", json!({"path": "real/x"}))
+            .await,
+        json!({"success": true})
+    );
+    assert_eq!(
+        error(
+            &lab.call("create_directory", json!({"path": "real/a.txt"}))
+                .await
+        ),
         "Path real/a.txt is not a folder"
     );
 }
@@ -128,16 +165,30 @@ async fn a_link_cannot_hide_that_something_protected_is_written() {
     lab.write(".git/hooks/sample", "");
     lab.link("docs", ".git/hooks");
     for (tool, arguments) in [
-        ("write_file", json!({"path": "docs/pre-commit", "content": "evil"})),
-        ("write_file", json!({"path": "docs/sample", "content": "evil"})),
+        (
+            "write_file",
+            json!({"path": "docs/pre-commit", "content": "evil"}),
+        ),
+        (
+            "write_file",
+            json!({"path": "docs/sample", "content": "evil"}),
+        ),
         ("create_directory", json!({"path": "docs/folder"})),
     ] {
         let result = lab.call(tool, arguments).await;
         assert!(error(&result).contains("which is protected"), "{result}");
     }
-    assert_eq!(fs::read_dir(lab.root.join(".git/hooks")).unwrap().count(), 1);
+    assert_eq!(
+        fs::read_dir(lab.root.join(".git/hooks")).unwrap().count(),
+        1
+    );
     // Named directly, it is what a person was asked about.
-    let result = lab.call("write_file", json!({"path": ".git/hooks/pre-commit", "content": "approved"})).await;
+    let result = lab
+        .call(
+            "write_file",
+            json!({"path": ".git/hooks/pre-commit", "content": "approved"}),
+        )
+        .await;
     assert_eq!(result["success"], true, "{result}");
 }
 
@@ -150,28 +201,45 @@ async fn private_files_inside_the_workspace_do_not_exist_for_tools() {
     fs::create_dir_all(home.join("project/data")).unwrap();
     fs::write(home.join("project/data/codelab.key"), CANARY).unwrap();
     std::os::unix::fs::symlink("project/data", home.join("shortcut")).unwrap();
-    let mut options = Options::new(launcher());
+    let mut options = WorkspaceOptions::new(launcher());
     options.home = Some(home.clone());
     options.data_dir = Some(home.join("shortcut"));
     let lab = lab.moved_to(home, options);
     let home_file = |path: &str| lab.root.join(path);
-    for path in [".ssh/id_ed25519", "project/data/codelab.key", "shortcut/codelab.key", "project/data/new", ".ssh/new"]
-    {
+    for path in [
+        ".ssh/id_ed25519",
+        "project/data/codelab.key",
+        "shortcut/codelab.key",
+        "project/data/new",
+        ".ssh/new",
+    ] {
         for (tool, arguments) in calls(path) {
             if tool != "execute_command" {
                 let result = lab.call(tool, arguments).await;
-                let private =
-                    format!("Path {path} belongs to CodeLab or holds credentials; it is not part of the workspace");
+                let private = format!(
+                    "Path {path} belongs to CodeLab or holds credentials; it is not part of the workspace"
+                );
                 let missing = format!("Path {path} does not exist");
-                assert!([private, missing].contains(&error(&result).to_owned()), "{tool}: {result}");
-                assert!(!home_file(path).exists() || !path.ends_with("new"), "{tool} {path}");
+                assert!(
+                    [private, missing].contains(&error(&result).to_owned()),
+                    "{tool}: {result}"
+                );
+                assert!(
+                    !home_file(path).exists() || !path.ends_with("new"),
+                    "{tool} {path}"
+                );
             }
         }
     }
     let result = lab.call("search_in_code", json!({"query": "canary"})).await;
     assert_eq!(result, json!({"success": true, "matches": []}));
-    let result = lab.call("list_files", json!({"path": ".", "recursive": true})).await;
-    assert!(!result.to_string().contains("codelab.key") && !result.to_string().contains("id_ed25519"), "{result}");
+    let result = lab
+        .call("list_files", json!({"path": ".", "recursive": true}))
+        .await;
+    assert!(
+        !result.to_string().contains("codelab.key") && !result.to_string().contains("id_ed25519"),
+        "{result}"
+    );
 }
 
 #[tokio::test]
@@ -181,8 +249,14 @@ async fn the_root_is_the_folder_that_was_opened() {
     let moved = lab.root.with_file_name("moved");
     fs::rename(&lab.root, &moved).unwrap();
     std::os::unix::fs::symlink(&lab.outside, &lab.root).unwrap();
-    assert_eq!(content(&lab.call("read_file", json!({"path": "a.txt"})).await), "mine");
-    assert_eq!(error(&lab.call("read_file", json!({"path": "secret.txt"})).await), "Path secret.txt does not exist");
+    assert_eq!(
+        content(&lab.call("read_file", json!({"path": "a.txt"})).await),
+        "mine"
+    );
+    assert_eq!(
+        error(&lab.call("read_file", json!({"path": "secret.txt"})).await),
+        "Path secret.txt does not exist"
+    );
     let result = lab.command("echo x > planted").await;
     assert!(error(&result).contains("moved or replaced"), "{result}");
     lab.assert_outside_untouched("a replaced root");
@@ -191,6 +265,9 @@ async fn the_root_is_the_folder_that_was_opened() {
 #[test]
 fn the_whole_file_system_is_no_workspace() {
     for root in ["/", "/no/such/folder"] {
-        assert!(Workspace::open(root, Options::new(launcher())).is_err(), "{root}");
+        assert!(
+            Workspace::open(root, WorkspaceOptions::new(launcher())).is_err(),
+            "{root}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! What hides in a workspace after a command, behind each wall: in closed folders, in folders that became repositories, behind
-//! links and in the parts of a git folder that an approved command may write.
+//! What hides in a workspace after a command, behind each wall: in closed folders, in folders that
+//! became repositories, behind links and in the parts of a git folder that an approved command may
+//! write.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +15,11 @@ fn make_executable(lab: &Lab, path: &str) {
 }
 
 fn mode(lab: &Lab, path: &str) -> u32 {
-    fs::metadata(lab.root.join(path)).unwrap().permissions().mode() & 0o777
+    fs::metadata(lab.root.join(path))
+        .unwrap()
+        .permissions()
+        .mode()
+        & 0o777
 }
 
 #[tokio::test]
@@ -43,7 +48,11 @@ async fn a_folder_that_a_command_closes_keeps_nothing_it_planted() {
             for path in [".cursor", "sub/.vscode/tasks.json", "src/.husky"] {
                 assert!(!lab.root.join(path).exists(), "{context}: {path}");
             }
-            assert_eq!([".", ".husky", "sub"].map(|path| mode(&lab, path)), before, "{context}");
+            assert_eq!(
+                [".", ".husky", "sub"].map(|path| mode(&lab, path)),
+                before,
+                "{context}"
+            );
             let result = lab.command("true").await;
             assert_eq!(result["success"], true, "{context}, and then: {result}");
             for path in [".vscode", "src/.vscode", "packages/ui"] {
@@ -64,18 +73,32 @@ async fn a_folder_that_became_a_repository_is_none_afterwards() {
         let known = lab.read("known/config");
         let config = r"printf '[core]\nrepositoryformatversion=0\nbare=false\nworktree=..\nfsmonitor=./evil\n'";
         for command in [
-            format!("cp -r .git/HEAD .git/objects .git/refs .git/index src/; {config} > src/config"),
-            format!("mkdir -p src/bare; cp -r .git/HEAD .git/objects .git/refs src/bare/; {config} > src/bare/config"),
-            format!("git init -q --bare src/deep.git; {config} > src/deep.git/config; chmod 555 src/deep.git"),
+            format!(
+                "cp -r .git/HEAD .git/objects .git/refs .git/index src/; {config} > src/config"
+            ),
+            format!(
+                "mkdir -p src/bare; cp -r .git/HEAD .git/objects .git/refs src/bare/; {config} > src/bare/config"
+            ),
+            format!(
+                "git init -q --bare src/deep.git; {config} > src/deep.git/config; chmod 555 src/deep.git"
+            ),
             format!(
                 "mkdir -p src/linked; cp .git/HEAD src/linked; echo ../../.git > src/linked/commondir; \
                      {config} > src/linked/config.worktree"
             ),
-            format!("{config} > known/config; echo evil > known/hooks/pre-push; echo evil > known/config.worktree"),
+            format!(
+                "{config} > known/config; echo evil > known/hooks/pre-push; echo evil > known/config.worktree"
+            ),
             "mv known src/known2".to_owned(),
         ] {
             let result = lab.command(&command).await;
-            for folder in ["src", "src/bare", "src/deep.git", "src/linked", "src/known2"] {
+            for folder in [
+                "src",
+                "src/bare",
+                "src/deep.git",
+                "src/linked",
+                "src/known2",
+            ] {
                 if lab.root.join(folder).exists() {
                     let found = lab.git(&["-C", folder, "rev-parse", "--absolute-git-dir"]);
                     assert_eq!(
@@ -85,9 +108,16 @@ async fn a_folder_that_became_a_repository_is_none_afterwards() {
                     );
                 }
             }
-            assert_eq!(lab.read("known/config"), known, "{sandbox:?} {command}: {result}");
+            assert_eq!(
+                lab.read("known/config"),
+                known,
+                "{sandbox:?} {command}: {result}"
+            );
             for path in ["known/hooks/pre-push", "known/config.worktree"] {
-                assert!(!lab.root.join(path).exists(), "{sandbox:?} {command}: {result}");
+                assert!(
+                    !lab.root.join(path).exists(),
+                    "{sandbox:?} {command}: {result}"
+                );
             }
         }
     }
@@ -99,7 +129,11 @@ async fn a_git_folder_of_another_name_is_guarded_like_git() {
         for is_absolute in [false, true] {
             let lab = project(&sandbox);
             fs::rename(lab.root.join(".git"), lab.root.join("gd")).unwrap();
-            let named = if is_absolute { lab.root.join("gd").display().to_string() } else { "gd".to_owned() };
+            let named = if is_absolute {
+                lab.root.join("gd").display().to_string()
+            } else {
+                "gd".to_owned()
+            };
             lab.write(".git", format!("gitdir: {named}\n"));
             let config = lab.read("gd/config");
             for command in [
@@ -107,8 +141,15 @@ async fn a_git_folder_of_another_name_is_guarded_like_git() {
                 "mv gd g3; cp -r g3 gd; echo evil > gd/hooks/pre-commit; echo evil > gd/config",
             ] {
                 let result = lab.command(command).await;
-                assert_eq!(lab.read("gd/config"), config, "{sandbox:?} {command}: {result}");
-                assert!(!lab.root.join("gd/hooks/pre-commit").exists(), "{sandbox:?} {command}: {result}");
+                assert_eq!(
+                    lab.read("gd/config"),
+                    config,
+                    "{sandbox:?} {command}: {result}"
+                );
+                assert!(
+                    !lab.root.join("gd/hooks/pre-commit").exists(),
+                    "{sandbox:?} {command}: {result}"
+                );
             }
         }
     }
@@ -122,7 +163,12 @@ async fn links_at_protected_names_lead_nowhere_new() {
         lab.write("v/workflows/ci.yml", "mine");
         lab.write("v/repo/a.txt", "");
         lab.write("src/envrc", "mine");
-        for (link, target) in [(".vscode", "v"), (".github", "v"), (".jj", "v"), (".envrc", "src/envrc")] {
+        for (link, target) in [
+            (".vscode", "v"),
+            (".github", "v"),
+            (".jj", "v"),
+            (".envrc", "src/envrc"),
+        ] {
             lab.link(link, target);
         }
         fs::create_dir(lab.root.join("sub")).unwrap();
@@ -134,14 +180,32 @@ async fn links_at_protected_names_lead_nowhere_new() {
         ] {
             let result = lab.command(command).await;
             let context = format!("{sandbox:?} {command}: {result}");
-            for path in ["v/tasks.json", "v/workflows/ci.yml", "src/envrc", ".vscode/tasks.json", ".envrc"] {
+            for path in [
+                "v/tasks.json",
+                "v/workflows/ci.yml",
+                "src/envrc",
+                ".vscode/tasks.json",
+                ".envrc",
+            ] {
                 assert_eq!(lab.read(path), "mine", "{context}: {path}");
             }
-            for path in ["v/workflows/evil.yml", "v/repo/config.toml", "sub/.vscode", "sub/.cargo", ".config", ".husky"]
-            {
-                assert!(fs::symlink_metadata(lab.root.join(path)).is_err(), "{context}: {path}");
+            for path in [
+                "v/workflows/evil.yml",
+                "v/repo/config.toml",
+                "sub/.vscode",
+                "sub/.cargo",
+                ".config",
+                ".husky",
+            ] {
+                assert!(
+                    fs::symlink_metadata(lab.root.join(path)).is_err(),
+                    "{context}: {path}"
+                );
             }
-            assert!(fs::symlink_metadata(lab.root.join(".forgejo")).is_err(), "{context}");
+            assert!(
+                fs::symlink_metadata(lab.root.join(".forgejo")).is_err(),
+                "{context}"
+            );
             assert!(!error(&result).is_empty());
         }
     }
@@ -165,7 +229,10 @@ async fn code_inside_an_approved_git_command_leaves_no_program_behind() {
             lab.write(".git/modules/part/config", "[core]\n");
             lab.write(".git/worktrees/wt/HEAD", "ref: refs/heads/main\n");
             lab.write(".git/worktrees/wt/commondir", "../..\n");
-            lab.write(".git/hooks/pre-commit", format!("#!/bin/sh\ntouch src/ran\n{script}\n"));
+            lab.write(
+                ".git/hooks/pre-commit",
+                format!("#!/bin/sh\ntouch src/ran\n{script}\n"),
+            );
             make_executable(&lab, ".git/hooks/pre-commit");
             let config = lab.read(".git/config");
             let command = "git -c core.hooksPath=.git/hooks commit -q --allow-empty -m second";
@@ -173,8 +240,16 @@ async fn code_inside_an_approved_git_command_leaves_no_program_behind() {
             let context = format!("{sandbox:?} {script}: {result}");
             assert!(lab.root.join("src/ran").exists(), "{context}");
             assert_eq!(lab.read(".git/config"), config, "{context}");
-            assert_eq!(lab.read(".git/modules/part/config"), "[core]\n", "{context}");
-            assert_eq!(lab.read(".git/worktrees/wt/commondir"), "../..\n", "{context}");
+            assert_eq!(
+                lab.read(".git/modules/part/config"),
+                "[core]\n",
+                "{context}"
+            );
+            assert_eq!(
+                lab.read(".git/worktrees/wt/commondir"),
+                "../..\n",
+                "{context}"
+            );
             for path in [
                 "g2",
                 ".git/hooks/post-checkout",
@@ -183,11 +258,17 @@ async fn code_inside_an_approved_git_command_leaves_no_program_behind() {
             ] {
                 assert!(!lab.root.join(path).exists(), "{context}: {path}");
             }
-            for path in [".git/rebase-merge/git-rebase-todo", ".git/worktrees/wt/rebase-merge/git-rebase-todo"] {
+            for path in [
+                ".git/rebase-merge/git-rebase-todo",
+                ".git/worktrees/wt/rebase-merge/git-rebase-todo",
+            ] {
                 let todo = fs::read_to_string(lab.root.join(path)).unwrap_or_default();
                 assert!(!todo.contains("exec"), "{context}: {todo}");
             }
-            assert!(lab.git(&["log", "--format=%s"]).contains("first"), "{context}");
+            assert!(
+                lab.git(&["log", "--format=%s"]).contains("first"),
+                "{context}"
+            );
         }
     }
 }
@@ -204,11 +285,24 @@ async fn nothing_stays_at_the_end_of_a_very_long_path() {
                mkdir ".husky"; open(F, ">", ".husky/pre-push") or die; chmod 0555, ".husky", "."'"#
         );
         let result = lab.command(&plant).await;
-        let look = format!(r#"{down} chmod 0755, "."; exit(-e ".vscode/tasks.json" || -e ".husky" ? 1 : 0)"#);
-        let found = Command::new("perl").args(["-e", &look]).current_dir(lab.root.join("src")).status().unwrap();
+        let look = format!(
+            r#"{down} chmod 0755, "."; exit(-e ".vscode/tasks.json" || -e ".husky" ? 1 : 0)"#
+        );
+        let found = Command::new("perl")
+            .args(["-e", &look])
+            .current_dir(lab.root.join("src"))
+            .status()
+            .unwrap();
         assert!(found.success(), "{sandbox:?}: {result}");
         assert!(!error(&result).contains("cannot"), "{sandbox:?}: {result}");
         assert_eq!(lab.command("true").await["success"], true, "{sandbox:?}");
-        assert!(Command::new("rm").arg("-rf").arg(lab.root.join("src")).status().unwrap().success());
+        assert!(
+            Command::new("rm")
+                .arg("-rf")
+                .arg(lab.root.join("src"))
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Ways out of the sandbox, tried from the inside, and a table of what became of each. `out` means that a command did, saw or
-//! changed something beyond the wall.
+//! Ways out of the sandbox, tried from the inside, and a table of what became of each. `out` means
+//! that a command did, saw or changed something beyond the wall.
 //!
 //! To read the table: `cargo test -p codelab-workspace --test it probe -- --nocapture`
 
@@ -18,6 +18,10 @@ use codelab_workspace::Sandbox;
 
 use crate::lab::{CANARY, Lab, USER_FOLDER, launcher};
 use crate::walls::{landlock_holds_signals, walls};
+
+mod scripts;
+
+use scripts::{kernel_files, planting, system_calls};
 
 /// How it is known that a way led out.
 #[derive(Clone, Copy, PartialEq)]
@@ -98,25 +102,53 @@ impl Outside {
         let sockets = vec![
             UnixListener::bind(lab.home.join("agent.sock")).unwrap(),
             UnixListener::bind(shared.path().join("service.sock")).unwrap(),
-            UnixListener::bind_addr(&address).unwrap_or_else(|_| UnixListener::bind(lab.home.join("spare")).unwrap()),
+            UnixListener::bind_addr(&address)
+                .unwrap_or_else(|_| UnixListener::bind(lab.home.join("spare")).unwrap()),
         ];
-        let (tcp, udp) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        let (tcp, udp) = (
+            TcpListener::bind("127.0.0.1:0").unwrap(),
+            UdpSocket::bind("127.0.0.1:0").unwrap(),
+        );
         udp.set_nonblocking(true).unwrap();
-        let victim = Command::new("sleep").arg("600").env("CANARY", CANARY).spawn().unwrap();
+        let victim = Command::new("sleep")
+            .arg("600")
+            .env("CANARY", CANARY)
+            .spawn()
+            .unwrap();
         static OTHERS: AtomicU32 = AtomicU32::new(0);
         let shared_key = std::process::id() * 16 + OTHERS.fetch_add(1, Ordering::SeqCst) % 16;
         let share = format!(
             "$i = shmget({shared_key}, 64, 0666 | 01000) // die; shmwrite($i, \"{CANARY}\", 0, {}) or die",
             CANARY.len()
         );
-        assert!(Command::new("perl").args(["-e", &share]).status().unwrap().success());
-        Self { lab, victim, tcp, udp, _sockets: sockets, shared, abstract_name, shared_key }
+        assert!(
+            Command::new("perl")
+                .args(["-e", &share])
+                .status()
+                .unwrap()
+                .success()
+        );
+        Self {
+            lab,
+            victim,
+            tcp,
+            udp,
+            _sockets: sockets,
+            shared,
+            abstract_name,
+            shared_key,
+        }
     }
 
     fn ways(&self) -> Vec<Way> {
         let mut ways = Vec::new();
         let mut add = |group, sign, list: Vec<(&'static str, String)>| {
-            ways.extend(list.into_iter().map(|(name, command)| Way { group, name, sign, command }));
+            ways.extend(list.into_iter().map(|(name, command)| Way {
+                group,
+                name,
+                sign,
+                command,
+            }));
         };
         add("files", Sign::Secret, self.reading());
         add("files", Sign::Change, self.writing());
@@ -130,27 +162,64 @@ impl Outside {
     }
 
     fn reading(&self) -> Vec<(&'static str, String)> {
-        let (home, data, outside) = (self.lab.home.display(), self.lab.data.display(), self.lab.outside.display());
+        let (home, data, outside) = (
+            self.lab.home.display(),
+            self.lab.data.display(),
+            self.lab.outside.display(),
+        );
         let shared = self.shared.path().display();
         vec![
-            ("a file beside the workspace", format!("cat {outside}/secret.txt")),
-            ("a file beside it, by dots", "cat ../outside/secret.txt".to_owned()),
-            ("a file beside it, by a link", format!("ln -s {outside} src/l; cat src/l/secret.txt")),
+            (
+                "a file beside the workspace",
+                format!("cat {outside}/secret.txt"),
+            ),
+            (
+                "a file beside it, by dots",
+                "cat ../outside/secret.txt".to_owned(),
+            ),
+            (
+                "a file beside it, by a link",
+                format!("ln -s {outside} src/l; cat src/l/secret.txt"),
+            ),
             ("a key of the person", format!("cat {home}/.ssh/id_ed25519")),
             ("a shell's settings", format!("cat {home}/.bashrc")),
             ("a shell's history", format!("cat {home}/.bash_history")),
-            ("a token of another tool", format!("cat {home}/.config/gh/hosts.yml")),
-            ("credentials beside a toolchain", format!("cat {home}/.cargo/credentials.toml")),
-            ("another project's secrets", format!("cat {home}/src/other/.env")),
+            (
+                "a token of another tool",
+                format!("cat {home}/.config/gh/hosts.yml"),
+            ),
+            (
+                "credentials beside a toolchain",
+                format!("cat {home}/.cargo/credentials.toml"),
+            ),
+            (
+                "another project's secrets",
+                format!("cat {home}/src/other/.env"),
+            ),
             ("everything at home", format!("grep -rs {CANARY} {home}")),
             ("CodeLab's own data", format!("cat {data}/master.key")),
-            ("a file in the shared temporary folder", format!("cat {shared}/secret")),
-            ("the root of the first process", format!("cat /proc/1/root{outside}/secret.txt")),
-            ("the root of its own process", format!("cat /proc/self/root{outside}/secret.txt")),
-            ("a hard link", format!("ln {outside}/secret.txt src/hard && cat src/hard")),
+            (
+                "a file in the shared temporary folder",
+                format!("cat {shared}/secret"),
+            ),
+            (
+                "the root of the first process",
+                format!("cat /proc/1/root{outside}/secret.txt"),
+            ),
+            (
+                "the root of its own process",
+                format!("cat /proc/self/root{outside}/secret.txt"),
+            ),
+            (
+                "a hard link",
+                format!("ln {outside}/secret.txt src/hard && cat src/hard"),
+            ),
             (
                 "a file by its handle",
-                format!("perl -e 'syscall({}, -100, 0, 0)'; cat {outside}/secret.txt", libc::SYS_open_by_handle_at),
+                format!(
+                    "perl -e 'syscall({}, -100, 0, 0)'; cat {outside}/secret.txt",
+                    libc::SYS_open_by_handle_at
+                ),
             ),
             (
                 "what root alone may read",
@@ -163,22 +232,44 @@ impl Outside {
     fn writing(&self) -> Vec<(&'static str, String)> {
         let (home, outside) = (self.lab.home.display(), self.lab.outside.display());
         vec![
-            ("a file beside the workspace", format!("echo x > {outside}/planted")),
-            ("a file beside it, by dots", "echo x > ../outside/planted".to_owned()),
-            ("a file beside it, by a link", format!("ln -sf {outside} src/w; echo x > src/w/planted")),
+            (
+                "a file beside the workspace",
+                format!("echo x > {outside}/planted"),
+            ),
+            (
+                "a file beside it, by dots",
+                "echo x > ../outside/planted".to_owned(),
+            ),
+            (
+                "a file beside it, by a link",
+                format!("ln -sf {outside} src/w; echo x > src/w/planted"),
+            ),
             ("emptying a file", format!(": > {outside}/secret.txt")),
             ("a shell's settings", format!("echo x >> {home}/.bashrc")),
             (
                 "a program for every login",
-                format!("mkdir -p {home}/.config/autostart; echo x > {home}/.config/autostart/x.desktop"),
+                format!(
+                    "mkdir -p {home}/.config/autostart; echo x > {home}/.config/autostart/x.desktop"
+                ),
             ),
-            ("keys that may log in", format!("echo x > {home}/.ssh/authorized_keys")),
-            ("by the root of its own process", format!("echo x > /proc/self/root{outside}/planted")),
+            (
+                "keys that may log in",
+                format!("echo x > {home}/.ssh/authorized_keys"),
+            ),
+            (
+                "by the root of its own process",
+                format!("echo x > /proc/self/root{outside}/planted"),
+            ),
             (
                 "a mount over a folder",
-                format!("mount -t tmpfs none {outside} && echo x > {outside}/planted && umount {outside}"),
+                format!(
+                    "mount -t tmpfs none {outside} && echo x > {outside}/planted && umount {outside}"
+                ),
             ),
-            ("taking a mount away", format!("umount -l {home}; umount -l .git; echo x > {home}/.bashrc")),
+            (
+                "taking a mount away",
+                format!("umount -l {home}; umount -l .git; echo x > {home}/.bashrc"),
+            ),
         ]
     }
 
@@ -186,27 +277,47 @@ impl Outside {
         let (victim, client) = (self.victim.id(), std::process::id());
         let outside = self.lab.outside.display();
         vec![
-            ("the environment of another process", format!("tr '\\0' '\\n' < /proc/{victim}/environ")),
-            ("every environment there is", "cat /proc/[0-9]*/environ | tr '\\0' '\\n'".to_owned()),
+            (
+                "the environment of another process",
+                format!("tr '\\0' '\\n' < /proc/{victim}/environ"),
+            ),
+            (
+                "every environment there is",
+                "cat /proc/[0-9]*/environ | tr '\\0' '\\n'".to_owned(),
+            ),
             ("ps with environments", "ps eww -A".to_owned()),
             (
                 "the files of the client",
-                format!("cat /proc/{client}/cwd/../*/secret.txt /proc/{client}/root{outside}/secret.txt"),
+                format!(
+                    "cat /proc/{client}/cwd/../*/secret.txt /proc/{client}/root{outside}/secret.txt"
+                ),
             ),
             (
                 "memory that another program shares",
-                format!("perl -e '$i = shmget({}, 64, 0); shmread($i, $t, 0, 64); print $t'", self.shared_key),
+                format!(
+                    "perl -e '$i = shmget({}, 64, 0); shmread($i, $t, 0, 64); print $t'",
+                    self.shared_key
+                ),
             ),
-            ("open files of the client", format!("cat /proc/{client}/fd/*< /dev/null")),
+            (
+                "open files of the client",
+                format!("cat /proc/{client}/fd/*< /dev/null"),
+            ),
         ]
     }
 
     fn disturbing_processes(&self) -> Vec<(&'static str, String)> {
         let (victim, client) = (self.victim.id(), std::process::id());
         vec![
-            ("a signal to another process", format!("kill -CONT {victim}")),
+            (
+                "a signal to another process",
+                format!("kill -CONT {victim}"),
+            ),
             ("a signal to the client", format!("kill -0 {client}")),
-            ("another process's priority", format!("perl -e 'exit(setpriority(0, {victim}, 19) ? 0 : 1)'")),
+            (
+                "another process's priority",
+                format!("perl -e 'exit(setpriority(0, {victim}, 19) ? 0 : 1)'"),
+            ),
             (
                 "a limit on another process",
                 format!(
@@ -223,41 +334,79 @@ impl Outside {
             ),
             (
                 "hiding what it uses",
-                format!("perl -e 'exit(syscall({}, 4, 0, 0, 0, 0) == 0 ? 0 : 1)'", libc::SYS_prctl),
+                format!(
+                    "perl -e 'exit(syscall({}, 4, 0, 0, 0, 0) == 0 ? 0 : 1)'",
+                    libc::SYS_prctl
+                ),
             ),
-            ("the memory of another process", format!("exec 3<>/proc/{victim}/mem")),
+            (
+                "the memory of another process",
+                format!("exec 3<>/proc/{victim}/mem"),
+            ),
             ("typing into a terminal", "exec 3<>/dev/tty".to_owned()),
             (
                 "writing to other terminals",
                 "for t in /dev/pts/[0-9]*; do echo x > $t && exit 0; done; exit 1".to_owned(),
             ),
-            ("a superuser's program", "test \"$(su -c 'id -u' < /dev/null)\" = 0 && test \"$(id -u)\" != 0".to_owned()),
+            (
+                "a superuser's program",
+                "test \"$(su -c 'id -u' < /dev/null)\" = 0 && test \"$(id -u)\" != 0".to_owned(),
+            ),
         ]
     }
 
     fn sockets(&self) -> Vec<(&'static str, String)> {
         let unix = |address: String| {
-            format!("perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) or exit 1; connect(S, {address}) or exit 1'")
+            format!(
+                "perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) or exit 1; connect(S, {address}) or exit 1'"
+            )
         };
         let named = |path: PathBuf| unix(format!("sockaddr_un(\"{}\")", path.display()));
         let open = |family: libc::c_int, kind: libc::c_int| {
-            format!("perl -e 'exit(syscall({}, {family}, {kind}, 0) >= 0 ? 0 : 1)'", libc::SYS_socket)
+            format!(
+                "perl -e 'exit(syscall({}, {family}, {kind}, 0) >= 0 ? 0 : 1)'",
+                libc::SYS_socket
+            )
         };
-        let (tcp, udp) = (self.tcp.local_addr().unwrap().port(), self.udp.local_addr().unwrap().port());
+        let (tcp, udp) = (
+            self.tcp.local_addr().unwrap().port(),
+            self.udp.local_addr().unwrap().port(),
+        );
         vec![
             ("a socket at home", named(self.lab.home.join("agent.sock"))),
-            ("a socket in the shared temporary folder", named(self.shared.path().join("service.sock"))),
-            ("an abstract socket", unix(format!("pack(\"S a*\", AF_UNIX, \"\\0{}\")", self.abstract_name))),
+            (
+                "a socket in the shared temporary folder",
+                named(self.shared.path().join("service.sock")),
+            ),
+            (
+                "an abstract socket",
+                unix(format!(
+                    "pack(\"S a*\", AF_UNIX, \"\\0{}\")",
+                    self.abstract_name
+                )),
+            ),
             ("Docker", named("/run/docker.sock".into())),
             ("D-Bus", named("/run/dbus/system_bus_socket".into())),
-            ("a server on this machine", format!("exec 3<>/dev/tcp/127.0.0.1/{tcp}")),
+            (
+                "a server on this machine",
+                format!("exec 3<>/dev/tcp/127.0.0.1/{tcp}"),
+            ),
             ("a raw socket", open(libc::AF_INET, libc::SOCK_RAW)),
             ("a netlink socket", open(libc::AF_NETLINK, libc::SOCK_DGRAM)),
             ("a packet socket", open(libc::AF_PACKET, libc::SOCK_DGRAM)),
-            ("a socket to the hypervisor", open(libc::AF_VSOCK, libc::SOCK_STREAM)),
-            ("a kernel crypto socket", open(libc::AF_ALG, libc::SOCK_SEQPACKET)),
+            (
+                "a socket to the hypervisor",
+                open(libc::AF_VSOCK, libc::SOCK_STREAM),
+            ),
+            (
+                "a kernel crypto socket",
+                open(libc::AF_ALG, libc::SOCK_SEQPACKET),
+            ),
             // Sending always succeeds; whether it arrived is looked at afterwards.
-            ("a datagram to this machine", format!("echo x > /dev/udp/127.0.0.1/{udp}; exit 1")),
+            (
+                "a datagram to this machine",
+                format!("echo x > /dev/udp/127.0.0.1/{udp}; exit 1"),
+            ),
         ]
     }
 
@@ -306,10 +455,18 @@ impl Outside {
                 false if !way.is_testable() => "not testable here",
                 false => "held",
             };
-            eprintln!("{:<14} {:<8} {:<40} {became}", sandbox.as_str(), way.group, way.name);
+            eprintln!(
+                "{:<14} {:<8} {:<40} {became}",
+                sandbox.as_str(),
+                way.group,
+                way.name
+            );
             rows.push((way, is_out));
         }
-        assert!(self.victim.try_wait().unwrap().is_none(), "{sandbox:?}: a process outside was ended");
+        assert!(
+            self.victim.try_wait().unwrap().is_none(),
+            "{sandbox:?}: a process outside was ended"
+        );
         rows
     }
 }
@@ -323,111 +480,10 @@ impl Drop for Outside {
     }
 }
 
-/// Calls that need no file: nothing but a number, and a negative answer is what is wanted.
-fn system_calls(victim: u32) -> Vec<(&'static str, String)> {
-    let call = |number: libc::c_long, arguments: &str| {
-        format!("perl -e '$a = \"\\0\" x 256; exit(syscall({number}{arguments}) >= 0 ? 0 : 1)'")
-    };
-    vec![
-        ("ptrace", call(libc::SYS_ptrace, &format!(", 16, {victim}, 0, 0"))),
-        ("process_vm_readv", call(libc::SYS_process_vm_readv, &format!(", {victim}, $a, 0, $a, 0, 0"))),
-        ("pidfd_getfd", call(libc::SYS_pidfd_getfd, ", 0, 0, 0")),
-        ("keyctl", call(libc::SYS_keyctl, ", 0, -3, 1")),
-        (
-            "add_key",
-            format!(
-                "perl -e '$t = \"user\"; $d = \"probe\"; exit(syscall({}, $t, $d, $d, 5, -3) >= 0 ? 0 : 1)'",
-                libc::SYS_add_key
-            ),
-        ),
-        ("request_key", call(libc::SYS_request_key, ", $a, $a, 0, 0")),
-        (
-            "io_uring_setup",
-            format!("perl -e '$a = \"\\0\" x 256; exit(syscall({}, 4, $a) >= 0 ? 0 : 1)'", libc::SYS_io_uring_setup),
-        ),
-        ("bpf", call(libc::SYS_bpf, ", 0, $a, 64")),
-        ("perf_event_open", call(libc::SYS_perf_event_open, ", $a, 0, -1, -1, 0")),
-        ("userfaultfd", call(libc::SYS_userfaultfd, ", 1")),
-        ("unshare a user namespace", "unshare -Ur true".to_owned()),
-        ("unshare a mount namespace", "unshare -m true".to_owned()),
-        (
-            "clone a user namespace",
-            format!(
-                "perl -e '$p = syscall({}, 0x10000011, 0, 0, 0, 0); exit 0 if $p == 0; exit($p > 0 ? 0 : 1)'",
-                libc::SYS_clone
-            ),
-        ),
-        ("join a namespace", format!("nsenter -t {victim} -m true")),
-        ("chroot", "chroot / true".to_owned()),
-        ("mount", "mount -t tmpfs none src && umount src".to_owned()),
-        ("mount by the new calls", call(libc::SYS_fsopen, ", $a, 0")),
-        ("a kernel module", call(libc::SYS_init_module, ", $a, 0, $a").replace(">= 0", ">= 0 || $!{ENOEXEC}")),
-        ("a device", "mknod src/disk b 1 0".to_owned()),
-        ("the clock", "date -s \"@$(date +%s.%N)\"".to_owned()),
-        (
-            "the host's name",
-            format!(
-                "perl -e '$n = `hostname`; chomp $n; exit(syscall({}, $n, length $n) == 0 ? 0 : 1)'",
-                libc::SYS_sethostname
-            ),
-        ),
-    ]
-}
-
-/// Writes put back what they read, so that nothing is harmed where there is no wall.
-fn kernel_files() -> Vec<(&'static str, String)> {
-    let rewrite = |path: &str| format!("v=$(cat {path}) && echo \"$v\" > {path}");
-    vec![
-        ("a setting of the kernel", rewrite("/proc/sys/vm/swappiness")),
-        ("the handler of crashes", rewrite("/proc/sys/kernel/core_pattern")),
-        ("the kernel's memory", "head -c 1 /proc/kcore | wc -c | grep -q 1".to_owned()),
-        ("the kernel's keys", "test -s /proc/keys && grep -q . /proc/keys".to_owned()),
-        ("the kernel's log", "head -c 1 /dev/kmsg".to_owned()),
-        ("the system request key", "test -w /proc/sysrq-trigger && echo ? > /proc/sysrq-trigger".to_owned()),
-        ("control groups", "d=/sys/fs/cgroup/probe-$$; mkdir $d && rmdir $d".to_owned()),
-        ("settings in /sys", "f=$(find /sys/module -name '*' -path '*/parameters/*' -perm -200 2>/dev/null | head -1); test -n \"$f\" && v=$(cat $f) && echo \"$v\" > $f".to_owned()),
-        ("the disk itself", "for d in /dev/vda /dev/sda /dev/nvme0n1; do head -c 1 $d > /dev/null 2>&1 && exit 0; done; exit 1".to_owned()),
-        (
-            "any other device",
-            "for d in $(find /dev -type c -o -type b); do case $d in \
-             /dev/null|/dev/zero|/dev/full|/dev/random|/dev/urandom|/dev/tty|/dev/ptmx|/dev/pts/*|/dev/console) ;; \
-             *) (exec 3< $d) 2> /dev/null && exit 0 ;; esac; done; exit 1"
-                .to_owned(),
-        ),
-        ("filling the devices' folder", "echo x > /dev/fill-$$ && rm /dev/fill-$$".to_owned()),
-        ("physical memory", "head -c 1 /dev/mem > /dev/null".to_owned()),
-    ]
-}
-
-/// Files that somebody else runs later.
-fn planting() -> Vec<(&'static str, String)> {
-    [
-        ("a git hook", "echo evil > .git/hooks/pre-commit"),
-        (
-            "git's settings",
-            "git config core.fsmonitor ./evil; printf '[core]\\n\\tfsmonitor = ./evil\\n' >> .git/config",
-        ),
-        ("another git folder", "mv .git old; cp -r old .git; echo evil > .git/hooks/pre-commit"),
-        ("git's attributes", "mkdir -p .git/info; echo '* filter=x' > .git/info/attributes"),
-        ("the folder that core.hooksPath names", "echo evil >> hooks/pre-push; echo evil > hooks/pre-commit"),
-        (
-            "a repository in a subfolder",
-            "git init -q src; mkdir -p src/.git/hooks; echo evil > src/.git/hooks/post-checkout",
-        ),
-        ("a hook runner's folder", "mkdir -p .husky; echo evil > .husky/pre-commit"),
-        ("an editor's tasks", "echo evil > .vscode/tasks.json"),
-        ("continuous integration", "echo evil > .github/workflows/ci.yml; echo evil > .github/workflows/new.yml"),
-        ("a shell's folder settings", "echo evil > .envrc"),
-        ("tool servers", "echo evil > .mcp.json"),
-        ("a compiler's settings", "mkdir -p .cargo; echo evil > .cargo/config.toml"),
-        ("CodeLab's settings", "echo evil > codelab.toml"),
-    ]
-    .map(|(name, command)| (name, command.to_owned()))
-    .into()
-}
-
 fn collect(path: &Path, state: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return;
+    };
     if metadata.is_dir() {
         for entry in fs::read_dir(path).unwrap() {
             collect(&entry.unwrap().path(), state);
@@ -466,7 +522,11 @@ async fn without_a_wall_many_ways_lead_out() {
     let rows = Outside::new(&Sandbox::None).try_all(&Sandbox::None).await;
     let out = rows.iter().filter(|(_, is_out)| *is_out).count();
     let expected = if rustix_is_root() { 50 } else { 30 };
-    assert!(out >= expected, "only {out} of {} ways led out without a wall", rows.len());
+    assert!(
+        out >= expected,
+        "only {out} of {} ways led out without a wall",
+        rows.len()
+    );
 }
 
 fn rustix_is_root() -> bool {
@@ -480,19 +540,36 @@ fn the_walls_hold_for_an_ordinary_user_as_well() {
     if !rustix_is_root() || std::env::var_os(USER_FOLDER).is_some() {
         return;
     }
-    let folder = tempfile::Builder::new().prefix("codelab-user-").tempdir_in("/var/lib").unwrap();
+    let folder = tempfile::Builder::new()
+        .prefix("codelab-user-")
+        .tempdir_in("/var/lib")
+        .unwrap();
     let own = folder.path().join("own");
     fs::create_dir(&own).unwrap();
     let tests = folder.path().join("tests");
     fs::copy(std::env::current_exe().unwrap(), &tests).unwrap();
     fs::copy(launcher().program, own.join("codelab-sandbox-exec")).unwrap();
-    for path in [folder.path(), &own, &tests, &own.join("codelab-sandbox-exec")] {
+    for path in [
+        folder.path(),
+        &own,
+        &tests,
+        &own.join("codelab-sandbox-exec"),
+    ] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).unwrap();
-    // The last ones by themselves: the kernel counts the processes of a user, whichever test started them.
-    for chosen in [&["probe::no_way", "probe::without_a_wall", "walls::", "guarded::", "planted::"][..], &["bounds::"]]
-    {
+    // The last ones by themselves: the kernel counts the processes of a user, whichever test
+    // started them.
+    for chosen in [
+        &[
+            "probe::no_way",
+            "probe::without_a_wall",
+            "walls::",
+            "guarded::",
+            "planted::",
+        ][..],
+        &["bounds::"],
+    ] {
         let done = Command::new(&tests)
             .arg("--nocapture")
             .args(chosen)
@@ -503,7 +580,13 @@ fn the_walls_hold_for_an_ordinary_user_as_well() {
             .current_dir(&own)
             .output()
             .unwrap();
-        let (said, told) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-        assert!(done.status.success() && !said.contains(" 0 passed"), "{said}\n{told}");
+        let (said, told) = (
+            String::from_utf8_lossy(&done.stdout),
+            String::from_utf8_lossy(&done.stderr),
+        );
+        assert!(
+            done.status.success() && !said.contains(" 0 passed"),
+            "{said}\n{told}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Links that are swapped in while a call is under way: as often as time allows, and never once with success.
+//! Links that are swapped in while a call is under way: as often as time allows, and never once
+//! with success.
 
 use std::fs;
 use std::sync::Arc;
@@ -18,7 +19,10 @@ const RACE_SECONDS: &str = "CODELAB_RACE_SECONDS";
 
 /// Whether a race that began then and was tried so often goes on.
 fn goes_on(started: Instant, tries: usize) -> bool {
-    match std::env::var(RACE_SECONDS).ok().and_then(|text| text.parse().ok()) {
+    match std::env::var(RACE_SECONDS)
+        .ok()
+        .and_then(|text| text.parse().ok())
+    {
         Some(seconds) => started.elapsed() < Duration::from_secs(seconds),
         None => tries < MAX_TRIES && started.elapsed() < MAX_TIME,
     }
@@ -33,7 +37,10 @@ struct Swapping {
 
 impl Swapping {
     fn start(lab: &Lab, first: &str, second: &str) -> Self {
-        let (stop, swaps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (stop, swaps) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (first, second) = (lab.root.join(first), lab.root.join(second));
         let (ended, counted) = (stop.clone(), swaps.clone());
         let thread = thread::spawn(move || {
@@ -42,7 +49,11 @@ impl Swapping {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Self { stop, swaps, thread: Some(thread) }
+        Self {
+            stop,
+            swaps,
+            thread: Some(thread),
+        }
     }
 
     fn finish(mut self) -> usize {
@@ -63,9 +74,18 @@ async fn a_folder_swapped_for_a_link_never_leads_outside() {
     let calls = [
         ("read_file", json!({"path": "a/secret.txt"})),
         ("read_file", json!({"path": "a/sub/secret.txt"})),
-        ("write_file", json!({"path": "a/secret.txt", "content": "harmless"})),
-        ("write_file", json!({"path": "a/new.txt", "content": "planted"})),
-        ("write_file", json!({"path": "a/x/y/new.txt", "content": "planted", "create_dirs": true})),
+        (
+            "write_file",
+            json!({"path": "a/secret.txt", "content": "harmless"}),
+        ),
+        (
+            "write_file",
+            json!({"path": "a/new.txt", "content": "planted"}),
+        ),
+        (
+            "write_file",
+            json!({"path": "a/x/y/new.txt", "content": "planted", "create_dirs": true}),
+        ),
         ("create_directory", json!({"path": "a/folder/deep"})),
         ("list_files", json!({"path": ".", "recursive": true})),
         ("search_in_code", json!({"query": "a", "path": "a"})),
@@ -76,7 +96,10 @@ async fn a_folder_swapped_for_a_link_never_leads_outside() {
     while goes_on(started, tries) {
         let (tool, arguments) = &calls[tries % calls.len()];
         let result = lab.call(tool, arguments.clone()).await;
-        assert!(!result.to_string().contains(CANARY), "{tool} {arguments}: {result}");
+        assert!(
+            !result.to_string().contains(CANARY),
+            "{tool} {arguments}: {result}"
+        );
         successes += usize::from(result["success"] == true);
         tries += 1;
     }
@@ -87,10 +110,20 @@ async fn a_folder_swapped_for_a_link_never_leads_outside() {
         "{swaps} swaps, {successes} of {tries}: nothing was tried"
     );
     let left = |path: &str| fs::read_to_string(lab.outside.join(path)).unwrap();
-    assert_eq!((left("secret.txt"), left("sub/secret.txt")), (CANARY.to_owned(), CANARY.to_owned()));
-    let mut names: Vec<_> = fs::read_dir(&lab.outside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        (left("secret.txt"), left("sub/secret.txt")),
+        (CANARY.to_owned(), CANARY.to_owned())
+    );
+    let mut names: Vec<_> = fs::read_dir(&lab.outside)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     names.sort();
-    assert_eq!(names, ["secret.txt", "sub"], "something was created outside");
+    assert_eq!(
+        names,
+        ["secret.txt", "sub"],
+        "something was created outside"
+    );
 }
 
 #[tokio::test]
@@ -105,7 +138,12 @@ async fn a_file_swapped_for_a_link_is_neither_read_nor_written() {
         let result = lab.call("read_file", json!({"path": "a.txt"})).await;
         assert!(!result.to_string().contains(CANARY), "{result}");
         // Without having been read, so that only the link stands in the way.
-        let result = lab.call("write_file", json!({"path": "a.txt", "content": "harmless"})).await;
+        let result = lab
+            .call(
+                "write_file",
+                json!({"path": "a.txt", "content": "harmless"}),
+            )
+            .await;
         assert!(!result.to_string().contains(CANARY), "{result}");
         tries += 1;
     }
@@ -130,13 +168,17 @@ async fn a_protected_folder_swapped_in_is_not_written() {
     let (mut tries, mut written) = (0, 0);
     while goes_on(started, tries) {
         let (tool, path) = calls[tries % calls.len()];
-        let result = lab.call(tool, json!({"path": path, "content": tries.to_string()})).await;
+        let result = lab
+            .call(tool, json!({"path": path, "content": tries.to_string()}))
+            .await;
         written += usize::from(result["success"] == true);
         tries += 1;
     }
     assert!(swapping.finish() > 100 && written > 0);
     for (folder, expected) in [(".git/hooks", "sub"), (".git/hooks/sub", "keep")] {
-        let names = fs::read_dir(lab.root.join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = fs::read_dir(lab.root.join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
         assert_eq!(names.collect::<Vec<_>>(), [expected], "{folder}");
     }
 }

@@ -7,16 +7,24 @@ use hyper::Method;
 use memchr::memmem::find_iter;
 use serde_json::{Value, json};
 
-use super::{Pace, Report, Times};
+use super::{LoadReport, ModelPace, Times};
 use crate::model::TASKS;
-use crate::wire::{Access, Target, Wire};
+use crate::wire::{LoadAccess, LoadTarget, Wire};
 
 /// The plan, three layers of tasks, and the answer that joins them: each waits for the one before.
 const CALLS_IN_A_ROW: u32 = 5;
 const MODEL_CALLS: usize = 20;
 
-pub async fn run(target: &Target, model: &str, count: usize, pace: Pace) -> anyhow::Result<Report> {
-    let text = format!("Look at every part of the project. pace:{}:{}", pace.first_ms, pace.gap_ms);
+pub async fn run(
+    target: &LoadTarget,
+    model: &str,
+    count: usize,
+    pace: ModelPace,
+) -> anyhow::Result<LoadReport> {
+    let text = format!(
+        "Look at every part of the project. pace:{}:{}",
+        pace.first_ms, pace.gap_ms
+    );
     let path_ms = critical_path_ms(model, &text).await?;
     let mut wire = Wire::open(target).await?;
     prepare(&mut wire).await?;
@@ -24,29 +32,53 @@ pub async fn run(target: &Target, model: &str, count: usize, pace: Pace) -> anyh
     let began = Instant::now();
     // The first one opens the connections to the model.
     for at in 0..=count {
-        let session: Value = wire.json(Method::POST, "/my/chat/sessions/", "{}".to_owned()).await?;
-        let session = session["session_id"].as_str().context("a session has an id")?;
+        let session: Value = wire
+            .json(Method::POST, "/my/chat/sessions/", "{}".to_owned())
+            .await?;
+        let session = session["session_id"]
+            .as_str()
+            .context("a session has an id")?;
         let body = json!({ "content": text }).to_string();
         let path = format!("/my/chat/{session}/message/");
-        let streamed = wire.stream(&path, body, b"task_started", b"event: workflow_completed").await?;
+        let streamed = wire
+            .stream(&path, body, b"task_started", b"event: workflow_completed")
+            .await?;
         let completed = find_iter(&wire.body, b"event: task_completed").count();
-        ensure!(completed == TASKS, "{completed} of {TASKS} tasks completed: {}", wire.text());
+        ensure!(
+            completed == TASKS,
+            "{completed} of {TASKS} tasks completed: {}",
+            wire.text()
+        );
         if at > 0 {
             whole.push(streamed.whole);
             above.push(streamed.whole.saturating_sub(path_ms));
         }
     }
     let seconds = began.elapsed().as_secs_f64();
-    Ok(Report { count, seconds, first_ms: Times::of(above), whole_ms: Times::of(whole), growth: None })
+    Ok(LoadReport {
+        count,
+        seconds,
+        first_ms: Times::of(above),
+        whole_ms: Times::of(whole),
+        growth: None,
+    })
 }
 
 /// What the calls that wait for each other take when nothing is between them and the model.
 async fn critical_path_ms(model: &str, text: &str) -> anyhow::Result<std::time::Duration> {
-    let mut wire = Wire::open(&Target { addr: model.to_owned(), access: Access::Nobody }).await?;
+    let mut wire = Wire::open(&LoadTarget {
+        addr: model.to_owned(),
+        access: LoadAccess::Nobody,
+    })
+    .await?;
     let body = json!({ "messages": [{ "role": "user", "content": text }] }).to_string();
     let mut times = Vec::new();
     for _ in 0..MODEL_CALLS {
-        times.push(wire.stream("/v1/chat/completions", body.clone(), b"content", b"[DONE]").await?.whole);
+        times.push(
+            wire.stream("/v1/chat/completions", body.clone(), b"content", b"[DONE]")
+                .await?
+                .whole,
+        );
     }
     times.sort_unstable();
     Ok(times[times.len() / 2] * CALLS_IN_A_ROW)
@@ -54,9 +86,19 @@ async fn critical_path_ms(model: &str, text: &str) -> anyhow::Result<std::time::
 
 /// An agent that takes a whole layer at once; the starter pack's work on four each.
 async fn prepare(wire: &mut Wire) -> anyhow::Result<()> {
-    let list: Value = wire.json(Method::GET, "/my/projects/", String::new()).await?;
-    let project = list["projects"][0]["project_id"].as_i64().context("a default project")?;
+    let list: Value = wire
+        .json(Method::GET, "/my/projects/", String::new())
+        .await?;
+    let project = list["projects"][0]["project_id"]
+        .as_i64()
+        .context("a default project")?;
     let agent = json!({ "name": "wide", "concurrency_limit": 64 }).to_string();
-    let _agent: Value = wire.json(Method::POST, &format!("/my/projects/{project}/agents/"), agent).await?;
+    let _agent: Value = wire
+        .json(
+            Method::POST,
+            &format!("/my/projects/{project}/agents/"),
+            agent,
+        )
+        .await?;
     Ok(())
 }

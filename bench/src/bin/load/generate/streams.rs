@@ -9,8 +9,8 @@ use memchr::memmem::find_iter;
 use serde_json::json;
 use tokio::sync::{Mutex, RwLock, mpsc};
 
-use super::{Report, Times};
-use crate::wire::{Target, Wire};
+use super::{LoadReport, Times};
+use crate::wire::{LoadTarget, Wire};
 
 const POSTERS: usize = 32;
 const TICK: Duration = Duration::from_millis(10);
@@ -29,13 +29,13 @@ struct Watched {
 }
 
 pub async fn run(
-    target: &Target,
+    target: &LoadTarget,
     sessions: usize,
     readers: usize,
     events_per_second: usize,
     seconds: f64,
     prefix: &str,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<LoadReport> {
     let watched: Vec<Arc<Watched>> = (0..sessions)
         .map(|at| {
             let (id, posts, due) = (format!("{prefix}-{at}"), Mutex::new(0), RwLock::default());
@@ -62,27 +62,44 @@ pub async fn run(
         anyhow::Ok(())
     };
     let all = tokio::time::timeout(LAST_ONES, collecting).await;
-    ensure!(all.is_ok(), "{} of {wanted} events arrived", delivered.len());
-    Ok(Report { count: delivered.len(), seconds, whole_ms: Times::of(delivered), ..Report::default() })
+    ensure!(
+        all.is_ok(),
+        "{} of {wanted} events arrived",
+        delivered.len()
+    );
+    Ok(LoadReport {
+        count: delivered.len(),
+        seconds,
+        whole_ms: Times::of(delivered),
+        ..LoadReport::default()
+    })
 }
 
 /// Spread over the sessions evenly, some opening at the same time.
 async fn open_readers(
-    target: &Target,
+    target: &LoadTarget,
     watched: &[Arc<Watched>],
     readers: usize,
     times: &mpsc::UnboundedSender<Duration>,
 ) -> anyhow::Result<()> {
     let mut opening = tokio::task::JoinSet::new();
     for at in 0..readers {
-        let (target, session, times) = (target.clone(), watched[at % watched.len()].clone(), times.clone());
+        let (target, session, times) = (
+            target.clone(),
+            watched[at % watched.len()].clone(),
+            times.clone(),
+        );
         opening.spawn(async move {
             let mut wire = Wire::open(&target).await?;
-            let mut events = wire.follow(&format!("/sessions/{}/events?after=1", session.id)).await?;
+            let mut events = wire
+                .follow(&format!("/sessions/{}/events?after=1", session.id))
+                .await?;
             tokio::spawn(async move {
                 let mut seen = 0;
                 while let Some(Ok(frame)) = events.frame().await {
-                    let Ok(data) = frame.into_data() else { continue };
+                    let Ok(data) = frame.into_data() else {
+                        continue;
+                    };
                     for _ in find_iter(&data, SWITCH) {
                         let late = session.due.read().await.get(seen).map(Instant::elapsed);
                         let _counted = late.map(|late| times.send(late));
@@ -105,8 +122,14 @@ async fn open_readers(
     Ok(())
 }
 
-/// Events at a steady rate, each counted from when it was due, so that falling behind shows as lateness.
-async fn post(target: &Target, watched: &[Arc<Watched>], per_second: usize, seconds: f64) -> anyhow::Result<usize> {
+/// Events at a steady rate, each counted from when it was due, so that falling behind shows as
+/// lateness.
+async fn post(
+    target: &LoadTarget,
+    watched: &[Arc<Watched>],
+    per_second: usize,
+    seconds: f64,
+) -> anyhow::Result<usize> {
     let (give, take) = mpsc::channel::<(Arc<Watched>, Instant)>(watched.len());
     let take = Arc::new(Mutex::new(take));
     let mut posters = tokio::task::JoinSet::new();
@@ -114,7 +137,9 @@ async fn post(target: &Target, watched: &[Arc<Watched>], per_second: usize, seco
         let (mut wire, take) = (Wire::open(target).await?, take.clone());
         posters.spawn(async move {
             loop {
-                let Some((session, due)) = take.lock().await.recv().await else { return anyhow::Ok(()) };
+                let Some((session, due)) = take.lock().await.recv().await else {
+                    return anyhow::Ok(());
+                };
                 session.switch(&mut wire, Some(due)).await?;
             }
         });
@@ -128,7 +153,8 @@ async fn post(target: &Target, watched: &[Arc<Watched>], per_second: usize, seco
         let due_by_now = (began.elapsed().as_secs_f64() * per_second as f64) as usize;
         while posted < due_by_now.min(total) {
             let due = began + Duration::from_secs_f64(posted as f64 / per_second as f64);
-            give.send((watched[posted % watched.len()].clone(), due)).await?;
+            give.send((watched[posted % watched.len()].clone(), due))
+                .await?;
             posted += 1;
         }
     }
@@ -145,9 +171,15 @@ impl Watched {
         let mut posts = self.posts.lock().await;
         *posts += 1;
         self.due.write().await.extend(due);
-        let agent = if posts.is_multiple_of(2) { "ask" } else { "coder" };
-        let body = json!({ "session_id": self.id, "message_type": "switch_agent", "agent_type": agent });
-        wire.stream("/agent/message/stream", body.to_string(), SWITCH, SWITCH).await?;
+        let agent = if posts.is_multiple_of(2) {
+            "ask"
+        } else {
+            "coder"
+        };
+        let body =
+            json!({ "session_id": self.id, "message_type": "switch_agent", "agent_type": agent });
+        wire.stream("/agent/message/stream", body.to_string(), SWITCH, SWITCH)
+            .await?;
         Ok(())
     }
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Barrier;
 
-use super::{Pace, Report, Times};
-use crate::wire::{Streamed, Target, Wire};
+use super::{LoadReport, ModelPace, Times};
+use crate::wire::{LoadTarget, Streamed, Wire};
 
 const COMPLETED: &[u8] = br#""status":"completed""#;
 const DELTA: &[u8] = b"assistant_delta";
@@ -19,7 +19,7 @@ const DELTA: &[u8] = b"assistant_delta";
 const HISTORY_TURNS: usize = 5;
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub enum Kind {
+pub enum TurnKind {
     /// The relay's: the body goes to the model as it is.
     Limit,
     /// A new session each.
@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub enum Until {
+pub enum RunUntil {
     Seconds(f64),
     Count(usize),
     /// As many, with the rate of the first and of the last `window` turns.
@@ -50,23 +50,23 @@ struct Seen {
 }
 
 struct Loop {
-    target: Target,
-    kind: Kind,
+    target: LoadTarget,
+    kind: TurnKind,
     workers: usize,
-    until: Until,
-    pace: Pace,
+    until: RunUntil,
+    pace: ModelPace,
     prefix: String,
     taken: AtomicUsize,
 }
 
 pub async fn run(
-    target: &Target,
-    kind: Kind,
+    target: &LoadTarget,
+    kind: TurnKind,
     workers: usize,
-    until: Until,
-    pace: Pace,
+    until: RunUntil,
+    pace: ModelPace,
     prefix: &str,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<LoadReport> {
     let the_loop = Arc::new(Loop {
         target: target.clone(),
         kind,
@@ -95,15 +95,21 @@ pub async fn run(
     }
     let seconds = began.elapsed().as_secs_f64();
     let growth = match until {
-        Until::Growth { window, .. } => growth(&mut all.ends, window),
-        Until::Seconds(_) | Until::Count(_) => None,
+        RunUntil::Growth { window, .. } => growth(&mut all.ends, window),
+        RunUntil::Seconds(_) | RunUntil::Count(_) => None,
     };
     let (first_ms, whole_ms) = (Times::of(all.first), Times::of(all.whole));
-    Ok(Report { count: all.ends.len(), seconds, first_ms, whole_ms, growth })
+    Ok(LoadReport {
+        count: all.ends.len(),
+        seconds,
+        first_ms,
+        whole_ms,
+        growth,
+    })
 }
 
-/// Turns a second in the first and in the last window. One window goes by before the first: connections, caches and the
-/// first pages of the database are warm then.
+/// Turns a second in the first and in the last window. One window goes by before the first:
+/// connections, caches and the first pages of the database are warm then.
 fn growth(ends: &mut [Duration], window: usize) -> Option<(f64, f64)> {
     ends.sort_unstable();
     let rate = |from: usize| {
@@ -136,17 +142,20 @@ impl Loop {
     fn next(&self, began: Instant) -> Option<usize> {
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
         let goes_on = match self.until {
-            Until::Seconds(seconds) => began.elapsed().as_secs_f64() < seconds,
-            Until::Count(count) | Until::Growth { count, .. } => number < count,
+            RunUntil::Seconds(seconds) => began.elapsed().as_secs_f64() < seconds,
+            RunUntil::Count(count) | RunUntil::Growth { count, .. } => number < count,
         };
         goes_on.then_some(number)
     }
 
     async fn prepare(&self, wire: &mut Wire, worker: usize) -> anyhow::Result<()> {
-        let Kind::Reused { sessions } = self.kind else { return Ok(()) };
+        let TurnKind::Reused { sessions } = self.kind else {
+            return Ok(());
+        };
         for session in (worker..sessions).step_by(self.workers) {
             for _ in 0..HISTORY_TURNS {
-                self.plain(wire, &format!("{}-{session}", self.prefix)).await?;
+                self.plain(wire, &format!("{}-{session}", self.prefix))
+                    .await?;
             }
         }
         Ok(())
@@ -155,47 +164,60 @@ impl Loop {
     fn session(&self, worker: usize, number: usize) -> String {
         let place = match self.kind {
             // A worker keeps to sessions of its own, so that none waits for another's turn.
-            Kind::Reused { sessions } => {
+            TurnKind::Reused { sessions } => {
                 let own = sessions.div_ceil(self.workers);
                 (worker + (number % own) * self.workers) % sessions
             }
-            Kind::Limit | Kind::Fresh | Kind::Tool => number,
+            TurnKind::Limit | TurnKind::Fresh | TurnKind::Tool => number,
         };
         format!("{}-{place}", self.prefix)
     }
 
     async fn turn(&self, wire: &mut Wire, session: &str) -> anyhow::Result<Streamed> {
         match self.kind {
-            Kind::Limit => {
+            TurnKind::Limit => {
                 let body = json!({ "model": "bench", "stream": true,
                     "messages": [{ "role": "user", "content": self.text("") }] });
-                wire.stream("/turn", body.to_string(), b"content", b"[DONE]").await
+                wire.stream("/turn", body.to_string(), b"content", b"[DONE]")
+                    .await
             }
-            Kind::Fresh | Kind::Reused { .. } => self.plain(wire, session).await,
-            Kind::Tool => self.with_tool(wire, session).await,
+            TurnKind::Fresh | TurnKind::Reused { .. } => self.plain(wire, session).await,
+            TurnKind::Tool => self.with_tool(wire, session).await,
         }
     }
 
     async fn plain(&self, wire: &mut Wire, session: &str) -> anyhow::Result<Streamed> {
-        let body = json!({ "session_id": session, "agent_type": "coder", "message": self.text("") });
-        wire.stream("/agent/message/stream", body.to_string(), DELTA, COMPLETED).await
+        let body =
+            json!({ "session_id": session, "agent_type": "coder", "message": self.text("") });
+        wire.stream("/agent/message/stream", body.to_string(), DELTA, COMPLETED)
+            .await
     }
 
     async fn with_tool(&self, wire: &mut Wire, session: &str) -> anyhow::Result<Streamed> {
         let body = json!({ "session_id": session, "agent_type": "coder", "message": self.text("act:tool") });
         let asked = wire
-            .stream("/agent/message/stream", body.to_string(), b"tool_call", br#""status":"awaiting_tool_result""#)
+            .stream(
+                "/agent/message/stream",
+                body.to_string(),
+                b"tool_call",
+                br#""status":"awaiting_tool_result""#,
+            )
             .await?;
         let call = call_id(&wire.body).with_context(|| format!("no call id: {}", wire.text()))?;
         let result = json!({ "success": true, "content": "fn main() {}\n", "size": 13 });
         let body = json!({ "session_id": session, "message_type": "tool_result", "tool_call_id": call,
             "tool_result": result });
-        let ended = wire.stream("/agent/message/stream", body.to_string(), DELTA, COMPLETED).await?;
-        Ok(Streamed { first: asked.first, whole: asked.whole + ended.whole })
+        let ended = wire
+            .stream("/agent/message/stream", body.to_string(), DELTA, COMPLETED)
+            .await?;
+        Ok(Streamed {
+            first: asked.first,
+            whole: asked.whole + ended.whole,
+        })
     }
 
     fn text(&self, act: &str) -> String {
-        let Pace { first_ms, gap_ms } = self.pace;
+        let ModelPace { first_ms, gap_ms } = self.pace;
         format!("Explain what this function does. pace:{first_ms}:{gap_ms} {act}")
     }
 }

@@ -1,21 +1,24 @@
 //! Workloads that CodeLab and the relay do in turn, so that both meet the same machine.
 
 use super::{Suite, median};
-use crate::generate::{Kind, Pace, Report, Until, Work};
-use crate::process::{CodeLab, Usage};
+use crate::generate::{LoadReport, LoadWork, ModelPace, RunUntil, TurnKind};
+use crate::process::{CodeLab, ProcessUsage};
 use crate::table::{Goal, Row};
-use crate::wire::Target;
+use crate::wire::LoadTarget;
 
 const REUSED_SESSIONS: usize = 64;
-const SLOW: Pace = Pace { first_ms: 15, gap_ms: 15 };
+const SLOW: ModelPace = ModelPace {
+    first_ms: 15,
+    gap_ms: 15,
+};
 
 /// A workload, and how it is compared.
 struct Beside {
     name: &'static str,
     what: &'static str,
-    kind: Kind,
+    kind: TurnKind,
     workers: usize,
-    pace: Pace,
+    pace: ModelPace,
     goals: &'static [Compared],
 }
 
@@ -28,15 +31,20 @@ enum Compared {
     First(&'static str, f64),
 }
 
-const FAST: Pace = Pace { first_ms: 0, gap_ms: 0 };
-const REUSED: Kind = Kind::Reused { sessions: REUSED_SESSIONS };
+const FAST: ModelPace = ModelPace {
+    first_ms: 0,
+    gap_ms: 0,
+};
+const REUSED: TurnKind = TurnKind::Reused {
+    sessions: REUSED_SESSIONS,
+};
 const HALF: Compared = Compared::Rate("≥ 0.5", 0.5);
 
 const WORKLOADS: [Beside; 7] = [
     Beside {
         name: "W1",
         what: "plain turn, fresh session",
-        kind: Kind::Fresh,
+        kind: TurnKind::Fresh,
         workers: 1,
         pace: FAST,
         goals: &[Compared::Rate("≥ 0.3", 0.3)],
@@ -44,7 +52,7 @@ const WORKLOADS: [Beside; 7] = [
     Beside {
         name: "W1",
         what: "plain turn, fresh session",
-        kind: Kind::Fresh,
+        kind: TurnKind::Fresh,
         workers: 16,
         pace: FAST,
         goals: &[HALF, Compared::Cpu("≤ 2.5 ×", 2.5)],
@@ -52,7 +60,7 @@ const WORKLOADS: [Beside; 7] = [
     Beside {
         name: "W1",
         what: "plain turn, fresh session",
-        kind: Kind::Fresh,
+        kind: TurnKind::Fresh,
         workers: 64,
         pace: FAST,
         goals: &[HALF],
@@ -76,7 +84,7 @@ const WORKLOADS: [Beside; 7] = [
     Beside {
         name: "W3",
         what: "tool turn, two model calls",
-        kind: Kind::Tool,
+        kind: TurnKind::Tool,
         workers: 16,
         pace: FAST,
         goals: &[Compared::Rate("≥ 0.25", 0.25)],
@@ -84,22 +92,28 @@ const WORKLOADS: [Beside; 7] = [
     Beside {
         name: "W5",
         what: "a token each 15 ms",
-        kind: Kind::Fresh,
+        kind: TurnKind::Fresh,
         workers: 64,
         pace: SLOW,
-        goals: &[Compared::First("≤ 5 ms later", 5.0), Compared::Cpu("≤ 2 ×", 2.0)],
+        goals: &[
+            Compared::First("≤ 5 ms later", 5.0),
+            Compared::Cpu("≤ 2 ×", 2.0),
+        ],
     },
 ];
 
 /// One run of one side.
 struct Run {
-    report: Report,
+    report: LoadReport,
     cpu_us: f64,
 }
 
 impl Suite<'_> {
     pub(super) async fn beside_the_relay(&mut self) -> anyhow::Result<()> {
-        let wanted: Vec<&Beside> = WORKLOADS.iter().filter(|workload| self.wants(workload.name)).collect();
+        let wanted: Vec<&Beside> = WORKLOADS
+            .iter()
+            .filter(|workload| self.wants(workload.name))
+            .collect();
         if wanted.is_empty() {
             return Ok(());
         }
@@ -123,23 +137,37 @@ impl Suite<'_> {
     async fn run_limit(&self, workload: &Beside) -> anyhow::Result<Run> {
         let title = format!("{} with {} at once: limit", workload.name, workload.workers);
         let usage = || self.limit.usage();
-        self.run_side(&title, self.limit.target(), workload.work(Kind::Limit, self.size.seconds, String::new()), usage)
-            .await
+        self.run_side(
+            &title,
+            self.limit.target(),
+            workload.work(TurnKind::Limit, self.size.seconds, String::new()),
+            usage,
+        )
+        .await
     }
 
-    async fn run_codelab(&self, workload: &Beside, server: &CodeLab, pair: usize) -> anyhow::Result<Run> {
-        let title = format!("{} with {} at once: CodeLab", workload.name, workload.workers);
+    async fn run_codelab(
+        &self,
+        workload: &Beside,
+        server: &CodeLab,
+        pair: usize,
+    ) -> anyhow::Result<Run> {
+        let title = format!(
+            "{} with {} at once: CodeLab",
+            workload.name, workload.workers
+        );
         let prefix = format!("{}-{}-{pair}", workload.name, workload.workers);
         let work = workload.work(workload.kind, self.size.seconds, prefix);
-        self.run_side(&title, server.gateway(), work, || server.usage()).await
+        self.run_side(&title, server.gateway(), work, || server.usage())
+            .await
     }
 
     async fn run_side(
         &self,
         title: &str,
-        target: Target,
-        work: Work,
-        usage: impl Fn() -> anyhow::Result<Usage>,
+        target: LoadTarget,
+        work: LoadWork,
+        usage: impl Fn() -> anyhow::Result<ProcessUsage>,
     ) -> anyhow::Result<Run> {
         let mut generator = self.prepare(title, target, work).await?;
         generator.pause().await?;
@@ -151,8 +179,14 @@ impl Suite<'_> {
 }
 
 impl Beside {
-    fn work(&self, kind: Kind, seconds: f64, prefix: String) -> Work {
-        Work::Turns { kind, workers: self.workers, until: Until::Seconds(seconds), pace: self.pace, prefix }
+    fn work(&self, kind: TurnKind, seconds: f64, prefix: String) -> LoadWork {
+        LoadWork::Turns {
+            kind,
+            workers: self.workers,
+            until: RunUntil::Seconds(seconds),
+            pace: self.pace,
+            prefix,
+        }
     }
 
     fn row(&self, compared: &Compared, runs: &[(Run, Run)]) -> Row {
@@ -161,7 +195,9 @@ impl Beside {
             let codelab = median(runs.iter().map(|(codelab, _)| of(codelab)));
             (codelab, median(runs.iter().map(|(_, limit)| of(limit))))
         };
-        let ratio = |of: fn(&Run) -> f64| median(runs.iter().map(|(codelab, limit)| of(codelab) / of(limit)));
+        let ratio = |of: fn(&Run) -> f64| {
+            median(runs.iter().map(|(codelab, limit)| of(codelab) / of(limit)))
+        };
         match *compared {
             Compared::Rate(wanted, least) => {
                 let rate: fn(&Run) -> f64 = |run| run.report.rate();
@@ -170,7 +206,11 @@ impl Beside {
                     what: name,
                     codelab: format!("{codelab:.0} turns/s"),
                     limit: format!("{limit:.0}"),
-                    against: Goal { seen: format!("{share:.2}"), wanted, is_met: share >= least },
+                    against: Goal {
+                        seen: format!("{share:.2}"),
+                        wanted,
+                        is_met: share >= least,
+                    },
                 }
             }
             Compared::Cpu(wanted, most) => {
@@ -180,17 +220,28 @@ impl Beside {
                     what: format!("{name}: own processor time for a turn"),
                     codelab: format!("{codelab:.0} µs"),
                     limit: format!("{limit:.0} µs"),
-                    against: Goal { seen: format!("{times:.1} ×"), wanted, is_met: times <= most },
+                    against: Goal {
+                        seen: format!("{times:.1} ×"),
+                        wanted,
+                        is_met: times <= most,
+                    },
                 }
             }
             Compared::First(wanted, most) => {
                 let (codelab, limit) = both(|run| run.report.first_ms.p95);
-                let later = median(runs.iter().map(|(own, bare)| own.report.first_ms.p95 - bare.report.first_ms.p95));
+                let later = median(
+                    runs.iter()
+                        .map(|(own, bare)| own.report.first_ms.p95 - bare.report.first_ms.p95),
+                );
                 Row {
                     what: format!("{name}: first token at P95"),
                     codelab: format!("{codelab:.1} ms"),
                     limit: format!("{limit:.1} ms"),
-                    against: Goal { seen: format!("{later:+.1} ms"), wanted, is_met: later <= most },
+                    against: Goal {
+                        seen: format!("{later:+.1} ms"),
+                        wanted,
+                        is_met: later <= most,
+                    },
                 }
             }
         }

@@ -1,40 +1,45 @@
-//! Redis, where one is configured. Without it, or while it is away, agents are read from the database.
+//! Redis, where one is configured. Without it, or while it is away, agents are read from the
+//! database.
 
 use std::sync::Arc;
 
 use codelab_runtime::{RedisUnusable, ping_redis};
 
 use super::Subject;
-use super::report::Finding;
+use super::report::DoctorFinding;
 
 const CHECK: &str = "cache";
 const WITHOUT: &str = "A server works without it, more slowly.";
 
-pub async fn check(subject: Arc<Subject>) -> Finding {
+pub async fn check(subject: Arc<Subject>) -> DoctorFinding {
     let Some(url) = &subject.settings.spaces.redis_url else {
-        return Finding::ok(CHECK, "In the server's memory; no Redis is configured.");
+        return DoctorFinding::ok(CHECK, "In the server's memory; no Redis is configured.");
     };
     let (place, from) = (subject.shown("redis.url"), subject.origin_of("redis.url"));
     let setting = subject.place_of("redis.url", "REDIS_URL");
     match ping_redis(url.expose(), subject.limit).await {
         Ok(version) => {
-            let version = version.map(|version| format!(" {version}")).unwrap_or_default();
-            Finding::ok(CHECK, format!("Redis{version} at {place}{from} answers."))
+            let version = version
+                .map(|version| format!(" {version}"))
+                .unwrap_or_default();
+            DoctorFinding::ok(CHECK, format!("Redis{version} at {place}{from} answers."))
         }
-        Err(error @ RedisUnusable::Url(_)) => {
-            Finding::problem(CHECK, format!("{error}."), format!("Correct {setting}: a server does not start with it."))
-        }
-        Err(RedisUnusable::Refused) => Finding::warning(
+        Err(error @ RedisUnusable::Url(_)) => DoctorFinding::problem(
+            CHECK,
+            format!("{error}."),
+            format!("Correct {setting}: a server does not start with it."),
+        ),
+        Err(RedisUnusable::Refused) => DoctorFinding::warning(
             CHECK,
             format!("Redis at {place}{from} refuses the user or the password. {WITHOUT}"),
             format!("Correct them in {setting}."),
         ),
-        Err(RedisUnusable::Failed(why)) => Finding::warning(
+        Err(RedisUnusable::Failed(why)) => DoctorFinding::warning(
             CHECK,
             format!("Redis at {place}{from} cannot be used: {why}. {WITHOUT}"),
             format!("Start Redis, or correct or remove {setting}."),
         ),
-        Err(RedisUnusable::Silent) => Finding::warning(
+        Err(RedisUnusable::Silent) => DoctorFinding::warning(
             CHECK,
             format!("Redis at {place}{from} does not answer. {WITHOUT}"),
             format!("Start Redis, or correct or remove {setting}."),

@@ -1,4 +1,5 @@
-//! The data folder: whether it is the user's own, whether it can be written, and how much room its disk has.
+//! The data folder: whether it is the user's own, whether it can be written, and how much room its
+//! disk has.
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind, Write as _};
@@ -10,7 +11,7 @@ use rustix::fs::{Access, Mode, OFlags};
 use rustix::process::geteuid;
 
 use super::name_of;
-use super::report::Finding;
+use super::report::DoctorFinding;
 
 const FOLDER: &str = "data folder";
 const DISK: &str = "disk";
@@ -29,12 +30,19 @@ const FULL_BYTES: u64 = 128 * MIB;
 const SCARCE_BYTES: u64 = 1024 * MIB;
 
 /// Blocks on the disk.
-pub fn check(folder: &Path, source: &Source) -> Vec<Finding> {
-    let from = if *source == Source::Default { String::new() } else { format!(" ({})", name_of(source)) };
+pub fn check(folder: &Path, source: &Source) -> Vec<DoctorFinding> {
+    let from = if *source == Source::Default {
+        String::new()
+    } else {
+        format!(" ({})", name_of(source))
+    };
     let shown = format!("{}{from}", folder.display());
     let (finding, place) = match fs::metadata(folder) {
         Ok(found) if found.is_dir() => (existing(folder, &shown, &found), Some(folder.to_owned())),
-        Ok(_) => (Finding::problem(FOLDER, format!("{shown} is not a folder."), ANOTHER), None),
+        Ok(_) => (
+            DoctorFinding::problem(FOLDER, format!("{shown} is not a folder."), ANOTHER),
+            None,
+        ),
         Err(error) if error.kind() == ErrorKind::NotFound => to_be_made(folder, &shown),
         Err(error) => (unusable(&shown, &error), None),
     };
@@ -42,38 +50,62 @@ pub fn check(folder: &Path, source: &Source) -> Vec<Finding> {
     [Some(finding), disk].into_iter().flatten().collect()
 }
 
-const ANOTHER: &str = "Name another folder with --data-dir or CODELAB_DATA_DIR, or correct this one.";
+const ANOTHER: &str =
+    "Name another folder with --data-dir or CODELAB_DATA_DIR, or correct this one.";
 
-fn unusable(shown: &str, error: &io::Error) -> Finding {
-    Finding::problem(FOLDER, format!("{shown} cannot be used: {}.", reason(error)), ANOTHER)
+fn unusable(shown: &str, error: &io::Error) -> DoctorFinding {
+    DoctorFinding::problem(
+        FOLDER,
+        format!("{shown} cannot be used: {}.", reason(error)),
+        ANOTHER,
+    )
 }
 
-fn existing(folder: &Path, shown: &str, found: &Metadata) -> Finding {
+fn existing(folder: &Path, shown: &str, found: &Metadata) -> DoctorFinding {
     if found.mode() & STICKY != 0 {
         let said = format!("{shown} is shared by all users of this machine.");
-        return Finding::problem(FOLDER, said, "Name a folder of its own with --data-dir or CODELAB_DATA_DIR.");
+        return DoctorFinding::problem(
+            FOLDER,
+            said,
+            "Name a folder of its own with --data-dir or CODELAB_DATA_DIR.",
+        );
     }
     match try_to_write(folder) {
         Ok(()) => {}
         // The disk has a line of its own.
         Err(error) if is_full(&error) => {}
         Err(error) => {
-            let advice =
-                format!("Make it yours: `chown -R \"$USER\" {}`, or name another with --data-dir.", folder.display());
-            return Finding::problem(FOLDER, format!("{shown} cannot be written: {}.", reason(&error)), advice);
+            let advice = format!(
+                "Make it yours: `chown -R \"$USER\" {}`, or name another with --data-dir.",
+                folder.display()
+            );
+            return DoctorFinding::problem(
+                FOLDER,
+                format!("{shown} cannot be written: {}.", reason(&error)),
+                advice,
+            );
         }
     }
     if let Some((path, owner)) = foreign(folder, found) {
         return not_yours(shown, &path, owner);
     }
     if found.mode() & OTHERS != 0 {
-        return Finding::warning(
+        return DoctorFinding::warning(
             FOLDER,
-            format!("{shown} can be read by other users (mode {:03o}).", found.mode() & 0o777),
-            format!("Type `chmod -R go= {}`; the next start does it as well.", folder.display()),
+            format!(
+                "{shown} can be read by other users (mode {:03o}).",
+                found.mode() & 0o777
+            ),
+            format!(
+                "Type `chmod -R go= {}`; the next start does it as well.",
+                folder.display()
+            ),
         );
     }
-    Finding::ok(FOLDER, format!("{shown} is yours alone and can be written."))
+    DoctorFinding::ok(
+        FOLDER,
+        format!("{shown} is yours alone and can be written."),
+    )
 }
 
 /// What belongs to somebody else: the folder, or something in it.
@@ -85,21 +117,26 @@ fn foreign(folder: &Path, found: &Metadata) -> Option<(PathBuf, u32)> {
     }
     let entries = fs::read_dir(folder).ok()?.flatten().take(MAX_ENTRIES);
     let mut found = entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
-    found.find(|(_, found)| is_foreign(found)).map(|(path, found)| (path, found.uid()))
+    found
+        .find(|(_, found)| is_foreign(found))
+        .map(|(path, found)| (path, found.uid()))
 }
 
-fn not_yours(shown: &str, path: &Path, owner: u32) -> Finding {
-    let said = format!("{shown}: {} belongs to the user with number {owner}.", path.display());
+fn not_yours(shown: &str, path: &Path, owner: u32) -> DoctorFinding {
+    let said = format!(
+        "{shown}: {} belongs to the user with number {owner}.",
+        path.display()
+    );
     match geteuid().is_root() {
         // Root can write, and then the owner's server cannot.
-        true => Finding::warning(
+        true => DoctorFinding::warning(
             FOLDER,
             format!("{said} You are root, and what you make there its owner cannot use."),
             format!(
                 "Run CodeLab as that user: `setpriv --reuid={owner} --clear-groups codelab …`, or `sudo -u '#{owner}'`."
             ),
         ),
-        false => Finding::problem(
+        false => DoctorFinding::problem(
             FOLDER,
             format!("{said} A server that you start cannot use it."),
             format!("Type `sudo chown -R \"$USER\" {}`.", path.display()),
@@ -108,26 +145,34 @@ fn not_yours(shown: &str, path: &Path, owner: u32) -> Finding {
 }
 
 /// The first start makes it, if it may.
-fn to_be_made(folder: &Path, shown: &str) -> (Finding, Option<PathBuf>) {
+fn to_be_made(folder: &Path, shown: &str) -> (DoctorFinding, Option<PathBuf>) {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let Some(above) = absolute.ancestors().skip(1).find(|path| path.exists()) else {
         let said = format!("{shown} does not exist, and neither does any folder above it.");
-        return (Finding::problem(FOLDER, said, ANOTHER), None);
+        return (DoctorFinding::problem(FOLDER, said, ANOTHER), None);
     };
     let finding = match try_to_write(above) {
-        Ok(()) => Finding::ok(FOLDER, format!("{shown} does not exist yet; the first start makes it.")),
-        Err(error) if is_full(&error) => Finding::ok(FOLDER, format!("{shown} does not exist yet.")),
+        Ok(()) => DoctorFinding::ok(
+            FOLDER,
+            format!("{shown} does not exist yet; the first start makes it."),
+        ),
+        Err(error) if is_full(&error) => {
+            DoctorFinding::ok(FOLDER, format!("{shown} does not exist yet."))
+        }
         Err(error) => {
-            let said =
-                format!("{shown} does not exist, and {} cannot be written: {}.", above.display(), reason(&error));
-            Finding::problem(FOLDER, said, ANOTHER)
+            let said = format!(
+                "{shown} does not exist, and {} cannot be written: {}.",
+                above.display(),
+                reason(&error)
+            );
+            DoctorFinding::problem(FOLDER, said, ANOTHER)
         }
     };
     (finding, Some(above.to_owned()))
 }
 
-/// Writes a file without a name, which nobody sees and which is gone at once. Where the file system has no such files,
-/// the permissions must do.
+/// Writes a file without a name, which nobody sees and which is gone at once. Where the file system
+/// has no such files, the permissions must do.
 fn try_to_write(folder: &Path) -> io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
@@ -137,43 +182,66 @@ fn try_to_write(folder: &Path) -> io::Result<()> {
             file.sync_data()
         }
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
-            Ok(rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+            Ok(rustix::fs::access(
+                folder,
+                Access::WRITE_OK | Access::EXEC_OK,
+            )?)
         }
         Err(error) => Err(error.into()),
     }
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+    )
 }
 
-fn disk(place: &Path) -> Finding {
+fn disk(place: &Path) -> DoctorFinding {
     let disk = match rustix::fs::statvfs(place) {
         Ok(disk) => disk,
         Err(error) => {
-            let said = format!("The disk of {} cannot be looked at: {}.", place.display(), reason(&error.into()));
-            return Finding::warning(DISK, said, "Check that it is mounted.");
+            let said = format!(
+                "The disk of {} cannot be looked at: {}.",
+                place.display(),
+                reason(&error.into())
+            );
+            return DoctorFinding::warning(DISK, said, "Check that it is mounted.");
         }
     };
     // Some blocks are kept for root.
-    let blocks = if geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
+    let blocks = if geteuid().is_root() {
+        disk.f_bfree
+    } else {
+        disk.f_bavail
+    };
     let free = blocks.saturating_mul(disk.f_frsize);
     let trial = try_to_write(place);
     if disk.f_files > 0 && disk.f_favail == 0 && !geteuid().is_root() {
-        let said = format!("The disk of {} has no room for another file (no free inodes).", place.display());
-        return Finding::problem(DISK, said, "Delete files there: many small ones count.");
+        let said = format!(
+            "The disk of {} has no room for another file (no free inodes).",
+            place.display()
+        );
+        return DoctorFinding::problem(DISK, said, "Delete files there: many small ones count.");
     }
     judge(place, free, trial.as_ref().is_err_and(is_full))
 }
 
-fn judge(place: &Path, free: u64, is_refused: bool) -> Finding {
+fn judge(place: &Path, free: u64, is_refused: bool) -> DoctorFinding {
     let left = format!("{} free on the disk of {}", size(free), place.display());
     let advice = "Make room there, or move the data folder to a larger disk.";
     match free {
-        _ if is_refused => Finding::problem(DISK, format!("The disk is full: {left}."), advice),
-        0..FULL_BYTES => Finding::problem(DISK, format!("The disk is nearly full: {left}."), advice),
-        FULL_BYTES..SCARCE_BYTES => Finding::warning(DISK, format!("The disk has little room: {left}."), advice),
-        _ => Finding::ok(DISK, format!("{left}.")),
+        _ if is_refused => {
+            DoctorFinding::problem(DISK, format!("The disk is full: {left}."), advice)
+        }
+        0..FULL_BYTES => {
+            DoctorFinding::problem(DISK, format!("The disk is nearly full: {left}."), advice)
+        }
+        FULL_BYTES..SCARCE_BYTES => {
+            DoctorFinding::warning(DISK, format!("The disk has little room: {left}."), advice)
+        }
+        _ => DoctorFinding::ok(DISK, format!("{left}.")),
     }
 }
 
@@ -199,7 +267,11 @@ mod tests {
         assert_eq!(judged(100 * 1024 * MIB, false), Status::Ok);
         assert_eq!(judged(SCARCE_BYTES - 1, false), Status::Warning);
         assert_eq!(judged(FULL_BYTES - 1, false), Status::Problem);
-        assert_eq!(judged(100 * 1024 * MIB, true), Status::Problem, "a quota counts as well");
+        assert_eq!(
+            judged(100 * 1024 * MIB, true),
+            Status::Problem,
+            "a quota counts as well"
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::Subject;
-use super::clock::Compared;
-use super::report::Finding;
+use super::clock::ClockComparison;
+use super::report::DoctorFinding;
 
 const CHECK: &str = "model";
 const QUESTION: &str = "Say OK.";
@@ -19,19 +19,24 @@ const ANSWER_TOKENS: u32 = 16;
 /// Variables by which other programs are told of a proxy.
 const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-pub struct Looked {
-    pub finding: Finding,
-    pub clock: Option<Compared>,
+pub struct ModelCheck {
+    pub finding: DoctorFinding,
+    pub clock: Option<ClockComparison>,
 }
 
-impl Looked {
-    pub fn failed(finding: Finding) -> Self {
-        Self { finding, clock: None }
+impl ModelCheck {
+    pub fn failed(finding: DoctorFinding) -> Self {
+        Self {
+            finding,
+            clock: None,
+        }
     }
 }
 
-pub async fn check(subject: Arc<Subject>) -> Looked {
-    let Some(config) = model_config(&subject.settings) else { return Looked::failed(demonstration(&subject)) };
+pub async fn check(subject: Arc<Subject>) -> ModelCheck {
+    let Some(config) = model_config(&subject.settings) else {
+        return ModelCheck::failed(demonstration(&subject));
+    };
     let config = OpenAiConfig {
         timeout: subject.limit,
         idle_timeout: subject.limit,
@@ -45,7 +50,11 @@ pub async fn check(subject: Arc<Subject>) -> Looked {
         Ok(model) => model,
         Err(error) => {
             let found = format!("The model cannot be called: {error}.");
-            return Looked::failed(Finding::problem(CHECK, found, "Correct it: a server does not start with it."));
+            return ModelCheck::failed(DoctorFinding::problem(
+                CHECK,
+                found,
+                "Correct it: a server does not start with it.",
+            ));
         }
     };
     let asked = default_model(&subject.settings);
@@ -55,14 +64,19 @@ pub async fn check(subject: Arc<Subject>) -> Looked {
         Ok(answer) => answered(&subject, &asked, &answer, begun.elapsed()),
         Err(failure) => failed(&subject, &asked, &failure).await,
     };
-    Looked { finding, clock: trial.clock.map(compared) }
+    ModelCheck {
+        finding,
+        clock: trial.clock.map(compared),
+    }
 }
 
 fn question(model: &str) -> ModelRequest {
     ModelRequest {
         agent: "doctor".to_owned(),
         model: model.to_owned(),
-        messages: vec![ModelMessage::User { content: QUESTION.to_owned() }],
+        messages: vec![ModelMessage::User {
+            content: QUESTION.to_owned(),
+        }],
         tools: Vec::new(),
         temperature: None,
         max_tokens: Some(ANSWER_TOKENS),
@@ -70,18 +84,23 @@ fn question(model: &str) -> ModelRequest {
     }
 }
 
-fn compared(clock: ServerClock) -> Compared {
+fn compared(clock: ServerClock) -> ClockComparison {
     let ms = |time: SystemTime| codelab_protocol::Timestamp::from(time).as_millis();
-    Compared { whose: "the model server", ahead_ms: ms(clock.ours).saturating_sub(ms(clock.theirs)) }
+    ClockComparison {
+        whose: "the model server",
+        ahead_ms: ms(clock.ours).saturating_sub(ms(clock.theirs)),
+    }
 }
 
-fn demonstration(subject: &Subject) -> Finding {
+fn demonstration(subject: &Subject) -> DoctorFinding {
     let said = "No model is configured, so the built-in demonstration answers.";
     match &subject.settings.llm.hint {
-        Some(hint) => {
-            Finding::warning(CHECK, format!("{said} {}", hint.why), format!("Type `{} codelab serve`.", hint.variables))
-        }
-        None => Finding::warning(
+        Some(hint) => DoctorFinding::warning(
+            CHECK,
+            format!("{said} {}", hint.why),
+            format!("Type `{} codelab serve`.", hint.variables),
+        ),
+        None => DoctorFinding::warning(
             CHECK,
             said,
             "To use a real one, set LLM_PROXY_URL to the address of anything that speaks the OpenAI chat format, with \
@@ -90,56 +109,87 @@ fn demonstration(subject: &Subject) -> Finding {
     }
 }
 
-fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration) -> Finding {
+fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration) -> DoctorFinding {
     let place = place(subject);
     // An answer of so few tokens is always cut.
-    let other = answer.warnings.iter().find(|warning| warning.contains("does not know"));
+    let other = answer
+        .warnings
+        .iter()
+        .find(|warning| warning.contains("does not know"));
     match other {
-        Some(warning) => Finding::warning(
+        Some(warning) => DoctorFinding::warning(
             CHECK,
             format!("{place} answers. {warning}"),
-            format!("Set model_map.\"{asked}\" or the agents' own models to a name that the server knows."),
+            format!(
+                "Set model_map.\"{asked}\" or the agents' own models to a name that the server knows."
+            ),
         ),
-        None => {
-            Finding::ok(CHECK, format!("{} at {place} answered in {:.1} s.", named(subject, asked), took.as_secs_f64()))
-        }
+        None => DoctorFinding::ok(
+            CHECK,
+            format!(
+                "{} at {place} answered in {:.1} s.",
+                named(subject, asked),
+                took.as_secs_f64()
+            ),
+        ),
     }
 }
 
 /// The name that was called.
 fn named(subject: &Subject, asked: &str) -> String {
-    subject.settings.llm.model_override.clone().unwrap_or_else(|| asked.to_owned())
+    subject
+        .settings
+        .llm
+        .model_override
+        .clone()
+        .unwrap_or_else(|| asked.to_owned())
 }
 
 fn place(subject: &Subject) -> String {
-    format!("{}{}", subject.shown("llm.proxy_url"), subject.origin_of("llm.proxy_url"))
+    format!(
+        "{}{}",
+        subject.shown("llm.proxy_url"),
+        subject.origin_of("llm.proxy_url")
+    )
 }
 
-async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Finding {
+async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> DoctorFinding {
     let place = place(subject);
     let address = subject.place_of("llm.proxy_url", "LLM_PROXY_URL");
     let model = named(subject, asked);
-    let status = failure.details.get("status").and_then(serde_json::Value::as_u64);
+    let status = failure
+        .details
+        .get("status")
+        .and_then(serde_json::Value::as_u64);
     match (failure.code, status) {
         (ErrorCode::LlmProxyUnavailable, _) => unreachable(subject, &place, &address).await,
-        (ErrorCode::LlmTimeout, _) => Finding::problem(
+        (ErrorCode::LlmTimeout, _) => DoctorFinding::problem(
             CHECK,
-            format!("{model} at {place} did not answer within {} s.", subject.limit.as_secs()),
+            format!(
+                "{model} at {place} did not answer within {} s.",
+                subject.limit.as_secs()
+            ),
             "A local model may still be loading: try again, or give it longer with --timeout 60. Else look at the log of \
              the model server.",
         ),
         (_, Some(code @ (401 | 403))) => wrong_key(subject, &place, code),
-        (_, Some(404)) => Finding::problem(
+        (_, Some(404)) => DoctorFinding::problem(
             CHECK,
             format!("{place} does not know the model {model}, or has another address (HTTP 404)."),
-            format!("Correct {} or {address}.", subject.place_of("llm.model", "LLM_MODEL")),
+            format!(
+                "Correct {} or {address}.",
+                subject.place_of("llm.model", "LLM_MODEL")
+            ),
         ),
-        (_, Some(429)) => Finding::warning(
+        (_, Some(429)) => DoctorFinding::warning(
             CHECK,
-            format!("{place} answers, but takes no more calls now. {}", failure.message),
+            format!(
+                "{place} answers, but takes no more calls now. {}",
+                failure.message
+            ),
             "Wait, or raise the limit at the provider; check that the account has credit.",
         ),
-        (_, Some(code)) => Finding::problem(
+        (_, Some(code)) => DoctorFinding::problem(
             CHECK,
             format!("{place} refused a call of {model} (HTTP {code})."),
             format!(
@@ -148,23 +198,26 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Findi
                 key_setting(subject)
             ),
         ),
-        (_, None) => Finding::problem(
+        (_, None) => DoctorFinding::problem(
             CHECK,
-            format!("{place} did not answer as a model does. {}", failure.message),
+            format!(
+                "{place} did not answer as a model does. {}",
+                failure.message
+            ),
             format!("Check that {address} names a server that speaks the OpenAI chat format."),
         ),
     }
 }
 
-fn wrong_key(subject: &Subject, place: &str, code: u64) -> Finding {
+fn wrong_key(subject: &Subject, place: &str, code: u64) -> DoctorFinding {
     let setting = key_setting(subject);
     match subject.settings.llm.api_key {
-        Some(_) => Finding::problem(
+        Some(_) => DoctorFinding::problem(
             CHECK,
             format!("{place} refuses the key in {setting} (HTTP {code})."),
             format!("Put a valid key into {setting}."),
         ),
-        None => Finding::problem(
+        None => DoctorFinding::problem(
             CHECK,
             format!("{place} wants a key (HTTP {code}), and none is set."),
             "Set LLM_API_KEY to a key of that server.",
@@ -176,20 +229,30 @@ fn key_setting(subject: &Subject) -> String {
     subject.place_of("llm.api_key", "LLM_API_KEY")
 }
 
-async fn unreachable(subject: &Subject, place: &str, address: &str) -> Finding {
-    let why = match host_and_port(subject.settings.llm.proxy_url.as_deref().unwrap_or_default()) {
+async fn unreachable(subject: &Subject, place: &str, address: &str) -> DoctorFinding {
+    let why = match host_and_port(
+        subject
+            .settings
+            .llm
+            .proxy_url
+            .as_deref()
+            .unwrap_or_default(),
+    ) {
         Some((host, port)) => obstacle(&host, port, subject.limit / 4).await,
         None => "no connection".to_owned(),
     };
     let mut advice = format!("Start the model server, or correct {address}.");
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if let Some(name) = PROXY_VARIABLES.iter().find(|name| is_set(name)) {
-        advice.push_str(&format!(" CodeLab does not use {name}: it must reach that address directly."));
+        advice.push_str(&format!(
+            " CodeLab does not use {name}: it must reach that address directly."
+        ));
     }
-    Finding::problem(CHECK, format!("{place} cannot be reached: {why}."), advice)
+    DoctorFinding::problem(CHECK, format!("{place} cannot be reached: {why}."), advice)
 }
 
-/// What the system says of a connection to it. `limit` is for the name and for the connection, each.
+/// What the system says of a connection to it. `limit` is for the name and for the connection,
+/// each.
 async fn obstacle(host: &str, port: u16, limit: Duration) -> String {
     let lookup = tokio::net::lookup_host((host, port));
     let addresses: Vec<_> = match timeout(limit, lookup).await {
@@ -198,7 +261,9 @@ async fn obstacle(host: &str, port: u16, limit: Duration) -> String {
         Err(_) => return format!("the name {host} could not be looked up in time"),
     };
     match timeout(limit, TcpStream::connect(addresses.as_slice())).await {
-        Ok(Ok(_)) => "it takes connections but no secure ones, or not this system's certificates".to_owned(),
+        Ok(Ok(_)) => {
+            "it takes connections but no secure ones, or not this system's certificates".to_owned()
+        }
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             format!("nothing listens on port {port} of {host}")
         }

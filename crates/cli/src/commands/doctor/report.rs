@@ -25,7 +25,7 @@ pub enum Status {
 
 /// One line.
 #[derive(Debug, Clone)]
-pub struct Finding {
+pub struct DoctorFinding {
     pub check: &'static str,
     pub status: Status,
     /// Sentences.
@@ -34,12 +34,12 @@ pub struct Finding {
     pub advice: Option<String>,
 }
 
-pub struct Report {
+pub struct DoctorReport {
     json: bool,
     /// Columns, where a terminal reads along.
     width: Option<usize>,
     colour: bool,
-    findings: Vec<Finding>,
+    findings: Vec<DoctorFinding>,
 }
 
 impl Status {
@@ -61,17 +61,40 @@ impl Status {
     }
 }
 
-impl Finding {
+impl DoctorFinding {
     pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self { check, status: Status::Ok, found: plain(&found.into()), advice: None }
+        Self {
+            check,
+            status: Status::Ok,
+            found: plain(&found.into()),
+            advice: None,
+        }
     }
 
-    pub fn warning(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { check, status: Status::Warning, found: plain(&found.into()), advice: Some(advice.into()) }
+    pub fn warning(
+        check: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            check,
+            status: Status::Warning,
+            found: plain(&found.into()),
+            advice: Some(advice.into()),
+        }
     }
 
-    pub fn problem(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { check, status: Status::Problem, found: plain(&found.into()), advice: Some(advice.into()) }
+    pub fn problem(
+        check: &'static str,
+        found: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            check,
+            status: Status::Problem,
+            found: plain(&found.into()),
+            advice: Some(advice.into()),
+        }
     }
 
     fn text(&self) -> String {
@@ -87,44 +110,82 @@ impl Finding {
     }
 }
 
-impl Report {
+impl DoctorReport {
     pub fn begin(json: bool) -> Self {
         let out = std::io::stdout();
         let is_terminal = out.is_terminal() && !json;
         let width = tcgetwinsize(&out).ok().map(|size| usize::from(size.ws_col));
-        let width = width.filter(|width| is_terminal && *width >= MIN_WIDTH).map(|width| width.min(MAX_WIDTH));
-        let colour = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { json, width, colour, findings: Vec::new() }
+        let width = width
+            .filter(|width| is_terminal && *width >= MIN_WIDTH)
+            .map(|width| width.min(MAX_WIDTH));
+        let colour =
+            is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self {
+            json,
+            width,
+            colour,
+            findings: Vec::new(),
+        }
     }
 
     /// Shown at once, so that a person sees what is waited for.
-    pub fn tell(&mut self, finding: Finding) {
+    pub fn tell(&mut self, finding: DoctorFinding) {
         if !self.json {
             let status = format!("{:<8}", finding.status.as_str());
-            let status = if self.colour { paint(&status, finding.status) } else { status };
+            let status = if self.colour {
+                paint(&status, finding.status)
+            } else {
+                status
+            };
             let lines = wrapped(&finding.text(), self.width.map(|width| width - INDENT));
-            say(&format!("{status} {:<12} {}", finding.check, lines.join(&format!("\n{}", " ".repeat(INDENT)))));
+            say(&format!(
+                "{status} {:<12} {}",
+                finding.check,
+                lines.join(&format!("\n{}", " ".repeat(INDENT)))
+            ));
         }
         self.findings.push(finding);
     }
 
     /// The last line, or all of it as JSON, and what scripts learn.
     pub fn end(self) -> ExitCode {
-        let worst = self.findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Ok);
+        let worst = self
+            .findings
+            .iter()
+            .map(|finding| finding.status)
+            .max()
+            .unwrap_or(Status::Ok);
         if self.json {
-            let checks: Vec<Value> = self.findings.iter().map(Finding::json).collect();
+            let checks: Vec<Value> = self.findings.iter().map(DoctorFinding::json).collect();
             let version = env!("CARGO_PKG_VERSION");
-            say(&json!({ "version": version, "status": worst.as_str(), "checks": checks }).to_string());
+            say(
+                &json!({ "version": version, "status": worst.as_str(), "checks": checks })
+                    .to_string(),
+            );
         } else {
             let summary = summary(self.count(Status::Problem), self.count(Status::Warning));
-            say(&format!("\n{}", if self.colour { paint(&summary, worst) } else { summary }));
+            say(&format!(
+                "\n{}",
+                if self.colour {
+                    paint(&summary, worst)
+                } else {
+                    summary
+                }
+            ));
         }
         let _ = std::io::stdout().flush();
-        if worst == Status::Problem { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        if worst == Status::Problem {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        }
     }
 
     fn count(&self, status: Status) -> usize {
-        self.findings.iter().filter(|finding| finding.status == status).count()
+        self.findings
+            .iter()
+            .filter(|finding| finding.status == status)
+            .count()
     }
 }
 
@@ -139,12 +200,17 @@ fn plain(text: &str) -> String {
 }
 
 fn summary(problems: usize, warnings: usize) -> String {
-    let some = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let some =
+        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     match (problems, warnings) {
         (0, 0) => "All is well.".to_owned(),
         (0, _) => format!("CodeLab can be used, with {}.", some(warnings, "warning")),
         (_, 0) => format!("{}.", some(problems, "problem")),
-        _ => format!("{} and {}.", some(problems, "problem"), some(warnings, "warning")),
+        _ => format!(
+            "{} and {}.",
+            some(problems, "problem"),
+            some(warnings, "warning")
+        ),
     }
 }
 
@@ -154,7 +220,9 @@ fn paint(text: &str, status: Status) -> String {
 
 /// Cut between words. A word that is longer than a line has one of its own.
 fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
-    let Some(width) = width else { return vec![text.to_owned()] };
+    let Some(width) = width else {
+        return vec![text.to_owned()];
+    };
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("there is always a line");
@@ -183,7 +251,11 @@ mod tests {
 
     #[test]
     fn numbers_of_the_system_are_left_out() {
-        let found = Finding::ok("cache", "a: Connection refused (os error 111). b: No route (os error 113); c").found;
+        let found = DoctorFinding::ok(
+            "cache",
+            "a: Connection refused (os error 111). b: No route (os error 113); c",
+        )
+        .found;
         assert_eq!(found, "a: Connection refused. b: No route; c");
     }
 

@@ -2,42 +2,56 @@
 
 use codelab_workspace::{Detection, Launcher, Sandbox};
 
-use super::report::Finding;
-use crate::commands::hands::SANDBOX_EXEC;
+use super::report::DoctorFinding;
+use crate::commands::tool_runner::SANDBOX_EXEC;
 
 const CHECK: &str = "sandbox";
 /// What is shown of why a wall was refused.
 const MAX_REASON_CHARS: usize = 160;
 
-pub async fn check() -> Finding {
+pub async fn check() -> DoctorFinding {
     let launcher = match Launcher::current([SANDBOX_EXEC]) {
         Ok(launcher) => launcher,
         Err(error) => {
             let found = format!("The program cannot find itself, so no command can run: {error}.");
-            return Finding::problem(CHECK, found, "Start it by its path.");
+            return DoctorFinding::problem(CHECK, found, "Start it by its path.");
         }
     };
     judge(&Sandbox::detect(&launcher).await)
 }
 
-fn judge(detection: &Detection) -> Finding {
+fn judge(detection: &Detection) -> DoctorFinding {
     let tried = "a trial command ran behind it and could not write outside";
-    let bwrap_is_missing = detection.refused.iter().any(|reason| reason.contains("not installed"));
+    let bwrap_is_missing = detection
+        .refused
+        .iter()
+        .any(|reason| reason.contains("not installed"));
     match &detection.sandbox {
-        Sandbox::Bwrap { with_landlock: true, .. } => {
-            Finding::ok(CHECK, format!("bubblewrap with Landlock inside: {tried}."))
-        }
-        Sandbox::Bwrap { with_landlock: false, .. } => {
-            Finding::ok(CHECK, format!("bubblewrap: {tried}. This kernel has no Landlock to go with it."))
-        }
-        Sandbox::Landlock => Finding::warning(
+        Sandbox::Bwrap {
+            with_landlock: true,
+            ..
+        } => DoctorFinding::ok(CHECK, format!("bubblewrap with Landlock inside: {tried}.")),
+        Sandbox::Bwrap {
+            with_landlock: false,
+            ..
+        } => DoctorFinding::ok(
             CHECK,
-            format!("Landlock alone: {tried}, but other processes and the network are seen. {}", why(detection)),
+            format!("bubblewrap: {tried}. This kernel has no Landlock to go with it."),
+        ),
+        Sandbox::Landlock => DoctorFinding::warning(
+            CHECK,
+            format!(
+                "Landlock alone: {tried}, but other processes and the network are seen. {}",
+                why(detection)
+            ),
             advice(bwrap_is_missing),
         ),
-        Sandbox::None => Finding::warning(
+        Sandbox::None => DoctorFinding::warning(
             CHECK,
-            format!("There is no sandbox, so every command of an agent asks first. {}", why(detection)),
+            format!(
+                "There is no sandbox, so every command of an agent asks first. {}",
+                why(detection)
+            ),
             advice(bwrap_is_missing),
         ),
     }
@@ -52,9 +66,16 @@ fn why(detection: &Detection) -> String {
     let cut = |reason: &String| {
         let line = reason.replace('\n', " ");
         let shown: String = line.chars().take(MAX_REASON_CHARS).collect();
-        if shown.len() < line.len() { format!("{shown}…") } else { shown }
+        if shown.len() < line.len() {
+            format!("{shown}…")
+        } else {
+            shown
+        }
     };
-    format!("Tried: {}.", reasons.into_iter().map(cut).collect::<Vec<_>>().join("; "))
+    format!(
+        "Tried: {}.",
+        reasons.into_iter().map(cut).collect::<Vec<_>>().join("; ")
+    )
 }
 
 fn advice(bwrap_is_missing: bool) -> &'static str {

@@ -2,26 +2,30 @@
 
 use codelab_server::{Explained, Source};
 
-use super::report::Finding;
+use super::report::DoctorFinding;
 
 /// Names that are listed; `codelab config show` has all.
 const MAX_NAMES: usize = 12;
 
-pub fn check(explained: &Explained) -> Finding {
+pub fn check(explained: &Explained) -> DoctorFinding {
     match &explained.settings {
-        Err(error) => Finding::problem(
+        Err(error) => DoctorFinding::problem(
             "settings",
             format!("A setting cannot be used: {error}."),
             "Correct it: a server does not start with it.",
         ),
-        Ok(_) => Finding::ok("settings", described(explained)),
+        Ok(_) => DoctorFinding::ok("settings", described(explained)),
     }
 }
 
 /// The file did not come in time.
-pub fn unreadable(seconds: u64) -> Finding {
+pub fn unreadable(seconds: u64) -> DoctorFinding {
     let found = format!("The settings could not be read within {seconds} s.");
-    Finding::problem("settings", found, "Check the disk or network share that holds the data folder.")
+    DoctorFinding::problem(
+        "settings",
+        found,
+        "Check the disk or network share that holds the data folder.",
+    )
 }
 
 fn described(explained: &Explained) -> String {
@@ -46,7 +50,10 @@ fn described(explained: &Explained) -> String {
         let more = if names.len() > MAX_NAMES { ", …" } else { "" };
         let count = some(names.len());
         names.truncate(MAX_NAMES);
-        parts.push(format!("{count} from the environment ({}{more})", names.join(", ")));
+        parts.push(format!(
+            "{count} from the environment ({}{more})",
+            names.join(", ")
+        ));
     }
     match parts.is_empty() {
         true => "Nothing is set, so everything is as by default.".to_owned(),

@@ -5,19 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use codelab_policy::visible;
-use codelab_protocol::{ApprovalInfo, ChatQuestion, HitlDecision};
-use codelab_terminal::Question;
+use codelab_protocol::{AgentQuestion, ApprovalInfo, HitlDecision};
+use codelab_terminal::RunnerQuestion;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use super::super::hands::{allows, ask, in_one_line};
 use super::super::note;
+use super::super::tool_runner::{allows, ask, in_one_line};
 use super::Approve;
 
 /// Questions of the client itself that wait; each stops one call.
 const MAX_QUESTIONS: usize = 64;
 const NOBODY_APPROVES: &str = "Nobody is there to approve this";
-const NOBODY_ANSWERS: &str = "Nobody is there to answer. Decide yourself, or finish with what you have.";
+const NOBODY_ANSWERS: &str =
+    "Nobody is there to answer. Decide yourself, or finish with what you have.";
 
 #[derive(Clone)]
 pub(super) struct Approver {
@@ -35,7 +36,11 @@ impl Approver {
             Approve::Ask if !std::io::stdin().is_terminal() => Approve::None,
             approve => approve,
         };
-        Self { approve, refused: Arc::default(), terminal: Arc::default() }
+        Self {
+            approve,
+            refused: Arc::default(),
+            terminal: Arc::default(),
+        }
     }
 
     pub fn has_refused(&self) -> bool {
@@ -43,13 +48,15 @@ impl Approver {
     }
 
     /// Where the client's own questions go, such as for commands without a sandbox.
-    pub fn questions(&self) -> mpsc::Sender<Question> {
-        let (sender, mut questions) = mpsc::channel::<Question>(MAX_QUESTIONS);
+    pub fn questions(&self) -> mpsc::Sender<RunnerQuestion> {
+        let (sender, mut questions) = mpsc::channel::<RunnerQuestion>(MAX_QUESTIONS);
         let approver = self.clone();
         tokio::spawn(async move {
             while let Some(question) = questions.recv().await {
                 let tool = question.call.tool.as_str();
-                let granted = approver.grants(&question.reason, tool, &question.arguments).await;
+                let granted = approver
+                    .grants(&question.reason, tool, &question.arguments)
+                    .await;
                 let _ = question.reply.send(granted);
             }
         });
@@ -58,7 +65,9 @@ impl Approver {
 
     /// Bound to what was shown by its digest.
     pub async fn decide(&self, approval: &ApprovalInfo) -> HitlDecision {
-        let is_granted = self.grants(&approval.reason, &approval.tool_name, &approval.arguments).await;
+        let is_granted = self
+            .grants(&approval.reason, &approval.tool_name, &approval.arguments)
+            .await;
         let decision = if is_granted { "approve" } else { "reject" };
         HitlDecision {
             decision: Some(decision.to_owned()),
@@ -68,7 +77,7 @@ impl Approver {
         }
     }
 
-    pub async fn answer(&self, question: &ChatQuestion) -> String {
+    pub async fn answer(&self, question: &AgentQuestion) -> String {
         if self.approve != Approve::Ask {
             return NOBODY_ANSWERS.to_owned();
         }
@@ -81,7 +90,11 @@ impl Approver {
             note(&format!("  - {}", in_one_line(option)));
         }
         let answer = ask("> ").await.unwrap_or_default();
-        if answer.trim().is_empty() { NOBODY_ANSWERS.to_owned() } else { answer.trim().to_owned() }
+        if answer.trim().is_empty() {
+            NOBODY_ANSWERS.to_owned()
+        } else {
+            answer.trim().to_owned()
+        }
     }
 
     async fn grants(&self, reason: &str, tool: &str, arguments: &Map<String, Value>) -> bool {

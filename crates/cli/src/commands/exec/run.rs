@@ -1,22 +1,23 @@
-//! One task from its message to its end: follows the session, decides what waits, stops on a signal.
+//! One task from its message to its end: follows the session, decides what waits, stops on a
+//! signal.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use codelab_client::{Backoff, Client, ClientError, EventData, ResumingEvents, Until};
+use codelab_client::{Backoff, Client, ClientError, EventData, FollowUntil, ResumingEvents};
 use codelab_protocol::{
-    ApprovalInfo, CallId, ChatEvent, ChatEventBody, ChatQuestion, ErrorCode, SendMessage, SessionId, TurnStatus,
-    WorkflowStatus,
+    AgentQuestion, ApprovalInfo, CallId, ErrorCode, SendMessage, SessionEvent, SessionEventBody,
+    SessionId, TurnStatus, WorkflowStatus,
 };
-use codelab_terminal::{Hands, HandsEvent, PATIENT, repeated};
+use codelab_terminal::{PATIENT, ToolRunner, ToolRunnerEvent, repeated};
 use tokio::task::JoinSet;
 
-use super::super::hands::line_of;
 use super::super::note;
+use super::super::tool_runner::line_of;
 use super::approve::Approver;
-use super::patience::Patience;
-use super::show::Show;
+use super::deadline::ExecDeadline;
+use super::show::EventPrinter;
 
 const FAILED: u8 = 1;
 const NOT_APPROVED: u8 = 3;
@@ -29,10 +30,11 @@ const SEND_ATTEMPTS: u32 = 5;
 pub(super) struct Run {
     client: Client,
     session: SessionId,
-    hands: Hands,
+    tool_runner: ToolRunner,
     approver: Approver,
-    show: Show,
-    /// What was decided or is being decided; a resumed stream shows nothing twice, a decision is made once.
+    show: EventPrinter,
+    /// What was decided or is being decided; a resumed stream shows nothing twice, a decision is
+    /// made once.
     decided: HashSet<CallId>,
     /// Decisions on their way, and the person's wish to cancel.
     decisions: JoinSet<Result<(), ClientError>>,
@@ -45,18 +47,24 @@ pub(super) struct Run {
 }
 
 /// How the task came out.
-pub(super) struct Ending {
+pub(super) struct ExecResult {
     pub status: TurnStatus,
     pub response: Option<String>,
     pub error: Option<String>,
 }
 
 impl Run {
-    pub fn new(client: Client, session: SessionId, hands: Hands, approver: Approver, show: Show) -> Self {
+    pub fn new(
+        client: Client,
+        session: SessionId,
+        tool_runner: ToolRunner,
+        approver: Approver,
+        show: EventPrinter,
+    ) -> Self {
         Self {
             client,
             session,
-            hands,
+            tool_runner,
             approver,
             show,
             decided: HashSet::new(),
@@ -69,34 +77,57 @@ impl Run {
         }
     }
 
-    pub async fn finish(mut self, message: &SendMessage, patience: &mut Patience) -> anyhow::Result<ExitCode> {
-        let status = match patience.unless(self.send(message)).await {
-            Some(Ok(())) => self.follow(patience).await,
+    pub async fn finish(
+        mut self,
+        message: &SendMessage,
+        deadline: &mut ExecDeadline,
+    ) -> anyhow::Result<ExitCode> {
+        let status = match deadline.unless(self.send(message)).await {
+            Some(Ok(())) => self.follow(deadline).await,
             Some(Err(error)) => Err(error.into()),
             None => {
                 // The message may have got there all the same.
                 self.cancel();
                 let cancelled = async { while self.decisions.join_next().await.is_some() {} };
-                patience.wait_for(cancelled).await;
+                deadline.wait_for(cancelled).await;
                 Ok(TurnStatus::Cancelled)
             }
         };
         let has_refused = self.is_refused || self.approver.has_refused();
-        let Self { session, hands, show, workflow, response, error, mut decisions, is_cancelled, .. } = self;
+        let Self {
+            session,
+            tool_runner,
+            show,
+            workflow,
+            response,
+            error,
+            mut decisions,
+            is_cancelled,
+            ..
+        } = self;
         decisions.abort_all();
-        patience.wait_for(hands.stop()).await;
-        let ending = Ending { status: status?, response, error };
+        deadline.wait_for(tool_runner.stop()).await;
+        let ending = ExecResult {
+            status: status?,
+            response,
+            error,
+        };
         let code = exit_code(ending.status, workflow, has_refused, is_cancelled);
         show.ending(&session, &ending, code);
         Ok(ExitCode::from(code))
     }
 
-    /// The events of the message are read from the session's log, so that a lost connection loses nothing.
+    /// The events of the message are read from the session's log, so that a lost connection loses
+    /// nothing.
     async fn send(&self, message: &SendMessage) -> Result<(), ClientError> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            match self.client.stream_chat(&self.session, message).await {
+            match self
+                .client
+                .stream_project_message(&self.session, message)
+                .await
+            {
                 Err(error) if error.is_passing() && attempt < SEND_ATTEMPTS => {
                     tokio::time::sleep(Backoff::default().delay(attempt)).await;
                 }
@@ -105,9 +136,13 @@ impl Run {
         }
     }
 
-    async fn follow(&mut self, patience: &mut Patience) -> anyhow::Result<TurnStatus> {
-        let mut events: ResumingEvents<ChatEvent> =
-            ResumingEvents::new(self.client.clone(), self.session.clone(), None, Until::Dropped);
+    async fn follow(&mut self, deadline: &mut ExecDeadline) -> anyhow::Result<TurnStatus> {
+        let mut events: ResumingEvents<SessionEvent> = ResumingEvents::new(
+            self.client.clone(),
+            self.session.clone(),
+            None,
+            FollowUntil::Dropped,
+        );
         loop {
             tokio::select! {
                 event = events.next() => match event {
@@ -115,9 +150,9 @@ impl Run {
                     Some(Err(error)) => return Err(error.into()),
                     None => bail!("the events of the session ended"),
                 },
-                event = self.hands.next() => self.hands_said(&event)?,
+                event = self.tool_runner.next() => self.tool_runner_said(&event)?,
                 Some(decided) = self.decisions.join_next() => decided??,
-                () = patience.signal() => match patience.is_over() {
+                () = deadline.signal() => match deadline.is_over() {
                     true => return Ok(TurnStatus::Cancelled),
                     false => self.cancel(),
                 },
@@ -130,13 +165,17 @@ impl Run {
         note("cancelling");
         self.is_cancelled = true;
         let (client, session) = (self.client.clone(), self.session.clone());
-        self.decisions.spawn(async move { settled(repeated(PATIENT, || client.cancel_chat(&session, true)).await) });
+        self.decisions.spawn(async move {
+            settled(repeated(PATIENT, || client.cancel_project_session(&session, true)).await)
+        });
     }
 
-    fn hands_said(&self, event: &HandsEvent) -> anyhow::Result<()> {
+    fn tool_runner_said(&self, event: &ToolRunnerEvent) -> anyhow::Result<()> {
         match event {
-            HandsEvent::Ended { reason } => bail!("{reason}"),
-            HandsEvent::Refused { .. } | HandsEvent::Unknown { .. } | HandsEvent::Disconnected { .. } => {
+            ToolRunnerEvent::Ended { reason } => bail!("{reason}"),
+            ToolRunnerEvent::Refused { .. }
+            | ToolRunnerEvent::Unknown { .. }
+            | ToolRunnerEvent::Disconnected { .. } => {
                 note(&line_of(event));
             }
             _ => {}
@@ -145,29 +184,35 @@ impl Run {
     }
 
     /// The status of a turn that is over.
-    fn take(&mut self, data: EventData<ChatEvent>) -> Option<TurnStatus> {
+    fn take(&mut self, data: EventData<SessionEvent>) -> Option<TurnStatus> {
         let event = match data {
             EventData::Chunk(event) => event,
             EventData::Done(done) => return done.status.is_end().then_some(done.status),
             EventData::Other(_) => return None,
         };
-        if !matches!(event.body, ChatEventBody::MessageDelta(_)) {
+        if !matches!(event.body, SessionEventBody::MessageDelta(_)) {
             self.show.event(&event);
         }
         match event.body {
-            ChatEventBody::ApprovalRequest(asked) => self.decide(asked.approval),
-            ChatEventBody::PlanRequest(asked) => self.decide(asked.approval),
-            ChatEventBody::ApprovalResolved(resolved) => self.resolved(&resolved.decision),
-            ChatEventBody::PlanResolved(resolved) => self.resolved(&resolved.decision),
-            ChatEventBody::Question(question) => self.answer(question),
-            ChatEventBody::TaskCompleted(done) if done.origin.task_id.is_none() => self.response = Some(done.response),
-            ChatEventBody::WorkflowCompleted(done) => {
+            SessionEventBody::ApprovalRequest(asked) => self.decide(asked.approval),
+            SessionEventBody::PlanRequest(asked) => self.decide(asked.approval),
+            SessionEventBody::ApprovalResolved(resolved) => self.resolved(&resolved.decision),
+            SessionEventBody::PlanResolved(resolved) => self.resolved(&resolved.decision),
+            SessionEventBody::Question(question) => self.answer(question),
+            SessionEventBody::TaskCompleted(done) if done.origin.task_id.is_none() => {
+                self.response = Some(done.response)
+            }
+            SessionEventBody::WorkflowCompleted(done) => {
                 self.workflow = Some(done.status);
                 self.response = (!done.response.is_empty()).then_some(done.response);
             }
-            ChatEventBody::Error(error) if error.origin.task_id.is_none() => self.error = Some(error.error.message),
+            SessionEventBody::Error(error) if error.origin.task_id.is_none() => {
+                self.error = Some(error.error.message)
+            }
             // A log that starts over tells again what came of the task.
-            ChatEventBody::Gap(_) => (self.workflow, self.response, self.error) = (None, None, None),
+            SessionEventBody::Gap(_) => {
+                (self.workflow, self.response, self.error) = (None, None, None)
+            }
             _ => {}
         }
         None
@@ -177,14 +222,23 @@ impl Run {
         self.is_refused |= matches!(decision, "reject" | "expired");
     }
 
-    fn answer(&mut self, question: ChatQuestion) {
+    fn answer(&mut self, question: AgentQuestion) {
         if !self.decided.insert(question.call_id.clone()) {
             return;
         }
-        let (client, session, approver) = (self.client.clone(), self.session.clone(), self.approver.clone());
+        let (client, session, approver) = (
+            self.client.clone(),
+            self.session.clone(),
+            self.approver.clone(),
+        );
         self.decisions.spawn(async move {
             let answer = approver.answer(&question).await;
-            settled(repeated(PATIENT, || client.answer_question(&session, &question.call_id, &answer)).await)
+            settled(
+                repeated(PATIENT, || {
+                    client.answer_question(&session, &question.call_id, &answer)
+                })
+                .await,
+            )
         });
     }
 
@@ -193,16 +247,25 @@ impl Run {
         if !self.decided.insert(approval.call_id.clone()) {
             return;
         }
-        let (client, session, approver) = (self.client.clone(), self.session.clone(), self.approver.clone());
+        let (client, session, approver) = (
+            self.client.clone(),
+            self.session.clone(),
+            self.approver.clone(),
+        );
         self.decisions.spawn(async move {
             let decision = approver.decide(&approval).await;
-            settled(repeated(PATIENT, || client.decide(&session, &approval.call_id, &decision)).await)
+            settled(
+                repeated(PATIENT, || {
+                    client.decide(&session, &approval.call_id, &decision)
+                })
+                .await,
+            )
         });
     }
 }
 
-/// The call may have ended, or it was decided meanwhile: by somebody else, or by this very request before the connection
-/// broke.
+/// The call may have ended, or it was decided meanwhile: by somebody else, or by this very request
+/// before the connection broke.
 fn settled<T>(answer: Result<T, ClientError>) -> Result<(), ClientError> {
     use ErrorCode::{Conflict, PendingApprovalNotFound, ToolCallNotFound};
     match answer {
@@ -214,9 +277,16 @@ fn settled<T>(answer: Result<T, ClientError>) -> Result<(), ClientError> {
     }
 }
 
-fn exit_code(status: TurnStatus, workflow: Option<WorkflowStatus>, has_refused: bool, is_cancelled: bool) -> u8 {
+fn exit_code(
+    status: TurnStatus,
+    workflow: Option<WorkflowStatus>,
+    has_refused: bool,
+    is_cancelled: bool,
+) -> u8 {
     match (status, workflow) {
-        (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) if is_cancelled => CANCELLED,
+        (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) if is_cancelled => {
+            CANCELLED
+        }
         _ if has_refused => NOT_APPROVED,
         (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) => CANCELLED,
         (TurnStatus::Failed, _) | (_, Some(WorkflowStatus::Failed)) => FAILED,
@@ -237,7 +307,13 @@ mod tests {
             (Completed, Some(WorkflowStatus::Completed), false, false, 0),
             (Completed, Some(WorkflowStatus::Partial), false, false, 4),
             (Completed, Some(WorkflowStatus::Failed), false, false, 1),
-            (Completed, Some(WorkflowStatus::Cancelled), false, false, 130),
+            (
+                Completed,
+                Some(WorkflowStatus::Cancelled),
+                false,
+                false,
+                130,
+            ),
             (Failed, None, false, false, 1),
             (Cancelled, None, false, false, 130),
             (Completed, None, true, false, 3),

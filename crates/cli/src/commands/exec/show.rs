@@ -1,21 +1,22 @@
-//! What `codelab exec` prints: progress on standard error and the answer on standard output, or every event as JSON.
+//! What `codelab exec` prints: progress on standard error and the answer on standard output, or
+//! every event as JSON.
 
 use codelab_policy::visible;
-use codelab_protocol::{CallOutcome, ChatEvent, ChatEventBody, SessionId};
+use codelab_protocol::{CallOutcome, SessionEvent, SessionEventBody, SessionId};
 use serde_json::json;
 
-use super::super::hands::{call_line, in_one_line};
+use super::super::tool_runner::{call_line, in_one_line};
 use super::super::{note, say};
-use super::run::Ending;
+use super::run::ExecResult;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Show {
+pub(super) enum EventPrinter {
     Json,
     Text,
 }
 
-impl Show {
-    pub fn event(self, event: &ChatEvent) {
+impl EventPrinter {
+    pub fn event(self, event: &SessionEvent) {
         match self {
             Self::Json => match serde_json::to_string(event) {
                 Ok(line) => say(&line),
@@ -29,8 +30,12 @@ impl Show {
         }
     }
 
-    pub fn ending(self, session: &SessionId, ending: &Ending, exit_code: u8) {
-        let Ending { status, response, error } = ending;
+    pub fn ending(self, session: &SessionId, ending: &ExecResult, exit_code: u8) {
+        let ExecResult {
+            status,
+            response,
+            error,
+        } = ending;
         match self {
             Self::Json => say(&json!({
                 "type": "result", "session_id": session, "status": status.as_str(), "exit_code": exit_code,
@@ -52,35 +57,65 @@ fn visible_text(text: &str) -> String {
     text.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
-fn line_of(body: &ChatEventBody) -> Option<String> {
+fn line_of(body: &SessionEventBody) -> Option<String> {
     Some(match body {
         // The way back at the end of a turn is nobody's taking over.
-        ChatEventBody::AgentSwitched(switch) if switch.to_agent.is_orchestrator() => return None,
-        ChatEventBody::AgentSwitched(switch) => {
-            format!("{} takes over: {}", switch.to_agent, in_one_line(&switch.reason))
+        SessionEventBody::AgentSwitched(switch) if switch.to_agent.is_orchestrator() => {
+            return None;
         }
-        ChatEventBody::TaskPlanCreated(plan) => {
-            format!("plan of {} tasks, about ${:.4}", plan.tasks.len(), plan.estimated_cost_usd)
+        SessionEventBody::AgentSwitched(switch) => {
+            format!(
+                "{} takes over: {}",
+                switch.to_agent,
+                in_one_line(&switch.reason)
+            )
         }
-        ChatEventBody::PlanResolved(resolved) => format!("plan: {}", resolved.decision),
-        ChatEventBody::TaskStarted(task) => {
-            format!("{} ({}): {}", task.task_id, task.agent, in_one_line(&task.description))
+        SessionEventBody::TaskPlanCreated(plan) => {
+            format!(
+                "plan of {} tasks, about ${:.4}",
+                plan.tasks.len(),
+                plan.estimated_cost_usd
+            )
         }
-        ChatEventBody::TaskFailed(task) => format!("{} failed: {}", task.task_id, in_one_line(&task.error.message)),
-        ChatEventBody::TaskSkipped(task) => format!("{} skipped because of {}", task.task_id, task.because_of),
-        ChatEventBody::ToolCall(call) => call_line(&call.call.tool_call.name, &call.call.tool_call.arguments),
-        ChatEventBody::ApprovalRequest(asked) => {
+        SessionEventBody::PlanResolved(resolved) => format!("plan: {}", resolved.decision),
+        SessionEventBody::TaskStarted(task) => {
+            format!(
+                "{} ({}): {}",
+                task.task_id,
+                task.agent,
+                in_one_line(&task.description)
+            )
+        }
+        SessionEventBody::TaskFailed(task) => format!(
+            "{} failed: {}",
+            task.task_id,
+            in_one_line(&task.error.message)
+        ),
+        SessionEventBody::TaskSkipped(task) => {
+            format!("{} skipped because of {}", task.task_id, task.because_of)
+        }
+        SessionEventBody::ToolCall(call) => {
+            call_line(&call.call.tool_call.name, &call.call.tool_call.arguments)
+        }
+        SessionEventBody::ApprovalRequest(asked) => {
             let call = call_line(&asked.approval.tool_name, &asked.approval.arguments);
-            format!("needs approval: {call} ({})", in_one_line(&asked.approval.reason))
+            format!(
+                "needs approval: {call} ({})",
+                in_one_line(&asked.approval.reason)
+            )
         }
-        ChatEventBody::ApprovalResolved(resolved) => format!("approval: {}", resolved.decision),
-        ChatEventBody::ToolCallClosed(closed) => match closed.outcome {
+        SessionEventBody::ApprovalResolved(resolved) => format!("approval: {}", resolved.decision),
+        SessionEventBody::ToolCallClosed(closed) => match closed.outcome {
             CallOutcome::Unknown => "the outcome of the call is unknown".to_owned(),
             CallOutcome::Expired => "nobody took the call in time".to_owned(),
             CallOutcome::Completed | CallOutcome::Rejected | CallOutcome::Cancelled => return None,
         },
-        ChatEventBody::Question(question) => format!("{} asks: {}", question.agent, in_one_line(&question.question)),
-        ChatEventBody::Error(error) => format!("error: {}", in_one_line(&error.error.message)),
+        SessionEventBody::Question(question) => format!(
+            "{} asks: {}",
+            question.agent,
+            in_one_line(&question.question)
+        ),
+        SessionEventBody::Error(error) => format!("error: {}", in_one_line(&error.error.message)),
         _ => return None,
     })
 }

@@ -63,7 +63,12 @@ impl Call {
 
     /// Whether the true result was acknowledged.
     pub fn answered(&self) -> Outcome {
-        combined(self.results.iter().filter(|result| result.is_true).map(|result| &result.attempt))
+        combined(
+            self.results
+                .iter()
+                .filter(|result| result.is_true)
+                .map(|result| &result.attempt),
+        )
     }
 }
 
@@ -77,25 +82,42 @@ impl Ledger {
         let attempt = self.begin();
         let person = self.new_person();
         let decisions = &mut self.calls.entry(call_id.clone()).or_default().decisions;
-        decisions.push(DecisionAttempt { person, choice, attempt });
+        decisions.push(DecisionAttempt {
+            person,
+            choice,
+            attempt,
+        });
         (decisions.len() - 1, person)
     }
 
     pub fn end_decision(&mut self, call_id: &CallId, number: usize, answered: Answered) {
         let outcome = self.settled(answered);
-        let Some(call) = self.calls.get_mut(call_id) else { return };
+        let Some(call) = self.calls.get_mut(call_id) else {
+            return;
+        };
         call.decisions[number].attempt.outcome = outcome;
-        let winners = call.decisions.iter().filter(|decision| decision.attempt.outcome.is_taken()).count();
+        let winners = call
+            .decisions
+            .iter()
+            .filter(|decision| decision.attempt.outcome.is_taken())
+            .count();
         let others = call.decisions.iter().enumerate();
-        let another = others.filter(|(index, _)| *index != number).any(|(_, d)| d.attempt.outcome.is_possible());
+        let another = others
+            .filter(|(index, _)| *index != number)
+            .any(|(_, d)| d.attempt.outcome.is_possible());
         let seen_at = call.seen_at;
         match answered {
-            Answered::Taken if winners > 1 => self.violate(format!("{call_id} was decided {winners} times")),
+            Answered::Taken if winners > 1 => {
+                self.violate(format!("{call_id} was decided {winners} times"))
+            }
             Answered::Taken | Answered::Lost => {}
-            Answered::Refused(409, Some(ErrorCode::Conflict)) if another || self.may_be_cancelled(seen_at) => {}
+            Answered::Refused(409, Some(ErrorCode::Conflict))
+                if another || self.may_be_cancelled(seen_at) => {}
             Answered::Refused(status, code) => {
                 let which = if another { "another" } else { "the first" };
-                self.violate(format!("{which} decision about {call_id} was refused: {status} {code:?}"));
+                self.violate(format!(
+                    "{which} decision about {call_id} was refused: {status} {code:?}"
+                ));
             }
         }
     }
@@ -109,8 +131,13 @@ impl Ledger {
 
     pub fn end_result(&mut self, call_id: &CallId, number: usize, answered: Answered) {
         let outcome = self.settled(answered);
-        let Some(call) = self.calls.get_mut(call_id) else { return };
-        let (is_true, started) = (call.results[number].is_true, call.results[number].attempt.started);
+        let Some(call) = self.calls.get_mut(call_id) else {
+            return;
+        };
+        let (is_true, started) = (
+            call.results[number].is_true,
+            call.results[number].attempt.started,
+        );
         let was_answered = matches!(call.answered(), Outcome::Taken { at } if at < started);
         let seen_at = call.seen_at;
         call.results[number].attempt.outcome = outcome;
@@ -118,10 +145,17 @@ impl Ledger {
             Answered::Taken if is_true => {}
             Answered::Taken => self.violate(format!("{call_id} took a second, different result")),
             Answered::Refused(409, Some(ErrorCode::Conflict)) if !is_true => {}
-            Answered::Refused(409, Some(ErrorCode::Conflict)) if !was_answered && self.may_be_cancelled(seen_at) => {}
+            Answered::Refused(409, Some(ErrorCode::Conflict))
+                if !was_answered && self.may_be_cancelled(seen_at) => {}
             Answered::Refused(status, code) => {
-                let what = if was_answered { "the repeat of an acknowledged result" } else { "a result" };
-                self.violate(format!("{what} of {call_id} was refused: {status} {code:?}"));
+                let what = if was_answered {
+                    "the repeat of an acknowledged result"
+                } else {
+                    "a result"
+                };
+                self.violate(format!(
+                    "{what} of {call_id} was refused: {status} {code:?}"
+                ));
             }
             Answered::Lost => {}
         }

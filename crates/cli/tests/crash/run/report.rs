@@ -1,4 +1,5 @@
-//! A session in words, for the message of a failure: what was sent and acknowledged, and what is found.
+//! A session in words, for the message of a failure: what was sent and acknowledged, and what is
+//! found.
 
 use std::fmt::Write as _;
 
@@ -14,7 +15,13 @@ pub fn session(watched: &Watched, now: Option<&Found>) -> String {
     let ledger = watched.ledger();
     let mut text = format!("--- {}: sent ---\n", watched.id);
     for sent in &ledger.messages {
-        line(&mut text, format_args!("{} {:?} {:?}", sent.plan.label, sent.plan.steps, sent.attempts));
+        line(
+            &mut text,
+            format_args!(
+                "{} {:?} {:?}",
+                sent.plan.label, sent.plan.steps, sent.attempts
+            ),
+        );
     }
     for cancel in &ledger.cancels {
         line(&mut text, format_args!("{cancel:?}"));
@@ -23,10 +30,19 @@ pub fn session(watched: &Watched, now: Option<&Found>) -> String {
         line(&mut text, format_args!("{switch:?}"));
     }
     for (id, call) in &ledger.calls {
-        line(&mut text, format_args!("{id} {}: {:?} {:?}", call.tool, call.decisions, call.results));
+        line(
+            &mut text,
+            format_args!(
+                "{id} {}: {:?} {:?}",
+                call.tool, call.decisions, call.results
+            ),
+        );
     }
     text.push_str("--- seen ---\n");
-    ledger.events.iter().for_each(|(id, chunk)| event(&mut text, *id, chunk));
+    ledger
+        .events
+        .iter()
+        .for_each(|(id, chunk)| event(&mut text, *id, chunk));
     if let Some(now) = now {
         text.push_str(&found(now));
     }
@@ -35,16 +51,32 @@ pub fn session(watched: &Watched, now: Option<&Found>) -> String {
 
 pub fn found(found: &Found) -> String {
     let mut text = "--- found: events ---\n".to_owned();
-    found.events.iter().for_each(|(id, chunk)| event(&mut text, *id, chunk));
+    found
+        .events
+        .iter()
+        .for_each(|(id, chunk)| event(&mut text, *id, chunk));
     text.push_str("--- found: history ---\n");
     for message in &found.history {
-        let calls: Vec<&str> = message.tool_calls.iter().map(|call| call.call_id.as_str()).collect();
-        let (role, id) = (message.role.as_str(), message.tool_call_id.as_ref().map(|id| id.as_str()));
-        line(&mut text, format_args!("{role} {:?} {calls:?} {id:?}", message.content));
+        let calls: Vec<&str> = message
+            .tool_calls
+            .iter()
+            .map(|call| call.call_id.as_str())
+            .collect();
+        let (role, id) = (
+            message.role.as_str(),
+            message.tool_call_id.as_ref().map(|id| id.as_str()),
+        );
+        line(
+            &mut text,
+            format_args!("{role} {:?} {calls:?} {id:?}", message.content),
+        );
     }
     text.push_str("--- found: audit ---\n");
     for row in &found.audit.audit {
-        line(&mut text, format_args!("{} {} by {}", row.call_id, row.decision, row.decided_by));
+        line(
+            &mut text,
+            format_args!("{} {} by {}", row.call_id, row.decision, row.decided_by),
+        );
     }
     text
 }

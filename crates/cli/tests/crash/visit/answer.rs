@@ -18,7 +18,10 @@ impl Visit {
     /// Does what is asked for, or deliberately nothing; the request itself is another task's.
     pub(super) fn answer(&self, open: Open, rng: &mut Rng, tasks: &mut JoinSet<()>) {
         // Chosen whether it is used or not, so that the choices after it stay the same.
-        let (leaves, twice) = (rng.percent(LEFT_OPEN) && !self.settles(), rng.percent(DECIDED_TWICE));
+        let (leaves, twice) = (
+            rng.percent(LEFT_OPEN) && !self.settles(),
+            rng.percent(DECIDED_TWICE),
+        );
         let first = rng.next();
         if leaves {
             return;
@@ -49,7 +52,8 @@ impl Visit {
                 });
             }
             Open::Question => {
-                let (visit, mut rng, answering) = (self.clone(), Rng::of(&[first]), self.begin_answer());
+                let (visit, mut rng, answering) =
+                    (self.clone(), Rng::of(&[first]), self.begin_answer());
                 tasks.spawn(async move {
                     let _until_it_is_done = answering;
                     let number = visit.new_message(&mut rng);
@@ -61,7 +65,12 @@ impl Visit {
 
     fn call_outcomes(&self, call_id: &CallId) -> (Outcome, Outcome) {
         let ledger = self.watched.ledger();
-        ledger.calls.get(call_id).map_or((Outcome::Refused, Outcome::Refused), |call| (call.decided(), call.answered()))
+        ledger
+            .calls
+            .get(call_id)
+            .map_or((Outcome::Refused, Outcome::Refused), |call| {
+                (call.decided(), call.answered())
+            })
     }
 
     fn choice(&self, call_id: &CallId, rng: &mut Rng) -> Choice {
@@ -69,11 +78,15 @@ impl Visit {
         let (tool, arguments) = ledger
             .calls
             .get(call_id)
-            .map_or((String::new(), Map::new()), |call| (call.tool.clone(), call.arguments.clone()));
+            .map_or((String::new(), Map::new()), |call| {
+                (call.tool.clone(), call.arguments.clone())
+            });
         match rng.below(100) {
             0..20 => Choice::Reject,
             20..45 => Choice::Edit(edited(&tool, arguments)),
-            _ => Choice::Approve { remember: tool == "write_file" && rng.percent(REMEMBERED) },
+            _ => Choice::Approve {
+                remember: tool == "write_file" && rng.percent(REMEMBERED),
+            },
         }
     }
 
@@ -81,7 +94,10 @@ impl Visit {
         let (number, person, digest) = {
             let mut ledger = self.watched.ledger();
             let (number, person) = ledger.begin_decision(call_id, choice.clone());
-            let digest = ledger.calls.get(call_id).and_then(|call| call.digest.clone());
+            let digest = ledger
+                .calls
+                .get(call_id)
+                .and_then(|call| call.digest.clone());
             (number, person, digest)
         };
         let decision = match &choice {
@@ -102,11 +118,16 @@ impl Visit {
                 digest: digest.map(|digest| digest.as_str().to_owned()),
                 feedback: None,
             }),
-            context: Some(CallerContext { user_id: UserId::new(person), ..CallerContext::default() }),
+            context: Some(CallerContext {
+                user_id: UserId::new(person),
+                ..CallerContext::default()
+            }),
             ..blank(&self.watched.id)
         };
         let (answered, stream) = self.send(&request).await;
-        self.watched.ledger().end_decision(call_id, number, answered);
+        self.watched
+            .ledger()
+            .end_decision(call_id, number, answered);
         if let Some(stream) = stream {
             self.read(stream).await;
         }
@@ -115,7 +136,11 @@ impl Visit {
     /// The true result may be given again and again; another one must be refused once there is one.
     pub(super) async fn give_result(&self, call_id: &CallId, is_true: bool) {
         let number = self.watched.ledger().begin_result(call_id, is_true);
-        let result = if is_true { result_of(call_id) } else { format!("not the {}", result_of(call_id)) };
+        let result = if is_true {
+            result_of(call_id)
+        } else {
+            format!("not the {}", result_of(call_id))
+        };
         let request = AgentStreamRequest {
             message_type: Some("tool_result".to_owned()),
             tool_call_id: Some(call_id.clone()),

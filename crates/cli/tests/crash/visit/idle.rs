@@ -28,7 +28,10 @@ impl Drop for Answering {
 impl Visit {
     pub(super) fn begin_answer(&self) -> Answering {
         self.answering.fetch_add(1, Ordering::SeqCst);
-        Answering { count: Arc::clone(&self.answering), watched: Arc::clone(&self.watched) }
+        Answering {
+            count: Arc::clone(&self.answering),
+            watched: Arc::clone(&self.watched),
+        }
     }
 
     /// Ends the visit once no turn runs, waits or is queued and no answer is on its way.
@@ -46,14 +49,20 @@ impl Visit {
         }
     }
 
-    /// Asks for the switch that was asked for last. A session that is idle is there already and shows nothing.
+    /// Asks for the switch that was asked for last. A session that is idle is there already and
+    /// shows nothing.
     async fn stands_idle(&self) -> bool {
         let (home, is_known) = {
             let ledger = self.watched.ledger();
-            let last = ledger.switches.last().map_or("orchestrator", |switch| switch.agent.as_str());
+            let last = ledger
+                .switches
+                .last()
+                .map_or("orchestrator", |switch| switch.agent.as_str());
             (last.to_owned(), ledger.home().is_some())
         };
-        let Some(stream) = self.switch(&home).await else { return false };
+        let Some(stream) = self.switch(&home).await else {
+            return false;
+        };
         let events = match stream.collect().await {
             Ok(events) => events,
             Err(error) => {
@@ -61,7 +70,10 @@ impl Visit {
                 return false;
             }
         };
-        let stored = events.iter().filter(|event| self.record(event.id, &event.data).is_some()).count();
+        let stored = events
+            .iter()
+            .filter(|event| self.record(event.id, &event.data).is_some())
+            .count();
         let completed = events
             .iter()
             .any(|event| matches!(&event.data, EventData::Done(done) if done.status == TurnStatus::Completed));
@@ -69,7 +81,9 @@ impl Visit {
             |event| matches!(&event.data, EventData::Chunk(chunk) if matches!(chunk.body, ChunkBody::SwitchAgent(_))),
         );
         if is_known && completed && stored == 1 && switched {
-            self.watched.ledger().violate(format!("the acknowledged switch to {home} was lost"));
+            self.watched
+                .ledger()
+                .violate(format!("the acknowledged switch to {home} was lost"));
         }
         completed && stored == 0
     }

@@ -109,7 +109,10 @@ impl Visit {
 
     /// The stream of a switch may last as long as the turn that runs.
     pub(super) async fn switch(&self, agent: &str) -> Option<EventStream> {
-        let number = self.watched.ledger().begin_switch(AgentName::parse(agent).ok()?);
+        let number = self
+            .watched
+            .ledger()
+            .begin_switch(AgentName::parse(agent).ok()?);
         let request = AgentStreamRequest {
             message_type: Some("switch_agent".to_owned()),
             agent_type: Some(agent.to_owned()),
@@ -124,7 +127,9 @@ impl Visit {
     fn repeat_message(&self, rng: &mut Rng, tasks: &mut JoinSet<()>) {
         let taken: Vec<usize> = {
             let ledger = self.watched.ledger();
-            (0..ledger.messages.len()).filter(|number| ledger.messages[*number].outcome().is_taken()).collect()
+            (0..ledger.messages.len())
+                .filter(|number| ledger.messages[*number].outcome().is_taken())
+                .collect()
         };
         if taken.is_empty() {
             return;
@@ -138,7 +143,12 @@ impl Visit {
     async fn repeat_result(&self, rng: &mut Rng) {
         let answered: Vec<CallId> = {
             let ledger = self.watched.ledger();
-            ledger.calls.iter().filter(|(_, call)| call.answered().is_taken()).map(|(id, _)| id.clone()).collect()
+            ledger
+                .calls
+                .iter()
+                .filter(|(_, call)| call.answered().is_taken())
+                .map(|(id, _)| id.clone())
+                .collect()
         };
         if answered.is_empty() {
             return;
@@ -151,13 +161,22 @@ impl Visit {
     async fn decide_again(&self, rng: &mut Rng) {
         let decided: Vec<CallId> = {
             let ledger = self.watched.ledger();
-            ledger.calls.iter().filter(|(_, call)| call.decided().is_taken()).map(|(id, _)| id.clone()).collect()
+            ledger
+                .calls
+                .iter()
+                .filter(|(_, call)| call.decided().is_taken())
+                .map(|(id, _)| id.clone())
+                .collect()
         };
         if decided.is_empty() {
             return;
         }
         let call_id = decided[rng.below(decided.len() as u64) as usize].clone();
-        let choice = if rng.percent(50) { Choice::Reject } else { Choice::Approve { remember: false } };
+        let choice = if rng.percent(50) {
+            Choice::Reject
+        } else {
+            Choice::Approve { remember: false }
+        };
         self.decide(&call_id, choice).await;
     }
 }

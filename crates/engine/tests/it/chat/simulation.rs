@@ -8,7 +8,12 @@ use codelab_protocol::GlobalRole;
 use super::super::simulation::rng::Rng;
 use super::{FIRST_ID, STARTED, agent, chat, question, user};
 
-const LIMITS: ChatLimits = ChatLimits { history_messages: 8, history_bytes: 4000, askers: 3, backlog: 2 };
+const LIMITS: ChatLimits = ChatLimits {
+    history_messages: 8,
+    history_bytes: 4000,
+    askers: 3,
+    backlog: 2,
+};
 const LIVES: u64 = 2000;
 const STEPS: usize = 60;
 
@@ -39,10 +44,16 @@ impl Observer {
             _ => return,
         };
         let is_question = matches!(input, ChatInput::Question { .. });
-        let (asked_user, rested) = (matches!(input, ChatInput::UserMessage { .. }), input == ChatInput::Rested);
-        let signal = matches!(&input, ChatInput::AgentMessage { meta, .. } if !meta.tags.is_empty());
+        let (asked_user, rested) = (
+            matches!(input, ChatInput::UserMessage { .. }),
+            input == ChatInput::Rested,
+        );
+        let signal =
+            matches!(&input, ChatInput::AgentMessage { meta, .. } if !meta.tags.is_empty());
         let pending = self.waiting.front().copied();
-        let Ok(applied) = chat.apply(input, STARTED) else { return };
+        let Ok(applied) = chat.apply(input, STARTED) else {
+            return;
+        };
         if is_question {
             self.asked += 1;
             self.waiting.push_back(AskerId(self.asked));
@@ -56,18 +67,30 @@ impl Observer {
                 ChatEffect::Push(message) => {
                     assert_eq!(message.id.get(), FIRST_ID + self.pushed, "ids count up");
                     self.pushed += 1;
-                    if message.meta.as_ref().is_some_and(|meta| meta.tags.iter().any(|tag| tag == "question")) {
+                    if message
+                        .meta
+                        .as_ref()
+                        .is_some_and(|meta| meta.tags.iter().any(|tag| tag == "question"))
+                    {
                         let next = self.waiting.front().copied().expect("somebody asks");
-                        assert!(self.shown.values().all(|shown| *shown != next), "shown once");
+                        assert!(
+                            self.shown.values().all(|shown| *shown != next),
+                            "shown once"
+                        );
                         self.shown.insert(message.id.get(), next);
                     }
-                    let is_new = asked_user && pending.is_none() || signal && message.role == GlobalRole::Agent;
+                    let is_new = asked_user && pending.is_none()
+                        || signal && message.role == GlobalRole::Agent;
                     let has_room = self.to_do.len() < LIMITS.backlog + usize::from(!self.works);
                     if is_new && has_room && message.role != GlobalRole::System {
                         self.to_do.push_back(message.text.clone());
                     }
                     if message.role == GlobalRole::User && pending.is_some() {
-                        let question = message.meta.as_ref().and_then(|meta| meta.reply_to).expect("an answer");
+                        let question = message
+                            .meta
+                            .as_ref()
+                            .and_then(|meta| meta.reply_to)
+                            .expect("an answer");
                         assert_eq!(self.shown.get(&question.get()), pending.as_ref());
                         // The next question is shown within the same step.
                         self.waiting.pop_front();
@@ -76,22 +99,36 @@ impl Observer {
                 }
                 ChatEffect::Answer { asker, .. } => assert!(answered && Some(asker) == pending),
                 ChatEffect::Expire(asker) => {
-                    let place = self.waiting.iter().position(|waiting| *waiting == asker).expect("it waited");
-                    self.waiting.remove(place);
+                    let slot = self
+                        .waiting
+                        .iter()
+                        .position(|waiting| *waiting == asker)
+                        .expect("it waited");
+                    self.waiting.remove(slot);
                 }
                 ChatEffect::Wake(message) => {
                     assert!(!self.works, "one at a time");
-                    assert_eq!(self.to_do.pop_front().as_ref(), Some(&message.text), "in order");
+                    assert_eq!(
+                        self.to_do.pop_front().as_ref(),
+                        Some(&message.text),
+                        "in order"
+                    );
                     self.works = true;
                 }
             }
         }
         assert_eq!(chat.askers(), self.waiting.len());
         assert_eq!(chat.backlog(), self.to_do.len());
-        assert!(self.works || self.to_do.is_empty(), "nothing waits while AdaptiveAgent rests");
+        assert!(
+            self.works || self.to_do.is_empty(),
+            "nothing waits while AdaptiveAgent rests"
+        );
         assert!(chat.len() <= LIMITS.history_messages && chat.askers() <= LIMITS.askers);
         assert!(chat.backlog() <= LIMITS.backlog);
-        let shown = self.waiting.front().is_none_or(|first| self.shown.values().any(|shown| shown == first));
+        let shown = self
+            .waiting
+            .front()
+            .is_none_or(|first| self.shown.values().any(|shown| shown == first));
         assert!(shown, "the first asker's question is shown");
     }
 }

@@ -7,17 +7,32 @@ use serde_json::json;
 use super::{Case, assistant, calls, result, tokens, user};
 
 fn limits(messages: usize, tokens: usize) -> PromptLimits {
-    PromptLimits { messages, tokens, ..PromptLimits::default() }
+    PromptLimits {
+        messages,
+        tokens,
+        ..PromptLimits::default()
+    }
 }
 
 fn numbered(count: usize, chars: usize) -> Vec<Message> {
     let content = |n: usize| format!("<{n}> {}", "слово ".repeat(chars / 6));
-    (1..=count).map(|n| if n % 2 == 1 { user(&content(n)) } else { assistant(&content(n)) }).collect()
+    (1..=count)
+        .map(|n| {
+            if n % 2 == 1 {
+                user(&content(n))
+            } else {
+                assistant(&content(n))
+            }
+        })
+        .collect()
 }
 
 /// The numbers of the messages in a text.
 fn numbers(text: &str) -> Vec<usize> {
-    let found = text.split('<').skip(1).filter_map(|part| part.split_once('>')?.0.parse().ok());
+    let found = text
+        .split('<')
+        .skip(1)
+        .filter_map(|part| part.split_once('>')?.0.parse().ok());
     found.collect()
 }
 
@@ -34,12 +49,26 @@ fn criterion_1_4_and_5_3_a_history_that_is_too_long_keeps_its_last_messages() {
         (5, 40, limits(10, 0), 0, 0),
     ] {
         for (template, newest) in [("", as_messages), ("{{messageHistory}}", as_text)] {
-            let case = Case { limits: bounds.clone(), ..Case::new(template, numbered(count, chars)) };
+            let case = Case {
+                limits: bounds.clone(),
+                ..Case::new(template, numbered(count, chars))
+            };
             let sent = case.send();
-            let past = if template.is_empty() { sent.earlier().join("\n") } else { sent.prompt };
+            let past = if template.is_empty() {
+                sent.earlier().join("\n")
+            } else {
+                sent.prompt
+            };
             let first = (count == 40).then_some(1);
-            let expected: Vec<usize> = first.into_iter().chain(count - newest + 1..=count).collect();
-            assert_eq!(numbers(&past), expected, "{count} messages of {chars}, {template:?}");
+            let expected: Vec<usize> = first
+                .into_iter()
+                .chain(count - newest + 1..=count)
+                .collect();
+            assert_eq!(
+                numbers(&past),
+                expected,
+                "{count} messages of {chars}, {template:?}"
+            );
             assert_eq!(sent.report.messages_sent, expected.len());
             assert!(sent.report.tokens_sent <= bounds.tokens);
             assert!(template.is_empty() || expected.is_empty() || tokens(&past) <= bounds.tokens);
@@ -53,31 +82,63 @@ fn criterion_4_1_the_last_and_the_important_messages_are_kept() {
     let earlier = vec![
         user("<1> the first request"),
         filler(2),
-        calls("<3>", &[("c-1", "ask_followup_question", json!({"question": "which?"}))]),
+        calls(
+            "<3>",
+            &[(
+                "c-1",
+                "ask_followup_question",
+                json!({"question": "which?"}),
+            )],
+        ),
         result("c-1", "ask_followup_question", "<4> the blue one"),
         filler(5),
         calls("<6>", &[("c-2", "write_file", json!({"path": "a"}))]),
-        result("c-2", "write_file", "A person rejected this call: <7> never there"),
+        result(
+            "c-2",
+            "write_file",
+            "A person rejected this call: <7> never there",
+        ),
         filler(8),
-        Message { error: true, ..assistant("<9> The model could not be reached") },
-        calls("<10>", &[("c-3", "execute_command", json!({"command": "make"}))]),
-        result("c-3", "execute_command", "{\"success\":false,\"error\":\"<11> no rule\"}"),
+        Message {
+            error: true,
+            ..assistant("<9> The model could not be reached")
+        },
+        calls(
+            "<10>",
+            &[("c-3", "execute_command", json!({"command": "make"}))],
+        ),
+        result(
+            "c-3",
+            "execute_command",
+            "{\"success\":false,\"error\":\"<11> no rule\"}",
+        ),
         filler(12),
         filler(13),
         user("<14> the last words"),
     ];
     let important = [1, 3, 4, 6, 7, 9, 10, 11, 14];
     for (template, tokens) in [("", 110), ("{{messageHistory}}", 225)] {
-        let case = Case { limits: limits(20, tokens), ..Case::new(template, earlier.clone()) };
+        let case = Case {
+            limits: limits(20, tokens),
+            ..Case::new(template, earlier.clone())
+        };
         let sent = case.send();
-        let past = if template.is_empty() { sent.earlier().join("\n") } else { sent.prompt };
+        let past = if template.is_empty() {
+            sent.earlier().join("\n")
+        } else {
+            sent.prompt
+        };
         assert_eq!(numbers(&past), important, "{past}");
     }
 }
 
 #[test]
 fn criterion_4_2_only_what_is_relevant_is_passed_on() {
-    let mut earlier = vec![result("c-0", "read_file", "a result whose call is not there any more")];
+    let mut earlier = vec![result(
+        "c-0",
+        "read_file",
+        "a result whose call is not there any more",
+    )];
     earlier.extend(numbered(3, 20));
     let sent = Case::new("", earlier).send();
     assert_eq!(sent.report.messages_found, 4);
@@ -90,9 +151,17 @@ fn criterion_4_3_long_messages_lose_their_middle() {
     let long = format!("The task: {}and then report.", "подробности ".repeat(4000));
     for template in ["", "{{messageHistory}}"] {
         let sent = Case::new(template, vec![user(&long), assistant("Understood.")]).send();
-        let past = if template.is_empty() { sent.earlier().join("\n") } else { sent.prompt };
-        for part in ["The task: подробности", "characters left out …]", "подробности and then report.", "Understood."]
-        {
+        let past = if template.is_empty() {
+            sent.earlier().join("\n")
+        } else {
+            sent.prompt
+        };
+        for part in [
+            "The task: подробности",
+            "characters left out …]",
+            "подробности and then report.",
+            "Understood.",
+        ] {
             assert!(past.contains(part), "{part}");
         }
         assert!(tokens(&past) <= 4000 + 8, "{}", tokens(&past));
@@ -106,31 +175,58 @@ fn long_arguments_are_shortened_and_stay_arguments() {
     let file = "line\n".repeat(10_000);
     let earlier = vec![
         user("write it"),
-        calls("", &[("c-1", "write_file", json!({"path": "a.txt", "content": file, "tags": ["x".repeat(9000)]}))]),
+        calls(
+            "",
+            &[(
+                "c-1",
+                "write_file",
+                json!({"path": "a.txt", "content": file, "tags": ["x".repeat(9000)]}),
+            )],
+        ),
         result("c-1", "write_file", "written"),
         assistant("Done."),
     ];
     let sent = Case::new("", earlier).send();
     assert_eq!(sent.report.messages_sent, 4);
     assert!(sent.report.tokens_sent <= 4000 && sent.report.tokens_found > 4000);
-    let arguments = sent.request.messages.iter().find_map(|message| match message {
-        ModelMessage::Assistant { tool_calls, .. } => Some(tool_calls.first()?.arguments.clone()),
-        _ => None,
-    });
+    let arguments = sent
+        .request
+        .messages
+        .iter()
+        .find_map(|message| match message {
+            ModelMessage::Assistant { tool_calls, .. } => {
+                Some(tool_calls.first()?.arguments.clone())
+            }
+            _ => None,
+        });
     let arguments = arguments.unwrap();
     assert_eq!(arguments["path"], "a.txt");
-    assert!(arguments["content"].as_str().unwrap().contains("characters left out"), "{arguments:?}");
+    assert!(
+        arguments["content"]
+            .as_str()
+            .unwrap()
+            .contains("characters left out"),
+        "{arguments:?}"
+    );
 }
 
 #[test]
 fn criterion_4_4_four_characters_are_a_token() {
-    // Two messages of 40 characters are 20 tokens, whatever the alphabet; what is that short is kept or left out whole.
+    // Two messages of 40 characters are 20 tokens, whatever the alphabet; what is that short is
+    // kept or left out whole.
     for letter in ["a", "ж", "界", "🦀"] {
         for (bound, sent) in [(20, 2), (19, 1)] {
             let earlier = vec![user(&letter.repeat(40)), assistant(&letter.repeat(40))];
-            let case = Case { limits: limits(10, bound), ..Case::new("", earlier) };
+            let case = Case {
+                limits: limits(10, bound),
+                ..Case::new("", earlier)
+            };
             let report = case.send().report;
-            assert_eq!((report.tokens_found, report.tokens_sent), (20, 10 * sent), "{letter} {bound}");
+            assert_eq!(
+                (report.tokens_found, report.tokens_sent),
+                (20, 10 * sent),
+                "{letter} {bound}"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The lines of a script that only a project's session has.
 
-use codelab_engine::{Budget, Closed, Input, Spending, Team};
+use codelab_engine::{AgentClosed, Budget, Input, Spending, Team};
 use codelab_protocol::{AgentName, ClientId, ErrorCode, ModelOutput, Usage};
 use serde_json::{Value, json};
 
@@ -18,39 +18,66 @@ impl Play {
             "used" => {
                 let total_tokens = rest.parse().unwrap();
                 let cost_usd = Some(total_tokens as f64 / 1000.0);
-                self.used = Some(Usage { total_tokens, cost_usd, ..Usage::default() });
+                self.used = Some(Usage {
+                    total_tokens,
+                    cost_usd,
+                    ..Usage::default()
+                });
             }
             "places" => {
                 for pair in rest.split_whitespace() {
                     let (agent, limit) = pair.split_once('=').unwrap();
-                    self.stage.space.agents.entry(name(agent)).or_default().limit = limit.parse().ok();
+                    self.stage
+                        .space
+                        .agents
+                        .entry(name(agent))
+                        .or_default()
+                        .limit = limit.parse().ok();
                 }
             }
             "others enter" => self.stage.space.others_enter(&name(rest)),
             "others leave" => self.stage.space.others_leave(&name(rest)),
-            "open" => self.stage.space.agents.entry(name(rest)).or_default().closed = false,
+            "open" => {
+                self.stage
+                    .space
+                    .agents
+                    .entry(name(rest))
+                    .or_default()
+                    .closed = false
+            }
             "close" => {
                 self.stage.space.close(&name(rest));
                 while let Some(lane) = self.stage.space.losses.pop_front() {
-                    let closed = Closed {
+                    let closed = AgentClosed {
                         code: ErrorCode::AgentUnavailable,
                         why: format!("{rest} was taken out"),
                         retry_after_seconds: 30,
                     };
-                    self.apply(Input::PlaceLost { lane, closed });
+                    self.apply(Input::SlotLost { lane, closed });
                 }
             }
-            "deregister" => self.stage.space.agents.entry(name(rest)).or_default().retired = true,
+            "deregister" => {
+                self.stage
+                    .space
+                    .agents
+                    .entry(name(rest))
+                    .or_default()
+                    .retired = true
+            }
             "no agents" => self.stage.team = Team::of_project(Vec::new()),
             "nobody attached" => self.stage.space.client_attached = false,
             "announced" => {
                 let call = self.session.model_calls()[0].0;
-                self.apply(Input::ModelWaits { call, ms: rest.parse::<u64>().unwrap() * 1000 });
+                self.apply(Input::ModelWaits {
+                    call,
+                    ms: rest.parse::<u64>().unwrap() * 1000,
+                });
             }
             "price" => self.stage.space.price_usd = rest.parse().ok(),
             "usual" => self.stage.space.usual_tokens = rest.parse().ok(),
             "project budget" => {
-                (self.stage.space.budget, self.stage.space.granted) = (budget(rest), Spending::default())
+                (self.stage.space.budget, self.stage.space.granted) =
+                    (budget(rest), Spending::default())
             }
             "prompt" => self.stage.space.prompt_tokens = rest.parse().unwrap(),
             "others call" => {
@@ -64,31 +91,54 @@ impl Play {
 
     pub(super) fn project_input(&mut self, words: &[&str], rest: &str) -> Input {
         match words {
-            ["plan"] => self.model(None, Ok(ModelOutput { text: plan(rest), ..ModelOutput::default() })),
+            ["plan"] => self.model(
+                None,
+                Ok(ModelOutput {
+                    text: plan(rest),
+                    ..ModelOutput::default()
+                }),
+            ),
             ["granted", task @ ..] => {
                 let lane = task.first().map(|task| self.lane(task));
                 let grants = &mut self.stage.space.grants;
-                let at = grants.iter().position(|(granted, _)| lane.is_none_or(|lane| lane == *granted));
+                let at = grants
+                    .iter()
+                    .position(|(granted, _)| lane.is_none_or(|lane| lane == *granted));
                 let (lane, agent) = grants.remove(at.expect("no place was granted")).unwrap();
-                Input::PlaceGranted { lane, status: self.stage.space.status(&agent) }
+                Input::SlotGranted {
+                    lane,
+                    status: self.stage.space.status(&agent),
+                }
             }
             ["claim", client, "after", _, "is", "gone"] => self.claim(client, None, true),
             ["claim", client, task @ ..] => self.claim(client, task.first(), false),
             ["deleted"] => Input::AgentGone { agent: name(rest) },
-            ["gone", client] => Input::ClientGone { client_id: client_id(client) },
+            ["gone", client] => Input::ClientGone {
+                client_id: client_id(client),
+            },
             ["result", client, task @ ..] => {
                 let call_id = self.call(task.first());
                 let known = self.calls.get(&call_id).cloned();
-                Input::ToolResult { call_id, result: json_or_text(rest), client: Some(client_id(client)), known }
+                Input::ToolResult {
+                    call_id,
+                    result: json_or_text(rest),
+                    client: Some(client_id(client)),
+                    known,
+                }
             }
             ["answer", task @ ..] => {
                 let call_id = self.call(task.first());
                 let known = self.calls.get(&call_id).cloned();
-                Input::Answer { call_id, text: rest.to_owned(), known }
+                Input::Answer {
+                    call_id,
+                    text: rest.to_owned(),
+                    known,
+                }
             }
-            ["retry"] => {
-                Input::RetryPlan { plan: Box::new(self.plan.clone().expect("no plan")), request: "retried".to_owned() }
-            }
+            ["retry"] => Input::RetryPlan {
+                plan: Box::new(self.plan.clone().expect("no plan")),
+                request: "retried".to_owned(),
+            },
             other => panic!("no such line: {other:?}"),
         }
     }
@@ -96,7 +146,12 @@ impl Play {
     fn claim(&self, client: &str, task: Option<&&str>, bound_is_gone: bool) -> Input {
         let call_id = self.call(task);
         let known = self.calls.get(&call_id).cloned();
-        Input::Claim { call_id, client_id: client_id(client), bound_is_gone, known }
+        Input::Claim {
+            call_id,
+            client_id: client_id(client),
+            bound_is_gone,
+            known,
+        }
     }
 }
 
@@ -109,7 +164,9 @@ fn client_id(name: &str) -> ClientId {
 }
 
 fn budget(text: &str) -> Budget {
-    let tokens = text.strip_prefix("tokens=").map(|tokens| tokens.parse().unwrap());
+    let tokens = text
+        .strip_prefix("tokens=")
+        .map(|tokens| tokens.parse().unwrap());
     let usd = text.strip_prefix("usd=").map(|usd| usd.parse().unwrap());
     Budget { usd, tokens }
 }

@@ -1,14 +1,19 @@
 //! How effects read in a transcript.
 
 use codelab_engine::{Budget, Effect, EventBody, ModelCall, Purpose};
-use codelab_protocol::{ChatEventBody, ChunkBody, ErrorData, Origin, Plan, Role, ToolCallChunk};
+use codelab_protocol::{
+    ChunkBody, ErrorData, Plan, Role, SessionEventBody, TaskOrigin, ToolCallChunk,
+};
 use serde_json::{Map, Value};
 
 /// None where a person would not notice it.
 pub fn effect(effect: &Effect) -> Option<String> {
     Some(match effect {
         Effect::Event(event) => {
-            let settled = event.settled.map(|status| format!(" = {}", status.as_str())).unwrap_or_default();
+            let settled = event
+                .settled
+                .map(|status| format!(" = {}", status.as_str()))
+                .unwrap_or_default();
             let text = match &event.body {
                 EventBody::Chunk(body) => chunk(body),
                 EventBody::Chat(body) => chat(body),
@@ -16,7 +21,12 @@ pub fn effect(effect: &Effect) -> Option<String> {
             format!("{} {text}{settled}", event.seq)
         }
         Effect::Message(record) => {
-            let calls: Vec<String> = record.message.tool_calls.iter().map(|call| format!(" +{}", call.name)).collect();
+            let calls: Vec<String> = record
+                .message
+                .tool_calls
+                .iter()
+                .map(|call| format!(" +{}", call.name))
+                .collect();
             let role = match record.message.role {
                 Role::Assistant => record.message.name.clone().unwrap(),
                 role => role.as_str().to_owned(),
@@ -26,32 +36,63 @@ pub fn effect(effect: &Effect) -> Option<String> {
             let content = record.message.content.replace('\n', "\n        ");
             format!("history{task} {role}: {content}{}{error}", calls.concat())
         }
-        Effect::ApprovalOpened(approval) => format!("approval opened: {} ({})", approval.tool, approval.reason),
+        Effect::ApprovalOpened(approval) => {
+            format!("approval opened: {} ({})", approval.tool, approval.reason)
+        }
         Effect::ApprovalClosed { status, .. } => format!("approval closed: {status:?}"),
         Effect::ApprovalMoved { expires_at, .. } => format!("approval now expires at {expires_at}"),
         Effect::CallClosed { status, .. } => format!("call closed: {status:?}"),
         Effect::Audit(row) => {
-            let modified = row.modified.as_ref().map(|args| format!(" → {}", json(args))).unwrap_or_default();
-            format!("audit {} by {}: {}{modified}", row.decision.as_str(), row.decided_by, json(&row.original))
+            let modified = row
+                .modified
+                .as_ref()
+                .map(|args| format!(" → {}", json(args)))
+                .unwrap_or_default();
+            format!(
+                "audit {} by {}: {}{modified}",
+                row.decision.as_str(),
+                row.decided_by,
+                json(&row.original)
+            )
         }
         Effect::Title(title) => format!("title {title}"),
         Effect::CallModel(call) => {
-            let most = call.max_tokens.map(|tokens| format!(", at most {tokens} tokens")).unwrap_or_default();
+            let most = call
+                .max_tokens
+                .map(|tokens| format!(", at most {tokens} tokens"))
+                .unwrap_or_default();
             format!("{}{most}", asked(call))
         }
         Effect::PlanSaved { plan, .. } => format!("plan saved: {}", statuses(plan)),
         Effect::Spent(spent) => {
-            let task = spent.task.as_ref().map(|task| format!("[{task}]")).unwrap_or_default();
-            format!("spent by {}{task}: {} tokens", spent.agent, spent.usage.total_tokens)
+            let task = spent
+                .task
+                .as_ref()
+                .map(|task| format!("[{task}]"))
+                .unwrap_or_default();
+            format!(
+                "spent by {}{task}: {} tokens",
+                spent.agent, spent.usage.total_tokens
+            )
         }
         Effect::ProjectBudget { budget, granted } => {
-            format!("project budget: {}, {} tokens by approvals", limits(budget), granted.tokens)
+            format!(
+                "project budget: {}, {} tokens by approvals",
+                limits(budget),
+                granted.tokens
+            )
         }
         Effect::Remember(past) => {
             let how = if past.success { "success" } else { "failure" };
-            format!("{} remembers a {how}: {}", past.agent, past.text.replace('\n', " / "))
+            format!(
+                "{} remembers a {how}: {}",
+                past.agent,
+                past.text.replace('\n', " / ")
+            )
         }
-        Effect::CallOpened { .. } | Effect::Switched(_) | Effect::InputTaken { .. } => return None,
+        Effect::CallOpened { .. } | Effect::Switched(_) | Effect::InputAccepted { .. } => {
+            return None;
+        }
     })
 }
 
@@ -60,51 +101,96 @@ fn asked(call: &ModelCall) -> String {
         Purpose::Classify { .. } => format!("classify, attempt {}", call.id.attempt),
         Purpose::Step { origin, .. } => {
             let (step, attempt) = (call.id.step, call.id.attempt);
-            format!("call model for {}{}, step {step}, attempt {attempt}", call.agent, of(origin))
+            format!(
+                "call model for {}{}, step {step}, attempt {attempt}",
+                call.agent,
+                of(origin)
+            )
         }
         Purpose::Plan { repair: None } => format!("ask for a plan, attempt {}", call.id.attempt),
-        Purpose::Plan { repair: Some(repair) } => {
-            format!("ask for a better plan, attempt {}: {}", call.id.attempt, repair.error)
+        Purpose::Plan {
+            repair: Some(repair),
+        } => {
+            format!(
+                "ask for a better plan, attempt {}: {}",
+                call.id.attempt, repair.error
+            )
         }
         Purpose::Summarize { from, before } => {
-            format!("sum up messages {from}..{before}, attempt {}", call.id.attempt)
+            format!(
+                "sum up messages {from}..{before}, attempt {}",
+                call.id.attempt
+            )
         }
-        Purpose::Join { results, .. } => format!("join {} results, attempt {}", results.len(), call.id.attempt),
+        Purpose::Join { results, .. } => format!(
+            "join {} results, attempt {}",
+            results.len(),
+            call.id.attempt
+        ),
     }
 }
 
 fn chunk(body: &ChunkBody) -> String {
     match body {
-        ChunkBody::AssistantMessage(message) => format!("{} says: {}", message.agent, message.content),
-        ChunkBody::AssistantDelta(_) | ChunkBody::Gap(_) => "never an event of the engine".to_owned(),
-        ChunkBody::ToolCall(call) => tool_call(call),
-        ChunkBody::ToolResult(result) => format!("tool_result {}: {}", result.tool_name, result.result),
-        ChunkBody::SwitchAgent(switch) => {
-            format!("switch {} → {} ({})", switch.from_agent, switch.to_agent, switch.reason)
+        ChunkBody::AssistantMessage(message) => {
+            format!("{} says: {}", message.agent, message.content)
         }
-        ChunkBody::Question(question) => format!("question: {} {:?}", question.question, question.options),
+        ChunkBody::AssistantDelta(_) | ChunkBody::Gap(_) => {
+            "never an event of the engine".to_owned()
+        }
+        ChunkBody::ToolCall(call) => tool_call(call),
+        ChunkBody::ToolResult(result) => {
+            format!("tool_result {}: {}", result.tool_name, result.result)
+        }
+        ChunkBody::SwitchAgent(switch) => {
+            format!(
+                "switch {} → {} ({})",
+                switch.from_agent, switch.to_agent, switch.reason
+            )
+        }
+        ChunkBody::Question(question) => {
+            format!("question: {} {:?}", question.question, question.options)
+        }
         ChunkBody::Error(error) => format!("error {}", failure(error)),
-        ChunkBody::Completion(completion) => format!("completion by {}: {}", completion.agent, completion.message),
+        ChunkBody::Completion(completion) => {
+            format!("completion by {}: {}", completion.agent, completion.message)
+        }
     }
 }
 
-fn chat(body: &ChatEventBody) -> String {
-    use ChatEventBody as E;
+fn chat(body: &SessionEventBody) -> String {
+    use SessionEventBody as E;
     match body {
         E::MessageCreated(created) => {
-            let who = created.message.name.clone().unwrap_or_else(|| created.message.role.as_str().to_owned());
+            let who = created
+                .message
+                .name
+                .clone()
+                .unwrap_or_else(|| created.message.role.as_str().to_owned());
             format!("message_created{} by {who}", of(&created.origin))
         }
         E::MessageQueued(queued) => format!("message_queued, position {}", queued.position),
         E::DirectAgentCall(call) => format!("direct_agent_call {}", call.agent),
         E::AgentStatusChanged(changed) => {
-            format!("agent_status_changed{} {} {}", of(&changed.origin), changed.agent, changed.status.as_str())
+            format!(
+                "agent_status_changed{} {} {}",
+                of(&changed.origin),
+                changed.agent,
+                changed.status.as_str()
+            )
         }
         E::AgentSwitched(switch) => {
-            format!("agent_switched {} → {} ({})", switch.from_agent, switch.to_agent, switch.reason)
+            format!(
+                "agent_switched {} → {} ({})",
+                switch.from_agent, switch.to_agent, switch.reason
+            )
         }
         E::TaskPlanCreated(plan) => {
-            let cost = if plan.cost_known { "" } else { ", more or less" };
+            let cost = if plan.cost_known {
+                ""
+            } else {
+                ", more or less"
+            };
             let fallback = if plan.fallback { ", a fallback" } else { "" };
             let tasks: Vec<String> = plan
                 .tasks
@@ -115,32 +201,73 @@ fn chat(body: &ChatEventBody) -> String {
                 })
                 .collect();
             let (tasks, usd) = (tasks.concat(), plan.estimated_cost_usd);
-            format!("task_plan_created {}{tasks} for ${usd:.2}{cost}{fallback}", plan.status.as_str())
+            format!(
+                "task_plan_created {}{tasks} for ${usd:.2}{cost}{fallback}",
+                plan.status.as_str()
+            )
         }
         E::PlanRequest(request) => format!("plan_request: {}", request.approval.reason),
         E::PlanResolved(resolved) => {
-            let tasks: Vec<String> = resolved.tasks.iter().map(|task| format!(" {}={}", task.id, task.agent)).collect();
-            format!("plan_resolved {} by {}{}", resolved.decision, resolved.decided_by, tasks.concat())
+            let tasks: Vec<String> = resolved
+                .tasks
+                .iter()
+                .map(|task| format!(" {}={}", task.id, task.agent))
+                .collect();
+            format!(
+                "plan_resolved {} by {}{}",
+                resolved.decision,
+                resolved.decided_by,
+                tasks.concat()
+            )
         }
         E::TaskStarted(started) => format!("task_started[{}] {}", started.task_id, started.agent),
         E::TaskProgress(done) => {
             let (step, note) = (done.step, &done.note);
-            format!("task_progress[{}] step {step}: {note} ({}/{})", done.task_id, done.tasks_done, done.tasks_total)
+            format!(
+                "task_progress[{}] step {step}: {note} ({}/{})",
+                done.task_id, done.tasks_done, done.tasks_total
+            )
         }
-        E::TaskCompleted(done) => format!("task_completed{} {}: {}", of(&done.origin), done.agent, done.response),
-        E::TaskFailed(failed) => format!("task_failed[{}] {}", failed.task_id, failure(&failed.error)),
-        E::TaskSkipped(skipped) => format!("task_skipped[{}] because of {}", skipped.task_id, skipped.because_of),
+        E::TaskCompleted(done) => format!(
+            "task_completed{} {}: {}",
+            of(&done.origin),
+            done.agent,
+            done.response
+        ),
+        E::TaskFailed(failed) => {
+            format!("task_failed[{}] {}", failed.task_id, failure(&failed.error))
+        }
+        E::TaskSkipped(skipped) => format!(
+            "task_skipped[{}] because of {}",
+            skipped.task_id, skipped.because_of
+        ),
         E::WorkflowCompleted(done) => {
-            let tokens = done.usage.map(|usage| format!(", {} tokens", usage.total_tokens)).unwrap_or_default();
-            format!("workflow_completed {:?}{tokens}: {}", done.status, done.response.replace('\n', " / "))
+            let tokens = done
+                .usage
+                .map(|usage| format!(", {} tokens", usage.total_tokens))
+                .unwrap_or_default();
+            format!(
+                "workflow_completed {:?}{tokens}: {}",
+                done.status,
+                done.response.replace('\n', " / ")
+            )
         }
         E::ToolCall(call) => {
-            let alone = if call.client_attached { "" } else { ", nobody is there" };
+            let alone = if call.client_attached {
+                ""
+            } else {
+                ", nobody is there"
+            };
             format!("{}{}{alone}", tool_call(&call.call), of(&call.origin))
         }
         E::ToolResult(result) => {
             let late = if result.late { " late" } else { "" };
-            format!("tool_result{}{late} {}: {}", of(&result.origin), result.tool_name, result.result)
+            format!(
+                "tool_result{}{late} {}: {}",
+                of(&result.origin),
+                result.tool_name,
+                result.result
+            )
         }
         E::ToolCallClosed(closed) => format!("tool_call_closed {:?}", closed.outcome),
         E::ApprovalRequest(request) => {
@@ -149,14 +276,25 @@ fn chat(body: &ChatEventBody) -> String {
                 Some(reserved) => format!(", {} set aside", reserved["tokens"]),
                 None => String::new(),
             };
-            format!("approval_request{} {}: {}{set_aside}", of(&request.origin), approval.kind, approval.reason)
+            format!(
+                "approval_request{} {}: {}{set_aside}",
+                of(&request.origin),
+                approval.kind,
+                approval.reason
+            )
         }
         E::ApprovalResolved(resolved) => {
-            format!("approval_resolved {} {} by {}", resolved.kind, resolved.decision, resolved.decided_by)
+            format!(
+                "approval_resolved {} {} by {}",
+                resolved.kind, resolved.decision, resolved.decided_by
+            )
         }
         E::Question(question) => format!("question{}: {}", of(&question.origin), question.question),
         E::Error(error) => format!("error{} {}", of(&error.origin), failure(&error.error)),
-        E::HistoryCompacted(compacted) => format!("history_compacted {}: {}", compacted.messages, compacted.summary),
+        E::HistoryCompacted(compacted) => format!(
+            "history_compacted {}: {}",
+            compacted.messages, compacted.summary
+        ),
         E::MessageDelta(_) | E::Gap(_) => "never an event of the engine".to_owned(),
     }
 }
@@ -167,19 +305,31 @@ fn tool_call(call: &ToolCallChunk) -> String {
         (false, true) => " approved",
         (false, false) => "",
     };
-    format!("tool_call {} {}{state}", call.tool_call.name, json(&call.tool_call.arguments))
+    format!(
+        "tool_call {} {}{state}",
+        call.tool_call.name,
+        json(&call.tool_call.arguments)
+    )
 }
 
 fn failure(error: &ErrorData) -> String {
     format!("{}: {}", error.error_code.as_str(), error.message)
 }
 
-fn of(origin: &Origin) -> String {
-    origin.task_id.as_ref().map(|task| format!("[{task}]")).unwrap_or_default()
+fn of(origin: &TaskOrigin) -> String {
+    origin
+        .task_id
+        .as_ref()
+        .map(|task| format!("[{task}]"))
+        .unwrap_or_default()
 }
 
 fn statuses(plan: &Plan) -> String {
-    let tasks: Vec<String> = plan.tasks.iter().map(|task| format!(" {}={:?}", task.id, task.status)).collect();
+    let tasks: Vec<String> = plan
+        .tasks
+        .iter()
+        .map(|task| format!(" {}={:?}", task.id, task.status))
+        .collect();
     format!("{}{}", plan.status.as_str(), tasks.concat())
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{
-    ApprovalStatus, CallStatus, Effect, EventBody, EventRecord, Input, KnownCall, Limits, MessageRecord, ModelCallId,
-    Purpose, Session, Span,
+    ApprovalStatus, CallStatus, Effect, EventBody, EventRange, EventRecord, Input, KnownCall,
+    MessageRecord, ModelCallId, Purpose, Session, SessionLimits,
 };
 use codelab_protocol::{CallId, ChunkBody, Digest, Role, TurnId, TurnStatus};
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ pub struct Record {
 #[derive(Default)]
 struct Call {
     status: Option<CallStatus>,
-    result: Option<(Digest, Span)>,
+    result: Option<(Digest, EventRange)>,
     dispatched: Option<Map<String, Value>>,
 }
 
@@ -39,7 +39,13 @@ struct Asked {
 }
 
 impl Record {
-    pub fn commit(&mut self, input: &Input, effects: &[Effect], session: &Session, limits: &Limits) {
+    pub fn commit(
+        &mut self,
+        input: &Input,
+        effects: &[Effect],
+        session: &Session,
+        limits: &SessionLimits,
+    ) {
         if let Input::ModelFinished { call, .. } = input
             && self.model == Some(*call)
         {
@@ -47,34 +53,67 @@ impl Record {
         }
         // What the session does not expect any more is stopped.
         let wanted = session.model_calls();
-        self.model = self.model.filter(|call| wanted.iter().any(|(wanted, _)| wanted == call));
+        self.model = self
+            .model
+            .filter(|call| wanted.iter().any(|(wanted, _)| wanted == call));
         for effect in effects {
             match effect {
                 Effect::Event(event) => self.event(event),
                 Effect::Message(message) => self.message(message),
                 Effect::CallOpened { call_id, .. } => {
-                    let fresh = self.calls.insert(call_id.clone(), Call::default()).is_none();
+                    let fresh = self
+                        .calls
+                        .insert(call_id.clone(), Call::default())
+                        .is_none();
                     assert!(fresh, "{call_id} opened twice");
                 }
-                Effect::CallClosed { call_id, status, result_digest, span } => {
-                    let call = self.calls.get_mut(call_id).expect("closed a call that was never opened");
+                Effect::CallClosed {
+                    call_id,
+                    status,
+                    result_digest,
+                    span,
+                } => {
+                    let call = self
+                        .calls
+                        .get_mut(call_id)
+                        .expect("closed a call that was never opened");
                     assert_eq!(call.status.replace(*status), None, "{call_id} closed twice");
                     call.result = result_digest.clone().zip(*span);
                 }
                 Effect::ApprovalOpened(approval) => {
                     let (arguments, status) = (approval.arguments.clone(), None);
-                    let asked = Asked { arguments, status, modified: None, audited: 0 };
-                    assert!(self.approvals.insert(approval.call_id.clone(), asked).is_none(), "asked twice");
+                    let asked = Asked {
+                        arguments,
+                        status,
+                        modified: None,
+                        audited: 0,
+                    };
+                    assert!(
+                        self.approvals
+                            .insert(approval.call_id.clone(), asked)
+                            .is_none(),
+                        "asked twice"
+                    );
                 }
                 Effect::ApprovalClosed { call_id, status } => {
-                    let asked = self.approvals.get_mut(call_id).expect("closed an approval that was never opened");
-                    assert_eq!(asked.status.replace(*status), None, "{call_id} decided twice");
+                    let asked = self
+                        .approvals
+                        .get_mut(call_id)
+                        .expect("closed an approval that was never opened");
+                    assert_eq!(
+                        asked.status.replace(*status),
+                        None,
+                        "{call_id} decided twice"
+                    );
                 }
                 Effect::Audit(row) => {
                     if let Some(asked) = self.approvals.get_mut(&row.call_id) {
                         asked.audited += 1;
                         asked.modified = row.modified.clone();
-                        assert_eq!(asked.arguments, row.original, "the audit log shows other arguments");
+                        assert_eq!(
+                            asked.arguments, row.original,
+                            "the audit log shows other arguments"
+                        );
                     }
                 }
                 Effect::CallModel(call) => {
@@ -90,8 +129,14 @@ impl Record {
                         assert!(steps.len() <= limits.steps as usize, "too many steps");
                     }
                 }
-                Effect::ApprovalMoved { .. } | Effect::Switched(_) | Effect::InputTaken { .. } | Effect::Title(_) => {}
-                Effect::PlanSaved { .. } | Effect::Spent(_) | Effect::ProjectBudget { .. } | Effect::Remember(_) => {
+                Effect::ApprovalMoved { .. }
+                | Effect::Switched(_)
+                | Effect::InputAccepted { .. }
+                | Effect::Title(_) => {}
+                Effect::PlanSaved { .. }
+                | Effect::Spent(_)
+                | Effect::ProjectBudget { .. }
+                | Effect::Remember(_) => {
                     panic!("an effect of projects")
                 }
             }
@@ -99,29 +144,47 @@ impl Record {
         self.after(input, session, limits);
     }
 
-    fn after(&self, input: &Input, session: &Session, limits: &Limits) {
+    fn after(&self, input: &Input, session: &Session, limits: &SessionLimits) {
         assert_eq!(session.last_seq(), self.last_seq);
         assert_eq!(session.message_count(), self.messages);
-        assert!(session.queued() <= limits.queue_length, "the queue is longer than its limit");
-        let expected = session.turn().and_then(|turn| turn.model_calls().first().map(|(call, _)| *call));
+        assert!(
+            session.queued() <= limits.queue_length,
+            "the queue is longer than its limit"
+        );
+        let expected = session
+            .turn()
+            .and_then(|turn| turn.model_calls().first().map(|(call, _)| *call));
         assert_eq!(expected, self.model, "after {input:?}");
         assert_eq!(session.is_running(), self.model.is_some());
-        let pending: Vec<&CallId> =
-            self.approvals.iter().filter(|(_, asked)| asked.status.is_none()).map(|(id, _)| id).collect();
-        let shown: Vec<&CallId> = session.pending_approvals().map(|approval| &approval.call_id).collect();
+        let pending: Vec<&CallId> = self
+            .approvals
+            .iter()
+            .filter(|(_, asked)| asked.status.is_none())
+            .map(|(id, _)| id)
+            .collect();
+        let shown: Vec<&CallId> = session
+            .pending_approvals()
+            .map(|approval| &approval.call_id)
+            .collect();
         assert_eq!(pending, shown, "the pending approvals differ");
     }
 
     fn event(&mut self, event: &EventRecord) {
         self.last_seq += 1;
         assert_eq!(event.seq, self.last_seq, "event numbers have a gap");
-        assert!(!self.ended.contains_key(&event.turn), "turn {} goes on after its end", event.turn);
+        assert!(
+            !self.ended.contains_key(&event.turn),
+            "turn {} goes on after its end",
+            event.turn
+        );
         if let EventBody::Chunk(ChunkBody::ToolCall(shown)) = &event.body
             && !shown.requires_approval
         {
             self.dispatched(&shown.tool_call.call_id, &shown.tool_call.arguments);
         }
-        if let Some(status @ (TurnStatus::Completed | TurnStatus::Failed | TurnStatus::Cancelled)) = event.settled {
+        if let Some(status @ (TurnStatus::Completed | TurnStatus::Failed | TurnStatus::Cancelled)) =
+            event.settled
+        {
             self.ended.insert(event.turn, status);
         }
     }
@@ -133,10 +196,21 @@ impl Record {
                 Some(ApprovalStatus::Edited) => asked.modified.as_ref(),
                 _ => panic!("{call_id} runs without a yes"),
             };
-            assert_eq!(expected, Some(arguments), "what runs is not what was approved");
+            assert_eq!(
+                expected,
+                Some(arguments),
+                "what runs is not what was approved"
+            );
         }
-        let call = self.calls.get_mut(call_id).expect("dispatched a call that was never opened");
-        assert_eq!(call.dispatched.replace(arguments.clone()), None, "{call_id} runs twice");
+        let call = self
+            .calls
+            .get_mut(call_id)
+            .expect("dispatched a call that was never opened");
+        assert_eq!(
+            call.dispatched.replace(arguments.clone()),
+            None,
+            "{call_id} runs twice"
+        );
     }
 
     fn message(&mut self, record: &MessageRecord) {
@@ -145,18 +219,34 @@ impl Record {
         match record.message.role {
             // It answers a question of the turn that runs.
             Role::User if record.message.answers.is_some() => {
-                assert_eq!(self.begun.last(), Some(&record.turn), "an answer in another turn");
+                assert_eq!(
+                    self.begun.last(),
+                    Some(&record.turn),
+                    "an answer in another turn"
+                );
             }
             Role::User => {
-                assert!(self.begun.last().is_none_or(|last| *last < record.turn), "messages changed their order");
+                assert!(
+                    self.begun.last().is_none_or(|last| *last < record.turn),
+                    "messages changed their order"
+                );
                 self.begun.push(record.turn);
             }
             Role::Assistant => {
-                self.unanswered.extend(record.message.tool_calls.iter().map(|call| call.call_id.clone()));
+                self.unanswered.extend(
+                    record
+                        .message
+                        .tool_calls
+                        .iter()
+                        .map(|call| call.call_id.clone()),
+                );
             }
             Role::Tool => {
                 let call_id = record.message.tool_call_id.as_ref().unwrap();
-                assert!(self.unanswered.remove(call_id), "{call_id} has a second result, or one without a call");
+                assert!(
+                    self.unanswered.remove(call_id),
+                    "{call_id} has a second result, or one without a call"
+                );
             }
             Role::System => {}
         }
@@ -169,14 +259,22 @@ impl Record {
         for turn in &self.begun {
             assert!(self.ended.contains_key(turn), "turn {turn} never ended");
         }
-        assert!(self.unanswered.is_empty(), "calls without results: {:?}", self.unanswered);
+        assert!(
+            self.unanswered.is_empty(),
+            "calls without results: {:?}",
+            self.unanswered
+        );
         for (call_id, call) in &self.calls {
             assert!(call.status.is_some(), "{call_id} is still open");
         }
         for (call_id, asked) in &self.approvals {
             let decided = asked.status.expect("an approval is still open");
             let rows = usize::from(decided != ApprovalStatus::Cancelled);
-            assert_eq!(asked.audited, rows, "{call_id} ({decided:?}) has {} audit rows", asked.audited);
+            assert_eq!(
+                asked.audited, rows,
+                "{call_id} ({decided:?}) has {} audit rows",
+                asked.audited
+            );
         }
     }
 
@@ -196,10 +294,15 @@ impl Record {
     pub fn known_call(&self, call_id: &CallId) -> Option<KnownCall> {
         let call = self.calls.get(call_id)?;
         let (result_digest, span) = call.result.clone().unzip();
-        Some(KnownCall { result_digest, span })
+        Some(KnownCall {
+            result_digest,
+            span,
+        })
     }
 
     pub fn known_approval(&self, call_id: &CallId) -> bool {
-        self.approvals.get(call_id).is_some_and(|asked| asked.status.is_some())
+        self.approvals
+            .get(call_id)
+            .is_some_and(|asked| asked.status.is_some())
     }
 }

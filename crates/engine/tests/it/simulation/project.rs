@@ -1,5 +1,5 @@
-//! Lives of a project's session: direct calls and plans side by side with busy agents, two clients, leases, approvals,
-//! budgets and crashes, also between a step and its commit.
+//! Lives of a project's session: direct calls and plans side by side with busy agents, two clients,
+//! leases, approvals, budgets and crashes, also between a step and its commit.
 
 mod model;
 mod people;
@@ -7,7 +7,8 @@ mod record;
 mod workflows;
 
 use codelab_engine::{
-    Budget, Closed, Downtime, Input, Lane, MAX_TASKS, ModelCallId, MultipleToolCalls, Session, Thread,
+    AgentClosed, Budget, Downtime, Input, Lane, MAX_TASKS, ModelCallId, MultipleToolCalls, Session,
+    Thread,
 };
 use codelab_protocol::{AgentName, ErrorCode};
 
@@ -68,7 +69,13 @@ fn live_with_fifty_tasks(seed: u64) {
     let tasks = life.graph_of(MAX_TASKS);
     let call = life.session.turn().unwrap().model_calls()[0].0;
     life.commit(Life::planned(call, &tasks));
-    let asked = life.session.pending_approvals().next().unwrap().call_id.clone();
+    let asked = life
+        .session
+        .pending_approvals()
+        .next()
+        .unwrap()
+        .call_id
+        .clone();
     life.commit(Life::approved(asked));
     assert_eq!(life.record.plans()[0].tasks.len(), MAX_TASKS);
     for _ in 0..INPUTS_PER_BIG_LIFE {
@@ -96,11 +103,23 @@ impl Life {
         if rng.one_in(2) {
             stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence;
         }
-        let budget = Budget { usd: None, tokens: rng.one_in(3).then(|| rng.below(9000) as u64) };
+        let budget = Budget {
+            usd: None,
+            tokens: rng.one_in(3).then(|| rng.below(9000) as u64),
+        };
         let crash_rate = *rng.pick(&[12, 40, 200, usize::MAX]).unwrap();
         let max_tasks = *rng.pick(&[2, 4, 8, 16]).unwrap();
         let (session, record) = (project_session(budget), Record::default());
-        Self { rng, stage, session, record, past_models: Vec::new(), crash_rate, messages: 0, max_tasks }
+        Self {
+            rng,
+            stage,
+            session,
+            record,
+            past_models: Vec::new(),
+            crash_rate,
+            messages: 0,
+            max_tasks,
+        }
     }
 
     fn come_to_rest(mut self) {
@@ -117,8 +136,12 @@ impl Life {
 
     /// An input that is taken, without a crash around it.
     fn commit(&mut self, input: Input) {
-        let applied = self.session.apply(input.clone(), &mut self.stage.world()).unwrap();
-        self.record.commit(&input, &applied, &self.session, &self.stage);
+        let applied = self
+            .session
+            .apply(input.clone(), &mut self.stage.world())
+            .unwrap();
+        self.record
+            .commit(&input, &applied, &self.session, &self.stage);
         self.past_models.extend(self.record.made());
     }
 
@@ -138,22 +161,31 @@ impl Life {
                     snapshot(&self.session),
                     "a refused input changed the session: {input:?}"
                 );
-                assert_eq!(format!("{space:?}"), format!("{:?}", self.stage.space), "a refused input took places");
+                assert_eq!(
+                    format!("{space:?}"),
+                    format!("{:?}", self.stage.space),
+                    "a refused input took places"
+                );
                 return;
             }
             (Ok(_), Some((before, space))) if is_lost => {
-                // The commit never happened: what the step took is given back and the old state is read again.
+                // The commit never happened: what the step took is given back and the old state is
+                // read again.
                 (self.session, self.stage.space) = (before, space);
                 return self.crash();
             }
             (Ok(applied), _) => applied,
         };
-        self.record.commit(&input, &applied, &self.session, &self.stage);
+        self.record
+            .commit(&input, &applied, &self.session, &self.stage);
         self.past_models.extend(self.record.made());
     }
 
     fn crash(&mut self) {
-        assert!(snapshot(&self.session).len() < MAX_STATE_BYTES, "the state grows without bounds");
+        assert!(
+            snapshot(&self.session).len() < MAX_STATE_BYTES,
+            "the state grows without bounds"
+        );
         if self.rng.one_in(3) {
             self.stop();
         }
@@ -162,7 +194,10 @@ impl Life {
         self.stage.now = self.stage.now.plus_millis(down_ms);
         self.stage.space.lose_places();
         let input = Input::Recovered {
-            down: Downtime { ms: down_ms, back_at: self.stage.now },
+            down: Downtime {
+                ms: down_ms,
+                back_at: self.stage.now,
+            },
             epoch: self.session.epoch() + 1,
         };
         self.commit(input);
@@ -174,7 +209,8 @@ impl Life {
         for _ in 0..self.rng.below(5) {
             let input = self.helpful_input();
             if let Ok(applied) = self.session.apply(input.clone(), &mut self.stage.world()) {
-                self.record.commit(&input, &applied, &self.session, &self.stage);
+                self.record
+                    .commit(&input, &applied, &self.session, &self.stage);
                 self.past_models.extend(self.record.made());
             }
         }
@@ -194,9 +230,13 @@ impl Life {
             16 => self.claim_of_any_call(),
             17 => self.decision_about_anything(),
             18 => self.answer_to_anything(),
-            19 if self.rng.one_in(2) => Input::Cancel { drop_queue: self.rng.one_in(3) },
+            19 if self.rng.one_in(2) => Input::Cancel {
+                drop_queue: self.rng.one_in(3),
+            },
             20 => self.retry(),
-            21 if self.rng.one_in(3) => Input::ClientGone { client_id: self.client() },
+            21 if self.rng.one_in(3) => Input::ClientGone {
+                client_id: self.client(),
+            },
             22 if self.rng.one_in(2) => Input::RoomChanged,
             _ => {
                 self.stage.now = self.stage.now.plus_seconds(self.rng.below(120) as u64);
@@ -207,7 +247,9 @@ impl Life {
 
     /// What moves the current turn on.
     fn helpful_input(&mut self) -> Input {
-        let Some(turn) = self.session.turn() else { return self.user_message() };
+        let Some(turn) = self.session.turn() else {
+            return self.user_message();
+        };
         let models: Vec<ModelCallId> = turn.model_calls().iter().map(|(call, _)| *call).collect();
         let waits = |thread: &&Thread| thread.phase.suspended().is_some();
         let waiting: Vec<Lane> = turn.threads().filter(waits).map(Thread::lane).collect();
@@ -217,14 +259,21 @@ impl Life {
             return self.model_finished(*call);
         }
         if let Some(lane) = waiting.get(at - models.len()) {
-            let phase = turn.threads().find(|thread| thread.lane() == *lane).map(|thread| thread.phase.clone());
+            let phase = turn
+                .threads()
+                .find(|thread| thread.lane() == *lane)
+                .map(|thread| thread.phase.clone());
             return self.helped(phase.unwrap());
         }
         if told > 0 {
             return self.heard_of_place();
         }
         // The plan itself waits, or everything waits for other people's work.
-        let asked = self.session.pending_approvals().next().map(|approval| approval.call_id.clone());
+        let asked = self
+            .session
+            .pending_approvals()
+            .next()
+            .map(|approval| approval.call_id.clone());
         match asked {
             Some(asked) => self.decision(asked),
             // What waits for room hears of it.
@@ -235,12 +284,15 @@ impl Life {
     fn heard_of_place(&mut self) -> Input {
         let space = &mut self.stage.space;
         if let Some((lane, agent)) = space.grants.pop_front() {
-            return Input::PlaceGranted { lane, status: space.status(&agent) };
+            return Input::SlotGranted {
+                lane,
+                status: space.status(&agent),
+            };
         }
         match space.losses.pop_front() {
-            Some(lane) => Input::PlaceLost {
+            Some(lane) => Input::SlotLost {
                 lane,
-                closed: Closed {
+                closed: AgentClosed {
                     code: ErrorCode::AgentUnavailable,
                     why: "taken out".to_owned(),
                     retry_after_seconds: 1,
@@ -260,8 +312,8 @@ impl Life {
             3 if self.rng.one_in(4) => space.close(&agent),
             3 if self.rng.one_in(4) => space.agents.entry(agent).or_default().retired = true,
             4 => {
-                let places = space.agents.entry(agent).or_default();
-                (places.closed, places.retired) = (false, false);
+                let slots = space.agents.entry(agent).or_default();
+                (slots.closed, slots.retired) = (false, false);
             }
             5 => space.others_reserved.tokens = self.rng.below(3000) as u64,
             6 => space.others_reserved.tokens = 0,
@@ -281,4 +333,9 @@ impl Life {
     }
 }
 
-const AGENTS: [&str; 4] = ["agent_coder", "agent_analyzer", "agent_writer", "agent_researcher"];
+const AGENTS: [&str; 4] = [
+    "agent_coder",
+    "agent_analyzer",
+    "agent_writer",
+    "agent_researcher",
+];

@@ -13,12 +13,18 @@ impl Parser<'_> {
         self.skip_blanks();
         let start = self.at;
         let word = self.word()?;
-        let delimiter = word.exact().filter(|text| !text.is_empty() && !text.contains('\n'));
+        let delimiter = word
+            .exact()
+            .filter(|text| !text.is_empty() && !text.contains('\n'));
         let Some(delimiter) = delimiter.map(str::to_owned) else {
             return Err(Unparsed("a here-document whose end is not known"));
         };
         let literal = word.quoted || self.source[start..self.at] != delimiter;
-        self.heredocs.push(Heredoc { delimiter, strip_tabs, literal });
+        self.heredocs.push(Heredoc {
+            delimiter,
+            strip_tabs,
+            literal,
+        });
         Ok(())
     }
 
@@ -33,7 +39,11 @@ impl Parser<'_> {
                 let line_start = self.at;
                 let line = self.rest().split('\n').next().unwrap_or_default();
                 self.at = (line_start + line.len() + 1).min(self.source.len());
-                let compared = if heredoc.strip_tabs { line.trim_start_matches('\t') } else { line };
+                let compared = if heredoc.strip_tabs {
+                    line.trim_start_matches('\t')
+                } else {
+                    line
+                };
                 if compared == heredoc.delimiter {
                     break line_start;
                 }
@@ -56,6 +66,10 @@ impl Parser<'_> {
     }
 
     pub(super) fn finish_heredocs(&self) -> Parsed<()> {
-        if self.heredocs.is_empty() { Ok(()) } else { Err(Unparsed("a here-document without an end")) }
+        if self.heredocs.is_empty() {
+            Ok(())
+        } else {
+            Err(Unparsed("a here-document without an end"))
+        }
     }
 }

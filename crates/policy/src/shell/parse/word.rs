@@ -69,7 +69,11 @@ impl Parser<'_> {
         self.substituted()?;
         self.concern(start, self.at, "process substitution");
         let text = self.source[start..self.at].to_owned();
-        Ok(Word { text, value: Value::Unknown, ..Word::empty() })
+        Ok(Word {
+            text,
+            value: Value::Unknown,
+            ..Word::empty()
+        })
     }
 
     /// The commands of a substitution whose opening was read, up to and with its `)`.
@@ -87,7 +91,9 @@ impl Parser<'_> {
 
     fn single_quoted(&mut self, word: &mut Word) -> Parsed<()> {
         let inner = &self.rest()[1..];
-        let Some(length) = inner.find('\'') else { return Err(Unparsed("a quote is not closed")) };
+        let Some(length) = inner.find('\'') else {
+            return Err(Unparsed("a quote is not closed"));
+        };
         word.text.push_str(&inner[..length]);
         word.quoted = true;
         self.at += length + 2;
@@ -168,11 +174,13 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `$` stands for itself before these characters in every shell; before others (`$'…'`, `$"…"`, `$[…]`, a joined
-    /// line) some shell sees more in it.
+    /// `$` stands for itself before these characters in every shell; before others (`$'…'`, `$"…"`,
+    /// `$[…]`, a joined line) some shell sees more in it.
     fn literal_dollar(&mut self, word: &mut Word, in_quotes: bool) -> Parsed<()> {
         let literal = match self.byte(self.at) {
-            None | Some(b' ' | b'\t' | b'\n' | b'|' | b')' | b';' | b'&' | b'/' | b',' | b'.') => true,
+            None | Some(b' ' | b'\t' | b'\n' | b'|' | b')' | b';' | b'&' | b'/' | b',' | b'.') => {
+                true
+            }
             Some(b'"') => in_quotes,
             _ => false,
         };
@@ -185,11 +193,13 @@ impl Parser<'_> {
 
     fn arithmetic(&mut self) -> Parsed<()> {
         let inner = &self.rest()[2..];
-        let Some(length) = inner.find("))") else { return Err(Unparsed("an arithmetic expansion is not closed")) };
+        let Some(length) = inner.find("))") else {
+            return Err(Unparsed("an arithmetic expansion is not closed"));
+        };
         let plain = |byte: u8| byte.is_ascii_digit() || b" +-*/%".contains(&byte);
         let numbers = inner[..length].trim();
-        let starts_and_ends =
-            numbers.starts_with(|c: char| c.is_ascii_digit()) && numbers.ends_with(|c: char| c.is_ascii_digit());
+        let starts_and_ends = numbers.starts_with(|c: char| c.is_ascii_digit())
+            && numbers.ends_with(|c: char| c.is_ascii_digit());
         if !starts_and_ends || !numbers.bytes().all(plain) {
             return Err(Unparsed("arithmetic with variables can run commands"));
         }
@@ -199,7 +209,9 @@ impl Parser<'_> {
 
     fn braced_parameter(&mut self) -> Parsed<String> {
         let inner = &self.rest()[1..];
-        let Some(length) = inner.find('}') else { return Err(Unparsed("an expansion is not closed")) };
+        let Some(length) = inner.find('}') else {
+            return Err(Unparsed("an expansion is not closed"));
+        };
         let name = &inner[..length];
         if parameter_length(name) != Some(name.len()) {
             return Err(Unparsed("an expansion that is not analysed"));
@@ -210,12 +222,18 @@ impl Parser<'_> {
     }
 
     fn check_parameter(&self, name: &str) -> Parsed<()> {
-        if name == "IFS" { Err(Unparsed("uses $IFS, which hides spaces")) } else { Ok(()) }
+        if name == "IFS" {
+            Err(Unparsed("uses $IFS, which hides spaces"))
+        } else {
+            Ok(())
+        }
     }
 
     fn backquoted(&mut self, word: &mut Word, in_quotes: bool) -> Parsed<()> {
         let inner = &self.rest()[1..];
-        let Some(length) = inner.find('`') else { return Err(Unparsed("a backquote is not closed")) };
+        let Some(length) = inner.find('`') else {
+            return Err(Unparsed("a backquote is not closed"));
+        };
         let body = &inner[..length];
         // Shells differ on quotes and escapes in here.
         if body.contains(['\\', '"', '\'']) {
@@ -243,7 +261,12 @@ impl Word {
         let start = self.text.len();
         self.text.push_str(source);
         self.value = Value::Unknown;
-        self.expansions.push(Expansion { start, end: self.text.len(), parameter, quoted });
+        self.expansions.push(Expansion {
+            start,
+            end: self.text.len(),
+            parameter,
+            quoted,
+        });
     }
 }
 
@@ -253,6 +276,9 @@ fn parameter_length(text: &str) -> Option<usize> {
     if first.is_ascii_digit() || b"?#$!@*-".contains(&first) {
         return Some(1);
     }
-    let length = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+    let length = text
+        .bytes()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        .count();
     is_name(&text[..length]).then_some(length)
 }

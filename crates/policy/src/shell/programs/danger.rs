@@ -1,20 +1,38 @@
-//! Words for a person: why a program that asks is dangerous. This list only explains; what is missing from it and from
-//! the allow-lists asks all the same.
+//! Words for a person: why a program that asks is dangerous. This list only explains; what is
+//! missing from it and from the allow-lists asks all the same.
 
 /// What a program that must ask would do.
 pub(crate) fn danger(program: &str) -> Option<&'static str> {
     let name = program.rsplit('/').next().unwrap_or(program).to_lowercase();
-    REASONS.iter().find(|(names, _)| names.contains(&name.as_str())).map(|(_, reason)| *reason)
+    REASONS
+        .iter()
+        .find(|(names, _)| names.contains(&name.as_str()))
+        .map(|(_, reason)| *reason)
 }
 
 const REASONS: &[(&[&str], &str)] = &[
-    (&["rm", "rmdir", "unlink", "shred", "srm", "trash", "wipe", "del", "rd"], "deletes files"),
-    (&["sudo", "doas", "su", "pkexec", "runuser", "gosu", "setpriv", "runas"], "runs with other rights"),
-    (&["chmod", "chown", "chgrp", "chattr", "setfacl", "icacls", "xattr", "umask"], "changes who may use files"),
     (
         &[
-            "dd", "mkfs", "fdisk", "parted", "mount", "umount", "losetup", "swapoff", "swapon", "diskutil", "format",
-            "truncate",
+            "rm", "rmdir", "unlink", "shred", "srm", "trash", "wipe", "del", "rd",
+        ],
+        "deletes files",
+    ),
+    (
+        &[
+            "sudo", "doas", "su", "pkexec", "runuser", "gosu", "setpriv", "runas",
+        ],
+        "runs with other rights",
+    ),
+    (
+        &[
+            "chmod", "chown", "chgrp", "chattr", "setfacl", "icacls", "xattr", "umask",
+        ],
+        "changes who may use files",
+    ),
+    (
+        &[
+            "dd", "mkfs", "fdisk", "parted", "mount", "umount", "losetup", "swapoff", "swapon",
+            "diskutil", "format", "truncate",
         ],
         "changes disks or raw data",
     ),
@@ -35,8 +53,14 @@ const REASONS: &[(&[&str], &str)] = &[
         ],
         "changes the running system",
     ),
-    (&["kill", "killall", "pkill", "xkill", "fuser", "taskkill"], "ends processes"),
-    (&["crontab", "at", "batch", "schtasks"], "schedules commands"),
+    (
+        &["kill", "killall", "pkill", "xkill", "fuser", "taskkill"],
+        "ends processes",
+    ),
+    (
+        &["crontab", "at", "batch", "schtasks"],
+        "schedules commands",
+    ),
     (
         &[
             "sh",
@@ -132,8 +156,8 @@ const REASONS: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "compgen", "declare", "env", "export", "hash", "let", "local", "printenv", "readonly", "setenv", "shopt",
-            "typeset", "unset",
+            "compgen", "declare", "env", "export", "hash", "let", "local", "printenv", "readonly",
+            "setenv", "shopt", "typeset", "unset",
         ],
         "changes or shows the environment",
     ),
@@ -175,19 +199,31 @@ const REASONS: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "pip", "pip3", "pipx", "uv", "poetry", "conda", "gem", "bundle", "composer", "apt", "apt-get", "dpkg",
-            "yum", "dnf", "rpm", "pacman", "apk", "zypper", "brew", "port", "snap", "flatpak", "nix", "nix-env", "npx",
-            "bunx", "pnpx", "rustup", "choco", "winget", "corepack", "nvm", "asdf", "mise",
+            "pip", "pip3", "pipx", "uv", "poetry", "conda", "gem", "bundle", "composer", "apt",
+            "apt-get", "dpkg", "yum", "dnf", "rpm", "pacman", "apk", "zypper", "brew", "port",
+            "snap", "flatpak", "nix", "nix-env", "npx", "bunx", "pnpx", "rustup", "choco",
+            "winget", "corepack", "nvm", "asdf", "mise",
         ],
         "downloads, installs or publishes",
     ),
-    (&["docker", "podman", "nerdctl", "buildah", "vagrant", "lxc", "qemu"], "runs containers or machines"),
     (
-        &["vi", "vim", "nvim", "view", "emacs", "nano", "ed", "ex", "less", "more", "most", "man", "pico"],
+        &[
+            "docker", "podman", "nerdctl", "buildah", "vagrant", "lxc", "qemu",
+        ],
+        "runs containers or machines",
+    ),
+    (
+        &[
+            "vi", "vim", "nvim", "view", "emacs", "nano", "ed", "ex", "less", "more", "most",
+            "man", "pico",
+        ],
         "can run commands from within",
     ),
     (
-        &["ln", "install", "patch", "split", "csplit", "rename", "tar", "unzip", "zip", "cpio", "gzip", "gunzip", "7z"],
+        &[
+            "ln", "install", "patch", "split", "csplit", "rename", "tar", "unzip", "zip", "cpio",
+            "gzip", "gunzip", "7z",
+        ],
         "writes files",
     ),
 ];

@@ -1,9 +1,10 @@
-//! Build, test and lint tools. They run the project's own code, which is what they are for: the files they run can only
-//! be changed by asking (`write_file`, or a shell write to anything but plain data). What passes here is the plain
-//! invocation; options that point them at other code, another shell or other places are left out.
+//! Build, test and lint tools. They run the project's own code, which is what they are for: the
+//! files they run can only be changed by asking (`write_file`, or a shell write to anything but
+//! plain data). What passes here is the plain invocation; options that point them at other code,
+//! another shell or other places are left out.
 
-use super::Kind::{Name, Number, Package, Text};
-use super::{CHECKS, OPTIONS, Operands, Options, Rule, toolchains};
+use super::ValueKind::{Name, Number, Package, Text};
+use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule, toolchains};
 
 /// These may be asked for their version and nothing else, unless a row below says more.
 pub(crate) const VERSIONED: &[&str] = &[
@@ -61,7 +62,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("cargo", toolchains::CARGO),
     (
         "ctest",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "VQN",
             valued: &[(Number, "j"), (Text, "RE")],
             long: &["output-on-failure", "verbose"],
@@ -70,7 +71,16 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             ..OPTIONS
         }),
     ),
-    ("dotnet", Rule::Commands(&[], &[("build", Rule::Options(&DOTNET)), ("test", Rule::Options(&DOTNET))])),
+    (
+        "dotnet",
+        Rule::Commands(
+            &[],
+            &[
+                ("build", Rule::Options(&DOTNET)),
+                ("test", Rule::Options(&DOTNET)),
+            ],
+        ),
+    ),
     ("go", toolchains::GO),
     ("gofmt", toolchains::GOFMT),
     (
@@ -79,7 +89,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             &[],
             &[(
                 "run",
-                Rule::Options(&Options {
+                Rule::Options(&ProgramOptions {
                     flags: "v",
                     long: &["fast", "verbose"],
                     long_valued: &[(Number, &["timeout", "concurrency"])],
@@ -95,13 +105,19 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             &[],
             &[
                 ("compile", Rule::Options(&OPTIONS)),
-                ("test", Rule::Options(&Options { long: &["failed", "stale", "trace"], ..CHECKS })),
+                (
+                    "test",
+                    Rule::Options(&ProgramOptions {
+                        long: &["failed", "stale", "trace"],
+                        ..CHECKS
+                    }),
+                ),
             ],
         ),
     ),
     (
         "rustfmt",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "lqv",
             long: &["check", "files-with-diff", "quiet", "verbose"],
             long_valued: &[(Name, &["color", "edition"])],
@@ -109,10 +125,39 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             ..CHECKS
         }),
     ),
-    ("rustc", Rule::Options(&Options { long_valued: &[(Name, &["explain"])], needs: &["explain"], ..OPTIONS })),
-    ("rustup", Rule::Commands(&[], &[("show", Rule::Options(&OPTIONS))])),
-    ("staticcheck", Rule::Options(&Options { operands: Operands::Kind(Package), ..OPTIONS })),
-    ("swift", Rule::Commands(&[], &[("build", Rule::Options(&OPTIONS)), ("test", Rule::Options(&OPTIONS))])),
+    (
+        "rustc",
+        Rule::Options(&ProgramOptions {
+            long_valued: &[(Name, &["explain"])],
+            needs: &["explain"],
+            ..OPTIONS
+        }),
+    ),
+    (
+        "rustup",
+        Rule::Commands(&[], &[("show", Rule::Options(&OPTIONS))]),
+    ),
+    (
+        "staticcheck",
+        Rule::Options(&ProgramOptions {
+            operands: Operands::Kind(Package),
+            ..OPTIONS
+        }),
+    ),
+    (
+        "swift",
+        Rule::Commands(
+            &[],
+            &[
+                ("build", Rule::Options(&OPTIONS)),
+                ("test", Rule::Options(&OPTIONS)),
+            ],
+        ),
+    ),
 ];
 
-const DOTNET: Options = Options { flags: "v", long: &["no-build", "no-restore", "nologo"], ..OPTIONS };
+const DOTNET: ProgramOptions = ProgramOptions {
+    flags: "v",
+    long: &["no-build", "no-restore", "nologo"],
+    ..OPTIONS
+};

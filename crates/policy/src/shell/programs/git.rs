@@ -1,9 +1,10 @@
-//! git's reading commands. Left out on purpose: `-c`, `-C`, `--git-dir`, `--exec-path` before the subcommand, `--ext-diff`,
-//! `--textconv`, `--output`, `-O`, `--show-signature` behind it, and every subcommand that changes the repository, talks to
-//! another one, or may start an editor, a hook or a configured program. `git add` writes `.git`, so it asks.
+//! git's reading commands. Left out on purpose: `-c`, `-C`, `--git-dir`, `--exec-path` before the
+//! subcommand, `--ext-diff`, `--textconv`, `--output`, `-O`, `--show-signature` behind it, and
+//! every subcommand that changes the repository, talks to another one, or may start an editor, a
+//! hook or a configured program. `git add` writes `.git`, so it asks.
 
-use super::Kind::{Format, Name, Number, Path, Revision, Setting, Text};
-use super::{OPTIONS, Operands, Options, Rule, Special};
+use super::ValueKind::{Format, Name, Number, Path, Revision, Setting, Text};
+use super::{OPTIONS, Operands, ProgramOptions, Rule, Special};
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[("git", Rule::Special(Special::Git))];
 
@@ -13,13 +14,38 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ("blame", Rule::Options(&BLAME)),
         ("branch", Rule::Either(&BRANCHES, &BRANCHES_LIKE)),
         // Neither `--textconv` nor `--filters`.
-        ("cat-file", Rule::Options(&Options { flags: "epst", operands: REVISIONS, ..OPTIONS })),
+        (
+            "cat-file",
+            Rule::Options(&ProgramOptions {
+                flags: "epst",
+                operands: REVISIONS,
+                ..OPTIONS
+            }),
+        ),
         (
             "check-ignore",
-            Rule::Options(&Options { flags: "vnq", long: &["verbose"], operands: Operands::Paths, ..OPTIONS }),
+            Rule::Options(&ProgramOptions {
+                flags: "vnq",
+                long: &["verbose"],
+                operands: Operands::Paths,
+                ..OPTIONS
+            }),
         ),
-        ("config", Rule::Options(&Options { long_valued: &[(Setting, &["get"])], needs: &["get"], ..OPTIONS })),
-        ("count-objects", Rule::Options(&Options { flags: "vH", ..OPTIONS })),
+        (
+            "config",
+            Rule::Options(&ProgramOptions {
+                long_valued: &[(Setting, &["get"])],
+                needs: &["get"],
+                ..OPTIONS
+            }),
+        ),
+        (
+            "count-objects",
+            Rule::Options(&ProgramOptions {
+                flags: "vH",
+                ..OPTIONS
+            }),
+        ),
         ("describe", Rule::Options(&DESCRIBE)),
         ("diff", Rule::Options(&DIFF)),
         ("grep", Rule::Options(&GREP)),
@@ -28,7 +54,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ("ls-tree", Rule::Options(&LS_TREE)),
         (
             "merge-base",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "a",
                 long: &["all", "fork-point", "is-ancestor"],
                 operands: REVISIONS,
@@ -37,21 +63,35 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ),
         (
             "reflog",
-            Rule::Options(&Options { flags: "n0123456789", operands: Operands::Exactly(&["show", "HEAD"]), ..OPTIONS }),
+            Rule::Options(&ProgramOptions {
+                flags: "n0123456789",
+                operands: Operands::Exactly(&["show", "HEAD"]),
+                ..OPTIONS
+            }),
         ),
         (
             "remote",
             Rule::Either(
-                &Rule::Options(&Options { flags: "v", long: &["verbose"], ..OPTIONS }),
+                &Rule::Options(&ProgramOptions {
+                    flags: "v",
+                    long: &["verbose"],
+                    ..OPTIONS
+                }),
                 &Rule::Commands(
                     &[],
-                    &[("get-url", Rule::Options(&Options { operands: Operands::Kind(Name), ..OPTIONS }))],
+                    &[(
+                        "get-url",
+                        Rule::Options(&ProgramOptions {
+                            operands: Operands::Kind(Name),
+                            ..OPTIONS
+                        }),
+                    )],
                 ),
             ),
         ),
         (
             "rev-list",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "0123456789",
                 valued: &[(Number, "n")],
                 long: &["all", "count", "first-parent", "left-right", "no-merges"],
@@ -63,7 +103,7 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ("rev-parse", Rule::Options(&REV_PARSE)),
         (
             "shortlog",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "sne",
                 long: &["all", "no-merges", "numbered", "summary"],
                 long_valued: &[(Text, &["author", "since", "until"])],
@@ -74,19 +114,45 @@ pub(crate) const COMMANDS: Rule = Rule::Commands(
         ("show", Rule::Options(&LOG)),
         (
             "show-ref",
-            Rule::Options(&Options { flags: "ds", long: &["heads", "tags", "verify"], operands: REVISIONS, ..OPTIONS }),
+            Rule::Options(&ProgramOptions {
+                flags: "ds",
+                long: &["heads", "tags", "verify"],
+                operands: REVISIONS,
+                ..OPTIONS
+            }),
         ),
-        ("stash", Rule::Commands(&[], &[("list", Rule::Options(&OPTIONS)), ("show", Rule::Options(&STASHED))])),
+        (
+            "stash",
+            Rule::Commands(
+                &[],
+                &[
+                    ("list", Rule::Options(&OPTIONS)),
+                    ("show", Rule::Options(&STASHED)),
+                ],
+            ),
+        ),
         ("status", Rule::Options(&STATUS)),
         ("tag", Rule::Either(&TAGS, &TAGS_LIKE)),
         ("version", Rule::Options(&OPTIONS)),
-        ("worktree", Rule::Commands(&[], &[("list", Rule::Options(&Options { long: &["porcelain"], ..OPTIONS }))])),
+        (
+            "worktree",
+            Rule::Commands(
+                &[],
+                &[(
+                    "list",
+                    Rule::Options(&ProgramOptions {
+                        long: &["porcelain"],
+                        ..OPTIONS
+                    }),
+                )],
+            ),
+        ),
     ],
 );
 
 const REVISIONS: Operands = Operands::Kind(Revision);
 
-const BLAME: Options = Options {
+const BLAME: ProgramOptions = ProgramOptions {
     flags: "wesclMC",
     valued: &[(Text, "L")],
     long: &["line-porcelain", "porcelain", "show-email"],
@@ -95,28 +161,50 @@ const BLAME: Options = Options {
     ..OPTIONS
 };
 
-const BRANCHES: Rule = Rule::Options(&Options {
+const BRANCHES: Rule = Rule::Options(&ProgramOptions {
     flags: "arv",
-    long: &["all", "list", "merged", "no-color", "no-merged", "remotes", "show-current", "verbose"],
+    long: &[
+        "all",
+        "list",
+        "merged",
+        "no-color",
+        "no-merged",
+        "remotes",
+        "show-current",
+        "verbose",
+    ],
     long_valued: &[(Text, &["sort"])],
     long_optional: &[(Name, &["color"])],
     ..OPTIONS
 });
 
 /// An operand would be a new branch, unless one of these turns it into what to list by.
-const BRANCHES_LIKE: Rule = Rule::Options(&Options {
+const BRANCHES_LIKE: Rule = Rule::Options(&ProgramOptions {
     flags: "arv",
-    long: &["all", "contains", "list", "merged", "no-color", "no-contains", "no-merged", "remotes"],
+    long: &[
+        "all",
+        "contains",
+        "list",
+        "merged",
+        "no-color",
+        "no-contains",
+        "no-merged",
+        "remotes",
+    ],
     long_valued: &[(Text, &["sort"])],
     needs: &["contains", "list", "merged", "no-contains", "no-merged"],
     operands: REVISIONS,
     ..OPTIONS
 });
 
-const TAGS: Rule =
-    Rule::Options(&Options { flags: "ln", long: &["list"], long_valued: &[(Text, &["sort"])], ..OPTIONS });
+const TAGS: Rule = Rule::Options(&ProgramOptions {
+    flags: "ln",
+    long: &["list"],
+    long_valued: &[(Text, &["sort"])],
+    ..OPTIONS
+});
 
-const TAGS_LIKE: Rule = Rule::Options(&Options {
+const TAGS_LIKE: Rule = Rule::Options(&ProgramOptions {
     flags: "ln0123456789",
     long: &["contains", "list", "merged", "points-at"],
     long_valued: &[(Text, &["sort"])],
@@ -125,14 +213,14 @@ const TAGS_LIKE: Rule = Rule::Options(&Options {
     ..OPTIONS
 });
 
-const DESCRIBE: Options = Options {
+const DESCRIBE: ProgramOptions = ProgramOptions {
     long: &["all", "always", "dirty", "exact-match", "long", "tags"],
     long_valued: &[(Number, &["abbrev"]), (Text, &["match"])],
     operands: REVISIONS,
     ..OPTIONS
 };
 
-const REV_PARSE: Options = Options {
+const REV_PARSE: ProgramOptions = ProgramOptions {
     flags: "q",
     long: &[
         "absolute-git-dir",
@@ -156,19 +244,31 @@ const REV_PARSE: Options = Options {
     ..OPTIONS
 };
 
-const STASHED: Options =
-    Options { flags: "pu", long: &["name-only", "name-status", "patch", "stat"], operands: REVISIONS, ..OPTIONS };
+const STASHED: ProgramOptions = ProgramOptions {
+    flags: "pu",
+    long: &["name-only", "name-status", "patch", "stat"],
+    operands: REVISIONS,
+    ..OPTIONS
+};
 
-const STATUS: Options = Options {
+const STATUS: ProgramOptions = ProgramOptions {
     flags: "sbvz",
     attached: &[(Name, "u")],
-    long: &["branch", "ahead-behind", "long", "no-renames", "short", "show-stash", "verbose"],
+    long: &[
+        "branch",
+        "ahead-behind",
+        "long",
+        "no-renames",
+        "short",
+        "show-stash",
+        "verbose",
+    ],
     long_optional: &[(Name, &["ignored", "porcelain", "untracked-files"])],
     operands: REVISIONS,
     ..OPTIONS
 };
 
-const LS_FILES: Options = Options {
+const LS_FILES: ProgramOptions = ProgramOptions {
     flags: "codimstuz",
     valued: &[(Text, "x")],
     long: &[
@@ -188,7 +288,7 @@ const LS_FILES: Options = Options {
     ..OPTIONS
 };
 
-const LS_TREE: Options = Options {
+const LS_TREE: ProgramOptions = ProgramOptions {
     flags: "drtlz",
     long: &["full-name", "full-tree", "name-only", "name-status"],
     operands: REVISIONS,
@@ -196,7 +296,7 @@ const LS_TREE: Options = Options {
 };
 
 /// Neither `-O` nor `--no-index`, `--textconv`.
-const GREP: Options = Options {
+const GREP: ProgramOptions = ProgramOptions {
     flags: "iwvhHEGFPnlLcIoqWpz",
     valued: &[(Text, "e"), (Number, "ABCm")],
     long: &[
@@ -221,13 +321,22 @@ const GREP: Options = Options {
         "untracked",
         "word-regexp",
     ],
-    long_valued: &[(Number, &["after-context", "before-context", "context", "max-count", "max-depth"])],
+    long_valued: &[(
+        Number,
+        &[
+            "after-context",
+            "before-context",
+            "context",
+            "max-count",
+            "max-depth",
+        ],
+    )],
     long_optional: &[(Name, &["color"])],
     operands: Operands::PatternThenPaths(&["e"]),
     ..OPTIONS
 };
 
-const DIFF: Options = Options {
+const DIFF: ProgramOptions = ProgramOptions {
     flags: "pubwzRaDW0123456789",
     valued: &[(Number, "U"), (Text, "SG")],
     attached: &[(Number, "MBC")],
@@ -267,7 +376,10 @@ const DIFF: Options = Options {
         "summary",
         "text",
     ],
-    long_valued: &[(Number, &["unified"]), (Name, &["diff-algorithm", "diff-filter"])],
+    long_valued: &[
+        (Number, &["unified"]),
+        (Name, &["diff-algorithm", "diff-filter"]),
+    ],
     long_optional: &[
         (Number, &["abbrev", "find-renames", "stat"]),
         (Name, &["color", "color-moved", "dirstat", "word-diff"]),
@@ -278,7 +390,7 @@ const DIFF: Options = Options {
     ..OPTIONS
 };
 
-const LOG: Options = Options {
+const LOG: ProgramOptions = ProgramOptions {
     flags: "pubwzsamgiEFP0123456789",
     valued: &[(Number, "nU"), (Text, "SGL")],
     attached: &[(Number, "MBC")],
@@ -321,7 +433,19 @@ const LOG: Options = Options {
         "topo-order",
     ],
     long_valued: &[
-        (Text, &["after", "author", "before", "committer", "date", "grep", "since", "until"]),
+        (
+            Text,
+            &[
+                "after",
+                "author",
+                "before",
+                "committer",
+                "date",
+                "grep",
+                "since",
+                "until",
+            ],
+        ),
         (Format, &["format"]),
         (Number, &["max-count", "skip", "unified"]),
         (Name, &["diff-filter"]),

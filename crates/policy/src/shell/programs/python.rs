@@ -1,8 +1,9 @@
-//! Python's test runners, linters and formatters. Plugins, settings named on the command line, other interpreters and
-//! everything that writes a report asks. Formatters pass only where they report what they would change.
+//! Python's test runners, linters and formatters. Plugins, settings named on the command line,
+//! other interpreters and everything that writes a report asks. Formatters pass only where they
+//! report what they would change.
 
-use super::Kind::{Name, Number, Path, Source, Text};
-use super::{CHECKS, OPTIONS, Operands, Options, Rule, Special};
+use super::ValueKind::{Name, Number, Path, Source, Text};
+use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule, Special};
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("bandit", BANDIT),
@@ -25,24 +26,39 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
 pub(crate) const MODULES: &[(&str, Rule)] = &[
     ("bandit", BANDIT),
     ("black", BLACK),
-    ("compileall", Rule::Options(&Options { flags: "fq", ..CHECKS })),
+    (
+        "compileall",
+        Rule::Options(&ProgramOptions {
+            flags: "fq",
+            ..CHECKS
+        }),
+    ),
     ("coverage", COVERAGE),
     ("flake8", FLAKE8),
     ("isort", ISORT),
     ("mypy", MYPY),
     ("pip", PIP),
-    ("py_compile", Rule::Options(&Options { flags: "q", ..CHECKS })),
+    (
+        "py_compile",
+        Rule::Options(&ProgramOptions {
+            flags: "q",
+            ..CHECKS
+        }),
+    ),
     ("pylint", PYLINT),
     ("pytest", Rule::Special(Special::Pytest)),
     ("ruff", RUFF),
 ];
 
 /// Neither `-c` nor `--ini` nor `-o`; a format may be a template.
-const BANDIT: Rule = Rule::Options(&Options {
+const BANDIT: Rule = Rule::Options(&ProgramOptions {
     flags: "rlqvi",
     valued: &[(Text, "x")],
     long: &["quiet", "recursive", "verbose"],
-    long_valued: &[(Name, &["severity-level", "confidence-level"]), (Text, &["exclude"])],
+    long_valued: &[
+        (Name, &["severity-level", "confidence-level"]),
+        (Text, &["exclude"]),
+    ],
     ..CHECKS
 });
 
@@ -51,10 +67,19 @@ const COVERAGE: Rule = Rule::Commands(
     &[],
     &[(
         "report",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "mi",
-            long: &["ignore-errors", "show-missing", "skip-covered", "skip-empty"],
-            long_valued: &[(Number, &["fail-under", "precision"]), (Text, &["include", "omit"]), (Name, &["sort"])],
+            long: &[
+                "ignore-errors",
+                "show-missing",
+                "skip-covered",
+                "skip-empty",
+            ],
+            long_valued: &[
+                (Number, &["fail-under", "precision"]),
+                (Text, &["include", "omit"]),
+                (Name, &["sort"]),
+            ],
             ..OPTIONS
         }),
     )],
@@ -65,16 +90,35 @@ const PIP: Rule = Rule::Commands(
     &[],
     &[
         ("check", Rule::Options(&OPTIONS)),
-        ("freeze", Rule::Options(&Options { flags: "l", long: &["local", "all"], ..OPTIONS })),
+        (
+            "freeze",
+            Rule::Options(&ProgramOptions {
+                flags: "l",
+                long: &["local", "all"],
+                ..OPTIONS
+            }),
+        ),
         (
             "list",
-            Rule::Options(&Options { long: &["editable", "local"], long_valued: &[(Name, &["format"])], ..OPTIONS }),
+            Rule::Options(&ProgramOptions {
+                long: &["editable", "local"],
+                long_valued: &[(Name, &["format"])],
+                ..OPTIONS
+            }),
         ),
-        ("show", Rule::Options(&Options { flags: "f", long: &["files"], operands: Operands::Kind(Name), ..OPTIONS })),
+        (
+            "show",
+            Rule::Options(&ProgramOptions {
+                flags: "f",
+                long: &["files"],
+                operands: Operands::Kind(Name),
+                ..OPTIONS
+            }),
+        ),
     ],
 );
 
-const BLACK: Rule = Rule::Options(&Options {
+const BLACK: Rule = Rule::Options(&ProgramOptions {
     flags: "qvSC",
     valued: &[(Number, "ljW"), (Name, "t")],
     long: &[
@@ -99,19 +143,45 @@ const BLACK: Rule = Rule::Options(&Options {
     ..CHECKS
 });
 
-const FLAKE8: Rule = Rule::Options(&Options {
+const FLAKE8: Rule = Rule::Options(&ProgramOptions {
     flags: "qv",
     valued: &[(Number, "j")],
-    long: &["benchmark", "count", "disable-noqa", "isolated", "quiet", "show-source", "statistics", "verbose"],
+    long: &[
+        "benchmark",
+        "count",
+        "disable-noqa",
+        "isolated",
+        "quiet",
+        "show-source",
+        "statistics",
+        "verbose",
+    ],
     long_valued: &[
-        (Number, &["jobs", "max-complexity", "max-doc-length", "max-line-length"]),
-        (Name, &["color", "extend-ignore", "extend-select", "ignore", "select"]),
+        (
+            Number,
+            &[
+                "jobs",
+                "max-complexity",
+                "max-doc-length",
+                "max-line-length",
+            ],
+        ),
+        (
+            Name,
+            &[
+                "color",
+                "extend-ignore",
+                "extend-select",
+                "ignore",
+                "select",
+            ],
+        ),
         (Text, &["exclude", "extend-exclude", "filename"]),
     ],
     ..CHECKS
 });
 
-const ISORT: Rule = Rule::Options(&Options {
+const ISORT: Rule = Rule::Options(&ProgramOptions {
     flags: "cdqv",
     valued: &[(Number, "lj")],
     long: &["check", "check-only", "diff", "quiet", "verbose"],
@@ -124,7 +194,7 @@ const ISORT: Rule = Rule::Options(&Options {
     ..CHECKS
 });
 
-const MYPY: Rule = Rule::Options(&Options {
+const MYPY: Rule = Rule::Options(&ProgramOptions {
     flags: "v",
     long: &[
         "check-untyped-defs",
@@ -150,27 +220,52 @@ const MYPY: Rule = Rule::Options(&Options {
         "warn-unused-ignores",
     ],
     long_valued: &[
-        (Name, &["disable-error-code", "enable-error-code", "follow-imports", "platform", "python-version"]),
+        (
+            Name,
+            &[
+                "disable-error-code",
+                "enable-error-code",
+                "follow-imports",
+                "platform",
+                "python-version",
+            ],
+        ),
         (Text, &["exclude"]),
     ],
     ..CHECKS
 });
 
 /// Formats and checks by bare names only: one with a dot is a class that pylint loads.
-const PYLINT: Rule = Rule::Options(&Options {
+const PYLINT: Rule = Rule::Options(&ProgramOptions {
     flags: "Ev",
     valued: &[(Number, "j"), (Name, "de")],
     long: &["errors-only", "verbose"],
     long_valued: &[
         (Number, &["jobs", "fail-under", "max-line-length"]),
-        (Name, &["disable", "enable", "ignore", "recursive", "reports", "score"]),
+        (
+            Name,
+            &[
+                "disable",
+                "enable",
+                "ignore",
+                "recursive",
+                "reports",
+                "score",
+            ],
+        ),
         (Text, &["ignore-paths", "ignore-patterns"]),
     ],
     ..CHECKS
 });
 
-const PYRIGHT: Rule = Rule::Options(&Options {
-    long: &["outputjson", "skipunannotated", "stats", "verbose", "warnings"],
+const PYRIGHT: Rule = Rule::Options(&ProgramOptions {
+    long: &[
+        "outputjson",
+        "skipunannotated",
+        "stats",
+        "verbose",
+        "warnings",
+    ],
     long_valued: &[(Name, &["level", "pythonplatform", "pythonversion"])],
     ..CHECKS
 });
@@ -179,14 +274,29 @@ const RUFF: Rule = Rule::Commands(
     &["--quiet", "-q", "--verbose", "-v"],
     &[
         ("check", Rule::Options(&RUFF_CHECK)),
-        ("format", Rule::Options(&Options { flags: "qv", needs: &["check", "diff"], ..RUFF_CHECK })),
+        (
+            "format",
+            Rule::Options(&ProgramOptions {
+                flags: "qv",
+                needs: &["check", "diff"],
+                ..RUFF_CHECK
+            }),
+        ),
         ("linter", Rule::Options(&OPTIONS)),
-        ("rule", Rule::Options(&Options { long: &["all"], operands: Operands::Kind(Name), ..OPTIONS })),
+        (
+            "rule",
+            Rule::Options(&ProgramOptions {
+                long: &["all"],
+                operands: Operands::Kind(Name),
+                ..OPTIONS
+            }),
+        ),
     ],
 );
 
-/// Neither `--fix` nor `--add-noqa` nor `--output-file` nor `--config`. A project's settings may say `fix = true`.
-const RUFF_CHECK: Options = Options {
+/// Neither `--fix` nor `--add-noqa` nor `--output-file` nor `--config`. A project's settings may
+/// say `fix = true`.
+const RUFF_CHECK: ProgramOptions = ProgramOptions {
     flags: "neqv",
     long: &[
         "check",
@@ -205,7 +315,16 @@ const RUFF_CHECK: Options = Options {
         "verbose",
     ],
     long_valued: &[
-        (Name, &["extend-select", "ignore", "output-format", "select", "target-version"]),
+        (
+            Name,
+            &[
+                "extend-select",
+                "ignore",
+                "output-format",
+                "select",
+                "target-version",
+            ],
+        ),
         (Number, &["line-length"]),
         (Text, &["exclude", "extend-exclude"]),
     ],
@@ -213,9 +332,10 @@ const RUFF_CHECK: Options = Options {
     ..CHECKS
 };
 
-/// No `-p` (but `-p no:name`), `-c`, `-o`, `-W`, `--rootdir`, `--basetemp`, `--pyargs`, `--import-mode`: they load other
-/// code or empty directories. `-k` and `-m` are looked at more closely elsewhere.
-pub(crate) const PYTEST: Options = Options {
+/// No `-p` (but `-p no:name`), `-c`, `-o`, `-W`, `--rootdir`, `--basetemp`, `--pyargs`,
+/// `--import-mode`: they load other code or empty directories. `-k` and `-m` are looked at more
+/// closely elsewhere.
+pub(crate) const PYTEST: ProgramOptions = ProgramOptions {
     flags: "qvxsl",
     valued: &[(Text, "km"), (Number, "n"), (Name, "rp")],
     long: &[
@@ -243,8 +363,29 @@ pub(crate) const PYTEST: Options = Options {
         "verbose",
     ],
     long_valued: &[
-        (Number, &["durations", "durations-min", "maxfail", "numprocesses", "timeout", "verbosity"]),
-        (Name, &["capture", "color", "cov-report", "log-cli-level", "log-level", "show-capture", "tb"]),
+        (
+            Number,
+            &[
+                "durations",
+                "durations-min",
+                "maxfail",
+                "numprocesses",
+                "timeout",
+                "verbosity",
+            ],
+        ),
+        (
+            Name,
+            &[
+                "capture",
+                "color",
+                "cov-report",
+                "log-cli-level",
+                "log-level",
+                "show-capture",
+                "tb",
+            ],
+        ),
         (Text, &["deselect"]),
         (Path, &["ignore"]),
     ],
@@ -254,11 +395,14 @@ pub(crate) const PYTEST: Options = Options {
 };
 
 /// Names, patterns and folders are looked at more closely elsewhere.
-pub(crate) const UNITTEST: Options = Options {
+pub(crate) const UNITTEST: ProgramOptions = ProgramOptions {
     flags: "bcfqv",
     valued: &[(Text, "kpst")],
     long: &["buffer", "catch", "failfast", "locals", "quiet", "verbose"],
-    long_valued: &[(Number, &["durations"]), (Text, &["pattern", "start-directory", "top-level-directory"])],
+    long_valued: &[
+        (Number, &["durations"]),
+        (Text, &["pattern", "start-directory", "top-level-directory"]),
+    ],
     operands: Operands::Text,
     ..OPTIONS
 };

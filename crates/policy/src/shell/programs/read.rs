@@ -1,12 +1,12 @@
 //! Programs that read, compare and print, and the few that write plain files in the workspace.
 
-use super::Kind::{Name, Number, Path, Text};
-use super::{OPTIONS, Operands, Options, READS, Rule, Special};
+use super::ValueKind::{Name, Number, Path, Text};
+use super::{OPTIONS, Operands, ProgramOptions, READS, Rule, Special};
 
 /// Whatever their arguments, these neither open a file of the caller's choice nor start a program.
 pub(crate) const FREE: &[&str] = &[
-    ":", "basename", "dirname", "echo", "expr", "false", "free", "groups", "id", "nproc", "pwd", "seq", "sleep", "tr",
-    "true", "tty", "type", "uname", "uptime", "which", "whoami",
+    ":", "basename", "dirname", "echo", "expr", "false", "free", "groups", "id", "nproc", "pwd",
+    "seq", "sleep", "tr", "true", "tty", "type", "uname", "uptime", "which", "whoami",
 ];
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[
@@ -18,7 +18,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     // No `-o`: on macOS it writes a file.
     (
         "base64",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "dD",
             valued: &[(Number, "wb"), (Path, "i")],
             long: &["decode"],
@@ -30,17 +30,46 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("break", Rule::Options(&LOOP_CONTROL)),
     (
         "cat",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "AbeEnstTuv",
-            long: &["number", "number-nonblank", "show-all", "show-ends", "show-tabs", "squeeze-blank"],
+            long: &[
+                "number",
+                "number-nonblank",
+                "show-all",
+                "show-ends",
+                "show-tabs",
+                "squeeze-blank",
+            ],
             ..READS
         }),
     ),
     ("cd", Rule::Special(Special::Cd)),
     ("cksum", Rule::Options(&READS)),
-    ("cmp", Rule::Options(&Options { flags: "bls", valued: &[(Number, "in")], long: &["silent", "quiet"], ..READS })),
-    ("column", Rule::Options(&Options { flags: "tx", valued: &[(Text, "s"), (Text, "N"), (Number, "c")], ..READS })),
-    ("comm", Rule::Options(&Options { flags: "123iz", long: &["nocheck-order", "check-order", "total"], ..READS })),
+    (
+        "cmp",
+        Rule::Options(&ProgramOptions {
+            flags: "bls",
+            valued: &[(Number, "in")],
+            long: &["silent", "quiet"],
+            ..READS
+        }),
+    ),
+    (
+        "column",
+        Rule::Options(&ProgramOptions {
+            flags: "tx",
+            valued: &[(Text, "s"), (Text, "N"), (Number, "c")],
+            ..READS
+        }),
+    ),
+    (
+        "comm",
+        Rule::Options(&ProgramOptions {
+            flags: "123iz",
+            long: &["nocheck-order", "check-order", "total"],
+            ..READS
+        }),
+    ),
     ("command", Rule::Special(Special::Command)),
     ("continue", Rule::Options(&LOOP_CONTROL)),
     ("cp", Rule::Special(Special::Copy)),
@@ -48,48 +77,95 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("date", Rule::Special(Special::Date)),
     (
         "df",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "ahHiklmPT",
             valued: &[(Name, "tx"), (Number, "B")],
-            long: &["all", "human-readable", "inodes", "print-type", "total", "si"],
+            long: &[
+                "all",
+                "human-readable",
+                "inodes",
+                "print-type",
+                "total",
+                "si",
+            ],
             ..READS
         }),
     ),
     ("diff", Rule::Options(&DIFF)),
     (
         "du",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "abcDhHklLmPsSx0",
             valued: &[(Number, "dBt")],
-            long: &["all", "apparent-size", "bytes", "human-readable", "one-file-system", "si", "summarize", "total"],
-            long_valued: &[(Number, &["block-size", "max-depth", "threshold"]), (Text, &["exclude"])],
+            long: &[
+                "all",
+                "apparent-size",
+                "bytes",
+                "human-readable",
+                "one-file-system",
+                "si",
+                "summarize",
+                "total",
+            ],
+            long_valued: &[
+                (Number, &["block-size", "max-depth", "threshold"]),
+                (Text, &["exclude"]),
+            ],
             ..READS
         }),
     ),
     ("exit", Rule::Options(&LOOP_CONTROL)),
-    ("expand", Rule::Options(&Options { flags: "i", valued: &[(Number, "t")], ..READS })),
+    (
+        "expand",
+        Rule::Options(&ProgramOptions {
+            flags: "i",
+            valued: &[(Number, "t")],
+            ..READS
+        }),
+    ),
     // No `-m`, `-f`, `-C`, `-z`.
     (
         "file",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "bihkLN",
             long: &["brief", "dereference", "mime", "mime-encoding", "mime-type"],
             operands: Operands::Paths,
             ..OPTIONS
         }),
     ),
-    ("fold", Rule::Options(&Options { flags: "bs", valued: &[(Number, "w")], ..READS })),
+    (
+        "fold",
+        Rule::Options(&ProgramOptions {
+            flags: "bs",
+            valued: &[(Number, "w")],
+            ..READS
+        }),
+    ),
     ("gawk", Rule::Special(Special::Awk)),
     ("head", Rule::Options(&HEAD)),
-    ("hexdump", Rule::Options(&Options { flags: "bcCdovx", valued: &[(Number, "ns"), (Text, "e")], ..READS })),
+    (
+        "hexdump",
+        Rule::Options(&ProgramOptions {
+            flags: "bcCdovx",
+            valued: &[(Number, "ns"), (Text, "e")],
+            ..READS
+        }),
+    ),
     ("hostname", Rule::Options(&OPTIONS)),
-    ("join", Rule::Options(&Options { flags: "i", valued: &[(Text, "12aejotv")], ..READS })),
+    (
+        "join",
+        Rule::Options(&ProgramOptions {
+            flags: "i",
+            valued: &[(Text, "12aejotv")],
+            ..READS
+        }),
+    ),
     ("jq", Rule::Special(Special::Jq)),
     ("ls", Rule::Options(&LS)),
     // No `-D`: it may write a file of devices.
     (
         "lsof",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "abhlnNPRtUvVw",
             valued: &[(Text, "cdpu")],
             attached: &[(Text, "gisF")],
@@ -101,12 +177,33 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("mkdir", Rule::Special(Special::MakeDirectory)),
     ("mv", Rule::Special(Special::Move)),
     ("nice", Rule::Special(Special::Nice)),
-    ("nl", Rule::Options(&Options { flags: "p", valued: &[(Text, "bdfhns"), (Number, "ilvw")], ..READS })),
-    ("od", Rule::Options(&Options { flags: "abcdfilosvx", valued: &[(Text, "tA"), (Number, "jNSw")], ..READS })),
-    ("paste", Rule::Options(&Options { flags: "sz", valued: &[(Text, "d")], ..READS })),
+    (
+        "nl",
+        Rule::Options(&ProgramOptions {
+            flags: "p",
+            valued: &[(Text, "bdfhns"), (Number, "ilvw")],
+            ..READS
+        }),
+    ),
+    (
+        "od",
+        Rule::Options(&ProgramOptions {
+            flags: "abcdfilosvx",
+            valued: &[(Text, "tA"), (Number, "jNSw")],
+            ..READS
+        }),
+    ),
+    (
+        "paste",
+        Rule::Options(&ProgramOptions {
+            flags: "sz",
+            valued: &[(Text, "d")],
+            ..READS
+        }),
+    ),
     (
         "pgrep",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "aflinvxc",
             valued: &[(Name, "uUgGPs")],
             tame: true,
@@ -125,11 +222,18 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("sha1sum", Rule::Options(&DIGEST)),
     ("sha256sum", Rule::Options(&DIGEST)),
     ("sha512sum", Rule::Options(&DIGEST)),
-    ("shasum", Rule::Options(&Options { flags: "bt", valued: &[(Number, "a")], ..READS })),
+    (
+        "shasum",
+        Rule::Options(&ProgramOptions {
+            flags: "bt",
+            valued: &[(Number, "a")],
+            ..READS
+        }),
+    ),
     ("sort", Rule::Options(&SORT)),
     (
         "stat",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "fLnqrstx",
             valued: &[(Text, "c")],
             long: &["dereference", "file-system", "terse"],
@@ -139,50 +243,98 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
     (
         "strings",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "a",
             valued: &[(Number, "n"), (Name, "te")],
-            operands: Operands::Kind(super::Kind::Source),
+            operands: Operands::Kind(super::ValueKind::Source),
             ..OPTIONS
         }),
     ),
-    ("tac", Rule::Options(&Options { flags: "br", valued: &[(Text, "s")], ..READS })),
-    ("tail", Rule::Options(&Options { flags: "qvzfFr0123456789", ..HEAD })),
+    (
+        "tac",
+        Rule::Options(&ProgramOptions {
+            flags: "br",
+            valued: &[(Text, "s")],
+            ..READS
+        }),
+    ),
+    (
+        "tail",
+        Rule::Options(&ProgramOptions {
+            flags: "qvzfFr0123456789",
+            ..HEAD
+        }),
+    ),
     ("tee", Rule::Special(Special::Tee)),
     ("test", Rule::Special(Special::Test)),
     ("time", Rule::Special(Special::Time)),
     ("timeout", Rule::Special(Special::Timeout)),
     ("touch", Rule::Special(Special::Touch)),
-    ("unexpand", Rule::Options(&Options { flags: "a", valued: &[(Number, "t")], ..READS })),
+    (
+        "unexpand",
+        Rule::Options(&ProgramOptions {
+            flags: "a",
+            valued: &[(Number, "t")],
+            ..READS
+        }),
+    ),
     ("uniq", Rule::Special(Special::OneFile(&UNIQ))),
     (
         "wc",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "clmwL",
             long: &["bytes", "chars", "lines", "max-line-length", "words"],
             long_valued: &[(Name, &["total"])],
             ..READS
         }),
     ),
-    ("whereis", Rule::Options(&Options { flags: "bms", operands: Operands::Kind(Name), ..OPTIONS })),
+    (
+        "whereis",
+        Rule::Options(&ProgramOptions {
+            flags: "bms",
+            operands: Operands::Kind(Name),
+            ..OPTIONS
+        }),
+    ),
     // No `-r`: it writes bytes.
-    ("xxd", Rule::Special(Special::OneFile(&Options { flags: "abeipu", valued: &[(Number, "cgls")], ..READS }))),
+    (
+        "xxd",
+        Rule::Special(Special::OneFile(&ProgramOptions {
+            flags: "abeipu",
+            valued: &[(Number, "cgls")],
+            ..READS
+        })),
+    ),
 ];
 
 /// A number at most.
-const LOOP_CONTROL: Options = Options { operands: Operands::Exactly(&[]), ..OPTIONS };
+const LOOP_CONTROL: ProgramOptions = ProgramOptions {
+    operands: Operands::Exactly(&[]),
+    ..OPTIONS
+};
 
 /// No `-c`: the files to read would be named in a file.
-const DIGEST: Options = Options { flags: "btz", long: &["binary", "tag", "text", "zero"], ..READS };
+const DIGEST: ProgramOptions = ProgramOptions {
+    flags: "btz",
+    long: &["binary", "tag", "text", "zero"],
+    ..READS
+};
 
-const RESOLVE: Options = Options {
+const RESOLVE: ProgramOptions = ProgramOptions {
     flags: "efmnqsvzLP",
-    long: &["canonicalize", "canonicalize-existing", "canonicalize-missing", "no-newline", "quiet", "verbose"],
+    long: &[
+        "canonicalize",
+        "canonicalize-existing",
+        "canonicalize-missing",
+        "no-newline",
+        "quiet",
+        "verbose",
+    ],
     long_valued: &[(Path, &["relative-to", "relative-base"])],
     ..READS
 };
 
-const HEAD: Options = Options {
+const HEAD: ProgramOptions = ProgramOptions {
     flags: "qvz0123456789",
     valued: &[(Number, "nc")],
     long: &["quiet", "silent", "verbose", "zero-terminated", "retry"],
@@ -191,15 +343,24 @@ const HEAD: Options = Options {
     ..READS
 };
 
-const CUT: Options = Options {
+const CUT: ProgramOptions = ProgramOptions {
     flags: "nsz",
     valued: &[(Text, "bcdf")],
     long: &["complement", "only-delimited", "zero-terminated"],
-    long_valued: &[(Text, &["bytes", "characters", "delimiter", "fields", "output-delimiter"])],
+    long_valued: &[(
+        Text,
+        &[
+            "bytes",
+            "characters",
+            "delimiter",
+            "fields",
+            "output-delimiter",
+        ],
+    )],
     ..READS
 };
 
-const LS: Options = Options {
+const LS: ProgramOptions = ProgramOptions {
     flags: "aAbBcCdfFgGhHiIklLmnNopqQrRsStTuUvwxXZ1",
     long: &[
         "all",
@@ -225,7 +386,10 @@ const LS: Options = Options {
     ],
     long_valued: &[
         (Text, &["hide", "ignore", "time-style"]),
-        (Name, &["format", "indicator-style", "sort", "time", "quoting-style"]),
+        (
+            Name,
+            &["format", "indicator-style", "sort", "time", "quoting-style"],
+        ),
         (Number, &["block-size", "width", "tabsize"]),
     ],
     long_optional: &[(Name, &["color", "hyperlink"])],
@@ -233,7 +397,7 @@ const LS: Options = Options {
 };
 
 /// Neither `-X` nor `--from-file` nor `--to-file`, which name more files to read.
-const DIFF: Options = Options {
+const DIFF: ProgramOptions = ProgramOptions {
     flags: "abBcdeEHiNnpqrsTtuvwyZ0123456789",
     valued: &[(Number, "CUW"), (Text, "FILx")],
     long: &[
@@ -258,14 +422,22 @@ const DIFF: Options = Options {
     ],
     long_valued: &[
         (Number, &["width", "horizon-lines"]),
-        (Text, &["exclude", "label", "ignore-matching-lines", "show-function-line"]),
+        (
+            Text,
+            &[
+                "exclude",
+                "label",
+                "ignore-matching-lines",
+                "show-function-line",
+            ],
+        ),
     ],
     long_optional: &[(Name, &["color"]), (Number, &["unified", "context"])],
     ..READS
 };
 
 /// Neither `-o` nor `-T` nor `--compress-program` nor `--files0-from`.
-const SORT: Options = Options {
+const SORT: ProgramOptions = ProgramOptions {
     flags: "nrufhVsbdigMRcCz",
     valued: &[(Text, "kt"), (Number, "S")],
     long: &[
@@ -282,13 +454,17 @@ const SORT: Options = Options {
         "version-sort",
         "zero-terminated",
     ],
-    long_valued: &[(Text, &["field-separator", "key"]), (Number, &["buffer-size", "parallel"]), (Name, &["sort"])],
+    long_valued: &[
+        (Text, &["field-separator", "key"]),
+        (Number, &["buffer-size", "parallel"]),
+        (Name, &["sort"]),
+    ],
     long_optional: &[(Name, &["check"])],
     operands: Operands::Paths,
     ..OPTIONS
 };
 
-const UNIQ: Options = Options {
+const UNIQ: ProgramOptions = ProgramOptions {
     flags: "cduiDz0123456789",
     valued: &[(Number, "fsw")],
     long: &["count", "ignore-case", "repeated", "unique"],

@@ -1,14 +1,21 @@
 //! JavaScript's tools, and whatever runs a project's scripts and targets by name.
 
-use super::Kind::{Name, Number, Path, Text};
-use super::{CHECKS, OPTIONS, Operands, Options, Rule, Special};
+use super::ValueKind::{Name, Number, Path, Text};
+use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule, Special};
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[
     (
         "bun",
         Rule::Commands(
             &[],
-            &[("test", Rule::Options(&Options { long: &["bail"], long_valued: &[(Number, &["timeout"])], ..CHECKS }))],
+            &[(
+                "test",
+                Rule::Options(&ProgramOptions {
+                    long: &["bail"],
+                    long_valued: &[(Number, &["timeout"])],
+                    ..CHECKS
+                }),
+            )],
         ),
     ),
     (
@@ -17,23 +24,48 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
             &[],
             &[
                 ("check", Rule::Options(&CHECKS)),
-                ("fmt", Rule::Options(&Options { long: &["check"], needs: &["check"], ..CHECKS })),
-                ("lint", Rule::Options(&Options { long: &["json", "compact"], ..CHECKS })),
-                ("test", Rule::Options(&Options { long: &["fail-fast", "quiet"], ..CHECKS })),
+                (
+                    "fmt",
+                    Rule::Options(&ProgramOptions {
+                        long: &["check"],
+                        needs: &["check"],
+                        ..CHECKS
+                    }),
+                ),
+                (
+                    "lint",
+                    Rule::Options(&ProgramOptions {
+                        long: &["json", "compact"],
+                        ..CHECKS
+                    }),
+                ),
+                (
+                    "test",
+                    Rule::Options(&ProgramOptions {
+                        long: &["fail-fast", "quiet"],
+                        ..CHECKS
+                    }),
+                ),
             ],
         ),
     ),
     (
         "eslint",
-        Rule::Options(&Options {
-            long: &["color", "no-color", "no-error-on-unmatched-pattern", "no-inline-config", "quiet"],
+        Rule::Options(&ProgramOptions {
+            long: &[
+                "color",
+                "no-color",
+                "no-error-on-unmatched-pattern",
+                "no-inline-config",
+                "quiet",
+            ],
             long_valued: &[(Text, &["ext"]), (Number, &["max-warnings"])],
             ..CHECKS
         }),
     ),
     (
         "gradle",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "qi",
             long: &["info", "no-daemon", "offline", "quiet", "stacktrace"],
             operands: Operands::Exactly(TARGETS),
@@ -45,31 +77,51 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("mocha", Rule::Options(&MOCHA)),
     (
         "mvn",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "qBoe",
             long: &["batch-mode", "offline", "quiet"],
-            operands: Operands::Exactly(&["compile", "test", "test-compile", "package", "verify", "validate"]),
+            operands: Operands::Exactly(&[
+                "compile",
+                "test",
+                "test-compile",
+                "package",
+                "verify",
+                "validate",
+            ]),
             ..OPTIONS
         }),
     ),
     ("node", Rule::Special(Special::Node)),
     ("npm", Rule::Commands(&["--silent", "-s"], NPM)),
-    ("pnpm", Rule::Commands(&["--silent", "-s", "-r", "--recursive"], PACKAGE_SCRIPTS)),
+    (
+        "pnpm",
+        Rule::Commands(&["--silent", "-s", "-r", "--recursive"], PACKAGE_SCRIPTS),
+    ),
     (
         "prettier",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "clu",
-            long: &["check", "color", "ignore-unknown", "list-different", "no-color"],
+            long: &[
+                "check",
+                "color",
+                "ignore-unknown",
+                "list-different",
+                "no-color",
+            ],
             long_valued: &[(Name, &["log-level"])],
             ..CHECKS
         }),
     ),
     ("tsc", Rule::Either(&TSC, &TSC_CHECK)),
-    ("vitest", Rule::Commands(&[], &[("run", Rule::Options(&VITEST))])),
+    (
+        "vitest",
+        Rule::Commands(&[], &[("run", Rule::Options(&VITEST))]),
+    ),
     ("yarn", Rule::Commands(&["--silent", "-s"], PACKAGE_SCRIPTS)),
 ];
 
-/// Scripts and targets that by their names build, test or check. Others (`install`, `deploy`, `release`, `format`, …) ask.
+/// Scripts and targets that by their names build, test or check. Others (`install`, `deploy`,
+/// `release`, `format`, …) ask.
 const TARGETS: &[&str] = &[
     "all",
     "assemble",
@@ -93,7 +145,7 @@ const TARGETS: &[&str] = &[
     "vet",
 ];
 
-const SCRIPT: Options = Options {
+const SCRIPT: ProgramOptions = ProgramOptions {
     flags: "s",
     valued: &[(Name, "w")],
     long: &["if-present", "silent", "workspaces"],
@@ -102,8 +154,11 @@ const SCRIPT: Options = Options {
     trailing: Some(&CHECKS),
     ..OPTIONS
 };
-const NAMED: Rule = Rule::Options(&Options { operands: Operands::None, ..SCRIPT });
-const LISTING: Rule = Rule::Options(&Options {
+const NAMED: Rule = Rule::Options(&ProgramOptions {
+    operands: Operands::None,
+    ..SCRIPT
+});
+const LISTING: Rule = Rule::Options(&ProgramOptions {
     flags: "a",
     long: &["all", "json", "prod"],
     long_valued: &[(Number, &["depth"])],
@@ -130,19 +185,30 @@ const PACKAGE_SCRIPTS: &[(&str, Rule)] = &[
 ];
 
 /// No `VAR=value` (it may be `SHELL=`), no `-f`, no `-C`, no `--eval`.
-const MAKE: Options = Options {
+const MAKE: ProgramOptions = ProgramOptions {
     flags: "knsBj0123456789",
-    long: &["always-make", "dry-run", "just-print", "keep-going", "no-print-directory", "silent"],
+    long: &[
+        "always-make",
+        "dry-run",
+        "just-print",
+        "keep-going",
+        "no-print-directory",
+        "silent",
+    ],
     long_optional: &[(Number, &["jobs"])],
     operands: Operands::Listed(TARGETS),
     ..OPTIONS
 };
 
 /// The whole project as its own settings say.
-const TSC: Rule = Rule::Options(&Options { flags: "b", long: &["build", "noEmit", "pretty", "strict"], ..OPTIONS });
+const TSC: Rule = Rule::Options(&ProgramOptions {
+    flags: "b",
+    long: &["build", "noEmit", "pretty", "strict"],
+    ..OPTIONS
+});
 
 /// Settings of one's own only where nothing is written.
-const TSC_CHECK: Rule = Rule::Options(&Options {
+const TSC_CHECK: Rule = Rule::Options(&ProgramOptions {
     valued: &[(Path, "p")],
     long: &["noEmit", "pretty", "skipLibCheck", "strict"],
     long_valued: &[(Path, &["project"])],
@@ -150,10 +216,18 @@ const TSC_CHECK: Rule = Rule::Options(&Options {
     ..OPTIONS
 });
 
-/// What may follow `node --test` or `node --check`; a reporter may be a module, so it is one of node's own.
-pub(crate) const NODE_TEST: Options = Options {
+/// What may follow `node --test` or `node --check`; a reporter may be a module, so it is one of
+/// node's own.
+pub(crate) const NODE_TEST: ProgramOptions = ProgramOptions {
     flags: "c",
-    long: &["check", "experimental-test-coverage", "no-warnings", "test", "test-force-exit", "test-only"],
+    long: &[
+        "check",
+        "experimental-test-coverage",
+        "no-warnings",
+        "test",
+        "test-force-exit",
+        "test-only",
+    ],
     long_valued: &[
         (Text, &["test-name-pattern", "test-skip-pattern"]),
         (Number, &["test-concurrency", "test-timeout"]),
@@ -161,8 +235,9 @@ pub(crate) const NODE_TEST: Options = Options {
     ..CHECKS
 };
 
-/// No `--config`, `--rootDir`, `--setupFiles`, `--globalSetup`, `--reporters`, `--env`: they load code. No `-u`: it rewrites.
-const JEST: Options = Options {
+/// No `--config`, `--rootDir`, `--setupFiles`, `--globalSetup`, `--reporters`, `--env`: they load
+/// code. No `-u`: it rewrites.
+const JEST: ProgramOptions = ProgramOptions {
     flags: "ib",
     valued: &[(Text, "t")],
     long: &[
@@ -180,24 +255,41 @@ const JEST: Options = Options {
         "verbose",
     ],
     long_valued: &[
-        (Text, &["testNamePattern", "testPathPattern", "testPathPatterns"]),
+        (
+            Text,
+            &["testNamePattern", "testPathPattern", "testPathPatterns"],
+        ),
         (Number, &["maxWorkers", "testTimeout"]),
     ],
     ..CHECKS
 };
 
-const VITEST: Options = Options {
+const VITEST: ProgramOptions = ProgramOptions {
     valued: &[(Text, "t")],
     long: &["bail", "coverage", "passWithNoTests", "silent"],
-    long_valued: &[(Text, &["testNamePattern"]), (Number, &["maxWorkers", "retry", "testTimeout"])],
+    long_valued: &[
+        (Text, &["testNamePattern"]),
+        (Number, &["maxWorkers", "retry", "testTimeout"]),
+    ],
     ..CHECKS
 };
 
-/// No `-r`, `--require`, `--import`, `--file`, `--config`, `--reporter`, nor any of node's own options.
-const MOCHA: Options = Options {
+/// No `-r`, `--require`, `--import`, `--file`, `--config`, `--reporter`, nor any of node's own
+/// options.
+const MOCHA: ProgramOptions = ProgramOptions {
     flags: "bc",
     valued: &[(Text, "fg"), (Number, "t")],
-    long: &["bail", "color", "exit", "forbid-only", "no-color", "recursive"],
-    long_valued: &[(Text, &["fgrep", "grep"]), (Number, &["retries", "timeout"])],
+    long: &[
+        "bail",
+        "color",
+        "exit",
+        "forbid-only",
+        "no-color",
+        "recursive",
+    ],
+    long_valued: &[
+        (Text, &["fgrep", "grep"]),
+        (Number, &["retries", "timeout"]),
+    ],
     ..CHECKS
 };

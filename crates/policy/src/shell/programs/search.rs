@@ -1,7 +1,8 @@
-//! Programs that look for text or files. The first operand of most is what to look for, the others are where.
+//! Programs that look for text or files. The first operand of most is what to look for, the others
+//! are where.
 
-use super::Kind::{Name, Number, Path, Text};
-use super::{OPTIONS, Operands, Options, READS, Rule, Special};
+use super::ValueKind::{Name, Number, Path, Text};
+use super::{OPTIONS, Operands, ProgramOptions, READS, Rule, Special};
 
 pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("egrep", Rule::Options(&GREP)),
@@ -14,10 +15,17 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     // Neither `-o` nor `-R` nor `--fromfile`.
     (
         "tree",
-        Rule::Options(&Options {
+        Rule::Options(&ProgramOptions {
             flags: "adflpshDCnNiFrtuxv",
             valued: &[(Number, "L"), (Text, "IP")],
-            long: &["dirsfirst", "du", "gitignore", "noreport", "prune", "inodes"],
+            long: &[
+                "dirsfirst",
+                "du",
+                "gitignore",
+                "noreport",
+                "prune",
+                "inodes",
+            ],
             long_valued: &[(Number, &["filelimit"]), (Name, &["sort"])],
             separate_values: true,
             operands: Operands::Paths,
@@ -26,7 +34,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
 ];
 
-const GREP: Options = Options {
+const GREP: ProgramOptions = ProgramOptions {
     flags: "abcEFGHhiIlLnoOpPqrRsTuUvwxyzZ0123456789",
     valued: &[(Number, "ABCm"), (Text, "e"), (Path, "f"), (Name, "dD")],
     long: &[
@@ -59,8 +67,14 @@ const GREP: Options = Options {
         "word-regexp",
     ],
     long_valued: &[
-        (Number, &["after-context", "before-context", "context", "max-count"]),
-        (Text, &["exclude", "exclude-dir", "include", "include-dir", "regexp"]),
+        (
+            Number,
+            &["after-context", "before-context", "context", "max-count"],
+        ),
+        (
+            Text,
+            &["exclude", "exclude-dir", "include", "include-dir", "regexp"],
+        ),
         (Name, &["binary-files", "devices", "directories"]),
         (Path, &["exclude-from", "file"]),
     ],
@@ -70,7 +84,7 @@ const GREP: Options = Options {
 };
 
 /// Neither `-x` nor `-X` nor `--exec`, nor `--base-directory`, `--search-path`, `--ignore-file`.
-const FD: Options = Options {
+const FD: ProgramOptions = ProgramOptions {
     flags: "HIusipLa0lgF1q",
     valued: &[(Number, "d"), (Name, "tS"), (Text, "eEo")],
     long: &[
@@ -89,8 +103,20 @@ const FD: Options = Options {
         "strip-cwd-prefix",
     ],
     long_valued: &[
-        (Number, &["exact-depth", "max-depth", "max-results", "min-depth"]),
-        (Text, &["changed-before", "changed-within", "exclude", "extension", "size"]),
+        (
+            Number,
+            &["exact-depth", "max-depth", "max-results", "min-depth"],
+        ),
+        (
+            Text,
+            &[
+                "changed-before",
+                "changed-within",
+                "exclude",
+                "extension",
+                "size",
+            ],
+        ),
         (Name, &["color", "type"]),
     ],
     operands: Operands::PatternThenPaths(&[]),
@@ -98,9 +124,14 @@ const FD: Options = Options {
 };
 
 /// Neither `--pre` nor `--hostname-bin` nor `-z`: those start programs. No `--ignore-file`.
-const RG: Options = Options {
+const RG: ProgramOptions = ProgramOptions {
     flags: "aclnNiIsSwxFPLuvoqpHU0h.",
-    valued: &[(Number, "ABCmMdj"), (Text, "egr"), (Name, "tTE"), (Path, "f")],
+    valued: &[
+        (Number, "ABCmMdj"),
+        (Text, "egr"),
+        (Name, "tTE"),
+        (Path, "f"),
+    ],
     long: &[
         "case-sensitive",
         "column",
@@ -144,9 +175,25 @@ const RG: Options = Options {
         "word-regexp",
     ],
     long_valued: &[
-        (Number, &["after-context", "before-context", "context", "max-columns", "max-count", "max-depth", "threads"]),
+        (
+            Number,
+            &[
+                "after-context",
+                "before-context",
+                "context",
+                "max-columns",
+                "max-count",
+                "max-depth",
+                "threads",
+            ],
+        ),
         (Text, &["glob", "iglob", "regexp", "replace"]),
-        (Name, &["color", "encoding", "sort", "sortr", "type", "type-not", "engine"]),
+        (
+            Name,
+            &[
+                "color", "encoding", "sort", "sortr", "type", "type-not", "engine",
+            ],
+        ),
         (Path, &["file"]),
     ],
     operands: Operands::PatternThenPaths(&["e", "f", "file", "files", "regexp", "type-list"]),

@@ -1,4 +1,5 @@
-//! The modules that come with Python, or with every installation of it. None of them is a test of the workspace.
+//! The modules that come with Python, or with every installation of it. None of them is a test of
+//! the workspace.
 
 /// Of all versions since 3.6. Names that start with `_` belong to it as well.
 const MODULES: &str = "\

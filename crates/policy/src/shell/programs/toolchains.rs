@@ -1,7 +1,7 @@
 //! cargo and go: building, testing and checking the project itself.
 
-use super::Kind::{Data, Name, Number, Package, Test, Text};
-use super::{CHECKS, OPTIONS, Operands, Options, Rule};
+use super::ValueKind::{Data, Name, Number, Package, Test, Text};
+use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule};
 
 pub(crate) const CARGO: Rule = Rule::Commands(
     &["--quiet", "-q", "--offline", "--locked", "--frozen"],
@@ -16,7 +16,7 @@ pub(crate) const CARGO: Rule = Rule::Commands(
         ("fmt", Rule::Options(&CARGO_FMT)),
         (
             "metadata",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 long: &["locked", "no-deps", "offline"],
                 long_valued: &[(Number, &["format-version"])],
                 ..OPTIONS
@@ -24,25 +24,35 @@ pub(crate) const CARGO: Rule = Rule::Commands(
         ),
         (
             "nextest",
-            Rule::Commands(&[], &[("run", Rule::Options(&CARGO_NEXTEST)), ("list", Rule::Options(&CARGO_NEXTEST))]),
+            Rule::Commands(
+                &[],
+                &[
+                    ("run", Rule::Options(&CARGO_NEXTEST)),
+                    ("list", Rule::Options(&CARGO_NEXTEST)),
+                ],
+            ),
         ),
         ("t", Rule::Options(&CARGO_TEST)),
         ("test", Rule::Options(&CARGO_TEST)),
         (
             "tree",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 flags: "d",
                 valued: &[(Name, "pei")],
                 long: &["duplicates", "locked", "no-dedupe", "offline", "workspace"],
-                long_valued: &[(Name, &["edges", "invert", "package", "prefix"]), (Number, &["depth"])],
+                long_valued: &[
+                    (Name, &["edges", "invert", "package", "prefix"]),
+                    (Number, &["depth"]),
+                ],
                 ..OPTIONS
             }),
         ),
     ],
 );
 
-/// No `--config`, `--manifest-path`, `--target`, `--target-dir`, `-Z`: they choose other code or another place.
-const CARGO_BUILD: Options = Options {
+/// No `--config`, `--manifest-path`, `--target`, `--target-dir`, `-Z`: they choose other code or
+/// another place.
+const CARGO_BUILD: ProgramOptions = ProgramOptions {
     flags: "rqv",
     valued: &[(Name, "pF"), (Number, "j")],
     long: &[
@@ -90,31 +100,59 @@ const CARGO_BUILD: Options = Options {
     ..OPTIONS
 };
 
-const CARGO_NEXTEST: Options = Options { operands: Operands::Kind(Test), ..CARGO_BUILD };
-const CARGO_TEST: Options = Options { trailing: Some(&LIBTEST), ..CARGO_NEXTEST };
-const CARGO_CLIPPY: Options = Options { trailing: Some(&LINTS), ..CARGO_BUILD };
-const CARGO_FMT: Options = Options {
+const CARGO_NEXTEST: ProgramOptions = ProgramOptions {
+    operands: Operands::Kind(Test),
+    ..CARGO_BUILD
+};
+const CARGO_TEST: ProgramOptions = ProgramOptions {
+    trailing: Some(&LIBTEST),
+    ..CARGO_NEXTEST
+};
+const CARGO_CLIPPY: ProgramOptions = ProgramOptions {
+    trailing: Some(&LINTS),
+    ..CARGO_BUILD
+};
+const CARGO_FMT: ProgramOptions = ProgramOptions {
     flags: "v",
     valued: &[(Name, "p")],
     long: &["all", "check", "verbose"],
     long_valued: &[(Name, &["package"])],
     needs: &["check"],
-    trailing: Some(&Options { long: &["check"], ..OPTIONS }),
+    trailing: Some(&ProgramOptions {
+        long: &["check"],
+        ..OPTIONS
+    }),
     ..OPTIONS
 };
 
 /// A test binary's own options; `--logfile` would write a file.
-const LIBTEST: Options = Options {
+const LIBTEST: ProgramOptions = ProgramOptions {
     flags: "q",
-    long: &["exact", "ignored", "include-ignored", "list", "no-capture", "nocapture", "quiet", "show-output"],
-    long_valued: &[(Number, &["test-threads"]), (Test, &["skip"]), (Name, &["color"])],
+    long: &[
+        "exact",
+        "ignored",
+        "include-ignored",
+        "list",
+        "no-capture",
+        "nocapture",
+        "quiet",
+        "show-output",
+    ],
+    long_valued: &[
+        (Number, &["test-threads"]),
+        (Test, &["skip"]),
+        (Name, &["color"]),
+    ],
     operands: Operands::Kind(Test),
     ..OPTIONS
 };
 
 /// Lint levels only: other compiler options name linkers and other programs.
-const LINTS: Options =
-    Options { valued: &[(Name, "DWAF")], long_valued: &[(Name, &["allow", "deny", "forbid", "warn"])], ..OPTIONS };
+const LINTS: ProgramOptions = ProgramOptions {
+    valued: &[(Name, "DWAF")],
+    long_valued: &[(Name, &["allow", "deny", "forbid", "warn"])],
+    ..OPTIONS
+};
 
 pub(crate) const GO: Rule = Rule::Commands(
     &[],
@@ -122,14 +160,17 @@ pub(crate) const GO: Rule = Rule::Commands(
         ("build", Rule::Options(&GO_BUILD)),
         (
             "doc",
-            Rule::Options(&Options {
+            Rule::Options(&ProgramOptions {
                 long: &["all", "short", "src", "u"],
                 single_dash: true,
                 operands: Operands::Kind(Test),
                 ..OPTIONS
             }),
         ),
-        ("list", Rule::Either(&Rule::Options(&GO_LIST), &Rule::Options(&GO_LIST_ALL))),
+        (
+            "list",
+            Rule::Either(&Rule::Options(&GO_LIST), &Rule::Options(&GO_LIST_ALL)),
+        ),
         (
             "mod",
             Rule::Commands(
@@ -139,7 +180,7 @@ pub(crate) const GO: Rule = Rule::Commands(
                     ("verify", Rule::Options(&OPTIONS)),
                     (
                         "why",
-                        Rule::Options(&Options {
+                        Rule::Options(&ProgramOptions {
                             long: &["m"],
                             single_dash: true,
                             operands: Operands::Kind(Test),
@@ -155,10 +196,14 @@ pub(crate) const GO: Rule = Rule::Commands(
 );
 
 /// Without `-w` it prints.
-pub(crate) const GOFMT: Rule = Rule::Options(&Options { long: &["d", "e", "l", "s"], single_dash: true, ..CHECKS });
+pub(crate) const GOFMT: Rule = Rule::Options(&ProgramOptions {
+    long: &["d", "e", "l", "s"],
+    single_dash: true,
+    ..CHECKS
+});
 
 /// No `-exec`, `-toolexec`, `-vettool`, `-overlay`, `-modfile`, `-ldflags`, `-o`, `-C`.
-const GO_BUILD: Options = Options {
+const GO_BUILD: ProgramOptions = ProgramOptions {
     long: &["race", "trimpath", "v"],
     long_valued: &[(Name, &["tags"]), (Number, &["p"])],
     single_dash: true,
@@ -166,20 +211,28 @@ const GO_BUILD: Options = Options {
     ..OPTIONS
 };
 
-const GO_LIST: Options = Options {
+const GO_LIST: ProgramOptions = ProgramOptions {
     long: &["deps", "json", "m", "test"],
     long_valued: &[(Text, &["f"])],
     single_dash: true,
     operands: Operands::Kind(Package),
     ..OPTIONS
 };
-const GO_LIST_ALL: Options = Options { operands: Operands::Exactly(&["all"]), ..GO_LIST };
+const GO_LIST_ALL: ProgramOptions = ProgramOptions {
+    operands: Operands::Exactly(&["all"]),
+    ..GO_LIST
+};
 
-const GO_TEST: Options = Options {
-    long: &["benchmem", "cover", "failfast", "json", "race", "short", "trimpath", "v"],
+const GO_TEST: ProgramOptions = ProgramOptions {
+    long: &[
+        "benchmem", "cover", "failfast", "json", "race", "short", "trimpath", "v",
+    ],
     long_valued: &[
         (Name, &["covermode", "shuffle", "tags", "coverpkg"]),
-        (Number, &["benchtime", "count", "cpu", "p", "parallel", "timeout"]),
+        (
+            Number,
+            &["benchtime", "count", "cpu", "p", "parallel", "timeout"],
+        ),
         (Text, &["bench", "list", "run", "skip"]),
         (Data, &["coverprofile"]),
     ],

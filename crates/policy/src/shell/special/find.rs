@@ -1,7 +1,7 @@
 //! `find` and `test`: which of their words are paths.
 
 use crate::shell::ast::{Value, Word};
-use crate::shell::judge::{Finding, Judged, Scene};
+use crate::shell::judge::{AskReason, Judged, WorkingFolder};
 
 /// Predicates that stand alone.
 const ALONE: &[&str] = &[
@@ -79,14 +79,19 @@ const WITH_TEXT: &[&str] = &[
 /// Predicates with a file behind them to compare with.
 const WITH_PATH: &[&str] = &["-anewer", "-cnewer", "-newer", "-samefile"];
 
-/// Folders first, then an expression of known predicates: none that deletes, runs or writes (`-delete`, `-exec`, `-ok`,
-/// `-fprint`, …), and none that reads its folders from a file.
-pub(super) fn find(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
-    let unknown = |word: &Word| Finding::new(format!("find: {} is not known to be safe", word.text));
+/// Folders first, then an expression of known predicates: none that deletes, runs or writes
+/// (`-delete`, `-exec`, `-ok`, `-fprint`, …), and none that reads its folders from a file.
+pub(super) fn find(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
+    let unknown =
+        |word: &Word| AskReason::new(format!("find: {} is not known to be safe", word.text));
     let mut words = arguments.iter().peekable();
-    while words.next_if(|word| matches!(word.exact(), Some("-H" | "-L" | "-P"))).is_some() {}
-    let starts_expression =
-        |word: &Word| word.text.starts_with('-') || ["!", "(", ")", ","].contains(&word.text.as_str());
+    while words
+        .next_if(|word| matches!(word.exact(), Some("-H" | "-L" | "-P")))
+        .is_some()
+    {}
+    let starts_expression = |word: &Word| {
+        word.text.starts_with('-') || ["!", "(", ")", ","].contains(&word.text.as_str())
+    };
     while let Some(folder) = words.next_if(|word| !starts_expression(word)) {
         if folder.may_be_any_option() {
             return Err(unknown(folder));
@@ -98,7 +103,9 @@ pub(super) fn find(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
         if ALONE.contains(&predicate) {
             continue;
         }
-        let Some(value) = words.next() else { return Err(unknown(word)) };
+        let Some(value) = words.next() else {
+            return Err(unknown(word));
+        };
         if value.splits || (value.value == Value::Pattern && value.may_be_any_option()) {
             return Err(unknown(value));
         }
@@ -115,9 +122,9 @@ pub(super) fn find(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     Ok(())
 }
 
-/// `[` and `test`. `-v` and comparisons of numbers evaluate subscripts, so a value that is not known must stand where it
-/// can only be text. A file that is looked at lies in the workspace.
-pub(super) fn test(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+/// `[` and `test`. `-v` and comparisons of numbers evaluate subscripts, so a value that is not
+/// known must stand where it can only be text. A file that is looked at lies in the workspace.
+pub(super) fn test(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let tested = match arguments {
         [rest @ .., last] if last.text == "]" => rest,
         _ => arguments,
@@ -125,26 +132,28 @@ pub(super) fn test(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     let status = |word: &Word| matches!(word.text.as_str(), "$?" | "$#");
     let known = |word: &Word| {
         word.exact().is_some_and(|text| {
-            !text.contains(['[', '`', '/', '~']) && !text.contains("..") && !["-v", "-R", "-t"].contains(&text)
+            !text.contains(['[', '`', '/', '~'])
+                && !text.contains("..")
+                && !["-v", "-R", "-t"].contains(&text)
         })
     };
     match simple_test(scene, tested)? {
         true => Ok(()),
         false if tested.iter().all(|word| known(word) || status(word)) => Ok(()),
-        false => Err(Finding::new("a test that is not analysed")),
+        false => Err(AskReason::new("a test that is not analysed")),
     }
 }
 
 /// `[[` evaluates more than `[` does, so only the plainest forms pass.
-pub(super) fn condition(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+pub(super) fn condition(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     match arguments {
         [tested @ .., last] if last.exact() == Some("]]") && simple_test(scene, tested)? => Ok(()),
-        _ => Err(Finding::new("a test that is not analysed")),
+        _ => Err(AskReason::new("a test that is not analysed")),
     }
 }
 
 /// Whether the words look at one file, compare two, or look at or compare texts.
-fn simple_test(scene: &Scene<'_>, tested: &[Word]) -> Result<bool, Finding> {
+fn simple_test(scene: &WorkingFolder<'_>, tested: &[Word]) -> Result<bool, AskReason> {
     const FILES: &[&str] = &["-d", "-e", "-f", "-h", "-L", "-r", "-s", "-w", "-x"];
     const COMPARE_FILES: &[&str] = &["-ef", "-nt", "-ot"];
     const COMPARE_TEXT: &[&str] = &["=", "==", "!="];
@@ -152,7 +161,9 @@ fn simple_test(scene: &Scene<'_>, tested: &[Word]) -> Result<bool, Finding> {
         [first, rest @ ..] if first.text == "!" => rest,
         _ => tested,
     };
-    let is = |word: &Word, operators: &[&str]| word.exact().is_some_and(|text| operators.contains(&text));
+    let is = |word: &Word, operators: &[&str]| {
+        word.exact().is_some_and(|text| operators.contains(&text))
+    };
     let text = |word: &Word| word.value != Value::Pattern && !word.splits;
     Ok(match tested {
         [only] => text(only),

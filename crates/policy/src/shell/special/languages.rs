@@ -3,16 +3,17 @@
 use regex::Regex;
 
 use crate::shell::ast::Word;
-use crate::shell::judge::{Finding, Judged, Scene};
+use crate::shell::judge::{AskReason, Judged, WorkingFolder};
 
-/// Passes printing and plain substitutions; `w`, `e`, `r`, `-i`, script files and everything else asks.
-pub(super) fn sed(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+/// Passes printing and plain substitutions; `w`, `e`, `r`, `-i`, script files and everything else
+/// asks.
+pub(super) fn sed(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     const COMMAND: &str = concat!(
         r"(?:(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/)(?:,(?:\+?\d+|\$|/(?:[^/\\\n]|\\[^\n])*/))?)?\s*",
         r"(?:!?[pdq=]|s/(?:[^/\\\n]|\\[^\n])*/(?:[^/\\\n]|\\[^\n])*/[gpIi0-9]*|s\|(?:[^|\\\n]|\\[^\n])*\|(?:[^|\\\n]|\\[^\n])*\|[gpIi0-9]*)"
     );
     let Ok(safe) = Regex::new(&format!(r"^\s*{COMMAND}(?:\s*;\s*{COMMAND})*\s*;?\s*$")) else {
-        return Err(Finding::new("sed is not analysed"));
+        return Err(AskReason::new("sed is not analysed"));
     };
     let mut scripts = Vec::new();
     let mut script_next = false;
@@ -20,17 +21,23 @@ pub(super) fn sed(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     let mut operands = Vec::new();
     for word in arguments {
         if word.may_be_any_option() {
-            return Err(Finding::new(format!("the value of {} is not known", word.text)));
+            return Err(AskReason::new(format!(
+                "the value of {} is not known",
+                word.text
+            )));
         }
         match word.text.as_str() {
             _ if std::mem::take(&mut script_next) => scripts.push(word),
-            "-n" | "-E" | "-r" | "-nE" | "-nr" | "-En" | "--quiet" | "--silent" | "--regexp-extended" => {}
+            "-n" | "-E" | "-r" | "-nE" | "-nr" | "-En" | "--quiet" | "--silent"
+            | "--regexp-extended" => {}
             "-e" | "-ne" | "-Ee" => {
                 script_next = true;
                 explicit = true;
             }
             text if text.starts_with('-') && text != "-" => {
-                return Err(Finding::new(format!("sed: the option {text} is not known to be safe")));
+                return Err(AskReason::new(format!(
+                    "sed: the option {text} is not known to be safe"
+                )));
             }
             _ => operands.push(word),
         }
@@ -38,34 +45,49 @@ pub(super) fn sed(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     let (script, files) = operands.split_at(usize::from(!explicit).min(operands.len()));
     scripts.extend(script);
     files.iter().try_for_each(|file| scene.reads(file))?;
-    // Where a bracket ends, and whether a delimiter inside it counts, differs: only the plainest ones pass.
+    // Where a bracket ends, and whether a delimiter inside it counts, differs: only the plainest
+    // ones pass.
     let ambiguous = |script: &str| {
         script.split('[').skip(1).any(|after| {
             let after = after.strip_prefix('^').unwrap_or(after);
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ' ' | '.' | '-');
-            after.find(|c| !plain(c)).is_none_or(|end| end == 0 || !after[end..].starts_with(']'))
+            after
+                .find(|c| !plain(c))
+                .is_none_or(|end| end == 0 || !after[end..].starts_with(']'))
         })
     };
-    let plain = |word: &&Word| word.exact().is_some_and(|script| safe.is_match(script) && !ambiguous(script));
-    if scripts.iter().all(plain) { Ok(()) } else { Err(Finding::new("a sed script that is not analysed")) }
+    let plain = |word: &&Word| {
+        word.exact()
+            .is_some_and(|script| safe.is_match(script) && !ambiguous(script))
+    };
+    if scripts.iter().all(plain) {
+        Ok(())
+    } else {
+        Err(AskReason::new("a sed script that is not analysed"))
+    }
 }
 
 /// A program that only prints: no pipes, files, commands or loaded code, and no environment, and no
 /// files that gawk takes for connections.
-pub(super) fn awk(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+pub(super) fn awk(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let mut program = None;
     let mut value_expected = false;
     for word in arguments {
         if word.may_be_any_option() {
-            return Err(Finding::new(format!("the value of {} is not known", word.text)));
+            return Err(AskReason::new(format!(
+                "the value of {} is not known",
+                word.text
+            )));
         }
         let text = word.text.as_str();
         if text.contains("/inet") {
-            return Err(Finding::new(format!("awk: {text} may be a connection")));
+            return Err(AskReason::new(format!("awk: {text} may be a connection")));
         }
         if std::mem::take(&mut value_expected) {
             if text.starts_with('-') {
-                return Err(Finding::new(format!("awk: {text} may be a value or an option")));
+                return Err(AskReason::new(format!(
+                    "awk: {text} may be a value or an option"
+                )));
             }
             continue;
         }
@@ -73,7 +95,9 @@ pub(super) fn awk(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
             "-F" | "-v" => value_expected = true,
             _ if program.is_none() && (text.starts_with("-F") || text.starts_with("-v")) => {}
             _ if text.starts_with('-') && text != "-" => {
-                return Err(Finding::new(format!("awk: the option {text} is not known to be safe")));
+                return Err(AskReason::new(format!(
+                    "awk: the option {text} is not known to be safe"
+                )));
             }
             _ if program.is_none() => program = Some(word),
             _ => scene.reads(word)?,
@@ -83,21 +107,36 @@ pub(super) fn awk(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
         Some(text) if only_prints(text) => Ok(()),
         _ => {
             let danger = Some("awk".to_owned());
-            Err(Finding { danger, ..Finding::new("a script that may write files or run commands") })
+            Err(AskReason {
+                danger,
+                ..AskReason::new("a script that may write files or run commands")
+            })
         }
     }
 }
 
 /// `>` and `|` lead somewhere only behind `print`; before the first one they compare and join.
 fn only_prints(program: &str) -> bool {
-    const REFUSED: &[&str] =
-        &["system", "getline", "@", "close", "fflush", "load", "include", "extension", "ARGV", "ENVIRON", "SYMTAB"];
+    const REFUSED: &[&str] = &[
+        "system",
+        "getline",
+        "@",
+        "close",
+        "fflush",
+        "load",
+        "include",
+        "extension",
+        "ARGV",
+        "ENVIRON",
+        "SYMTAB",
+    ];
     let printing = program.find("print").map_or("", |at| &program[at..]);
     !REFUSED.iter().any(|refused| program.contains(refused)) && !printing.contains(['|', '>'])
 }
 
-/// A filter over the files that are named, nothing else: no environment, no modules, no files by option.
-pub(super) fn jq(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
+/// A filter over the files that are named, nothing else: no environment, no modules, no files by
+/// option.
+pub(super) fn jq(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     const FLAGS: &str = "acCejMnrRsS";
     const LONG: &[&str] = &[
         "--ascii-output",
@@ -117,21 +156,32 @@ pub(super) fn jq(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         if word.may_be_any_option() {
-            return Err(Finding::new(format!("the value of {} is not known", word.text)));
+            return Err(AskReason::new(format!(
+                "the value of {} is not known",
+                word.text
+            )));
         }
         match word.text.as_str() {
             // The values must be one word each, or what follows would not be what it seems.
             "--arg" | "--argjson" => {
                 let values = [words.next(), words.next()];
-                if !values.iter().flatten().all(|value| !value.splits && !value.globs) {
-                    return Err(Finding::new("jq: a value that may be several words"));
+                if !values
+                    .iter()
+                    .flatten()
+                    .all(|value| !value.splits && !value.globs)
+                {
+                    return Err(AskReason::new("jq: a value that may be several words"));
                 }
             }
             "--indent" if words.next().is_some_and(|value| value.exact().is_some()) => {}
             long if LONG.contains(&long) => {}
-            text if text.len() > 1 && text.starts_with('-') && text[1..].chars().all(|flag| FLAGS.contains(flag)) => {}
+            text if text.len() > 1
+                && text.starts_with('-')
+                && text[1..].chars().all(|flag| FLAGS.contains(flag)) => {}
             text if text.len() > 1 && text.starts_with('-') => {
-                return Err(Finding::new(format!("jq: the option {text} is not known to be safe")));
+                return Err(AskReason::new(format!(
+                    "jq: the option {text} is not known to be safe"
+                )));
             }
             _ if filter.is_none() => filter = Some(word),
             _ => scene.reads(word)?,
@@ -140,17 +190,28 @@ pub(super) fn jq(scene: &Scene<'_>, arguments: &[Word]) -> Judged {
     match filter.map(Word::exact) {
         None => Ok(()),
         Some(Some(text)) if !reads_beyond(text) => Ok(()),
-        Some(_) => Err(Finding::new("a jq filter that is not analysed")),
+        Some(_) => Err(AskReason::new("a jq filter that is not analysed")),
     }
 }
 
 /// `env`, `$ENV` and modules; a field of that name stands behind a dot or in quotes.
 fn reads_beyond(filter: &str) -> bool {
-    const REFUSED: &[&str] = &["env", "$ENV", "include", "import", "modulemeta", "input_filename", "get_search_list"];
-    let is_part = |character: char| character.is_alphanumeric() || character == '_' || character == '$';
+    const REFUSED: &[&str] = &[
+        "env",
+        "$ENV",
+        "include",
+        "import",
+        "modulemeta",
+        "input_filename",
+        "get_search_list",
+    ];
+    let is_part =
+        |character: char| character.is_alphanumeric() || character == '_' || character == '$';
     let mut at = 0;
     while let Some(start) = filter[at..].find(is_part).map(|found| at + found) {
-        let length = filter[start..].find(|character| !is_part(character)).unwrap_or(filter.len() - start);
+        let length = filter[start..]
+            .find(|character| !is_part(character))
+            .unwrap_or(filter.len() - start);
         at = start + length;
         let field = filter[..start].ends_with('.') && !filter[..start].ends_with("..");
         if !field && REFUSED.contains(&&filter[start..at]) {

@@ -1,11 +1,23 @@
-//! What the log says of a prompt: sizes and what was missing. What people said is never logged, at no level, unless the
-//! operator asked for whole prompts.
+//! What the log says of a prompt: sizes and what was missing. What people said is never logged, at
+//! no level, unless the operator asked for whole prompts.
 
 use codelab_engine::{ModelCall, PromptReport};
 use codelab_protocol::{ModelMessage, ModelRequest, SessionId};
 
-pub(super) fn history(session: &SessionId, call: &ModelCall, session_messages: u64, report: &PromptReport) {
-    let PromptReport { messages_found, messages_sent, messages_shortened, tokens_found, tokens_sent, .. } = report;
+pub(super) fn history(
+    session: &SessionId,
+    call: &ModelCall,
+    session_messages: u64,
+    report: &PromptReport,
+) {
+    let PromptReport {
+        messages_found,
+        messages_sent,
+        messages_shortened,
+        tokens_found,
+        tokens_sent,
+        ..
+    } = report;
     let (turn, step, agent) = (call.id.turn, call.id.step, &call.agent);
     if report.is_trimmed() {
         tracing::info!(
@@ -21,7 +33,12 @@ pub(super) fn history(session: &SessionId, call: &ModelCall, session_messages: u
 
 /// Placeholders without a value.
 pub(super) fn gaps(session: &SessionId, call: &ModelCall, report: &PromptReport) {
-    let PromptReport { missing, unknown, unusable_timezone, .. } = report;
+    let PromptReport {
+        missing,
+        unknown,
+        unusable_timezone,
+        ..
+    } = report;
     let (turn, agent) = (call.id.turn, &call.agent);
     if !missing.is_empty() || !unknown.is_empty() {
         tracing::warn!(%session, %turn, %agent, ?missing, ?unknown, "placeholders of the prompt became empty");

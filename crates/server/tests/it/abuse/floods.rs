@@ -13,7 +13,8 @@ const MIB: usize = 1 << 20;
 /// Above what one body at the limit takes while it is read, far below what is sent.
 const MAX_GROWTH_KIB: u64 = 96 * 1024;
 
-/// A line of what the kernel knows about this process, such as `VmRSS` (now) or `VmHWM` (the most ever).
+/// A line of what the kernel knows about this process, such as `VmRSS` (now) or `VmHWM` (the most
+/// ever).
 fn memory_kib(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
@@ -27,15 +28,28 @@ async fn assert_alive(server: &TestServer) {
 
 /// A head without its end.
 fn head(server: &TestServer, target: &str, key: Option<&str>) -> String {
-    let key = key.map(|key| format!("X-Internal-Auth: {key}\r\n")).unwrap_or_default();
+    let key = key
+        .map(|key| format!("X-Internal-Auth: {key}\r\n"))
+        .unwrap_or_default();
     let host = authority(server);
-    format!("POST {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n{key}")
+    format!(
+        "POST {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n{key}"
+    )
 }
 
 /// A body in pieces, whose length nobody says.
 fn chunked(server: &TestServer, key: Option<&str>, bytes: usize) -> Vec<u8> {
-    let mut request = format!("{}Transfer-Encoding: chunked\r\n\r\n", head(server, STREAM, key)).into_bytes();
-    let piece = [format!("{:x}\r\n", 64 * 1024).into_bytes(), vec![b' '; 64 * 1024], b"\r\n".to_vec()].concat();
+    let mut request = format!(
+        "{}Transfer-Encoding: chunked\r\n\r\n",
+        head(server, STREAM, key)
+    )
+    .into_bytes();
+    let piece = [
+        format!("{:x}\r\n", 64 * 1024).into_bytes(),
+        vec![b' '; 64 * 1024],
+        b"\r\n".to_vec(),
+    ]
+    .concat();
     for _ in 0..bytes / (64 * 1024) {
         request.extend_from_slice(&piece);
     }
@@ -89,12 +103,26 @@ async fn deep_json_is_refused() {
         format!(r#"{{"session_id": {objects}"#),
         format!(r#"{{"session_id": "s", "context": {closed}}}"#),
     ] {
-        let answer = Request::with_key(&server, "POST", STREAM).json(body.clone()).send(&server).await;
-        assert_eq!(answer.refusal(), (422, "VALIDATION_ERROR".to_owned()), "{body:.60}");
+        let answer = Request::with_key(&server, "POST", STREAM)
+            .json(body.clone())
+            .send(&server)
+            .await;
+        assert_eq!(
+            answer.refusal(),
+            (422, "VALIDATION_ERROR".to_owned()),
+            "{body:.60}"
+        );
     }
     // What nobody reads may be as deep as it likes.
     let ignored = format!(r#"{{"session_id": "s", "unknown": {closed}}}"#);
-    assert_eq!(Request::with_key(&server, "POST", "/sessions").json(ignored).send(&server).await.status, 201);
+    assert_eq!(
+        Request::with_key(&server, "POST", "/sessions")
+            .json(ignored)
+            .send(&server)
+            .await
+            .status,
+        201
+    );
     assert_alive(&server).await;
     assert_eq!(server.model.request_count(), 0);
 }
@@ -103,20 +131,46 @@ async fn deep_json_is_refused() {
 async fn too_many_or_too_long_headers_are_refused() {
     let server = TestServer::start().await;
     let key = Some(INTERNAL_KEY);
-    let many = (0..10_000).map(|n| format!("X-{n}: a\r\n")).collect::<String>();
+    let many = (0..10_000)
+        .map(|n| format!("X-{n}: a\r\n"))
+        .collect::<String>();
     let long = "a".repeat(MIB);
     let cases = [
-        ("10,000 headers", format!("{}{many}\r\n", head(&server, STREAM, key))),
-        ("10,000 headers of a stranger", format!("{}{many}\r\n", head(&server, STREAM, None))),
-        ("a header of 1 MiB", format!("{}X-Long: {long}\r\n\r\n", head(&server, STREAM, key))),
-        ("a header name of 1 MiB", format!("{}{long}: a\r\n\r\n", head(&server, STREAM, key))),
-        ("a key of 1 MiB", format!("{}\r\n", head(&server, STREAM, Some(&long)))),
-        ("an address of 1 MiB", format!("{}\r\n", head(&server, &format!("/sessions/{long}"), key))),
+        (
+            "10,000 headers",
+            format!("{}{many}\r\n", head(&server, STREAM, key)),
+        ),
+        (
+            "10,000 headers of a stranger",
+            format!("{}{many}\r\n", head(&server, STREAM, None)),
+        ),
+        (
+            "a header of 1 MiB",
+            format!("{}X-Long: {long}\r\n\r\n", head(&server, STREAM, key)),
+        ),
+        (
+            "a header name of 1 MiB",
+            format!("{}{long}: a\r\n\r\n", head(&server, STREAM, key)),
+        ),
+        (
+            "a key of 1 MiB",
+            format!("{}\r\n", head(&server, STREAM, Some(&long))),
+        ),
+        (
+            "an address of 1 MiB",
+            format!("{}\r\n", head(&server, &format!("/sessions/{long}"), key)),
+        ),
         ("a line of 1 MiB", format!("{long}\r\n\r\n")),
     ];
     for (what, bytes) in cases {
-        let answer = exchange(&server, bytes.into_bytes()).await.unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert!((400..500).contains(&answer.status), "{what}: {}", answer.status);
+        let answer = exchange(&server, bytes.into_bytes())
+            .await
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(
+            (400..500).contains(&answer.status),
+            "{what}: {}",
+            answer.status
+        );
         assert_alive(&server).await;
     }
 }
@@ -155,8 +209,15 @@ async fn malformed_requests_are_refused() {
         ),
     ];
     for (what, bytes) in cases {
-        let answer = exchange(&server, bytes).await.unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert!((400..500).contains(&answer.status), "{what}: {} {}", answer.status, answer.text());
+        let answer = exchange(&server, bytes)
+            .await
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(
+            (400..500).contains(&answer.status),
+            "{what}: {} {}",
+            answer.status,
+            answer.text()
+        );
         assert_alive(&server).await;
     }
     assert_eq!(server.model.request_count(), 0);
@@ -174,16 +235,29 @@ async fn a_refused_body_is_not_read_as_the_next_request() {
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{inner}",
         inner.len()
     );
-    for (target, key) in [(STREAM, ""), ("/unknown", ""), ("/sessions", "X-Internal-Auth: wrong\r\n")] {
+    for (target, key) in [
+        (STREAM, ""),
+        ("/unknown", ""),
+        ("/sessions", "X-Internal-Auth: wrong\r\n"),
+    ] {
         let outer = format!(
             "POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
              {key}Content-Length: {}\r\n\r\n",
             smuggled.len()
         );
         let last = format!("GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-        let answer = exchange(&server, format!("{outer}{smuggled}{last}").into_bytes()).await.unwrap();
-        assert!(matches!(answer.status, 401 | 404), "{target}: {}", answer.status);
-        let sessions = Request::with_key(&server, "GET", "/sessions").send(&server).await.json();
+        let answer = exchange(&server, format!("{outer}{smuggled}{last}").into_bytes())
+            .await
+            .unwrap();
+        assert!(
+            matches!(answer.status, 401 | 404),
+            "{target}: {}",
+            answer.status
+        );
+        let sessions = Request::with_key(&server, "GET", "/sessions")
+            .send(&server)
+            .await
+            .json();
         assert_eq!(sessions["total"], 0, "{target}");
     }
     assert_eq!(server.model.request_count(), 0);
@@ -193,12 +267,21 @@ async fn a_refused_body_is_not_read_as_the_next_request() {
 #[tokio::test]
 async fn a_large_tool_result_is_taken_and_cut_for_the_model() {
     let server = TestServer::start().await;
-    server.model.reply(Reply::tool_call("read_file", json!({"path": "big.txt"})));
+    server
+        .model
+        .reply(Reply::tool_call("read_file", json!({"path": "big.txt"})));
     let call = server.say_to("s", "coder", "read it").await.call_id();
     server.model.reply(Reply::text("That was long"));
     let text = "0123456789".repeat(7 * MIB / 10);
     let seen = server.result("s", &call, json!(text)).await;
     assert_eq!(seen.streamed_text(), "That was long");
-    let sent = server.model.requests().pop().unwrap().body.to_string().len();
+    let sent = server
+        .model
+        .requests()
+        .pop()
+        .unwrap()
+        .body
+        .to_string()
+        .len();
     assert!(sent < 200_000, "the model was sent {sent} bytes");
 }

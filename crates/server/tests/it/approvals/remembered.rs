@@ -1,13 +1,17 @@
-//! A yes that is remembered for the session: what it covers, what it never covers, and that it is still written down.
+//! A yes that is remembered for the session: what it covers, what it never covers, and that it is
+//! still written down.
 
 use codelab_protocol::{HitlDecision, TurnStatus};
-use codelab_testkit::{Reply, Seen, TestServer};
+use codelab_testkit::{Reply, SeenEvents, TestServer};
 use serde_json::{Value, json};
 
 use super::decided;
 
 fn remember() -> HitlDecision {
-    HitlDecision { remember: Some(true), ..decided("APPROVE") }
+    HitlDecision {
+        remember: Some(true),
+        ..decided("APPROVE")
+    }
 }
 
 fn write(path: &str) -> Reply {
@@ -19,16 +23,25 @@ fn run(command: &str) -> Reply {
 }
 
 /// Lets the running call end and the model make this one next.
-async fn next(server: &TestServer, session: &str, before: &Seen, reply: Reply) -> Seen {
+async fn next(server: &TestServer, session: &str, before: &SeenEvents, reply: Reply) -> SeenEvents {
     server.model.reply(reply);
-    server.result(session, &before.call_id(), json!({"success": true})).await
+    server
+        .result(session, &before.call_id(), json!({"success": true}))
+        .await
 }
 
-fn passes(seen: &Seen) -> bool {
+fn passes(seen: &SeenEvents) -> bool {
     let shown = seen.tool_call();
-    assert_eq!(shown.approved, !shown.requires_approval, "a call that passes by a rule says so");
+    assert_eq!(
+        shown.approved, !shown.requires_approval,
+        "a call that passes by a rule says so"
+    );
     let reason = shown.reason.as_deref().unwrap_or_default();
-    assert_eq!(reason.contains("remembered"), shown.approved, "and so does its reason: {reason}");
+    assert_eq!(
+        reason.contains("remembered"),
+        shown.approved,
+        "and so does its reason: {reason}"
+    );
     seen.status() == TurnStatus::AwaitingToolResult
 }
 
@@ -55,11 +68,25 @@ async fn a_remembered_yes_covers_other_file_writes_but_no_protected_path() {
     assert_eq!(audit.audit.len(), 4);
     let (asked, passed) = (&audit.audit[0], &audit.audit[1]);
     assert_eq!((&asked.call_id, &passed.call_id), (&first, &second));
-    assert_eq!((asked.decision.as_str(), passed.decision.as_str()), ("APPROVE", "APPROVE"));
-    assert_ne!(asked.decided_by, passed.decided_by, "the rule decided, not the person");
-    assert!(passed.decided_by.contains("remember"), "{}", passed.decided_by);
+    assert_eq!(
+        (asked.decision.as_str(), passed.decision.as_str()),
+        ("APPROVE", "APPROVE")
+    );
+    assert_ne!(
+        asked.decided_by, passed.decided_by,
+        "the rule decided, not the person"
+    );
+    assert!(
+        passed.decided_by.contains("remember"),
+        "{}",
+        passed.decided_by
+    );
     assert_eq!(passed.original_args.as_ref().unwrap()["path"], "b.py");
-    assert!(passed.reason.as_ref().unwrap().contains("remembered"), "{:?}", passed.reason);
+    assert!(
+        passed.reason.as_ref().unwrap().contains("remembered"),
+        "{:?}",
+        passed.reason
+    );
 }
 
 #[tokio::test]
@@ -72,7 +99,13 @@ async fn a_remembered_yes_covers_the_very_same_command_only() {
     seen = next(&server, "commands", &seen, run(command)).await;
     assert!(passes(&seen));
     let elsewhere = Reply::tool_call("execute_command", json!({"command": command, "cwd": "lib"}));
-    let others = ["rm -rf build ", "rm  -rf build", "rm -rf build2", "rm -rf build; ls"].map(run);
+    let others = [
+        "rm -rf build ",
+        "rm  -rf build",
+        "rm -rf build2",
+        "rm -rf build; ls",
+    ]
+    .map(run);
     for (number, other) in others.into_iter().chain([elsewhere]).enumerate() {
         seen = next(&server, "commands", &seen, other).await;
         assert!(!passes(&seen), "{number}");
@@ -104,12 +137,19 @@ async fn only_an_approval_is_remembered() {
     server.model.reply(write("a.py"));
     let mut seen = server.say_to("other", "coder", "write").await;
     let modified_args = Some(json!({"path": "c.py", "content": "x"}));
-    let edit = HitlDecision { decision: Some("EDIT".to_owned()), modified_args, ..remember() };
+    let edit = HitlDecision {
+        decision: Some("EDIT".to_owned()),
+        modified_args,
+        ..remember()
+    };
     seen = server.decide("other", &seen.call_id(), edit).await;
     seen = next(&server, "other", &seen, write("b.py")).await;
     assert!(!passes(&seen), "an edit");
     server.model.reply(write("d.py"));
-    let reject = HitlDecision { decision: Some("REJECT".to_owned()), ..remember() };
+    let reject = HitlDecision {
+        decision: Some("REJECT".to_owned()),
+        ..remember()
+    };
     seen = server.decide("other", &seen.call_id(), reject).await;
     assert!(!passes(&seen), "a rejection");
 }
@@ -123,5 +163,8 @@ async fn what_one_session_remembers_holds_for_no_other() {
     server.model.reply(write("a.py"));
     let other = server.say_to("yours", "coder", "write").await;
     assert!(!passes(&other));
-    assert_eq!(Value::from(other.tool_call().requires_approval), json!(true));
+    assert_eq!(
+        Value::from(other.tool_call().requires_approval),
+        json!(true)
+    );
 }

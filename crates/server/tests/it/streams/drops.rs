@@ -1,4 +1,5 @@
-//! Readers that lose their stream at random places, or take nothing for long, and still see everything once.
+//! Readers that lose their stream at random places, or take nothing for long, and still see
+//! everything once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +32,10 @@ impl Kept {
                 ChunkBody::AssistantMessage(message) => {
                     self.answers += 1;
                     if let Some(shown) = self.texts.get(&message.message_id) {
-                        assert!(message.content.starts_with(shown), "{shown:?} is not the start of {message:?}");
+                        assert!(
+                            message.content.starts_with(shown),
+                            "{shown:?} is not the start of {message:?}"
+                        );
                     }
                 }
                 _ => {}
@@ -45,12 +49,20 @@ impl Kept {
 
     fn show(&mut self, delta: &AssistantDelta) {
         let text = self.texts.entry(delta.message_id.clone()).or_default();
-        assert_eq!(delta.offset, text.len() as u64, "a delta starts where the text so far ends: {delta:?}");
+        assert_eq!(
+            delta.offset,
+            text.len() as u64,
+            "a delta starts where the text so far ends: {delta:?}"
+        );
         text.push_str(&delta.content);
     }
 
     async fn read(&mut self, stream: &mut EventStream) {
-        let event = stream.next().await.expect("the stream goes on").expect("the stream can be read");
+        let event = stream
+            .next()
+            .await
+            .expect("the stream goes on")
+            .expect("the stream can be read");
         self.take(event);
     }
 }
@@ -72,8 +84,12 @@ async fn a_reader_dropped_at_30_random_places_sees_everything_once() {
     let server = Arc::new(TestServer::start().await);
     server.switch("drops", "coder").await;
     for turn in 0..TURNS {
-        server.model.reply(Reply::tool_call("echo", json!({"text": turn.to_string()})));
-        server.model.reply(Reply::text(format!("This is answer number {turn} of many words.")));
+        server
+            .model
+            .reply(Reply::tool_call("echo", json!({"text": turn.to_string()})));
+        server.model.reply(Reply::text(format!(
+            "This is answer number {turn} of many words."
+        )));
     }
     let talking = Arc::clone(&server);
     let talking = tokio::spawn(async move {
@@ -98,7 +114,13 @@ async fn a_reader_dropped_at_30_random_places_sees_everything_once() {
         kept.read(&mut stream).await;
     }
     talking.await.unwrap();
-    let log: Vec<StreamEvent> = server.log("drops").await.events.into_iter().filter(|e| e.id.is_some()).collect();
+    let log: Vec<StreamEvent> = server
+        .log("drops")
+        .await
+        .events
+        .into_iter()
+        .filter(|e| e.id.is_some())
+        .collect();
     assert_eq!((kept.stored.len(), kept.answers), (log.len(), TURNS));
     assert_eq!(kept.stored, log);
 }
@@ -111,7 +133,9 @@ async fn a_reader_that_takes_nothing_for_long_still_gets_everything() {
     let turns = 12;
     for turn in 0..turns {
         // Far more than the buffers on the way hold.
-        server.model.reply(Reply::text(format!("{turn}:{}", "x".repeat(1_000_000))));
+        server
+            .model
+            .reply(Reply::text(format!("{turn}:{}", "x".repeat(1_000_000))));
         server.say("slow", "talk").await;
     }
     let mut kept = Kept::default();
@@ -127,6 +151,12 @@ async fn a_reader_that_takes_nothing_for_long_still_gets_everything() {
         }
     }
     assert_eq!(kept.answers, turns);
-    let log: Vec<StreamEvent> = server.log("slow").await.events.into_iter().filter(|e| e.id.is_some()).collect();
+    let log: Vec<StreamEvent> = server
+        .log("slow")
+        .await
+        .events
+        .into_iter()
+        .filter(|e| e.id.is_some())
+        .collect();
     assert_eq!(kept.stored, log);
 }

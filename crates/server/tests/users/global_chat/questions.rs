@@ -26,12 +26,24 @@ async fn askers_are_answered_in_order_one_at_a_time() {
     for (asking, author) in asking.into_iter().zip(["a", "b", "c"]) {
         room.until_said(&format!("agent {author}: {author}?")).await;
         room.say(&format!("to {author}")).await;
-        assert_eq!(asking.await.unwrap().expect(200)["answer"], format!("to {author}"));
+        assert_eq!(
+            asking.await.unwrap().expect(200)["answer"],
+            format!("to {author}")
+        );
     }
     let history = room.history().await;
     let tags = |place: usize| history[place]["meta"]["tags"].clone();
-    assert_eq!((tags(0), tags(2), tags(4)), (json!(["question"]), json!(["question"]), json!(["question"])));
-    let replies: Vec<_> = [1, 3, 5].map(|place| history[place]["meta"]["reply_to"].clone()).into();
+    assert_eq!(
+        (tags(0), tags(2), tags(4)),
+        (
+            json!(["question"]),
+            json!(["question"]),
+            json!(["question"])
+        )
+    );
+    let replies: Vec<_> = [1, 3, 5]
+        .map(|place| history[place]["meta"]["reply_to"].clone())
+        .into();
     assert_eq!(replies, [0, 2, 4].map(|place| history[place]["id"].clone()));
     assert_eq!(room.server.model.request_count(), 0);
 }
@@ -50,7 +62,10 @@ async fn whoever_gets_no_answer_in_time_is_told_so() {
     room.until_said("agent c: c?").await;
     let history = room.history().await;
     assert_eq!(history.len(), 3, "{history:?}");
-    assert_eq!((&history[1]["role"], &history[1]["meta"]["reply_to"]), (&json!("system"), &history[0]["id"]));
+    assert_eq!(
+        (&history[1]["role"], &history[1]["meta"]["reply_to"]),
+        (&json!("system"), &history[0]["id"])
+    );
     assert_eq!(history[1]["meta"]["tags"], json!(["expired"]));
     room.say("yes").await;
     assert_eq!(later.await.unwrap().expect(200)["answer"], "yes");
@@ -70,7 +85,10 @@ async fn whoever_hangs_up_takes_the_question_back() {
     shown.abort();
     room.until_said("agent c: c?").await;
     let history = room.history().await;
-    assert_eq!(history[1]["meta"], json!({ "reply_to": history[0]["id"], "tags": ["withdrawn"] }));
+    assert_eq!(
+        history[1]["meta"],
+        json!({ "reply_to": history[0]["id"], "tags": ["withdrawn"] })
+    );
     room.say("yes").await;
     assert_eq!(later.await.unwrap().expect(200)["answer"], "yes");
 }
@@ -81,15 +99,36 @@ async fn a_question_must_be_one() {
     let cases = [
         (json!({ "author": "a" }), "MISSING_REQUIRED_FIELD"),
         (json!({ "question": "?" }), "MISSING_REQUIRED_FIELD"),
-        (json!({ "author": "a", "question": " " }), "MISSING_REQUIRED_FIELD"),
-        (json!({ "author": "", "question": "?" }), "MISSING_REQUIRED_FIELD"),
-        (json!({ "author": "a", "question": "x".repeat(40_000) }), "VALIDATION_ERROR"),
-        (json!({ "author": "a", "question": "?", "timeout_seconds": 0 }), "VALIDATION_ERROR"),
-        (json!({ "author": "a", "question": "?", "timeout_seconds": 86401 }), "VALIDATION_ERROR"),
-        (json!({ "author": "a", "question": "?", "timeout_seconds": -1 }), "VALIDATION_ERROR"),
+        (
+            json!({ "author": "a", "question": " " }),
+            "MISSING_REQUIRED_FIELD",
+        ),
+        (
+            json!({ "author": "", "question": "?" }),
+            "MISSING_REQUIRED_FIELD",
+        ),
+        (
+            json!({ "author": "a", "question": "x".repeat(40_000) }),
+            "VALIDATION_ERROR",
+        ),
+        (
+            json!({ "author": "a", "question": "?", "timeout_seconds": 0 }),
+            "VALIDATION_ERROR",
+        ),
+        (
+            json!({ "author": "a", "question": "?", "timeout_seconds": 86401 }),
+            "VALIDATION_ERROR",
+        ),
+        (
+            json!({ "author": "a", "question": "?", "timeout_seconds": -1 }),
+            "VALIDATION_ERROR",
+        ),
     ];
     for (body, code) in cases {
-        room.program.post("/chat/ask_user", body).await.refused(422, code);
+        room.program
+            .post("/chat/ask_user", body)
+            .await
+            .refused(422, code);
     }
     assert_eq!(room.history().await.len(), 0);
 }

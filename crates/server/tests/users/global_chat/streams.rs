@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Room;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 const MAX_EVENT_BYTES: usize = 1024 * 1024;
 
 struct Stream {
@@ -27,23 +27,36 @@ impl Stream {
         }
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200);
-        for (name, value) in
-            [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")]
-        {
+        for (name, value) in [
+            ("content-type", "text/event-stream"),
+            ("cache-control", "no-store"),
+            ("x-accel-buffering", "no"),
+        ] {
             assert_eq!(response.headers()[name], value);
         }
-        Self { response, decoder: SseDecoder::new(MAX_EVENT_BYTES), ready: VecDeque::new() }
+        Self {
+            response,
+            decoder: SseDecoder::new(MAX_EVENT_BYTES),
+            ready: VecDeque::new(),
+        }
     }
 
     /// The text of the next message; none at the end.
     async fn next(&mut self) -> Option<String> {
         while self.ready.is_empty() {
-            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await.expect("something comes in time");
-            self.decoder.push(&chunk.unwrap()?, &mut self.ready).unwrap();
+            let chunk = tokio::time::timeout(DEADLINE, self.response.chunk())
+                .await
+                .expect("something comes in time");
+            self.decoder
+                .push(&chunk.unwrap()?, &mut self.ready)
+                .unwrap();
         }
         let event = self.ready.pop_front()?;
         let message: Value = serde_json::from_str(&event.data).unwrap();
-        assert_eq!((event.event.as_str(), event.id), ("message", Some(message["id"].to_string())));
+        assert_eq!(
+            (event.event.as_str(), event.id),
+            ("message", Some(message["id"].to_string()))
+        );
         Some(message["text"].as_str().unwrap().to_owned())
     }
 
@@ -78,7 +91,10 @@ async fn a_reader_gets_the_newest_then_all_new() {
         .ask_with("GET", "/chat/stream", None, &[("last-event-id", "x")])
         .await
         .refused(422, "VALIDATION_ERROR");
-    room.program.get("/chat/stream?limit=0").await.refused(422, "VALIDATION_ERROR");
+    room.program
+        .get("/chat/stream?limit=0")
+        .await
+        .refused(422, "VALIDATION_ERROR");
 }
 
 #[tokio::test]
@@ -91,8 +107,10 @@ async fn many_readers_miss_nothing_and_see_nothing_twice() {
         readers.push(Stream::open(&room.server, "", None).await);
     }
     let expected: Vec<String> = (0..MESSAGES).map(|number| number.to_string()).collect();
-    let reading: Vec<_> =
-        readers.into_iter().map(|mut reader| tokio::spawn(async move { reader.take(MESSAGES).await })).collect();
+    let reading: Vec<_> = readers
+        .into_iter()
+        .map(|mut reader| tokio::spawn(async move { reader.take(MESSAGES).await }))
+        .collect();
     for text in &expected {
         room.tell("ci", text, &[]).await;
     }
@@ -110,13 +128,21 @@ async fn an_open_page_goes_on_after_a_restart() {
     room.server.stop().await;
     // As if the clock had been far ahead before it was set right.
     let database = rusqlite::Connection::open(room.server.data_dir().join("codelab.db")).unwrap();
-    let ahead = "UPDATE counters SET value = value + 1000000000000 WHERE name = 'chat_ids' RETURNING value";
+    let ahead =
+        "UPDATE counters SET value = value + 1000000000000 WHERE name = 'chat_ids' RETURNING value";
     let reserved: i64 = database.query_row(ahead, [], |row| row.get(0)).unwrap();
     drop(database);
     room.server.restart().await;
     assert_eq!(reader.next().await, None, "the stream ends with the server");
-    let room = Room { user: crate::kit::Person::user(&room.server, 7), ..renewed(room) };
-    assert_eq!(room.history().await.len(), 0, "the Chat lives with the server");
+    let room = Room {
+        user: crate::kit::Person::user(&room.server, 7),
+        ..renewed(room)
+    };
+    assert_eq!(
+        room.history().await.len(),
+        0,
+        "the Chat lives with the server"
+    );
     let after = room.tell("ci", "after", &[]).await;
     assert!(after > before, "{before} {after}");
     assert_eq!(after, reserved + 1, "ids never go back");
@@ -125,7 +151,11 @@ async fn an_open_page_goes_on_after_a_restart() {
     // Nobody can have this one: such a reader begins like a new one.
     let mut lost = Stream::open(&room.server, "", Some(after + 1_000)).await;
     assert_eq!(lost.next().await.as_deref(), Some("after"));
-    let newer = room.user.get(&format!("/chat/history?after={before}")).await.expect(200);
+    let newer = room
+        .user
+        .get(&format!("/chat/history?after={before}"))
+        .await
+        .expect(200);
     assert_eq!(newer[0]["text"], json!("after"));
 }
 

@@ -28,7 +28,8 @@ const COUNT: &str = "SELECT COUNT(*) FROM project_agents WHERE project_id = $1";
 const OF_ALL: &str = "SELECT project_agents.id, projects.user_id, projects.id, project_agents.name FROM project_agents \
      JOIN projects ON projects.id = project_agents.project_id WHERE project_agents.id > $1 \
      ORDER BY project_agents.id LIMIT $2";
-const COUNT_OF_NAME: &str = "SELECT COUNT(*) FROM project_agents WHERE project_id = $1 AND name = $2";
+const COUNT_OF_NAME: &str =
+    "SELECT COUNT(*) FROM project_agents WHERE project_id = $1 AND name = $2";
 
 macro_rules! insert_into_agents {
     ($source:literal) => {
@@ -43,7 +44,8 @@ macro_rules! insert_into_agents {
 const INSERT_WITH_PROJECT: &str = insert_into_agents!("WHERE nonce = $13");
 const INSERT: &str = insert_into_agents!("WHERE id = $13 ON CONFLICT DO NOTHING");
 
-const TOUCH: &str = "UPDATE project_agents SET updated_at = $1 WHERE project_id = $2 AND agent_id = $3";
+const TOUCH: &str =
+    "UPDATE project_agents SET updated_at = $1 WHERE project_id = $2 AND agent_id = $3";
 const SET_ROLE: &str = "UPDATE project_agents SET role = $1 WHERE agent_id = $2";
 const SET_DESCRIPTION: &str = "UPDATE project_agents SET description = $1 WHERE agent_id = $2";
 const SET_MODEL: &str = "UPDATE project_agents SET model = $1 WHERE agent_id = $2";
@@ -51,9 +53,12 @@ const SET_TEMPERATURE: &str = "UPDATE project_agents SET temperature = $1 WHERE 
 const SET_MAX_TOKENS: &str = "UPDATE project_agents SET max_tokens = $1 WHERE agent_id = $2";
 const SET_SYSTEM_PROMPT: &str = "UPDATE project_agents SET system_prompt = $1 WHERE agent_id = $2";
 const SET_ALLOWED_TOOLS: &str = "UPDATE project_agents SET allowed_tools = $1 WHERE agent_id = $2";
-const SET_FILE_RESTRICTIONS: &str = "UPDATE project_agents SET file_restrictions = $1 WHERE agent_id = $2";
-const SET_CONCURRENCY_LIMIT: &str = "UPDATE project_agents SET concurrency_limit = $1 WHERE agent_id = $2";
-const SET_REGISTERED: &str = "UPDATE project_agents SET registered = $1 WHERE project_id = $2 AND agent_id = $3";
+const SET_FILE_RESTRICTIONS: &str =
+    "UPDATE project_agents SET file_restrictions = $1 WHERE agent_id = $2";
+const SET_CONCURRENCY_LIMIT: &str =
+    "UPDATE project_agents SET concurrency_limit = $1 WHERE agent_id = $2";
+const SET_REGISTERED: &str =
+    "UPDATE project_agents SET registered = $1 WHERE project_id = $2 AND agent_id = $3";
 const NOTE_FORGOTTEN: &str = note_erased!(
     "project_id = $1 AND agent = (SELECT name FROM project_agents WHERE project_id = $1 AND agent_id = $2)"
 );
@@ -63,7 +68,7 @@ const DELETE: &str = "DELETE FROM project_agents WHERE project_id = $1 AND agent
 
 /// Where an agent is, for upkeep that goes through all of them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AgentPlace {
+pub struct AgentLocation {
     /// Pages on.
     pub number: u64,
     pub user_id: UserId,
@@ -73,9 +78,18 @@ pub struct AgentPlace {
 
 impl Store {
     /// The agents of all users, oldest first; `after` pages on.
-    pub async fn agents_of_all(&self, after: u64, limit: u64) -> Result<Vec<AgentPlace>, StoreError> {
+    pub async fn agents_of_all(
+        &self,
+        after: u64,
+        limit: u64,
+    ) -> Result<Vec<AgentLocation>, StoreError> {
         self.read(OF_ALL, vec![after.into(), limit.into()], |row| {
-            Ok(AgentPlace { number: row.count()?, user_id: row.user()?, project_id: row.project()?, agent: row.id()? })
+            Ok(AgentLocation {
+                number: row.count()?,
+                user_id: row.user()?,
+                project_id: row.project()?,
+                agent: row.id()?,
+            })
         })
         .await
     }
@@ -83,33 +97,69 @@ impl Store {
 
 impl ProjectStore {
     /// A page of the project's agents, oldest first, and how many there are.
-    pub async fn agents(&self, limit: u64, offset: u64) -> Result<(Vec<AgentRow>, u64), StoreError> {
+    pub async fn agents(
+        &self,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<AgentRow>, u64), StoreError> {
         let total = self.count_agents().await?;
         let params = vec![self.row.id.into(), limit.into(), offset.into()];
         Ok((self.store.read(PAGE, params, agent).await?, total))
     }
 
     pub async fn count_agents(&self) -> Result<u64, StoreError> {
-        Ok(self.store.read_one(COUNT, vec![self.row.id.into()], |row| row.count()).await?.unwrap_or(0))
+        Ok(self
+            .store
+            .read_one(COUNT, vec![self.row.id.into()], |row| row.count())
+            .await?
+            .unwrap_or(0))
     }
 
     /// Whether the project, if it is still there, has an agent of this name.
     pub async fn has_agent(&self, name: &AgentName) -> Result<bool, StoreError> {
         let params = vec![self.row.id.into(), Param::text(name.as_str())];
-        Ok(self.store.read_one(COUNT_OF_NAME, params, |row| row.count()).await?.unwrap_or(0) > 0)
+        Ok(self
+            .store
+            .read_one(COUNT_OF_NAME, params, |row| row.count())
+            .await?
+            .unwrap_or(0)
+            > 0)
     }
 
     pub async fn agent(&self, id: &AgentId) -> Result<Option<AgentRow>, StoreError> {
-        self.store.read_one(ONE, vec![self.row.id.into(), Param::text(id.as_str())], agent).await
+        self.store
+            .read_one(
+                ONE,
+                vec![self.row.id.into(), Param::text(id.as_str())],
+                agent,
+            )
+            .await
     }
 
-    /// `AlreadyExists` when the project has an agent of this name, `NotFound` when the project is gone.
-    pub async fn create_agent(&self, new: NewAgent, now: Timestamp) -> Result<AgentRow, StoreError> {
+    /// `AlreadyExists` when the project has an agent of this name, `NotFound` when the project is
+    /// gone.
+    pub async fn create_agent(
+        &self,
+        new: NewAgent,
+        now: Timestamp,
+    ) -> Result<AgentRow, StoreError> {
         let mut params = columns(new.clone(), now)?;
         params.push(self.row.id.into());
-        let insert = Stmt { sql: INSERT, params, expect: Expect::New };
-        self.store.write(None, vec![self.fence(now), insert]).await.map_err(missing)?;
-        Ok(AgentRow { agent: new, registered: true, created_at: now, updated_at: now })
+        let insert = Stmt {
+            sql: INSERT,
+            params,
+            expect: Expect::New,
+        };
+        self.store
+            .write(None, vec![self.fence(now), insert])
+            .await
+            .map_err(missing)?;
+        Ok(AgentRow {
+            agent: new,
+            registered: true,
+            created_at: now,
+            updated_at: now,
+        })
     }
 
     /// Only what is named changes. `NotFound` when there is no such agent in this project.
@@ -119,7 +169,10 @@ impl ProjectStore {
         change: AgentChange,
         now: Timestamp,
     ) -> Result<AgentRow, StoreError> {
-        let touch = Stmt::one(TOUCH, vec![now.into(), self.row.id.into(), Param::text(id.as_str())]);
+        let touch = Stmt::one(
+            TOUCH,
+            vec![now.into(), self.row.id.into(), Param::text(id.as_str())],
+        );
         let mut stmts = vec![self.fence(now), touch];
         let changed = [
             (SET_ROLE, change.role.map(Param::from)),
@@ -128,9 +181,20 @@ impl ProjectStore {
             (SET_TEMPERATURE, patched(change.temperature.map(number))),
             (SET_MAX_TOKENS, patched(change.max_tokens.map(u64::from))),
             (SET_SYSTEM_PROMPT, change.system_prompt.map(Param::from)),
-            (SET_ALLOWED_TOOLS, change.allowed_tools.map(json).transpose()?),
-            (SET_FILE_RESTRICTIONS, change.file_restrictions.map(json).transpose()?),
-            (SET_CONCURRENCY_LIMIT, change.concurrency_limit.map(|limit| u64::from(limit).into())),
+            (
+                SET_ALLOWED_TOOLS,
+                change.allowed_tools.map(json).transpose()?,
+            ),
+            (
+                SET_FILE_RESTRICTIONS,
+                change.file_restrictions.map(json).transpose()?,
+            ),
+            (
+                SET_CONCURRENCY_LIMIT,
+                change
+                    .concurrency_limit
+                    .map(|limit| u64::from(limit).into()),
+            ),
         ];
         for (sql, value) in changed {
             if let Some(value) = value {
@@ -141,19 +205,38 @@ impl ProjectStore {
         self.agent(id).await?.ok_or(StoreError::NotFound)
     }
 
-    /// Whether the agent takes tasks, on every server. `NotFound` when there is no such agent in this project.
-    pub async fn set_agent_registered(&self, id: &AgentId, yes: bool, now: Timestamp) -> Result<(), StoreError> {
+    /// Whether the agent takes tasks, on every server. `NotFound` when there is no such agent in
+    /// this project.
+    pub async fn set_agent_registered(
+        &self,
+        id: &AgentId,
+        yes: bool,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let params = vec![yes.into(), self.row.id.into(), Param::text(id.as_str())];
         let set = Stmt::one(SET_REGISTERED, params);
-        self.store.write(None, vec![self.fence(now), set]).await.map(drop).map_err(missing)
+        self.store
+            .write(None, vec![self.fence(now), set])
+            .await
+            .map(drop)
+            .map_err(missing)
     }
 
     /// What it remembers goes with it, what it spent stays.
     pub async fn delete_agent(&self, id: &AgentId, now: Timestamp) -> Result<(), StoreError> {
         let params = || vec![self.row.id.into(), Param::text(id.as_str())];
-        let forget = [Stmt::any(NOTE_FORGOTTEN, params()), Stmt::any(FORGET, params())];
-        let stmts = [self.fence(now)].into_iter().chain(forget).chain([Stmt::one(DELETE, params())]);
-        self.store.erase(None, stmts.collect()).await.map_err(missing)
+        let forget = [
+            Stmt::any(NOTE_FORGOTTEN, params()),
+            Stmt::any(FORGET, params()),
+        ];
+        let stmts = [self.fence(now)]
+            .into_iter()
+            .chain(forget)
+            .chain([Stmt::one(DELETE, params())]);
+        self.store
+            .erase(None, stmts.collect())
+            .await
+            .map_err(missing)
     }
 }
 
@@ -187,7 +270,8 @@ fn number(value: f64) -> String {
 }
 
 fn json(value: impl Serialize) -> Result<Param, StoreError> {
-    let text = serde_json::to_string(&value).map_err(|error| StoreError::Invalid(error.to_string()))?;
+    let text =
+        serde_json::to_string(&value).map_err(|error| StoreError::Invalid(error.to_string()))?;
     Ok(text.into())
 }
 
@@ -205,5 +289,10 @@ fn agent(row: &mut Columns<'_>) -> Result<AgentRow, StoreError> {
         file_restrictions: row.json()?,
         concurrency_limit: row.small()?,
     };
-    Ok(AgentRow { agent, registered: row.count()? != 0, created_at: row.time()?, updated_at: row.time()? })
+    Ok(AgentRow {
+        agent,
+        registered: row.count()? != 0,
+        created_at: row.time()?,
+        updated_at: row.time()?,
+    })
 }

@@ -8,9 +8,11 @@ use futures_util::future::join_all;
 use super::ProjectStore;
 use super::projects::missing;
 use crate::StoreError;
-use crate::chat::{ErasedInteraction, InteractionId, InteractionRow, NewInteraction, UnindexedInteraction};
 use crate::columns::Columns;
-use crate::commit::chat::interaction_columns;
+use crate::commit::project_session::interaction_columns;
+use crate::project_session::{
+    ErasedInteraction, InteractionId, InteractionRow, NewInteraction, UnindexedInteraction,
+};
 use crate::statement::{Expect, Param, Stmt};
 use crate::store::Store;
 use crate::store::life::note_erased;
@@ -40,8 +42,10 @@ const COUNT: &str = "SELECT COUNT(*) FROM interactions WHERE project_id = $1 AND
 const NOTE_CLEARED: &str = note_erased!("project_id = $1 AND agent = $2");
 const CLEAR: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = $2";
 const NOTE_ONE: &str = note_erased!("project_id = $1 AND agent = $2 AND id = $3");
-const DELETE_ONE: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent = $2 AND id = $3";
-const ERASED: &str = "SELECT id, user_id, project_id, agent FROM memory_erasures WHERE id > $1 ORDER BY id LIMIT $2";
+const DELETE_ONE: &str =
+    "DELETE FROM interactions WHERE project_id = $1 AND agent = $2 AND id = $3";
+const ERASED: &str =
+    "SELECT id, user_id, project_id, agent FROM memory_erasures WHERE id > $1 ORDER BY id LIMIT $2";
 const FORGOTTEN: &str = "DELETE FROM memory_erasures WHERE id = $1";
 const UNINDEXED: &str = concat!(
     "SELECT interactions.user_id, interactions.project_id, ",
@@ -56,8 +60,16 @@ impl ProjectStore {
         let (agent, at) = (Param::text(new.agent.as_str()), new.at);
         let mut params = interaction_columns(new)?;
         params.extend([self.row.id.into(), self.user.into(), agent]);
-        let insert = Stmt { sql: INSERT, params, expect: Expect::Number };
-        let written = self.store.write(None, vec![self.fence(at), insert]).await.map_err(missing)?;
+        let insert = Stmt {
+            sql: INSERT,
+            params,
+            expect: Expect::Number,
+        };
+        let written = self
+            .store
+            .write(None, vec![self.fence(at), insert])
+            .await
+            .map_err(missing)?;
         let id = written.number.and_then(|number| u64::try_from(number).ok());
         id.map(InteractionId).ok_or(StoreError::NotFound)
     }
@@ -70,7 +82,12 @@ impl ProjectStore {
         limit: u64,
     ) -> Result<Vec<InteractionRow>, StoreError> {
         let after = after.map_or(0, |id| id.0);
-        let params = vec![self.row.id.into(), Param::text(agent.as_str()), after.into(), limit.into()];
+        let params = vec![
+            self.row.id.into(),
+            Param::text(agent.as_str()),
+            after.into(),
+            limit.into(),
+        ];
         self.store.read(PAGE, params, interaction).await
     }
 
@@ -83,22 +100,44 @@ impl ProjectStore {
         let mut present = BTreeSet::new();
         for some in ids.chunks(IDS_AT_ONCE) {
             let last = some.last().into_iter().cycle();
-            let ids = some.iter().chain(last).take(IDS_AT_ONCE).map(|id| Param::from(id.0));
-            let params = ids.chain([self.row.id.into(), Param::text(agent.as_str())]).collect();
-            present.extend(self.store.read(PRESENT, params, |row| row.count().map(InteractionId)).await?);
+            let ids = some
+                .iter()
+                .chain(last)
+                .take(IDS_AT_ONCE)
+                .map(|id| Param::from(id.0));
+            let params = ids
+                .chain([self.row.id.into(), Param::text(agent.as_str())])
+                .collect();
+            present.extend(
+                self.store
+                    .read(PRESENT, params, |row| row.count().map(InteractionId))
+                    .await?,
+            );
         }
         Ok(present)
     }
 
     pub async fn count_interactions(&self, agent: &AgentName) -> Result<u64, StoreError> {
         let params = vec![self.row.id.into(), Param::text(agent.as_str())];
-        Ok(self.store.read_one(COUNT, params, |row| row.count()).await?.unwrap_or(0))
+        Ok(self
+            .store
+            .read_one(COUNT, params, |row| row.count())
+            .await?
+            .unwrap_or(0))
     }
 
     /// All that the agent remembers.
-    pub async fn clear_interactions(&self, agent: &AgentName, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn clear_interactions(
+        &self,
+        agent: &AgentName,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
         let params = || vec![self.row.id.into(), Param::text(agent.as_str())];
-        let stmts = vec![self.fence(now), Stmt::any(NOTE_CLEARED, params()), Stmt::any(CLEAR, params())];
+        let stmts = vec![
+            self.fence(now),
+            Stmt::any(NOTE_CLEARED, params()),
+            Stmt::any(CLEAR, params()),
+        ];
         self.store.erase(None, stmts).await.map_err(missing)
     }
 
@@ -110,56 +149,77 @@ impl ProjectStore {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let params = || vec![self.row.id.into(), Param::text(agent.as_str()), id.0.into()];
-        let stmts = vec![self.fence(now), Stmt::any(NOTE_ONE, params()), Stmt::one(DELETE_ONE, params())];
+        let stmts = vec![
+            self.fence(now),
+            Stmt::any(NOTE_ONE, params()),
+            Stmt::one(DELETE_ONE, params()),
+        ];
         self.store.erase(None, stmts).await.map_err(missing)
     }
 }
 
 impl Store {
-    /// Interactions of all users that the indexes do not hold yet, in the order of their numbers; `after` pages on.
+    /// Interactions of all users that the indexes do not hold yet, in the order of their numbers;
+    /// `after` pages on.
     pub async fn unindexed_interactions(
         &self,
         after: Option<InteractionId>,
         limit: u64,
     ) -> Result<Vec<UnindexedInteraction>, StoreError> {
-        self.read(UNINDEXED, vec![after.map_or(0, |id| id.0).into(), limit.into()], |row| {
-            Ok(UnindexedInteraction {
-                user_id: row.user()?,
-                project_id: row.project()?,
-                interaction: interaction(row)?,
-            })
-        })
+        self.read(
+            UNINDEXED,
+            vec![after.map_or(0, |id| id.0).into(), limit.into()],
+            |row| {
+                Ok(UnindexedInteraction {
+                    user_id: row.user()?,
+                    project_id: row.project()?,
+                    interaction: interaction(row)?,
+                })
+            },
+        )
         .await
     }
 
-    /// Interactions of all users that were deleted and that the indexes may still hold, in the order of their numbers;
-    /// `after` pages on.
+    /// Interactions of all users that were deleted and that the indexes may still hold, in the
+    /// order of their numbers; `after` pages on.
     pub async fn erased_interactions(
         &self,
         after: Option<InteractionId>,
         limit: u64,
     ) -> Result<Vec<ErasedInteraction>, StoreError> {
-        self.read(ERASED, vec![after.map_or(0, |id| id.0).into(), limit.into()], |row| {
-            Ok(ErasedInteraction {
-                id: InteractionId(row.count()?),
-                user_id: row.user()?,
-                project_id: row.project()?,
-                agent: row.id()?,
-            })
-        })
+        self.read(
+            ERASED,
+            vec![after.map_or(0, |id| id.0).into(), limit.into()],
+            |row| {
+                Ok(ErasedInteraction {
+                    id: InteractionId(row.count()?),
+                    user_id: row.user()?,
+                    project_id: row.project()?,
+                    agent: row.id()?,
+                })
+            },
+        )
         .await
     }
 
     /// The indexes hold these no more, neither to be found nor in their files.
     pub async fn forget_erased(&self, ids: &[InteractionId]) -> Result<(), StoreError> {
-        let stmts = ids.iter().map(|id| Stmt::any(FORGOTTEN, vec![id.0.into()])).collect();
+        let stmts = ids
+            .iter()
+            .map(|id| Stmt::any(FORGOTTEN, vec![id.0.into()]))
+            .collect();
         self.write(None, stmts).await.map(drop)
     }
 
     /// Returns those that were removed before they were marked: the index must give them up again.
-    pub async fn mark_indexed(&self, ids: &[InteractionId]) -> Result<Vec<InteractionId>, StoreError> {
+    pub async fn mark_indexed(
+        &self,
+        ids: &[InteractionId],
+    ) -> Result<Vec<InteractionId>, StoreError> {
         // Handed in together they are stored together, each with its own answer.
-        let marks = ids.iter().map(|id| self.write(None, vec![Stmt::any(MARK, vec![id.0.into()])]));
+        let marks = ids
+            .iter()
+            .map(|id| self.write(None, vec![Stmt::any(MARK, vec![id.0.into()])]));
         let mut gone = Vec::new();
         for (id, written) in ids.iter().zip(join_all(marks).await) {
             if written?.rows == 0 {
@@ -193,11 +253,17 @@ mod tests {
     fn sqlite_finds_rows_by_the_intended_index() {
         let connection = empty();
         for (sql, index) in [
-            (PAGE, "interactions_by_agent (project_id=? AND agent=? AND id>?)"),
+            (
+                PAGE,
+                "interactions_by_agent (project_id=? AND agent=? AND id>?)",
+            ),
             (CLEAR, "interactions_by_agent (project_id=? AND agent=?)"),
             (DELETE_ONE, "INTEGER PRIMARY KEY (rowid=?)"),
             (COUNT, "interactions_by_agent (project_id=? AND agent=?)"),
-            (PRESENT, "interactions_by_agent (project_id=? AND agent=? AND id=?"),
+            (
+                PRESENT,
+                "interactions_by_agent (project_id=? AND agent=? AND id=?",
+            ),
             (UNINDEXED, "interactions_unindexed"),
         ] {
             assert_uses(&connection, sql, index);

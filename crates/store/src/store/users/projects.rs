@@ -36,8 +36,10 @@ const NUMBER: &str = "SELECT id FROM projects WHERE nonce = $1";
 pub(super) const FENCE: &str = "UPDATE projects SET updated_at = $1 WHERE id = $2 AND user_id = $3";
 const SET_NAME: &str = "UPDATE projects SET name = $1 WHERE id = $2";
 const SET_DESCRIPTION: &str = "UPDATE projects SET description = $1 WHERE id = $2";
-const SET_BUDGET_USD: &str = "UPDATE projects SET budget_micro_usd = $1, granted_micro_usd = 0 WHERE id = $2";
-const SET_BUDGET_TOKENS: &str = "UPDATE projects SET budget_tokens = $1, granted_tokens = 0 WHERE id = $2";
+const SET_BUDGET_USD: &str =
+    "UPDATE projects SET budget_micro_usd = $1, granted_micro_usd = 0 WHERE id = $2";
+const SET_BUDGET_TOKENS: &str =
+    "UPDATE projects SET budget_tokens = $1, granted_tokens = 0 WHERE id = $2";
 
 const DELETE: &str = "DELETE FROM projects WHERE id = $1 AND user_id = $2";
 // The sessions' epoch moves first: from then on no commit of them can add anything.
@@ -53,7 +55,10 @@ const DELETE_CONTENTS: [&str; 16] = [
     "DELETE FROM pending_approvals WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM tool_calls WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM inputs WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
-    concat!(blank_audit!(), "session_key IN (SELECT id FROM sessions WHERE project_id = $1)"),
+    concat!(
+        blank_audit!(),
+        "session_key IN (SELECT id FROM sessions WHERE project_id = $1)"
+    ),
     "DELETE FROM sessions WHERE project_id = $1",
     note_erased!("project_id = $1"),
     "DELETE FROM interactions WHERE project_id = $1",
@@ -62,8 +67,14 @@ const DELETE_CONTENTS: [&str; 16] = [
 
 impl Store {
     /// A project, whoever's it is.
-    pub async fn project_of_anyone(&self, id: ProjectId) -> Result<Option<ProjectStore>, StoreError> {
-        match self.read_one(OWNER, vec![id.into()], |row| row.user()).await? {
+    pub async fn project_of_anyone(
+        &self,
+        id: ProjectId,
+    ) -> Result<Option<ProjectStore>, StoreError> {
+        match self
+            .read_one(OWNER, vec![id.into()], |row| row.user())
+            .await?
+        {
             Some(owner) => self.of(owner).project(id).await,
             None => Ok(None),
         }
@@ -72,46 +83,84 @@ impl Store {
 
 impl UserStore {
     /// A page of the user's projects, oldest first, and how many there are.
-    pub async fn projects(&self, limit: u64, offset: u64) -> Result<(Vec<ProjectRow>, u64), StoreError> {
+    pub async fn projects(
+        &self,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<ProjectRow>, u64), StoreError> {
         let total = self.count_projects().await?;
         let params = vec![self.user.into(), limit.into(), offset.into()];
         Ok((self.store.read(PAGE, params, project).await?, total))
     }
 
     pub async fn count_projects(&self) -> Result<u64, StoreError> {
-        Ok(self.store.read_one(COUNT, vec![self.user.into()], |row| row.count()).await?.unwrap_or(0))
+        Ok(self
+            .store
+            .read_one(COUNT, vec![self.user.into()], |row| row.count())
+            .await?
+            .unwrap_or(0))
     }
 
     /// `None` when there is none or it is another user's.
     pub async fn project(&self, id: ProjectId) -> Result<Option<ProjectStore>, StoreError> {
-        let row = self.store.read_one(ONE, vec![self.user.into(), id.into()], project).await?;
+        let row = self
+            .store
+            .read_one(ONE, vec![self.user.into(), id.into()], project)
+            .await?;
         Ok(row.map(|row| self.bound(row)))
     }
 
     pub async fn default_project(&self) -> Result<Option<ProjectStore>, StoreError> {
-        let row = self.store.read_one(DEFAULT, vec![self.user.into()], project).await?;
+        let row = self
+            .store
+            .read_one(DEFAULT, vec![self.user.into()], project)
+            .await?;
         Ok(row.map(|row| self.bound(row)))
     }
 
-    pub async fn create_project(&self, new: NewProject, now: Timestamp) -> Result<ProjectStore, StoreError> {
+    pub async fn create_project(
+        &self,
+        new: NewProject,
+        now: Timestamp,
+    ) -> Result<ProjectStore, StoreError> {
         let mut stmts = self.creation(new.clone(), false, now)?;
-        stmts.push(Stmt { sql: NUMBER, params: vec![new.nonce.into()], expect: Expect::Number });
-        let id = self.store.write(None, stmts).await?.number.and_then(ProjectId::new);
+        stmts.push(Stmt {
+            sql: NUMBER,
+            params: vec![new.nonce.into()],
+            expect: Expect::Number,
+        });
+        let id = self
+            .store
+            .write(None, stmts)
+            .await?
+            .number
+            .and_then(ProjectId::new);
         let id = id.ok_or_else(|| StoreError::Corrupt("a new project has no number".to_owned()))?;
         self.project(id).await?.ok_or(StoreError::NotFound)
     }
 
     /// The default project; made of `new` if there is none. However many ask at once, one is made.
-    pub async fn default_project_or(&self, new: NewProject, now: Timestamp) -> Result<ProjectStore, StoreError> {
+    pub async fn default_project_or(
+        &self,
+        new: NewProject,
+        now: Timestamp,
+    ) -> Result<ProjectStore, StoreError> {
         if let Some(project) = self.default_project().await? {
             return Ok(project);
         }
-        self.store.write(None, self.creation(new, true, now)?).await?;
+        self.store
+            .write(None, self.creation(new, true, now)?)
+            .await?;
         self.default_project().await?.ok_or(StoreError::NotFound)
     }
 
     /// The agents follow the project's row: where that was not inserted, neither are they.
-    fn creation(&self, new: NewProject, is_default: bool, now: Timestamp) -> Result<Vec<Stmt>, StoreError> {
+    fn creation(
+        &self,
+        new: NewProject,
+        is_default: bool,
+        now: Timestamp,
+    ) -> Result<Vec<Stmt>, StoreError> {
         let nonce = new.nonce;
         let params = vec![
             Param::text(&nonce),
@@ -131,7 +180,11 @@ impl UserStore {
     }
 
     fn bound(&self, row: ProjectRow) -> ProjectStore {
-        ProjectStore { store: self.store.clone(), user: self.user, row }
+        ProjectStore {
+            store: self.store.clone(),
+            user: self.user,
+            row,
+        }
     }
 }
 
@@ -151,9 +204,14 @@ impl ProjectStore {
     }
 
     /// Only what is named changes, so that two changes at once do not undo each other.
-    pub async fn change(&self, change: ProjectChange, now: Timestamp) -> Result<ProjectRow, StoreError> {
+    pub async fn change(
+        &self,
+        change: ProjectChange,
+        now: Timestamp,
+    ) -> Result<ProjectRow, StoreError> {
         let mut stmts = vec![self.fence(now)];
-        let mut set = |sql, value: Param| stmts.push(Stmt::one(sql, vec![value, self.row.id.into()]));
+        let mut set =
+            |sql, value: Param| stmts.push(Stmt::one(sql, vec![value, self.row.id.into()]));
         if let Some(name) = change.name {
             set(SET_NAME, name.into());
         }
@@ -168,20 +226,30 @@ impl ProjectStore {
         }
         self.store.write(None, stmts).await.map_err(missing)?;
         let params = vec![self.user.into(), self.row.id.into()];
-        self.store.read_one(ONE, params, project).await?.ok_or(StoreError::NotFound)
+        self.store
+            .read_one(ONE, params, project)
+            .await?
+            .ok_or(StoreError::NotFound)
     }
 
-    /// Removes the project, its agents and what they remember and spent, and its sessions. The sessions' audit log stays,
-    /// without arguments and reasons.
+    /// Removes the project, its agents and what they remember and spent, and its sessions. The
+    /// sessions' audit log stays, without arguments and reasons.
     pub async fn delete(&self) -> Result<(), StoreError> {
         let id = self.row.id;
         let mut stmts = vec![Stmt::one(DELETE, vec![id.into(), self.user.into()])];
-        stmts.extend(DELETE_CONTENTS.iter().map(|sql| Stmt::any(sql, vec![id.into()])));
+        stmts.extend(
+            DELETE_CONTENTS
+                .iter()
+                .map(|sql| Stmt::any(sql, vec![id.into()])),
+        );
         self.store.erase(None, stmts).await.map_err(missing)
     }
 
     pub(super) fn fence(&self, now: Timestamp) -> Stmt {
-        Stmt::one(FENCE, vec![now.into(), self.row.id.into(), self.user.into()])
+        Stmt::one(
+            FENCE,
+            vec![now.into(), self.row.id.into(), self.user.into()],
+        )
     }
 }
 
@@ -195,7 +263,11 @@ pub(super) fn patched<T: Into<Param>>(patch: Patch<T>) -> Option<Param> {
 }
 
 pub(super) fn missing(error: StoreError) -> StoreError {
-    if error == StoreError::Conflict { StoreError::NotFound } else { error }
+    if error == StoreError::Conflict {
+        StoreError::NotFound
+    } else {
+        error
+    }
 }
 
 fn project(row: &mut Columns<'_>) -> Result<ProjectRow, StoreError> {

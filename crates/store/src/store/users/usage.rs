@@ -2,10 +2,12 @@
 
 use codelab_protocol::{AgentName, ProjectId};
 
-use super::chats::of_my_session;
+use super::sessions::of_my_session;
 use super::{ProjectStore, UserStore};
-use crate::chat::{AgentUsage, ProjectUsage, SessionUsage, UsageReport, UsageSum};
 use crate::columns::Columns;
+use crate::project_session::{
+    AgentUsageRow, ProjectUsageRow, SessionUsageRow, UsageRows, UsageSum,
+};
 use crate::statement::Param;
 use crate::{SessionKey, StoreError};
 
@@ -15,7 +17,8 @@ const MAX_ROWS: u64 = 1000;
 
 /// An agent's average is taken over its newest tasks.
 const AVERAGED_TASKS: u64 = 50;
-/// Where tasks take very many calls the average is of fewer tasks: the calls that are looked at are bounded, too.
+/// Where tasks take very many calls the average is of fewer tasks: the calls that are looked at are
+/// bounded, too.
 const AVERAGED_CALLS: u64 = 5000;
 
 macro_rules! sums {
@@ -38,9 +41,14 @@ macro_rules! of_my_projects {
     };
 }
 const TOTAL: &str = of_my_projects!("", "");
-const BY_PROJECT: &str = of_my_projects!("project_id, ", " GROUP BY project_id ORDER BY project_id LIMIT $3");
-const BY_AGENT: &str =
-    of_my_projects!("project_id, agent, ", " GROUP BY project_id, agent ORDER BY project_id, agent LIMIT $3");
+const BY_PROJECT: &str = of_my_projects!(
+    "project_id, ",
+    " GROUP BY project_id ORDER BY project_id LIMIT $3"
+);
+const BY_AGENT: &str = of_my_projects!(
+    "project_id, agent, ",
+    " GROUP BY project_id, agent ORDER BY project_id, agent LIMIT $3"
+);
 const BY_SESSION: &str = concat!(
     "SELECT recent.session_id, recent.project_id, recent.title, ",
     sums!(),
@@ -51,7 +59,11 @@ const BY_SESSION: &str = concat!(
     "ORDER BY recent.last_activity DESC, recent.id DESC"
 );
 const OF_SESSION: &str = concat!("SELECT ", sums!(), "spendings", of_my_session!(""));
-const OF_PROJECT: &str = concat!("SELECT ", sums!(), "spendings WHERE user_id = $1 AND project_id = $2");
+const OF_PROJECT: &str = concat!(
+    "SELECT ",
+    sums!(),
+    "spendings WHERE user_id = $1 AND project_id = $2"
+);
 
 const RECENT_TASKS: &str = "SELECT CAST(COALESCE(SUM(tokens), 0) AS BIGINT), COUNT(*) FROM (\
      SELECT SUM(total_tokens) AS tokens FROM (SELECT id, session_key, turn, task_id, total_tokens FROM spendings \
@@ -59,19 +71,32 @@ const RECENT_TASKS: &str = "SELECT CAST(COALESCE(SUM(tokens), 0) AS BIGINT), COU
      GROUP BY session_key, turn, task_id ORDER BY MAX(id) DESC LIMIT $4) AS tasks";
 
 impl UserStore {
-    /// Of one project or of all. What was spent in sessions that are gone is in everything but `by_session`.
-    pub async fn usage(&self, project: Option<ProjectId>) -> Result<UsageReport, StoreError> {
+    /// Of one project or of all. What was spent in sessions that are gone is in everything but
+    /// `by_session`.
+    pub async fn usage(&self, project: Option<ProjectId>) -> Result<UsageRows, StoreError> {
         let whose = [self.user.into(), Param::optional(project)];
         let limited = |limit: u64| whose.iter().cloned().chain([limit.into()]).collect();
-        let total = self.store.read_one(TOTAL, whose.to_vec(), usage_sum).await?;
+        let total = self
+            .store
+            .read_one(TOTAL, whose.to_vec(), usage_sum)
+            .await?;
         let by_project = self.store.read(BY_PROJECT, limited(MAX_ROWS), |row| {
-            Ok(ProjectUsage { project_id: row.project()?, usage: usage_sum(row)? })
+            Ok(ProjectUsageRow {
+                project_id: row.project()?,
+                usage: usage_sum(row)?,
+            })
         });
-        let by_session = self.store.read(BY_SESSION, limited(MAX_SESSIONS), session_usage);
+        let by_session = self
+            .store
+            .read(BY_SESSION, limited(MAX_SESSIONS), session_usage);
         let by_agent = self.store.read(BY_AGENT, limited(MAX_ROWS), |row| {
-            Ok(AgentUsage { project_id: row.project()?, agent: row.id()?, usage: usage_sum(row)? })
+            Ok(AgentUsageRow {
+                project_id: row.project()?,
+                agent: row.id()?,
+                usage: usage_sum(row)?,
+            })
         });
-        Ok(UsageReport {
+        Ok(UsageRows {
             total: total.unwrap_or_default(),
             by_project: by_project.await?,
             by_session: by_session.await?,
@@ -80,7 +105,10 @@ impl UserStore {
     }
 
     pub async fn session_usage(&self, key: SessionKey) -> Result<UsageSum, StoreError> {
-        let sum = self.store.read_one(OF_SESSION, self.of(key).to_vec(), usage_sum).await?;
+        let sum = self
+            .store
+            .read_one(OF_SESSION, self.of(key).to_vec(), usage_sum)
+            .await?;
         Ok(sum.unwrap_or_default())
     }
 }
@@ -88,14 +116,25 @@ impl UserStore {
 impl ProjectStore {
     pub async fn spent(&self) -> Result<UsageSum, StoreError> {
         let params = vec![self.user.into(), self.row.id.into()];
-        Ok(self.store.read_one(OF_PROJECT, params, usage_sum).await?.unwrap_or_default())
+        Ok(self
+            .store
+            .read_one(OF_PROJECT, params, usage_sum)
+            .await?
+            .unwrap_or_default())
     }
 
-    /// What the agent's newest tasks used on average, all calls of a task together. `None`: it has done none.
+    /// What the agent's newest tasks used on average, all calls of a task together. `None`: it has
+    /// done none.
     pub async fn agent_average_tokens(&self, agent: &AgentName) -> Result<Option<u64>, StoreError> {
         let limits = [AVERAGED_CALLS.into(), AVERAGED_TASKS.into()];
-        let params = [self.row.id.into(), Param::text(agent.as_str())].into_iter().chain(limits).collect();
-        let recent = self.store.read_one(RECENT_TASKS, params, |row| Ok((row.count()?, row.count()?))).await?;
+        let params = [self.row.id.into(), Param::text(agent.as_str())]
+            .into_iter()
+            .chain(limits)
+            .collect();
+        let recent = self
+            .store
+            .read_one(RECENT_TASKS, params, |row| Ok((row.count()?, row.count()?)))
+            .await?;
         Ok(recent.and_then(|(tokens, tasks)| tokens.checked_div(tasks)))
     }
 }
@@ -103,12 +142,19 @@ impl ProjectStore {
 /// Nothing was spent, which is known.
 impl Default for UsageSum {
     fn default() -> Self {
-        Self { calls: 0, prompt_tokens: 0, completion_tokens: 0, total_tokens: 0, cost_micro_usd: 0, cost_known: true }
+        Self {
+            calls: 0,
+            prompt_tokens: 0,
+            completion_tokens: 0,
+            total_tokens: 0,
+            cost_micro_usd: 0,
+            cost_known: true,
+        }
     }
 }
 
-fn session_usage(row: &mut Columns<'_>) -> Result<SessionUsage, StoreError> {
-    Ok(SessionUsage {
+fn session_usage(row: &mut Columns<'_>) -> Result<SessionUsageRow, StoreError> {
+    Ok(SessionUsageRow {
         session_id: row.id()?,
         project_id: row.project()?,
         title: row.optional_string()?,
@@ -143,7 +189,10 @@ mod tests {
             (BY_SESSION, "spendings_by_session (session_key=?)"),
             (OF_SESSION, "spendings_by_session (session_key=?)"),
             (OF_PROJECT, "spendings_by_user (user_id=? AND project_id=?)"),
-            (RECENT_TASKS, "spendings_by_agent (project_id=? AND agent=?)"),
+            (
+                RECENT_TASKS,
+                "spendings_by_agent (project_id=? AND agent=?)",
+            ),
         ] {
             assert_uses(&connection, sql, index);
         }

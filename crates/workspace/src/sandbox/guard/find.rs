@@ -1,5 +1,6 @@
-//! Finds what is protected beneath a root. Links are not followed on the way; of a protected link, the place beneath the root
-//! that it leads to is protected as well. Nothing outside the root is ever looked at.
+//! Finds what is protected beneath a root. Links are not followed on the way; of a protected link,
+//! the place beneath the root that it leads to is protected as well. Nothing outside the root is
+//! ever looked at.
 
 mod repository;
 
@@ -14,26 +15,33 @@ use cap_std::fs::{Dir, Metadata, MetadataExt as _, OpenOptions, OpenOptionsExt};
 use codelab_policy::Policy;
 use serde::{Deserialize, Serialize};
 
-use super::Protected;
+use super::GuardedPaths;
 use super::git::{GIT, MAX_SUBMODULE_DEPTH};
 use super::stored::StoredFound;
 
-/// Entries that are looked at. The walk goes from the top downwards, so what is left out lies deep, or comes late in a folder
-/// of very many entries.
+/// Entries that are looked at. The walk goes from the top downwards, so what is left out lies deep,
+/// or comes late in a folder of very many entries.
 pub(super) const MAX_ENTRIES: usize = 400_000;
 /// Of protected files, what is kept to put them back.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 const MAX_TOTAL_BYTES: u64 = 32 * 1024 * 1024;
-/// Hooks and settings are small. They have as much room again of their own, so that no cache of packages takes it.
+/// Hooks and settings are small. They have as much room again of their own, so that no cache of
+/// packages takes it.
 const SMALL_FILE_BYTES: u64 = 64 * 1024;
 /// Protected links that are followed.
 const MAX_LINKS: usize = 256;
 
-/// Packages that were installed: whatever runs them runs their code anyway, and editors do not look for projects there.
-const PACKAGES: [&str; 4] = ["node_modules", "site-packages", "dist-packages", "__pycache__"];
+/// Packages that were installed: whatever runs them runs their code anyway, and editors do not look
+/// for projects there.
+const PACKAGES: [&str; 4] = [
+    "node_modules",
+    "site-packages",
+    "dist-packages",
+    "__pycache__",
+];
 
 /// Device and number of a file or folder: the same name with another one is another thing.
-pub(super) type Identity = (u64, u64);
+pub(super) type FileIdentity = (u64, u64);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kept {
@@ -56,14 +64,14 @@ pub(super) enum Kept {
 /// A file with the same stamp has the same content: the kernel sets the last field at every change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
-    identity: Identity,
+    identity: FileIdentity,
     size: u64,
     changed: (i64, i64),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "StoredFound", into = "StoredFound")]
-pub(super) struct Found {
+pub(super) struct FoundPaths {
     pub entries: BTreeMap<PathBuf, Kept>,
     /// Those not beneath another one, in the order in which they were found.
     pub outermost: Vec<PathBuf>,
@@ -79,28 +87,48 @@ pub(super) struct Found {
 
 /// Whether the content of files is read.
 #[derive(Clone, Copy)]
-pub(super) enum Content<'a> {
+pub(super) enum ReadContent<'a> {
     Kept,
-    /// Only of files whose stamp differs from what was found before. Folders that a command made unreadable are made readable.
-    Compared(&'a Found),
+    /// Only of files whose stamp differs from what was found before. Folders that a command made
+    /// unreadable are made readable.
+    Compared(&'a FoundPaths),
 }
 
 impl Kept {
     /// What a tool wrote.
     pub fn written(content: Vec<u8>, mode: u32) -> Self {
         let is_kept = content.len() as u64 <= MAX_FILE_BYTES;
-        Self::File { stamp: None, content: is_kept.then_some(content), mode }
+        Self::File {
+            stamp: None,
+            content: is_kept.then_some(content),
+            mode,
+        }
     }
 
     pub fn is_same_as(&self, before: &Self) -> bool {
         match (self, before) {
-            (Self::File { stamp, mode, content }, Self::File { stamp: old_stamp, mode: old_mode, content: old }) => {
+            (
+                Self::File {
+                    stamp,
+                    mode,
+                    content,
+                },
+                Self::File {
+                    stamp: old_stamp,
+                    mode: old_mode,
+                    content: old,
+                },
+            ) => {
                 let has_same_stamp = stamp.is_some() && stamp == old_stamp;
-                mode & 0o7777 == old_mode & 0o7777 && (has_same_stamp || (content.is_some() && content == old))
-            }
-            (Self::Folder { mode: Some(mode) }, Self::Folder { mode: Some(old_mode) }) => {
                 mode & 0o7777 == old_mode & 0o7777
+                    && (has_same_stamp || (content.is_some() && content == old))
             }
+            (
+                Self::Folder { mode: Some(mode) },
+                Self::Folder {
+                    mode: Some(old_mode),
+                },
+            ) => mode & 0o7777 == old_mode & 0o7777,
             (Self::Folder { .. }, Self::Folder { .. }) => true,
             (now, before) => now == before,
         }
@@ -109,26 +137,36 @@ impl Kept {
     /// Of two files: the same one, as long as before. Only its content may have changed.
     pub fn may_be_same_as(&self, before: &Self) -> bool {
         match (self, before) {
-            (Self::File { stamp: Some(now), .. }, Self::File { stamp: Some(old), .. }) => {
-                (now.identity, now.size) == (old.identity, old.size)
-            }
+            (
+                Self::File {
+                    stamp: Some(now), ..
+                },
+                Self::File {
+                    stamp: Some(old), ..
+                },
+            ) => (now.identity, now.size) == (old.identity, old.size),
             _ => false,
         }
     }
 }
 
-pub(super) fn find(root: &Dir, policy: &Policy, protected: &Protected, content: Content<'_>) -> Found {
+pub(super) fn find(
+    root: &Dir,
+    policy: &Policy,
+    protected: &GuardedPaths,
+    content: ReadContent<'_>,
+) -> FoundPaths {
     find_up_to(root, policy, protected, content, MAX_ENTRIES)
 }
 
 pub(super) fn find_up_to(
     root: &Dir,
     policy: &Policy,
-    protected: &Protected,
-    content: Content<'_>,
+    protected: &GuardedPaths,
+    content: ReadContent<'_>,
     left: usize,
-) -> Found {
-    let found = Found {
+) -> FoundPaths {
+    let found = FoundPaths {
         entries: BTreeMap::new(),
         outermost: Vec::new(),
         unreadable: BTreeSet::new(),
@@ -151,7 +189,10 @@ pub(super) fn find_up_to(
         search.note_places(&Path::new(GIT).join("config"), [Some(path.clone()), None]);
     }
     let mut open = VecDeque::from([PathBuf::new()]);
-    let mut near = Near { root, folders: Vec::new() };
+    let mut near = Near {
+        root,
+        folders: Vec::new(),
+    };
     while let Some(folder) = open.pop_front() {
         match near.open(&folder) {
             Ok(dir) => open.extend(search.look_into(&dir, &folder)),
@@ -167,7 +208,7 @@ pub(super) fn find_up_to(
 }
 
 /// The folders from the root to `path`, and `path` itself.
-pub(super) fn identities(root: &Dir, path: &Path) -> io::Result<Vec<Identity>> {
+pub(super) fn identities(root: &Dir, path: &Path) -> io::Result<Vec<FileIdentity>> {
     let mut above: Vec<PathBuf> = path.ancestors().skip(1).map(Path::to_owned).collect();
     above.reverse();
     let mut found = Vec::new();
@@ -178,17 +219,23 @@ pub(super) fn identities(root: &Dir, path: &Path) -> io::Result<Vec<Identity>> {
     Ok(found)
 }
 
-pub(super) fn identity_of(root: &Dir, path: &Path) -> io::Result<Identity> {
+pub(super) fn identity_of(root: &Dir, path: &Path) -> io::Result<FileIdentity> {
     let folder = open_folder(root, path.parent().unwrap_or(Path::new("")))?;
-    Ok(identity(&folder.symlink_metadata(path.file_name().unwrap_or_default())?))
+    Ok(identity(
+        &folder.symlink_metadata(path.file_name().unwrap_or_default())?,
+    ))
 }
 
 /// One component at a time, never through a link.
 pub(super) fn open_folder(root: &Dir, path: &Path) -> io::Result<Dir> {
-    path.components().try_fold(root.try_clone()?, |folder, name| folder.open_dir_nofollow(name))
+    path.components()
+        .try_fold(root.try_clone()?, |folder, name| {
+            folder.open_dir_nofollow(name)
+        })
 }
 
-/// The folders opened last. One after the other, the folders of a walk lie in one of them: none has to be opened from the root.
+/// The folders opened last. One after the other, the folders of a walk lie in one of them: none has
+/// to be opened from the root.
 struct Near<'a> {
     root: &'a Dir,
     /// The folder around the last one, and the last one.
@@ -197,7 +244,9 @@ struct Near<'a> {
 
 impl Near<'_> {
     fn open(&mut self, path: &Path) -> io::Result<Dir> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return self.root.try_clone() };
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return self.root.try_clone();
+        };
         let known = self.folders.iter().position(|(known, _)| known == parent);
         let (parent, around) = match known {
             Some(index) => self.folders.swap_remove(index),
@@ -216,9 +265,9 @@ impl Near<'_> {
 fn is_closed(folder: &Dir) -> bool {
     let user = rustix::process::geteuid();
     !user.is_root()
-        && folder
-            .dir_metadata()
-            .is_ok_and(|metadata| metadata.uid() == user.as_raw() && metadata.mode() & 0o500 != 0o500)
+        && folder.dir_metadata().is_ok_and(|metadata| {
+            metadata.uid() == user.as_raw() && metadata.mode() & 0o500 != 0o500
+        })
 }
 
 pub(super) fn mode_of(folder: &Dir) -> io::Result<u32> {
@@ -228,7 +277,10 @@ pub(super) fn mode_of(folder: &Dir) -> io::Result<u32> {
 /// By the open handle: its name may lead elsewhere by now.
 pub(super) fn set_mode(folder: &Dir, mode: u32) -> io::Result<()> {
     let handle = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
-    std::fs::set_permissions(handle, std::os::unix::fs::PermissionsExt::from_mode(mode & 0o7777))
+    std::fs::set_permissions(
+        handle,
+        std::os::unix::fs::PermissionsExt::from_mode(mode & 0o7777),
+    )
 }
 
 /// Gives the owner all rights to a folder.
@@ -241,8 +293,8 @@ struct Search<'a> {
     root_path: &'a Path,
     left_out: &'a [PathBuf],
     policy: &'a Policy,
-    content: Content<'a>,
-    found: Found,
+    content: ReadContent<'a>,
+    found: FoundPaths,
     left: usize,
     kept_bytes: u64,
     kept_small_bytes: u64,
@@ -292,16 +344,21 @@ impl Search<'_> {
             };
             self.left = left;
             let kind = entry.file_type().ok();
-            let (is_folder, is_link) =
-                (kind.is_some_and(|kind| kind.is_dir()), kind.is_some_and(|kind| kind.is_symlink()));
+            let (is_folder, is_link) = (
+                kind.is_some_and(|kind| kind.is_dir()),
+                kind.is_some_and(|kind| kind.is_symlink()),
+            );
             found.push((entry.file_name(), is_folder, is_link));
         }
         found
     }
 
-    /// A command can take away its own right to read a folder, and with it ours. A person's folder stays as it is.
+    /// A command can take away its own right to read a folder, and with it ours. A person's folder
+    /// stays as it is.
     fn open_up(&self, dir: &Dir, path: &Path) {
-        let Content::Compared(before) = self.content else { return };
+        let ReadContent::Compared(before) = self.content else {
+            return;
+        };
         if is_closed(dir) && !before.unreadable.contains(path) {
             // Where it fails, the folder is told as one that cannot be read.
             let _ = make_usable(dir);
@@ -309,8 +366,12 @@ impl Search<'_> {
     }
 
     fn add_named(&mut self, path: &Path) {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
-        let Ok(folder) = open_folder(self.root, parent) else { return };
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return;
+        };
+        let Ok(folder) = open_folder(self.root, parent) else {
+            return;
+        };
         if self.found.entries.contains_key(path) || folder.symlink_metadata(name).is_err() {
             return;
         }
@@ -346,11 +407,21 @@ impl Search<'_> {
             Kept::Link(target)
         } else if kind.is_dir() {
             self.add_folder(folder, name, path);
-            Kept::Folder { mode: Some(metadata.mode()) }
+            Kept::Folder {
+                mode: Some(metadata.mode()),
+            }
         } else if kind.is_file() {
             let stamp = Stamp::of(&metadata);
-            let content = if self.is_wanted(path, &stamp) { self.read(folder, name, stamp.size) } else { None };
-            Kept::File { stamp: Some(stamp), content, mode: metadata.mode() }
+            let content = if self.is_wanted(path, &stamp) {
+                self.read(folder, name, stamp.size)
+            } else {
+                None
+            };
+            Kept::File {
+                stamp: Some(stamp),
+                content,
+                mode: metadata.mode(),
+            }
         } else {
             Kept::Other
         }))
@@ -388,7 +459,7 @@ impl Search<'_> {
 
     /// What something leads to is decided before the command: afterwards it may lead anywhere.
     fn note_places(&mut self, path: &Path, places: [Option<PathBuf>; 2]) {
-        if matches!(self.content, Content::Compared(_)) {
+        if matches!(self.content, ReadContent::Compared(_)) {
             return;
         }
         if self.found.links.len() >= MAX_LINKS {
@@ -398,7 +469,11 @@ impl Search<'_> {
         for place in places.into_iter().flatten() {
             let is_inside = !place.as_os_str().is_empty() && !path.starts_with(&place);
             // Two links may lead to one place, each with other names in it.
-            let is_known = self.found.links.iter().any(|(link, known)| link == path && *known == place);
+            let is_known = self
+                .found
+                .links
+                .iter()
+                .any(|(link, known)| link == path && *known == place);
             if is_inside && !is_known {
                 self.found.links.push((path.to_owned(), place));
             }
@@ -406,7 +481,7 @@ impl Search<'_> {
     }
 
     fn follow_links(&mut self) {
-        if let Content::Compared(before) = self.content {
+        if let ReadContent::Compared(before) = self.content {
             self.found.links.clone_from(&before.links);
         }
         let mut next = 0;
@@ -419,13 +494,18 @@ impl Search<'_> {
                 continue;
             }
             // A folder by another name: in it, what would be protected by that name.
-            let Ok(folder) = open_folder(self.root, &target) else { continue };
+            let Ok(folder) = open_folder(self.root, &target) else {
+                continue;
+            };
             for (name, is_folder, _) in self.list(&folder, &target) {
                 let (other_name, path) = (link.join(&name), target.join(&name));
                 let text = other_name.to_string_lossy();
                 if self.policy.protects(&text) {
                     self.add_named(&path);
-                } else if is_folder && self.policy.may_hold_protected(&text) && self.found.links.len() < MAX_LINKS {
+                } else if is_folder
+                    && self.policy.may_hold_protected(&text)
+                    && self.found.links.len() < MAX_LINKS
+                {
                     self.found.links.push((other_name, path));
                 }
             }
@@ -434,8 +514,8 @@ impl Search<'_> {
 
     fn is_wanted(&self, path: &Path, stamp: &Stamp) -> bool {
         match self.content {
-            Content::Kept => true,
-            Content::Compared(before) => {
+            ReadContent::Kept => true,
+            ReadContent::Compared(before) => {
                 !matches!(before.entries.get(path), Some(Kept::File { stamp: Some(old), .. }) if old == stamp)
             }
         }
@@ -444,20 +524,29 @@ impl Search<'_> {
     /// Nothing where it would be too much, or cannot be read.
     fn read(&mut self, folder: &Dir, name: &OsStr, size: u64) -> Option<Vec<u8>> {
         let is_small = size <= SMALL_FILE_BYTES;
-        let kept = if is_small { &mut self.kept_small_bytes } else { &mut self.kept_bytes };
+        let kept = if is_small {
+            &mut self.kept_small_bytes
+        } else {
+            &mut self.kept_bytes
+        };
         if size > MAX_FILE_BYTES || *kept + size > MAX_TOTAL_BYTES {
             return None;
         }
         *kept += size;
         let mut options = OpenOptions::new();
         // Another command may put a pipe in its place, which would wait for somebody to write.
-        options.read(true).follow(FollowSymlinks::No).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        options
+            .read(true)
+            .follow(FollowSymlinks::No)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
         let file = folder.open_with(name, &options).ok()?;
         if !file.metadata().ok()?.is_file() {
             return None;
         }
         let mut content = Vec::new();
-        file.take(size.saturating_add(1)).read_to_end(&mut content).ok()?;
+        file.take(size.saturating_add(1))
+            .read_to_end(&mut content)
+            .ok()?;
         // It grew since its size was looked at.
         (content.len() as u64 <= size).then_some(content)
     }
@@ -485,12 +574,16 @@ fn normal(path: &Path) -> Option<PathBuf> {
     Some(found)
 }
 
-fn identity(metadata: &Metadata) -> Identity {
+fn identity(metadata: &Metadata) -> FileIdentity {
     (MetadataExt::dev(metadata), MetadataExt::ino(metadata))
 }
 
 impl Stamp {
     fn of(metadata: &Metadata) -> Self {
-        Self { identity: identity(metadata), size: metadata.len(), changed: (metadata.ctime(), metadata.ctime_nsec()) }
+        Self {
+            identity: identity(metadata),
+            size: metadata.len(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
     }
 }

@@ -10,14 +10,21 @@ use super::find::{is_package_folder, open_folder};
 /// In a submodule's git folder, what holds no further submodules.
 const OF_OBJECTS: [&str; 5] = ["hooks", "info", "logs", "objects", "refs"];
 
-/// Every `.git` beneath the root, and the git folders of its submodules, from the top downwards; and whether these are all.
-pub(crate) fn repositories(root: &Dir, max_repositories: usize, max_entries: usize) -> (Vec<PathBuf>, bool) {
+/// Every `.git` beneath the root, and the git folders of its submodules, from the top downwards;
+/// and whether these are all.
+pub(crate) fn repositories(
+    root: &Dir,
+    max_repositories: usize,
+    max_entries: usize,
+) -> (Vec<PathBuf>, bool) {
     let mut found = Vec::new();
     let mut open = VecDeque::from([PathBuf::new()]);
     let mut left = max_entries;
     while let Some(folder) = open.pop_front() {
         let is_submodule = folder.components().any(|name| name.as_os_str() == ".git");
-        let Ok(dir) = open_folder(root, &folder) else { continue };
+        let Ok(dir) = open_folder(root, &folder) else {
+            continue;
+        };
         if is_submodule && dir.symlink_metadata("HEAD").is_ok() {
             found.push(folder.clone());
         }

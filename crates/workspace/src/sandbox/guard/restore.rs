@@ -1,5 +1,5 @@
-//! Moves away what must not be there, and writes back what must. Every step is made in an open folder, so that a link that
-//! somebody puts in the way leads nowhere.
+//! Moves away what must not be there, and writes back what must. Every step is made in an open
+//! folder, so that a link that somebody puts in the way leads nowhere.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,7 +12,7 @@ use cap_fs_ext::DirExt;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
 
-use super::Gone;
+use super::RemovedTo;
 use super::find::{Kept, make_usable, mode_of, open_folder, set_mode};
 
 /// What is moved between file systems is copied: no deeper, and no more in all, than this.
@@ -42,17 +42,31 @@ struct Room {
 
 impl<'a> Removed<'a> {
     pub fn new(root: &'a Dir, place: &'a Path) -> Self {
-        let room = Room { bytes: MAX_COPIED_BYTES, entries: MAX_COPIED_ENTRIES };
-        Self { root, place, folder: None, count: 0, room }
+        let room = Room {
+            bytes: MAX_COPIED_BYTES,
+            entries: MAX_COPIED_ENTRIES,
+        };
+        Self {
+            root,
+            place,
+            folder: None,
+            count: 0,
+            room,
+        }
     }
 
     /// Moves it out of the workspace.
-    pub fn take(&mut self, path: &Path) -> io::Result<Gone> {
+    pub fn take(&mut self, path: &Path) -> io::Result<RemovedTo> {
         self.with_rights(path, |removed| removed.take_once(path))
     }
 
-    /// A command can take away the right to change a folder. Where it is missing it is given back for as long as it is needed.
-    fn with_rights<T>(&mut self, path: &Path, act: impl Fn(&mut Self) -> io::Result<T>) -> io::Result<T> {
+    /// A command can take away the right to change a folder. Where it is missing it is given back
+    /// for as long as it is needed.
+    fn with_rights<T>(
+        &mut self,
+        path: &Path,
+        act: impl Fn(&mut Self) -> io::Result<T>,
+    ) -> io::Result<T> {
         match act(self) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             done => return done,
@@ -69,7 +83,7 @@ impl<'a> Removed<'a> {
         done
     }
 
-    fn take_once(&mut self, path: &Path) -> io::Result<Gone> {
+    fn take_once(&mut self, path: &Path) -> io::Result<RemovedTo> {
         let (parent, name) = self.open_parent(path)?;
         self.count += 1;
         let mut new_name = OsString::from(format!("{}-", self.count));
@@ -79,22 +93,33 @@ impl<'a> Removed<'a> {
         match parent.rename(&name, &folder, &new_name) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                let copied = self.room.copy(&parent, &name, &folder, &new_name, MAX_DEPTH);
+                let copied = self
+                    .room
+                    .copy(&parent, &name, &folder, &new_name, MAX_DEPTH);
                 remove(&parent, &name)?;
                 if copied.is_err() {
                     let _ = remove(&folder, &new_name);
-                    return Ok(Gone::Deleted);
+                    return Ok(RemovedTo::Deleted);
                 }
             }
             Err(error) => return Err(error),
         }
-        Ok(Gone::MovedTo(new_place.to_string_lossy().into_owned()))
+        Ok(RemovedTo::MovedTo(new_place.to_string_lossy().into_owned()))
     }
 
     /// Whatever is there now (`found`) is taken away first; returns where that is.
-    pub fn put_back(&mut self, path: &Path, kept: &Kept, found: Option<&Kept>) -> io::Result<Vec<Gone>> {
-        if matches!(kept, Kept::File { content: None, .. }) && found.is_some_and(|found| found.may_be_same_as(kept)) {
-            return Err(io::Error::other("it was changed, and it is too large to have been kept: look at it"));
+    pub fn put_back(
+        &mut self,
+        path: &Path,
+        kept: &Kept,
+        found: Option<&Kept>,
+    ) -> io::Result<Vec<RemovedTo>> {
+        if matches!(kept, Kept::File { content: None, .. })
+            && found.is_some_and(|found| found.may_be_same_as(kept))
+        {
+            return Err(io::Error::other(
+                "it was changed, and it is too large to have been kept: look at it",
+            ));
         }
         let mut gone = Vec::new();
         if let Some(parent) = path.parent() {
@@ -114,9 +139,9 @@ impl<'a> Removed<'a> {
         let done = self.with_rights(path, |removed| removed.write_back(path, kept));
         match (done, gone.first()) {
             (Ok(()), _) => Ok(gone),
-            (Err(error), Some(Gone::MovedTo(place))) => {
-                Err(io::Error::other(format!("{error}; what was there instead was moved to {place}")))
-            }
+            (Err(error), Some(RemovedTo::MovedTo(place))) => Err(io::Error::other(format!(
+                "{error}; what was there instead was moved to {place}"
+            ))),
             (Err(error), _) => Err(error),
         }
     }
@@ -126,17 +151,25 @@ impl<'a> Removed<'a> {
         match kept {
             Kept::Folder { mode } => {
                 parent.create_dir(&name)?;
-                mode.map_or(Ok(()), |mode| set_mode(&parent.open_dir_nofollow(&name)?, mode))
+                mode.map_or(Ok(()), |mode| {
+                    set_mode(&parent.open_dir_nofollow(&name)?, mode)
+                })
             }
             Kept::Link(target) => parent.symlink_contents(target, &name),
-            Kept::File { content: Some(content), mode, .. } => write(&parent, &name, content, *mode),
-            Kept::File { content: None, .. } => Err(io::Error::other("it is too large to have been kept")),
+            Kept::File {
+                content: Some(content),
+                mode,
+                ..
+            } => write(&parent, &name, content, *mode),
+            Kept::File { content: None, .. } => {
+                Err(io::Error::other("it is too large to have been kept"))
+            }
             Kept::Other => Err(io::Error::other("it was not a file")),
         }
     }
 
     /// Renames a folder to its old place in the root.
-    pub fn bring_back(&mut self, from: &Path, name: &Path) -> io::Result<Vec<Gone>> {
+    pub fn bring_back(&mut self, from: &Path, name: &Path) -> io::Result<Vec<RemovedTo>> {
         let mut gone = Vec::new();
         if self.root.symlink_metadata(name).is_ok() {
             gone.push(self.take(name)?);
@@ -148,7 +181,7 @@ impl<'a> Removed<'a> {
         Ok(gone)
     }
 
-    fn make_folders(&mut self, path: &Path, gone: &mut Vec<Gone>) -> io::Result<()> {
+    fn make_folders(&mut self, path: &Path, gone: &mut Vec<RemovedTo>) -> io::Result<()> {
         let mut folder = self.root.try_clone()?;
         let mut here = PathBuf::new();
         for name in path.components() {
@@ -171,16 +204,24 @@ impl<'a> Removed<'a> {
     }
 
     fn open_parent(&self, path: &Path) -> io::Result<(Dir, OsString)> {
-        let name = path.file_name().ok_or_else(|| io::Error::other("the workspace itself cannot be replaced"))?;
+        let name = path
+            .file_name()
+            .ok_or_else(|| io::Error::other("the workspace itself cannot be replaced"))?;
         let folder = open_folder(self.root, path.parent().unwrap_or(Path::new("")))?;
         Ok((folder, name.to_owned()))
     }
 
     fn folder(&mut self) -> io::Result<(&Dir, &Path)> {
         if self.folder.is_none() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(self.place)?;
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(self.place)?;
             prune(self.place, SystemTime::now());
-            let named = tempfile::Builder::new().prefix(PREFIX).tempdir_in(self.place)?.keep();
+            let named = tempfile::Builder::new()
+                .prefix(PREFIX)
+                .tempdir_in(self.place)?
+                .keep();
             self.folder = Some((Dir::open_ambient_dir(&named, ambient_authority())?, named));
         }
         match &self.folder {
@@ -218,7 +259,14 @@ fn write(folder: &Dir, name: &OsStr, content: &[u8], mode: u32) -> io::Result<()
 }
 
 impl Room {
-    fn copy(&mut self, from: &Dir, name: &OsStr, to: &Dir, new_name: &OsStr, depth: usize) -> io::Result<()> {
+    fn copy(
+        &mut self,
+        from: &Dir,
+        name: &OsStr,
+        to: &Dir,
+        new_name: &OsStr,
+        depth: usize,
+    ) -> io::Result<()> {
         let too_much = || io::Error::other("it is too much to be copied");
         self.entries = self.entries.checked_sub(1).ok_or_else(too_much)?;
         let metadata = from.symlink_metadata(name)?;
@@ -227,7 +275,10 @@ impl Room {
             return to.symlink_contents(from.read_link_contents(name)?, new_name);
         }
         if kind.is_file() {
-            self.bytes = self.bytes.checked_sub(metadata.len()).ok_or_else(too_much)?;
+            self.bytes = self
+                .bytes
+                .checked_sub(metadata.len())
+                .ok_or_else(too_much)?;
             return from.copy(name, to, new_name).map(|_| ());
         }
         if !kind.is_dir() {
@@ -235,7 +286,10 @@ impl Room {
         }
         let depth = depth.checked_sub(1).ok_or_else(too_much)?;
         to.create_dir(new_name)?;
-        let (from, to) = (from.open_dir_nofollow(name)?, to.open_dir_nofollow(new_name)?);
+        let (from, to) = (
+            from.open_dir_nofollow(name)?,
+            to.open_dir_nofollow(new_name)?,
+        );
         for entry in from.entries()? {
             let name = entry?.file_name();
             self.copy(&from, &name, &to, &name, depth)?;
@@ -247,7 +301,9 @@ impl Room {
 /// What fails here fails again, and is told, when the folder is moved.
 fn make_tree_usable(folder: &Dir, depth: usize) {
     let _ = make_usable(folder);
-    let Some(depth) = depth.checked_sub(1) else { return };
+    let Some(depth) = depth.checked_sub(1) else {
+        return;
+    };
     for entry in folder.entries().into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir())
             && let Ok(inside) = folder.open_dir_nofollow(entry.file_name())
@@ -258,7 +314,11 @@ fn make_tree_usable(folder: &Dir, depth: usize) {
 }
 
 fn remove(folder: &Dir, name: &OsStr) -> io::Result<()> {
-    if folder.symlink_metadata(name)?.is_dir() { folder.remove_dir_all(name) } else { folder.remove_file(name) }
+    if folder.symlink_metadata(name)?.is_dir() {
+        folder.remove_dir_all(name)
+    } else {
+        folder.remove_file(name)
+    }
 }
 
 #[cfg(test)]
@@ -269,18 +329,33 @@ mod tests {
     fn what_is_too_much_to_copy_is_refused_before_it_is_written() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir(from.path().join("x")).unwrap();
-        fs::File::create(from.path().join("x/sparse")).unwrap().set_len(1 << 40).unwrap();
+        fs::File::create(from.path().join("x/sparse"))
+            .unwrap()
+            .set_len(1 << 40)
+            .unwrap();
         let open = |path: &Path| Dir::open_ambient_dir(path, ambient_authority()).unwrap();
         let (from, to) = (open(from.path()), open(to.path()));
-        let mut room = Room { bytes: 1000, entries: 10 };
-        assert!(room.copy(&from, OsStr::new("x"), &to, OsStr::new("x"), MAX_DEPTH).is_err());
+        let mut room = Room {
+            bytes: 1000,
+            entries: 10,
+        };
+        assert!(
+            room.copy(&from, OsStr::new("x"), &to, OsStr::new("x"), MAX_DEPTH)
+                .is_err()
+        );
         assert!(!to.exists("x/sparse"));
         from.remove_file("x/sparse").unwrap();
         for number in 0..20 {
             from.write(format!("x/{number}"), "").unwrap();
         }
-        let mut room = Room { bytes: 1000, entries: 10 };
-        assert!(room.copy(&from, OsStr::new("x"), &to, OsStr::new("y"), MAX_DEPTH).is_err());
+        let mut room = Room {
+            bytes: 1000,
+            entries: 10,
+        };
+        assert!(
+            room.copy(&from, OsStr::new("x"), &to, OsStr::new("y"), MAX_DEPTH)
+                .is_err()
+        );
     }
 
     #[test]
@@ -293,7 +368,10 @@ mod tests {
         let count = || fs::read_dir(place.path()).unwrap().count();
         prune(place.path(), SystemTime::now());
         assert_eq!(count(), MAX_KEPT);
-        prune(place.path(), SystemTime::now() + KEPT_FOR + Duration::from_secs(60));
+        prune(
+            place.path(),
+            SystemTime::now() + KEPT_FOR + Duration::from_secs(60),
+        );
         assert_eq!(count(), 1);
     }
 }

@@ -9,27 +9,45 @@ use super::{AGENTS, Life};
 impl Life {
     pub(super) fn model_finished(&mut self, call: ModelCallId) -> Input {
         let turn = self.session.turn().filter(|turn| turn.id == call.turn);
-        let of_workflow = call.lane.task().is_none() && turn.is_some_and(|turn| turn.workflow().is_some());
+        let of_workflow =
+            call.lane.task().is_none() && turn.is_some_and(|turn| turn.workflow().is_some());
         let text = match (of_workflow, call.step) {
             (true, 1 | 2) => self.plan_text(),
             (true, _) => "joined".to_owned(),
             (false, _) => String::new(),
         };
         let outcome = match self.rng.one_in(10) {
-            true => {
-                Err(ModelFailure { code: ErrorCode::LlmError, message: "down".to_owned(), details: Default::default() })
-            }
+            true => Err(ModelFailure {
+                code: ErrorCode::LlmError,
+                message: "down".to_owned(),
+                details: Default::default(),
+            }),
             false if text.is_empty() => Ok(self.step_output()),
-            false => Ok(ModelOutput { text, ..ModelOutput::default() }),
+            false => Ok(ModelOutput {
+                text,
+                ..ModelOutput::default()
+            }),
         };
-        let outcome = outcome.map(|output| ModelOutput { usage: self.usage(), ..output });
-        Input::ModelFinished { call, outcome, recalled: Vec::new() }
+        let outcome = outcome.map(|output| ModelOutput {
+            usage: self.usage(),
+            ..output
+        });
+        Input::ModelFinished {
+            call,
+            outcome,
+            recalled: Vec::new(),
+        }
     }
 
     fn usage(&mut self) -> Option<Usage> {
         // Answers that keep to what was set aside for them.
-        let (prompt_tokens, total_tokens) = (self.rng.below(200) as u64, 200 + self.rng.below(50) as u64);
-        (!self.rng.one_in(10)).then(|| Usage { prompt_tokens, total_tokens, ..Usage::default() })
+        let (prompt_tokens, total_tokens) =
+            (self.rng.below(200) as u64, 200 + self.rng.below(50) as u64);
+        (!self.rng.one_in(10)).then(|| Usage {
+            prompt_tokens,
+            total_tokens,
+            ..Usage::default()
+        })
     }
 
     fn plan_text(&mut self) -> String {
@@ -48,7 +66,14 @@ impl Life {
     /// The planner's answer.
     pub(super) fn planned(call: ModelCallId, tasks: &[Value]) -> Input {
         let text = json!({ "tasks": tasks }).to_string();
-        Input::ModelFinished { call, outcome: Ok(ModelOutput { text, ..ModelOutput::default() }), recalled: Vec::new() }
+        Input::ModelFinished {
+            call,
+            outcome: Ok(ModelOutput {
+                text,
+                ..ModelOutput::default()
+            }),
+            recalled: Vec::new(),
+        }
     }
 
     pub(super) fn graph(&mut self) -> Vec<Value> {
@@ -62,7 +87,9 @@ impl Life {
         for index in 0..count {
             let needs: Vec<String> = match index {
                 0 => Vec::new(),
-                _ => (0..self.rng.below(4)).map(|_| format!("t{}", self.rng.below(index))).collect(),
+                _ => (0..self.rng.below(4))
+                    .map(|_| format!("t{}", self.rng.below(index)))
+                    .collect(),
             };
             let agent = self.rng.pick(&AGENTS).unwrap();
             tasks.push(json!({ "id": format!("t{index}"), "agent": agent, "description": "d", "depends_on": needs }));
@@ -71,11 +98,22 @@ impl Life {
     }
 
     fn step_output(&mut self) -> ModelOutput {
-        let call =
-            |name: &str, arguments: Value| RawToolCall { name: name.to_owned(), arguments: arguments.to_string() };
-        let calls = |tool_calls| ModelOutput { tool_calls, ..ModelOutput::default() };
-        let text = |text: &str| ModelOutput { text: text.to_owned(), ..ModelOutput::default() };
-        let read = call("read_file", json!({ "path": format!("f{}", self.rng.below(3)) }));
+        let call = |name: &str, arguments: Value| RawToolCall {
+            name: name.to_owned(),
+            arguments: arguments.to_string(),
+        };
+        let calls = |tool_calls| ModelOutput {
+            tool_calls,
+            ..ModelOutput::default()
+        };
+        let text = |text: &str| ModelOutput {
+            text: text.to_owned(),
+            ..ModelOutput::default()
+        };
+        let read = call(
+            "read_file",
+            json!({ "path": format!("f{}", self.rng.below(3)) }),
+        );
         let write = call("write_file", json!({ "path": "w", "content": "x" }));
         let ask = call("ask_followup_question", json!({ "question": "Which?" }));
         match self.rng.below(18) {
@@ -84,11 +122,25 @@ impl Life {
             7..=9 => calls(vec![read]),
             10 | 11 => calls(vec![write]),
             12 => calls(vec![ask]),
-            13 => calls(vec![call("attempt_completion", json!({ "result": "done" }))]),
-            14 => calls(vec![call("switch_mode", json!({ "agent": self.agent(), "reason": "r" }))]),
+            13 => calls(vec![call(
+                "attempt_completion",
+                json!({ "result": "done" }),
+            )]),
+            14 => calls(vec![call(
+                "switch_mode",
+                json!({ "agent": self.agent(), "reason": "r" }),
+            )]),
             15 => calls(vec![call("echo", json!({ "text": "e" })), read, write]),
-            16 => calls(vec![RawToolCall { name: "read_file".to_owned(), arguments: "{".to_owned() }]),
-            _ => calls(vec![read, ask, write, call("attempt_completion", json!({ "result": "" }))]),
+            16 => calls(vec![RawToolCall {
+                name: "read_file".to_owned(),
+                arguments: "{".to_owned(),
+            }]),
+            _ => calls(vec![
+                read,
+                ask,
+                write,
+                call("attempt_completion", json!({ "result": "" })),
+            ]),
         }
     }
 }

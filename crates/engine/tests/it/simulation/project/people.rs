@@ -1,6 +1,7 @@
-//! What people and their clients do: requests, decisions, answers, claims, results, also about things long past.
+//! What people and their clients do: requests, decisions, answers, claims, results, also about
+//! things long past.
 
-use codelab_engine::{Decision, Input, Phase, UserMessage};
+use codelab_engine::{Decision, Input, ThreadPhase, UserMessage};
 use codelab_protocol::{AgentName, CallId, CallerContext, ClientId};
 use serde_json::json;
 
@@ -22,19 +23,34 @@ impl Life {
 
     pub(super) fn approved(call_id: CallId) -> Input {
         let decision = Decision::Approve { remember: false };
-        Input::Decision { call_id, decision, digest: None, decided_by: "person".to_owned(), known: false }
+        Input::Decision {
+            call_id,
+            decision,
+            digest: None,
+            decided_by: "person".to_owned(),
+            known: false,
+        }
     }
 
     fn message(&mut self, agent: Option<AgentName>) -> Input {
         self.messages += 1;
         let text = format!("message {}", self.messages);
-        Input::UserMessage(UserMessage { text, agent, client_message_id: None, caller: CallerContext::default() })
+        Input::UserMessage(UserMessage {
+            text,
+            agent,
+            client_message_id: None,
+            caller: CallerContext::default(),
+        })
     }
 
     /// What a thread that waits needs most.
-    pub(super) fn helped(&mut self, phase: Phase) -> Input {
+    pub(super) fn helped(&mut self, phase: ThreadPhase) -> Input {
         match phase {
-            Phase::AwaitingResult { call, claim: Some(claim), .. } => match self.rng.below(6) {
+            ThreadPhase::AwaitingResult {
+                call,
+                claim: Some(claim),
+                ..
+            } => match self.rng.below(6) {
                 0 => {
                     self.stage.now = self.stage.now.plus_seconds(31);
                     Input::Tick
@@ -42,16 +58,26 @@ impl Life {
                 1 => self.claim(call.call_id, claim.client_id),
                 _ => self.result(call.call_id, claim.client_id),
             },
-            Phase::AwaitingResult { call, claim: None, .. } => {
-                let client = self.session.bound_client().cloned().unwrap_or_else(|| self.client());
+            ThreadPhase::AwaitingResult {
+                call, claim: None, ..
+            } => {
+                let client = self
+                    .session
+                    .bound_client()
+                    .cloned()
+                    .unwrap_or_else(|| self.client());
                 self.claim(call.call_id, client)
             }
-            Phase::AwaitingAnswer { call_id, .. } if self.rng.one_in(2) => self.answer(call_id),
-            Phase::AwaitingAnswer { .. } => self.message(None),
-            Phase::AwaitingApproval { approval, .. } | Phase::AwaitingBudget { approval, .. } => {
-                self.decision(approval.call_id)
+            ThreadPhase::AwaitingAnswer { call_id, .. } if self.rng.one_in(2) => {
+                self.answer(call_id)
             }
-            Phase::Routing { .. } | Phase::Queued | Phase::Thinking { .. } | Phase::AwaitingRoom => Input::Tick,
+            ThreadPhase::AwaitingAnswer { .. } => self.message(None),
+            ThreadPhase::AwaitingApproval { approval, .. }
+            | ThreadPhase::AwaitingBudget { approval, .. } => self.decision(approval.call_id),
+            ThreadPhase::Routing { .. }
+            | ThreadPhase::Queued
+            | ThreadPhase::Thinking { .. }
+            | ThreadPhase::AwaitingRoom => Input::Tick,
         }
     }
 
@@ -61,29 +87,51 @@ impl Life {
 
     fn claim(&mut self, call_id: CallId, client_id: ClientId) -> Input {
         let known = self.record.known_call(&call_id);
-        Input::Claim { call_id, client_id, bound_is_gone: self.rng.one_in(4), known }
+        Input::Claim {
+            call_id,
+            client_id,
+            bound_is_gone: self.rng.one_in(4),
+            known,
+        }
     }
 
     fn result(&mut self, call_id: CallId, client: ClientId) -> Input {
         let result = json!({ "success": true, "n": self.rng.below(2) });
         let known = self.record.known_call(&call_id);
-        Input::ToolResult { call_id, result, client: Some(client), known }
+        Input::ToolResult {
+            call_id,
+            result,
+            client: Some(client),
+            known,
+        }
     }
 
     fn answer(&mut self, call_id: CallId) -> Input {
         let known = self.record.known_call(&call_id);
-        Input::Answer { call_id, text: "this".to_owned(), known }
+        Input::Answer {
+            call_id,
+            text: "this".to_owned(),
+            known,
+        }
     }
 
     pub(super) fn decision(&mut self, call_id: CallId) -> Input {
         let known = self.record.known_approval(&call_id);
         let decision = match self.rng.below(8) {
             0 => Decision::Reject { feedback: None },
-            1 => Decision::Edit { arguments: self.edit(&call_id) },
+            1 => Decision::Edit {
+                arguments: self.edit(&call_id),
+            },
             2 => Decision::Approve { remember: true },
             _ => Decision::Approve { remember: false },
         };
-        Input::Decision { call_id, decision, digest: None, decided_by: "person".to_owned(), known }
+        Input::Decision {
+            call_id,
+            decision,
+            digest: None,
+            decided_by: "person".to_owned(),
+            known,
+        }
     }
 
     fn edit(&mut self, call_id: &CallId) -> serde_json::Map<String, serde_json::Value> {
@@ -113,14 +161,21 @@ impl Life {
 
     pub(super) fn decision_about_anything(&mut self) -> Input {
         let asked = self.record.approval_ids();
-        let call_id = self.rng.pick(&asked).cloned().unwrap_or_else(|| "unknown".parse().unwrap());
+        let call_id = self
+            .rng
+            .pick(&asked)
+            .cloned()
+            .unwrap_or_else(|| "unknown".parse().unwrap());
         self.decision(call_id)
     }
 
     pub(super) fn retry(&mut self) -> Input {
         let plans = self.record.plans();
         match self.rng.pick(&plans).cloned() {
-            Some(plan) => Input::RetryPlan { plan: Box::new(plan), request: "retried".to_owned() },
+            Some(plan) => Input::RetryPlan {
+                plan: Box::new(plan),
+                request: "retried".to_owned(),
+            },
             None => self.user_message(),
         }
     }
@@ -129,7 +184,14 @@ impl Life {
     fn any_call(&mut self) -> CallId {
         let calls = self.record.call_ids();
         let newest = calls.len().saturating_sub(5);
-        let among = if self.rng.one_in(2) { &calls[newest..] } else { &calls[..] };
-        self.rng.pick(among).cloned().unwrap_or_else(|| "unknown".parse().unwrap())
+        let among = if self.rng.one_in(2) {
+            &calls[newest..]
+        } else {
+            &calls[..]
+        };
+        self.rng
+            .pick(among)
+            .cloned()
+            .unwrap_or_else(|| "unknown".parse().unwrap())
     }
 }

@@ -3,15 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{
-    Answer, Applied, Approval, ApprovalStatus, Budget, CallStatus, Effect, EventBody, EventRecord, Input, KnownCall,
-    Lane, MessageRecord, ModelCallId, Phase, Purpose, Session, Space as _, Span, Spending, Standing,
+    Applied, Approval, ApprovalStatus, Budget, BudgetState, CallStatus, CallerAnswer, Effect,
+    EventBody, EventRange, EventRecord, Input, Lane, MessageRecord, ModelCallId, Purpose, Session,
+    Spending, ThreadPhase, WorkerSpace as _,
 };
-use codelab_protocol::{CallId, ChatEventBody, ClientId, Digest, Origin, Plan, Role, TaskId, TurnId, TurnStatus};
+use codelab_protocol::{
+    CallId, ClientId, Digest, Role, SessionEventBody, TaskId, TaskOrigin, TurnId, TurnStatus,
+};
 use serde_json::{Map, Value};
 
 use super::workflows::Workflows;
 use crate::it::kit::Stage;
 use crate::it::space::TestSpace;
+
+mod asked;
 
 #[derive(Default)]
 pub struct Record {
@@ -22,7 +27,7 @@ pub struct Record {
     past_models: BTreeSet<(TurnId, Lane, u32, u32)>,
     made: Vec<ModelCallId>,
     /// Calls of assistant messages that have no result yet, with their thread.
-    unanswered: BTreeMap<CallId, (TurnId, Option<Origin>)>,
+    unanswered: BTreeMap<CallId, (TurnId, Option<TaskOrigin>)>,
     calls: BTreeMap<CallId, Call>,
     approvals: BTreeMap<CallId, Asked>,
     accepted: BTreeSet<TurnId>,
@@ -38,7 +43,7 @@ pub struct Record {
 #[derive(Default)]
 struct Call {
     status: Option<CallStatus>,
-    result: Option<(Digest, Span)>,
+    result: Option<(Digest, EventRange)>,
     dispatched: Option<Map<String, Value>>,
     holder: Option<ClientId>,
     results_shown: usize,
@@ -70,20 +75,41 @@ impl Record {
     }
 
     /// Who sent the input is told something that fits.
-    fn taken(&mut self, input: &Input, answer: Answer) {
+    fn taken(&mut self, input: &Input, answer: CallerAnswer) {
         match (input, answer) {
-            (Input::UserMessage(_) | Input::RetryPlan { .. }, Answer::Span(span)) => {
+            (Input::UserMessage(_) | Input::RetryPlan { .. }, CallerAnswer::Span(span)) => {
                 self.accepted.insert(span.turn);
             }
-            (Input::Claim { call_id, client_id, .. }, Answer::Claimed) => {
+            (
+                Input::Claim {
+                    call_id, client_id, ..
+                },
+                CallerAnswer::Claimed,
+            ) => {
                 let call = self.calls.get_mut(call_id).unwrap();
-                assert!(call.dispatched.is_some() && call.status.is_none(), "{call_id} cannot be run");
+                assert!(
+                    call.dispatched.is_some() && call.status.is_none(),
+                    "{call_id} cannot be run"
+                );
                 let holder = call.holder.replace(client_id.clone());
-                assert!(holder.is_none_or(|holder| holder == *client_id), "two clients hold {call_id}");
+                assert!(
+                    holder.is_none_or(|holder| holder == *client_id),
+                    "two clients hold {call_id}"
+                );
             }
-            (Input::ToolResult { client, .. }, Answer::Repeat(_)) => assert!(client.is_some()),
-            (Input::ToolResult { call_id, client, .. }, _) => {
-                assert_eq!(self.calls[call_id].holder, *client, "a result from somebody else");
+            (Input::ToolResult { client, .. }, CallerAnswer::Repeat(_)) => {
+                assert!(client.is_some())
+            }
+            (
+                Input::ToolResult {
+                    call_id, client, ..
+                },
+                _,
+            ) => {
+                assert_eq!(
+                    self.calls[call_id].holder, *client,
+                    "a result from somebody else"
+                );
             }
             _ => {}
         }
@@ -109,50 +135,105 @@ impl Record {
             Effect::Event(event) => self.event(event),
             Effect::Message(message) => self.message(message),
             Effect::CallOpened { call_id, .. } => {
-                assert!(self.calls.insert(call_id.clone(), Call::default()).is_none(), "{call_id} opened twice");
+                assert!(
+                    self.calls
+                        .insert(call_id.clone(), Call::default())
+                        .is_none(),
+                    "{call_id} opened twice"
+                );
             }
-            Effect::CallClosed { call_id, status, result_digest, span } => {
-                let call = self.calls.get_mut(call_id).expect("closed a call that was never opened");
-                let late = *status == CallStatus::Finished && call.status == Some(CallStatus::TimedOut);
+            Effect::CallClosed {
+                call_id,
+                status,
+                result_digest,
+                span,
+            } => {
+                let call = self
+                    .calls
+                    .get_mut(call_id)
+                    .expect("closed a call that was never opened");
+                let late =
+                    *status == CallStatus::Finished && call.status == Some(CallStatus::TimedOut);
                 assert!(call.status.is_none() || late, "{call_id} closed twice");
-                assert!(!late || call.holder.is_some(), "a late result of a call that nobody claimed");
+                assert!(
+                    !late || call.holder.is_some(),
+                    "a late result of a call that nobody claimed"
+                );
                 call.status = Some(*status);
                 call.result = result_digest.clone().zip(*span);
             }
             Effect::ApprovalOpened(approval) => {
-                let asked = Asked { approval: approval.clone(), status: None, modified: None, audited: 0 };
-                assert!(self.approvals.insert(approval.call_id.clone(), asked).is_none(), "asked twice");
+                let asked = Asked {
+                    approval: approval.clone(),
+                    status: None,
+                    modified: None,
+                    audited: 0,
+                };
+                assert!(
+                    self.approvals
+                        .insert(approval.call_id.clone(), asked)
+                        .is_none(),
+                    "asked twice"
+                );
             }
             Effect::ApprovalClosed { call_id, status } => {
-                let asked = self.approvals.get_mut(call_id).expect("closed an approval that was never opened");
-                assert_eq!(asked.status.replace(*status), None, "{call_id} decided twice");
+                let asked = self
+                    .approvals
+                    .get_mut(call_id)
+                    .expect("closed an approval that was never opened");
+                assert_eq!(
+                    asked.status.replace(*status),
+                    None,
+                    "{call_id} decided twice"
+                );
             }
             Effect::Audit(row) => {
                 if let Some(asked) = self.approvals.get_mut(&row.call_id) {
                     asked.audited += 1;
                     asked.modified = row.modified.clone();
-                    assert_eq!(asked.approval.arguments, row.original, "the audit log shows other arguments");
+                    assert_eq!(
+                        asked.approval.arguments, row.original,
+                        "the audit log shows other arguments"
+                    );
                 }
             }
             Effect::CallModel(call) => {
                 let id = call.id;
-                assert!(!stage.stopping || id.lane == Lane::OWN, "a task that begins while the server stops is lost");
-                assert!(self.past_models.insert((id.turn, id.lane, id.step, id.attempt)), "{id:?} is made twice");
-                assert_eq!(self.models.insert((id.turn, id.lane), id), None, "two calls of one thread");
+                assert!(
+                    !stage.stopping || id.lane == Lane::OWN,
+                    "a task that begins while the server stops is lost"
+                );
+                assert!(
+                    self.past_models
+                        .insert((id.turn, id.lane, id.step, id.attempt)),
+                    "{id:?} is made twice"
+                );
+                assert_eq!(
+                    self.models.insert((id.turn, id.lane), id),
+                    None,
+                    "two calls of one thread"
+                );
                 self.made.push(id);
                 if let Purpose::Step { origin, .. } = &call.purpose {
                     let thread = (id.turn, origin.task_id.is_some().then(|| origin.clone()));
                     let open = self.unanswered.values().any(|of| *of == thread);
-                    assert!(!open, "the model is called before {:?} have results", self.unanswered);
+                    assert!(
+                        !open,
+                        "the model is called before {:?} have results",
+                        self.unanswered
+                    );
                     assert!(id.step <= stage.limits.steps, "too many steps");
                 }
             }
             Effect::PlanSaved { plan, .. } => self.workflows.saved(plan),
             Effect::Spent(spent) => self.spent += spent.usage.total_tokens,
             Effect::ProjectBudget { budget, granted } => {
-                assert_eq!((*budget, *granted), (stage.space.budget, stage.space.granted));
+                assert_eq!(
+                    (*budget, *granted),
+                    (stage.space.budget, stage.space.granted)
+                );
             }
-            Effect::ApprovalMoved { .. } | Effect::InputTaken { .. } | Effect::Title(_) => {}
+            Effect::ApprovalMoved { .. } | Effect::InputAccepted { .. } | Effect::Title(_) => {}
             Effect::Switched(_) | Effect::Remember(_) => {}
         }
     }
@@ -160,30 +241,51 @@ impl Record {
     fn event(&mut self, event: &EventRecord) {
         self.last_seq += 1;
         assert_eq!(event.seq, self.last_seq, "event numbers have a gap");
-        let EventBody::Chat(body) = &event.body else { panic!("an event of the runtime realm") };
-        let is_late = matches!(body, ChatEventBody::ToolResult(result) if result.late);
-        assert!(is_late || !self.ended.contains_key(&event.turn), "turn {} goes on after its end", event.turn);
+        let EventBody::Chat(body) = &event.body else {
+            panic!("an event of the runtime realm")
+        };
+        let is_late = matches!(body, SessionEventBody::ToolResult(result) if result.late);
+        assert!(
+            is_late || !self.ended.contains_key(&event.turn),
+            "turn {} goes on after its end",
+            event.turn
+        );
         match body {
-            ChatEventBody::ToolCall(shown) => {
-                self.dispatched(&shown.call.tool_call.call_id, &shown.call.tool_call.arguments);
+            SessionEventBody::ToolCall(shown) => {
+                self.dispatched(
+                    &shown.call.tool_call.call_id,
+                    &shown.call.tool_call.arguments,
+                );
             }
-            ChatEventBody::ToolResult(result) => {
+            SessionEventBody::ToolResult(result) => {
                 if let Some(call) = self.calls.get_mut(&result.call_id) {
                     call.results_shown += 1;
                     assert_eq!(call.results_shown, 1, "{} has two results", result.call_id);
                 }
             }
-            ChatEventBody::TaskFailed(failed) => {
+            SessionEventBody::TaskFailed(failed) => {
                 self.failed_in_step.insert(failed.task_id.clone());
-                self.stopped_in_step += usize::from(failed.error.message.starts_with("The server stopped"));
+                self.stopped_in_step +=
+                    usize::from(failed.error.message.starts_with("The server stopped"));
             }
             _ => {}
         }
         self.workflows.event(event.turn, body, event.settled);
-        if let Some(status @ (TurnStatus::Completed | TurnStatus::Failed | TurnStatus::Cancelled)) = event.settled {
-            assert_eq!(self.ended.insert(event.turn, status), None, "turn {} ended twice", event.turn);
-            let of_plan = matches!(body, ChatEventBody::WorkflowCompleted(_));
-            assert_eq!(of_plan, self.workflows.is_run(event.turn), "a workflow ends with its own event");
+        if let Some(status @ (TurnStatus::Completed | TurnStatus::Failed | TurnStatus::Cancelled)) =
+            event.settled
+        {
+            assert_eq!(
+                self.ended.insert(event.turn, status),
+                None,
+                "turn {} ended twice",
+                event.turn
+            );
+            let of_plan = matches!(body, SessionEventBody::WorkflowCompleted(_));
+            assert_eq!(
+                of_plan,
+                self.workflows.is_run(event.turn),
+                "a workflow ends with its own event"
+            );
         }
     }
 
@@ -194,10 +296,21 @@ impl Record {
                 Some(ApprovalStatus::Edited) => asked.modified.as_ref(),
                 _ => panic!("{call_id} runs without a yes"),
             };
-            assert_eq!(expected, Some(arguments), "what runs is not what was approved");
+            assert_eq!(
+                expected,
+                Some(arguments),
+                "what runs is not what was approved"
+            );
         }
-        let call = self.calls.get_mut(call_id).expect("dispatched a call that was never opened");
-        assert_eq!(call.dispatched.replace(arguments.clone()), None, "{call_id} runs twice");
+        let call = self
+            .calls
+            .get_mut(call_id)
+            .expect("dispatched a call that was never opened");
+        assert_eq!(
+            call.dispatched.replace(arguments.clone()),
+            None,
+            "{call_id} runs twice"
+        );
     }
 
     fn message(&mut self, record: &MessageRecord) {
@@ -206,63 +319,113 @@ impl Record {
         match (record.message.role, &record.message.tool_call_id) {
             // It answers a question of the turn that runs.
             (Role::User, _) if record.message.answers.is_some() => {
-                assert!(self.begun.last().is_none_or(|last| *last <= record.turn), "an answer in an earlier turn");
+                assert!(
+                    self.begun.last().is_none_or(|last| *last <= record.turn),
+                    "an answer in an earlier turn"
+                );
             }
             (Role::User, _) if record.task.is_none() => {
-                assert!(self.begun.last().is_none_or(|last| *last < record.turn), "messages changed their order");
+                assert!(
+                    self.begun.last().is_none_or(|last| *last < record.turn),
+                    "messages changed their order"
+                );
                 self.begun.push(record.turn);
             }
             (Role::Assistant, _) => {
                 let thread = (record.turn, record.task.clone());
-                let calls = record.message.tool_calls.iter().map(|call| (call.call_id.clone(), thread.clone()));
+                let calls = record
+                    .message
+                    .tool_calls
+                    .iter()
+                    .map(|call| (call.call_id.clone(), thread.clone()));
                 self.unanswered.extend(calls);
             }
             (Role::Tool, Some(call_id)) => {
                 let thread = self.unanswered.remove(call_id);
                 let here = Some((record.turn, record.task.clone()));
-                assert_eq!(thread, here, "{call_id} has a second result, or one in another thread");
+                assert_eq!(
+                    thread, here,
+                    "{call_id} has a second result, or one in another thread"
+                );
             }
             (Role::Tool, None) => assert!(record.message.content.starts_with("Late result")),
             (Role::User | Role::System, _) => {}
         }
     }
 
-    /// A turn's own call is made again; a task that was in one has failed. Nothing else is repeated.
+    /// A turn's own call is made again; a task that was in one has failed. Nothing else is
+    /// repeated.
     fn recovered(&self, lost: &[ModelCallId], session: &Session) {
         for call in &self.made {
-            let again = ModelCallId { attempt: call.attempt.saturating_sub(1), ..*call };
+            let again = ModelCallId {
+                attempt: call.attempt.saturating_sub(1),
+                ..*call
+            };
             // One that was lost before can have waited for room since.
-            let was_made = self.past_models.contains(&(again.turn, again.lane, again.step, again.attempt));
-            assert!(call.attempt == 0 || was_made, "{call:?} repeats what was not lost");
+            let was_made =
+                self.past_models
+                    .contains(&(again.turn, again.lane, again.step, again.attempt));
+            assert!(
+                call.attempt == 0 || was_made,
+                "{call:?} repeats what was not lost"
+            );
         }
         let lost_tasks = lost.iter().filter(|call| call.lane != Lane::OWN).count();
-        assert!(self.stopped_in_step <= lost_tasks, "a restart fails tasks that were not at work");
+        assert!(
+            self.stopped_in_step <= lost_tasks,
+            "a restart fails tasks that were not at work"
+        );
         for call in lost {
             let turn = session.turn().filter(|turn| turn.id == call.turn);
-            let again = ModelCallId { attempt: call.attempt + 1, ..*call };
+            let again = ModelCallId {
+                attempt: call.attempt + 1,
+                ..*call
+            };
             match call.lane.task() {
                 None => {
-                    let given_up = !wanted(session).iter().any(|now| now.turn == call.turn && now.lane == call.lane);
-                    assert!(self.made.contains(&again) || given_up, "{call:?} is forgotten");
+                    let given_up = !wanted(session)
+                        .iter()
+                        .any(|now| now.turn == call.turn && now.lane == call.lane);
+                    assert!(
+                        self.made.contains(&again) || given_up,
+                        "{call:?} is forgotten"
+                    );
                 }
                 Some(index) => {
                     assert!(!self.made.contains(&again), "a task's call is repeated");
                     let workflow = turn.and_then(|turn| turn.workflow());
                     let task = workflow.map(|workflow| workflow.plan(None).tasks[index].id.clone());
-                    assert!(task.is_none_or(|task| self.failed_in_step.contains(&task)), "a lost task goes on");
+                    assert!(
+                        task.is_none_or(|task| self.failed_in_step.contains(&task)),
+                        "a lost task goes on"
+                    );
                 }
             }
         }
     }
 
-    /// What is spent and set aside stays within the limits; a call that a crash took was allowed before.
+    /// What is spent and set aside stays within the limits; a call that a crash took was allowed
+    /// before.
     fn check_calls_made(&self, input: &Input, session: &Session, stage: &Stage) {
         let fresh = self.made.iter().any(|call| call.attempt == 0);
         if fresh && !matches!(input, Input::Recovered { .. }) {
-            let within = |budget: Budget, spent: Spending| budget.tokens.is_none_or(|limit| spent.tokens <= limit);
-            assert!(within(session.budget(), session.spent()), "the session's budget is passed");
-            let Standing { budget, spent, reserved, .. } = stage.space.standing();
-            assert!(within(budget, spent.plus(reserved)), "the project's budget is passed");
+            let within = |budget: Budget, spent: Spending| {
+                budget.tokens.is_none_or(|limit| spent.tokens <= limit)
+            };
+            assert!(
+                within(session.budget(), session.spent()),
+                "the session's budget is passed"
+            );
+            let BudgetState {
+                budget,
+                spent,
+                reserved,
+                ..
+            } = stage.space.standing();
+            assert!(
+                within(budget, spent.plus(reserved)),
+                "the project's budget is passed"
+            );
         }
     }
 
@@ -275,107 +438,140 @@ impl Record {
         });
         let mut last_of_turn = None;
         for event in events {
-            let waits = event.settled.filter(|_| !self.ended.contains_key(&event.turn));
+            let waits = event
+                .settled
+                .filter(|_| !self.ended.contains_key(&event.turn));
             if let Some(status) = waits {
-                assert_eq!(now, Some((event.turn, Some(status))), "event {} says how another turn waits", event.seq);
+                assert_eq!(
+                    now,
+                    Some((event.turn, Some(status))),
+                    "event {} says how another turn waits",
+                    event.seq
+                );
             }
-            let is_late = matches!(&event.body, EventBody::Chat(ChatEventBody::ToolResult(result)) if result.late);
+            let is_late = matches!(&event.body, EventBody::Chat(SessionEventBody::ToolResult(result)) if result.late);
             if now.is_some_and(|(turn, _)| turn == event.turn) && !is_late {
                 last_of_turn = Some(event);
             }
         }
         if let (Some(event), Some((_, status))) = (last_of_turn, now) {
-            assert_eq!(event.settled, status, "event {} does not say how the turn stands", event.seq);
+            assert_eq!(
+                event.settled, status,
+                "event {} does not say how the turn stands",
+                event.seq
+            );
         }
     }
 
     fn after(&self, input: &Input, session: &Session, stage: &Stage) {
         assert_eq!(session.last_seq(), self.last_seq);
         assert_eq!(session.message_count(), self.messages);
-        assert_eq!(session.spent(), Spending { tokens: self.spent, usd: 0.0 });
-        assert!(session.queued() <= stage.limits.queue_length, "the queue is longer than its limit");
+        assert_eq!(
+            session.spent(),
+            Spending {
+                tokens: self.spent,
+                usd: 0.0
+            }
+        );
+        assert!(
+            session.queued() <= stage.limits.queue_length,
+            "the queue is longer than its limit"
+        );
         let models: Vec<ModelCallId> = self.models.values().copied().collect();
         let wanted = wanted(session);
         assert!(
             models.len() == wanted.len() && models.iter().all(|call| wanted.contains(call)),
             "{models:?} are under way, {wanted:?} are wanted, after {input:?}"
         );
-        let pending: BTreeSet<&CallId> =
-            self.approvals.iter().filter(|(_, asked)| asked.status.is_none()).map(|(id, _)| id).collect();
-        let shown: Vec<&CallId> = session.pending_approvals().map(|approval| &approval.call_id).collect();
+        let pending: BTreeSet<&CallId> = self
+            .approvals
+            .iter()
+            .filter(|(_, asked)| asked.status.is_none())
+            .map(|(id, _)| id)
+            .collect();
+        let shown: Vec<&CallId> = session
+            .pending_approvals()
+            .map(|approval| &approval.call_id)
+            .collect();
         assert_eq!(shown.len(), pending.len(), "a question is shown twice");
-        assert_eq!(pending, shown.into_iter().collect(), "the pending approvals differ");
+        assert_eq!(
+            pending,
+            shown.into_iter().collect(),
+            "the pending approvals differ"
+        );
         self.check_places(session, stage);
         if let Some(workflow) = session.turn().and_then(|turn| turn.workflow()) {
             self.workflows.agree(&workflow.plan(None));
         }
     }
 
-    /// A thread has a place exactly while it works or waits for one; money is set aside for calls only.
+    /// A thread has a place exactly while it works or waits for one; money is set aside for calls
+    /// only.
     fn check_places(&self, session: &Session, stage: &Stage) {
         let space = &stage.space;
         space.check_limits();
         let threads = session.turn().into_iter().flat_map(|turn| turn.threads());
-        let placed = threads.filter(|thread| matches!(thread.phase, Phase::Thinking { .. } | Phase::Queued));
+        let placed = threads.filter(|thread| {
+            matches!(
+                thread.phase,
+                ThreadPhase::Thinking { .. } | ThreadPhase::Queued
+            )
+        });
         let placed: BTreeSet<Lane> = placed.map(|thread| thread.lane()).collect();
         let held = space.own_lanes();
         // While the server stops, tasks wait for the next start without a place.
-        let fits = if stage.stopping { held.is_subset(&placed) } else { held == placed };
-        assert!(fits, "{held:?} hold places, {placed:?} work or wait for one");
+        let fits = if stage.stopping {
+            held.is_subset(&placed)
+        } else {
+            held == placed
+        };
+        assert!(
+            fits,
+            "{held:?} hold places, {placed:?} work or wait for one"
+        );
         let calling: BTreeSet<Lane> = self.models.keys().map(|(_, lane)| *lane).collect();
-        assert!(space.reserved.keys().all(|lane| calling.contains(lane)), "money is set aside for nothing");
+        assert!(
+            space.reserved.keys().all(|lane| calling.contains(lane)),
+            "money is set aside for nothing"
+        );
     }
 
     /// Every accepted message came to an end; nothing is left open.
     pub fn at_rest(&self, session: &Session, space: &TestSpace) {
         assert!(session.turn().is_none(), "the session never came to rest");
         assert_eq!(session.queued(), 0);
-        assert_eq!(self.accepted, self.ended.keys().copied().collect(), "accepted and ended turns differ");
-        assert!(self.unanswered.is_empty(), "calls without results: {:?}", self.unanswered);
+        assert_eq!(
+            self.accepted,
+            self.ended.keys().copied().collect(),
+            "accepted and ended turns differ"
+        );
+        assert!(
+            self.unanswered.is_empty(),
+            "calls without results: {:?}",
+            self.unanswered
+        );
         for (call_id, call) in &self.calls {
             assert!(call.status.is_some(), "{call_id} is still open");
         }
         for (call_id, asked) in &self.approvals {
             let decided = asked.status.expect("an approval is still open");
             let rows = usize::from(decided != ApprovalStatus::Cancelled);
-            assert_eq!(asked.audited, rows, "{call_id} ({decided:?}) has {} audit rows", asked.audited);
+            assert_eq!(
+                asked.audited, rows,
+                "{call_id} ({decided:?}) has {} audit rows",
+                asked.audited
+            );
         }
         self.workflows.at_rest();
-        assert!(space.own_lanes().is_empty() && space.grants.is_empty() && space.reserved.is_empty());
-    }
-
-    /// The model calls of the last commit.
-    pub fn made(&self) -> Vec<ModelCallId> {
-        self.made.clone()
-    }
-
-    pub fn plans(&self) -> Vec<Plan> {
-        self.workflows.plans()
-    }
-
-    pub fn call_ids(&self) -> Vec<CallId> {
-        self.calls.keys().cloned().collect()
-    }
-
-    pub fn approval_ids(&self) -> Vec<CallId> {
-        self.approvals.keys().cloned().collect()
-    }
-
-    pub fn asked_about(&self, call_id: &CallId) -> Option<&'static str> {
-        self.approvals.get(call_id).map(|asked| asked.approval.kind.as_str())
-    }
-
-    pub fn known_call(&self, call_id: &CallId) -> Option<KnownCall> {
-        let call = self.calls.get(call_id)?;
-        let (result_digest, span) = call.result.clone().unzip();
-        Some(KnownCall { result_digest, span })
-    }
-
-    pub fn known_approval(&self, call_id: &CallId) -> bool {
-        self.approvals.get(call_id).is_some_and(|asked| asked.status.is_some())
+        assert!(
+            space.own_lanes().is_empty() && space.grants.is_empty() && space.reserved.is_empty()
+        );
     }
 }
 
 fn wanted(session: &Session) -> Vec<ModelCallId> {
-    session.turn().map(|turn| turn.model_calls().iter().map(|(call, _)| *call).collect()).unwrap_or_default()
+    session
+        .turn()
+        .map(|turn| turn.model_calls().iter().map(|(call, _)| *call).collect())
+        .unwrap_or_default()
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_protocol::{
-    ChatEventBody, Plan, PlanId, PlanStatus, TaskId, TaskStatus, TurnId, TurnStatus, WorkflowStatus,
+    Plan, PlanId, PlanStatus, SessionEventBody, TaskId, TaskStatus, TurnId, TurnStatus,
+    WorkflowStatus,
 };
 
 /// The plans of a life, and for each turn the run of one.
@@ -36,51 +37,94 @@ impl Workflows {
         self.runs.contains_key(&turn)
     }
 
-    pub fn event(&mut self, turn: TurnId, body: &ChatEventBody, settled: Option<TurnStatus>) {
+    pub fn event(&mut self, turn: TurnId, body: &SessionEventBody, settled: Option<TurnStatus>) {
         match body {
-            ChatEventBody::TaskPlanCreated(plan) => {
+            SessionEventBody::TaskPlanCreated(plan) => {
                 let mut run = Run::default();
                 for task in &plan.tasks {
-                    run.needs.insert(task.id.clone(), task.depends_on.iter().cloned().collect());
+                    run.needs
+                        .insert(task.id.clone(), task.depends_on.iter().cloned().collect());
                     if task.status == TaskStatus::Completed {
                         run.ended.insert(task.id.clone(), TaskStatus::Completed);
                     }
                 }
-                assert!(self.runs.insert(turn, run).is_none(), "two plans in one turn");
+                assert!(
+                    self.runs.insert(turn, run).is_none(),
+                    "two plans in one turn"
+                );
             }
-            ChatEventBody::PlanResolved(resolved) => {
+            SessionEventBody::PlanResolved(resolved) => {
                 let run = self.runs.get_mut(&turn).unwrap();
-                assert!(!std::mem::replace(&mut run.resolved, true), "a plan is decided twice");
-                assert!(run.started.is_empty(), "a task started before the plan was decided");
+                assert!(
+                    !std::mem::replace(&mut run.resolved, true),
+                    "a plan is decided twice"
+                );
+                assert!(
+                    run.started.is_empty(),
+                    "a task started before the plan was decided"
+                );
                 if resolved.decision == "edit" {
                     let needs = |needs: &[TaskId]| needs.iter().cloned().collect();
-                    run.needs = resolved.tasks.iter().map(|t| (t.id.clone(), needs(&t.depends_on))).collect();
+                    run.needs = resolved
+                        .tasks
+                        .iter()
+                        .map(|t| (t.id.clone(), needs(&t.depends_on)))
+                        .collect();
                 }
             }
-            ChatEventBody::TaskStarted(started) => self.runs.get_mut(&turn).unwrap().start(&started.task_id),
-            ChatEventBody::TaskCompleted(done) => {
+            SessionEventBody::TaskStarted(started) => {
+                self.runs.get_mut(&turn).unwrap().start(&started.task_id)
+            }
+            SessionEventBody::TaskCompleted(done) => {
                 if let Some(task) = &done.origin.task_id {
-                    self.runs.get_mut(&turn).unwrap().end(task, TaskStatus::Completed);
+                    self.runs
+                        .get_mut(&turn)
+                        .unwrap()
+                        .end(task, TaskStatus::Completed);
                 }
             }
-            ChatEventBody::TaskFailed(failed) => {
-                self.runs.get_mut(&turn).unwrap().end(&failed.task_id, TaskStatus::Failed);
+            SessionEventBody::TaskFailed(failed) => {
+                self.runs
+                    .get_mut(&turn)
+                    .unwrap()
+                    .end(&failed.task_id, TaskStatus::Failed);
             }
-            ChatEventBody::TaskSkipped(skipped) => {
+            SessionEventBody::TaskSkipped(skipped) => {
                 let run = self.runs.get_mut(&turn).unwrap();
-                assert!(!run.started.contains(&skipped.task_id), "{} was skipped while it ran", skipped.task_id);
-                assert_eq!(run.ended.get(&skipped.because_of), Some(&TaskStatus::Failed));
+                assert!(
+                    !run.started.contains(&skipped.task_id),
+                    "{} was skipped while it ran",
+                    skipped.task_id
+                );
+                assert_eq!(
+                    run.ended.get(&skipped.because_of),
+                    Some(&TaskStatus::Failed)
+                );
                 run.end(&skipped.task_id, TaskStatus::Skipped);
             }
-            ChatEventBody::WorkflowCompleted(done) => {
+            SessionEventBody::WorkflowCompleted(done) => {
                 let run = self.runs.entry(turn).or_default();
-                assert_eq!(run.completed.replace(done.status), None, "a workflow ended twice");
-                let ended = matches!(settled, Some(TurnStatus::Completed | TurnStatus::Failed | TurnStatus::Cancelled));
+                assert_eq!(
+                    run.completed.replace(done.status),
+                    None,
+                    "a workflow ended twice"
+                );
+                let ended = matches!(
+                    settled,
+                    Some(TurnStatus::Completed | TurnStatus::Failed | TurnStatus::Cancelled)
+                );
                 assert!(ended, "something follows the end of a workflow");
                 run.check_end(done.status);
                 let plan = &self.saved[&done.plan_id];
-                assert_eq!(plan.status, status(done.status), "the saved plan stands otherwise");
-                assert!(plan.tasks.iter().all(|task| has_ended(task.status)), "an ended plan has open tasks");
+                assert_eq!(
+                    plan.status,
+                    status(done.status),
+                    "the saved plan stands otherwise"
+                );
+                assert!(
+                    plan.tasks.iter().all(|task| has_ended(task.status)),
+                    "an ended plan has open tasks"
+                );
             }
             _ => {}
         }
@@ -89,7 +133,10 @@ impl Workflows {
     /// Every workflow that was seen has ended once.
     pub fn at_rest(&self) {
         for (turn, run) in &self.runs {
-            assert!(run.completed.is_some(), "the workflow of turn {turn} never ended");
+            assert!(
+                run.completed.is_some(),
+                "the workflow of turn {turn} never ended"
+            );
         }
         for plan in self.saved.values() {
             assert!(plan.status.has_ended(), "a plan was left {:?}", plan.status);
@@ -99,7 +146,11 @@ impl Workflows {
     /// The store shows the plan as it stands.
     pub fn agree(&self, now: &Plan) {
         if !now.tasks.is_empty() {
-            assert_eq!(self.saved.get(&now.plan_id), Some(now), "the saved plan is not the one that runs");
+            assert_eq!(
+                self.saved.get(&now.plan_id),
+                Some(now),
+                "the saved plan is not the one that runs"
+            );
         }
     }
 }
@@ -107,20 +158,35 @@ impl Workflows {
 impl Run {
     fn start(&mut self, task: &TaskId) {
         assert!(self.started.insert(task.clone()), "{task} started twice");
-        assert!(!self.ended.contains_key(task), "{task} started after its end");
+        assert!(
+            !self.ended.contains_key(task),
+            "{task} started after its end"
+        );
         for needed in &self.needs[task] {
             let state = self.ended.get(needed);
-            assert_eq!(state, Some(&TaskStatus::Completed), "{task} started before {needed} was done");
+            assert_eq!(
+                state,
+                Some(&TaskStatus::Completed),
+                "{task} started before {needed} was done"
+            );
         }
     }
 
     fn end(&mut self, task: &TaskId, status: TaskStatus) {
         assert!(self.needs.contains_key(task), "{task} is not in the plan");
-        assert_eq!(self.ended.insert(task.clone(), status), None, "{task} ended twice");
+        assert_eq!(
+            self.ended.insert(task.clone(), status),
+            None,
+            "{task} ended twice"
+        );
     }
 
     fn check_end(&self, status: WorkflowStatus) {
-        let done = self.ended.values().filter(|status| **status == TaskStatus::Completed).count();
+        let done = self
+            .ended
+            .values()
+            .filter(|status| **status == TaskStatus::Completed)
+            .count();
         let all = self.ended.len() == self.needs.len();
         match status {
             WorkflowStatus::Completed => assert!(all && done == self.needs.len() && done > 0),
@@ -142,5 +208,8 @@ fn status(status: WorkflowStatus) -> PlanStatus {
 }
 
 fn has_ended(status: TaskStatus) -> bool {
-    matches!(status, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Skipped | TaskStatus::Cancelled)
+    matches!(
+        status,
+        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Skipped | TaskStatus::Cancelled
+    )
 }

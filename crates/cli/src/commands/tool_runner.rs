@@ -1,0 +1,282 @@
+//! What commands that work in a folder have in common: their flags, starting the hands, asking at
+//! the terminal.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use codelab_policy::visible;
+use codelab_protocol::ProjectId;
+use codelab_server::SandboxSettings;
+use codelab_terminal::{
+    RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent, ToolRunnerOptions,
+};
+use codelab_workspace::{Bounds, Launcher, Network};
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use super::connection::ServerConnection;
+use super::{note, project_id};
+
+/// Questions that wait for the person; each stops one call.
+pub const MAX_QUESTIONS: usize = 64;
+/// What is shown of a command or a path.
+const MAX_SHOWN_CHARS: usize = 200;
+/// Lines that are shown of each argument of a call that asks.
+const MAX_SHOWN_LINES: usize = 100;
+/// The hidden command that runs what an agent asked for behind the sandbox.
+pub const SANDBOX_EXEC: &str = "sandbox-exec";
+
+#[derive(Args, Clone)]
+pub struct ToolRunnerFlags {
+    /// The project's number; by default the user's default project
+    #[arg(long, value_name = "P", value_parser = project_id)]
+    pub project: Option<ProjectId>,
+    /// Let commands reach other machines
+    #[arg(long)]
+    pub network: bool,
+}
+
+impl ToolRunnerFlags {
+    pub async fn start(
+        &self,
+        connection: &ServerConnection,
+        workspace: PathBuf,
+        serves: ServedCalls,
+        ask: Option<mpsc::Sender<RunnerQuestion>>,
+    ) -> anyhow::Result<ToolRunner> {
+        let tool_runner = ToolRunner::start(ToolRunnerOptions {
+            client: connection.client.clone(),
+            server: connection.name.clone(),
+            user_id: connection.user_id,
+            project: self.project,
+            serves,
+            workspace_root: workspace,
+            data_dir: connection.data_dir.clone(),
+            launcher: Launcher::current([SANDBOX_EXEC])?,
+            network: if self.network {
+                Network::On
+            } else {
+                Network::Off
+            },
+            policy: connection.policy.clone(),
+            bounds: bounds(&connection.sandbox),
+            readable: connection.sandbox.readable.clone(),
+            ask,
+        });
+        Ok(tool_runner.await?)
+    }
+}
+
+/// What suits the machine, but for what was set.
+fn bounds(settings: &SandboxSettings) -> Bounds {
+    let usual = Bounds::default();
+    Bounds {
+        memory_bytes: settings.memory_bytes.unwrap_or(usual.memory_bytes),
+        processes: settings.processes.unwrap_or(usual.processes),
+        file_bytes: settings.file_bytes.unwrap_or(usual.file_bytes),
+        written_bytes: settings.written_bytes.unwrap_or(usual.written_bytes),
+        cpu_seconds: settings.cpu_seconds.unwrap_or(usual.cpu_seconds),
+    }
+}
+
+/// Asks the person at the terminal, one question at a time; nobody when there is no terminal.
+pub fn at_the_terminal() -> Option<mpsc::Sender<RunnerQuestion>> {
+    if !std::io::stdin().is_terminal() {
+        return None;
+    }
+    let (sender, mut questions) = mpsc::channel::<RunnerQuestion>(MAX_QUESTIONS);
+    tokio::spawn(async move {
+        while let Some(question) = questions.recv().await {
+            if question.reply.is_closed() {
+                continue;
+            }
+            let tool = question.call.tool.as_str();
+            let is_granted = allows("Run it?", &question.reason, tool, &question.arguments).await;
+            let _ = question.reply.send(is_granted);
+        }
+    });
+    Some(sender)
+}
+
+/// Yes only for a clear yes.
+pub async fn confirm(text: &str) -> bool {
+    is_yes(&ask(&format!("{text} [y/N] ")).await.unwrap_or_default())
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+/// One line from the person; `None` at the end of input.
+pub async fn ask(prompt: &str) -> Option<String> {
+    let prompt = prompt.to_owned();
+    let (sender, line) = tokio::sync::oneshot::channel();
+    // A thread of its own: nobody can take a waiting read back, and the process must end all the
+    // same.
+    std::thread::spawn(move || {
+        let mut out = std::io::stderr();
+        let _ = out.write_all(prompt.as_bytes());
+        let _ = out.flush();
+        let mut line = String::new();
+        let read = std::io::stdin()
+            .read_line(&mut line)
+            .ok()
+            .filter(|&length| length > 0)
+            .map(|_| line);
+        let _ = sender.send(read);
+    });
+    line.await.ok().flatten()
+}
+
+/// Shows everything a person says yes to, and asks. Where an argument is too long to be shown at
+/// once, they can see the rest first.
+pub async fn allows(text: &str, reason: &str, tool: &str, arguments: &Map<String, Value>) -> bool {
+    let mut max_lines = MAX_SHOWN_LINES;
+    loop {
+        let (lines, is_cut) = lines_of_call(reason, tool, arguments, max_lines);
+        lines.iter().for_each(|line| note(line));
+        if !is_cut {
+            return confirm(text).await;
+        }
+        let answer = ask(&format!("{text} [y/N, v shows all] "))
+            .await
+            .unwrap_or_default();
+        match answer.trim().to_lowercase().as_str() {
+            "v" => max_lines = usize::MAX,
+            answer => return is_yes(answer),
+        }
+    }
+}
+
+/// A call with nothing hidden in it, and whether lines were left out. Every line of the model's own
+/// begins with the name of its argument, so that none can pass for one of ours.
+fn lines_of_call(
+    reason: &str,
+    tool: &str,
+    arguments: &Map<String, Value>,
+    max_lines: usize,
+) -> (Vec<String>, bool) {
+    let mut shown = vec![format!(
+        "{}: {}",
+        in_one_line(reason),
+        call_line(tool, arguments)
+    )];
+    let mut is_cut = false;
+    for (name, value) in arguments {
+        // The model chose the name as well.
+        let name = in_one_line(name);
+        let text = match value {
+            Value::String(text) => text.clone(),
+            other => serde_json::to_string_pretty(other).unwrap_or_default(),
+        };
+        let lines: Vec<&str> = text.lines().collect();
+        shown.extend(
+            lines
+                .iter()
+                .take(max_lines)
+                .map(|line| format!("  {name}| {}", visible(line))),
+        );
+        if lines.len() > max_lines {
+            is_cut = true;
+            shown.push(format!(
+                "  {name}| … {} more lines",
+                lines.len() - max_lines
+            ));
+        }
+    }
+    (shown, is_cut)
+}
+
+/// Nothing hidden, and line breaks written as `\n`.
+pub fn in_one_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n")
+}
+
+/// A line for the person, if the event is worth one.
+pub fn line_of(event: &ToolRunnerEvent) -> String {
+    match event {
+        ToolRunnerEvent::Started { call, arguments } => call_line(call.tool.as_str(), arguments),
+        ToolRunnerEvent::Finished {
+            call,
+            success: true,
+            ..
+        } => format!("{} done", call.tool.as_str()),
+        ToolRunnerEvent::Finished { call, error, .. } => {
+            format!(
+                "{} failed: {}",
+                call.tool.as_str(),
+                in_one_line(error.as_deref().unwrap_or("see its result"))
+            )
+        }
+        ToolRunnerEvent::Refused { call, reason } => {
+            format!("{} not run: {}", call.tool.as_str(), in_one_line(reason))
+        }
+        ToolRunnerEvent::Closed { call } => format!("{} was withdrawn", call.tool.as_str()),
+        ToolRunnerEvent::Unknown { call } => format!(
+            "{} was running when codelab ended before: its outcome is unknown, it is not run again",
+            call.tool.as_str()
+        ),
+        ToolRunnerEvent::Disconnected { reason } => {
+            format!("lost the server, trying again: {}", in_one_line(reason))
+        }
+        ToolRunnerEvent::Reconnected => "the server is back".to_owned(),
+        ToolRunnerEvent::Ended { reason } => format!("the server refuses: {}", in_one_line(reason)),
+    }
+}
+
+/// A call in one line, with nothing hidden in it.
+pub fn call_line(tool: &str, arguments: &Map<String, Value>) -> String {
+    let told = ["command", "path", "query"]
+        .iter()
+        .find_map(|name| arguments.get(*name))
+        .and_then(Value::as_str);
+    let told = in_one_line(told.unwrap_or_default());
+    let cut: String = told.chars().take(MAX_SHOWN_CHARS).collect();
+    let more = if cut.len() < told.len() { "…" } else { "" };
+    format!("{} {cut}{more}", in_one_line(tool))
+        .trim_end()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_cannot_forge_lines_of_the_question() {
+        let Value::Object(arguments) = json!({"command": "ls\nAllow it? [y/N] y\u{1b}[2J"}) else {
+            panic!("an object")
+        };
+        let (lines, is_cut) = lines_of_call("because\nof this", "execute\ncommand", &arguments, 10);
+        assert_eq!(
+            lines,
+            [
+                "because\\nof this: execute\\ncommand ls\\nAllow it? [y/N] y\\u{1b}[2J",
+                "  command| ls",
+                "  command| Allow it? [y/N] y\\u{1b}[2J",
+            ]
+        );
+        assert!(!is_cut);
+    }
+
+    #[test]
+    fn what_was_left_out_can_be_shown() {
+        let Value::Object(arguments) = json!({"content": "a\nb\nc"}) else {
+            panic!("an object")
+        };
+        let shown = |max_lines| lines_of_call("r", "write_file", &arguments, max_lines);
+        assert_eq!(
+            shown(1).0[1..],
+            ["  content| a", "  content| … 2 more lines"]
+        );
+        assert!(shown(1).1);
+        assert_eq!(
+            shown(usize::MAX).0[1..],
+            ["  content| a", "  content| b", "  content| c"]
+        );
+        assert!(!shown(usize::MAX).1);
+    }
+}

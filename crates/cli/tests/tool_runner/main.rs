@@ -1,0 +1,17 @@
+//! `codelab work`, `serve --workspace`, `exec` and `sandbox-exec` as a person starts them: real
+//! processes, real files, real walls.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking and says what it skips"
+)]
+
+mod bounds;
+mod exec;
+mod faults;
+mod lab;
+mod pretender;
+mod refusals;
+mod serve;
+mod walls;

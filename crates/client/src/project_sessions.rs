@@ -1,0 +1,202 @@
+//! A user's sessions: making them, talking in them, following what happens.
+
+use bytes::Bytes;
+use codelab_protocol::{
+    CreateProjectSession, DirectAnswer, MessageAccepted, MessageList, ProjectId, ProjectSession,
+    ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList, RenameProjectSession, Role,
+    SendMessage, SessionEvent, SessionId, UsageReport,
+};
+use http::Method;
+
+use crate::http::{accepted, parse, with_query};
+use crate::stream::StreamEnd;
+use crate::{Client, ClientError, EventStream};
+
+const ACCEPTED: u16 = 202;
+
+/// What became of a message that was sent without following its events.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SendOutcome {
+    /// A direct call that ended, also one that failed, or that waits for somebody.
+    Answered(Box<DirectAnswer>),
+    /// It is durable and will be worked on.
+    Accepted(MessageAccepted),
+}
+
+impl Client {
+    /// Newest activity first; of all projects where none is named.
+    pub async fn project_sessions(
+        &self,
+        project: Option<ProjectId>,
+        limit: Option<u64>,
+        offset: Option<u64>,
+    ) -> Result<ProjectSessionList, ClientError> {
+        let project = project.map(|id| id.get().unsigned_abs());
+        self.get(&with_query(
+            "/my/chat/sessions",
+            &[
+                ("project_id", project),
+                ("limit", limit),
+                ("offset", offset),
+            ],
+        ))
+        .await
+    }
+
+    pub async fn create_project_session(
+        &self,
+        body: &CreateProjectSession,
+    ) -> Result<ProjectSession, ClientError> {
+        self.json(
+            self.transport
+                .json_request(Method::POST, "/my/chat/sessions", body)?,
+        )
+        .await
+    }
+
+    /// The session with its newest messages and how it stands.
+    pub async fn project_session(
+        &self,
+        session: &SessionId,
+    ) -> Result<ProjectSessionDetail, ClientError> {
+        self.get(&format!("/my/chat/sessions/{session}")).await
+    }
+
+    pub async fn rename_project_session(
+        &self,
+        session: &SessionId,
+        title: &str,
+    ) -> Result<ProjectSession, ClientError> {
+        let body = RenameProjectSession {
+            title: title.to_owned(),
+        };
+        self.json(self.transport.json_request(
+            Method::PATCH,
+            &format!("/my/chat/sessions/{session}"),
+            &body,
+        )?)
+        .await
+    }
+
+    /// Really deletes it, with everything that was said.
+    pub async fn delete_project_session(&self, session: &SessionId) -> Result<(), ClientError> {
+        self.without_answer(Method::DELETE, &format!("/my/chat/sessions/{session}"))
+            .await
+    }
+
+    /// Sends a message and waits: a direct call for its answer, a planned one until it is durable.
+    pub async fn send_project_message(
+        &self,
+        session: &SessionId,
+        message: &SendMessage,
+    ) -> Result<SendOutcome, ClientError> {
+        let request = self
+            .transport
+            .json_request(Method::POST, &message_path(session), message)?;
+        let response = self
+            .transport
+            .exchange_within(self.transport.limits.direct_timeout_ms, request)
+            .await?;
+        if response.status == ACCEPTED {
+            return parse(&response.body).map(SendOutcome::Accepted);
+        }
+        // A direct call that failed says so with an error status and the same body as one that did
+        // not.
+        match parse(&response.body) {
+            Ok(answer) => Ok(SendOutcome::Answered(Box::new(answer))),
+            Err(error) => Err(accepted(response).err().unwrap_or(error)),
+        }
+    }
+
+    /// Sends a message and follows its events until its turn ends or suspends. A repeat with the
+    /// same `client_message_id` follows the first one.
+    pub async fn stream_project_message(
+        &self,
+        session: &SessionId,
+        message: &SendMessage,
+    ) -> Result<EventStream<SessionEvent>, ClientError> {
+        let request = self
+            .transport
+            .json_request(Method::POST, &message_path(session), message)?;
+        self.stream(request, StreamEnd::FirstDone).await
+    }
+
+    /// What was said, oldest first.
+    pub async fn project_session_messages(
+        &self,
+        session: &SessionId,
+        role: Option<Role>,
+        limit: Option<u64>,
+        offset: Option<u64>,
+    ) -> Result<MessageList, ClientError> {
+        let number = |value: Option<u64>| value.map(|value| value.to_string());
+        let role = role.map(|role| role.as_str().to_owned());
+        let parameters = [
+            ("limit", number(limit)),
+            ("offset", number(offset)),
+            ("role", role),
+        ];
+        self.get(&with_query(
+            &format!("/my/chat/{session}/messages"),
+            &parameters,
+        ))
+        .await
+    }
+
+    /// What comes after event number `after` (`None` is from the start); with `follow` also what is
+    /// still to happen. For a reader that comes back by itself see [`crate::ResumingEvents`].
+    pub async fn project_session_events(
+        &self,
+        session: &SessionId,
+        after: Option<u64>,
+        follow: bool,
+    ) -> Result<EventStream<SessionEvent>, ClientError> {
+        self.log(session, after, follow).await
+    }
+
+    /// Everything that happens in the user's sessions from now on, without deltas. It ends when the
+    /// reader falls too far behind or the server stops; what was missed is in the sessions' own
+    /// logs.
+    pub async fn user_events(&self) -> Result<EventStream<SessionEvent>, ClientError> {
+        let request = self
+            .transport
+            .request(Method::GET, "/my/events", Bytes::new())?;
+        self.stream(request, StreamEnd::Anywhere).await
+    }
+
+    /// Ends the turn with everything it has open; waiting messages stay queued unless `drop_queue`.
+    pub async fn cancel_project_session(
+        &self,
+        session: &SessionId,
+        drop_queue: bool,
+    ) -> Result<ProjectSessionCancelled, ClientError> {
+        self.act(&format!(
+            "/my/chat/{session}/cancel{}",
+            if drop_queue { "?queue=drop" } else { "" }
+        ))
+        .await
+    }
+
+    /// What the user's model calls used, of one project or of all.
+    pub async fn usage(&self, project: Option<ProjectId>) -> Result<UsageReport, ClientError> {
+        self.get(&with_query("/my/usage", &[("project_id", project)]))
+            .await
+    }
+
+    pub(crate) async fn without_answer(
+        &self,
+        method: Method,
+        path: &str,
+    ) -> Result<(), ClientError> {
+        accepted(
+            self.transport
+                .exchange(self.transport.request(method, path, Bytes::new())?)
+                .await?,
+        )?;
+        Ok(())
+    }
+}
+
+fn message_path(session: &SessionId) -> String {
+    format!("/my/chat/{session}/message")
+}

@@ -1,0 +1,334 @@
+//! AdaptiveAgent: the built-in team, speaking in the Chat as one.
+//!
+//! Each message that wakes it is one turn of a session that is never stored. The engine decides;
+//! here its model calls are made, its questions are asked in the Chat, and what it says is said
+//! there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codelab_engine::{
+    ADAPTIVE_AGENT, Briefing, Budget, CHAT_PROMPT, Effect, EventBody, History, Input, Lane,
+    MAX_CHAT_TEXT_BYTES, ModelCall, MultipleToolCalls, NoSpace, Purpose, Session, SessionLimits,
+    Team, UserMessage, World, chat_history, chat_request, classification_request, cut, for_prompts,
+    is_known_as_result, step_request,
+};
+use codelab_llm::StreamedPart;
+use codelab_protocol::{
+    AgentName, CallerContext, ChunkBody, ErrorCode, ErrorData, GlobalMessage, GlobalMeta, Message,
+    ModelFailure, ModelRequest, Question, Role, SessionId, SessionKind, TurnStatus,
+};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::NoAnswer;
+use crate::clock::now;
+use crate::ids::RandomIds;
+use crate::metrics::Metrics;
+use crate::owner::measured_call;
+use crate::runtime::Inner;
+
+const CUT_MARK: &str = "\n[…]";
+
+/// Works on one message after the other until the server stops.
+pub(crate) async fn run(runtime: Arc<Inner>, mut woken: mpsc::Receiver<Arc<GlobalMessage>>) {
+    let team = Arc::new(runtime.team.with_server_tools_only());
+    loop {
+        let message = tokio::select! {
+            message = woken.recv() => message,
+            () = runtime.stopping.cancelled() => return,
+        };
+        let Some(message) = message else { return };
+        // A task of its own: a bug there must not silence AdaptiveAgent for good.
+        let work = AbortOnDropHandle::new(tokio::spawn({
+            let (runtime, team, message) = (
+                Arc::clone(&runtime),
+                Arc::clone(&team),
+                Arc::clone(&message),
+            );
+            async move { Work::new(&runtime, &team, &message).run().await }
+        }));
+        let ended = tokio::select! {
+            ended = work => ended,
+            // Nothing of it is stored or promised.
+            () = runtime.stopping.cancelled() => return,
+        };
+        let ended = ended.unwrap_or_else(|error| {
+            tracing::error!(%error, "AdaptiveAgent ended abnormally");
+            Err("Something went wrong inside the server".to_owned())
+        });
+        Metrics::count(
+            &runtime.metrics.adaptive_turns,
+            if ended.is_ok() { "completed" } else { "failed" },
+        );
+        if let Err(why) = ended {
+            let text = shortened(&format!("{ADAPTIVE_AGENT} could not finish: {why}"));
+            let meta = GlobalMeta {
+                reply_to: Some(message.id),
+                tags: vec!["error".to_owned()],
+                user_id: None,
+            };
+            runtime.chat.say(text, meta);
+        }
+        runtime.chat.rested();
+    }
+}
+
+/// One turn.
+struct Work<'a> {
+    runtime: &'a Inner,
+    team: &'a Team,
+    woken_by: &'a GlobalMessage,
+    limits: SessionLimits,
+    session: Session,
+    /// The Chat before the message.
+    earlier: Vec<Message>,
+    current: Vec<Message>,
+    /// Working time that is left; it stands still while a person is awaited.
+    time_left: Duration,
+}
+
+enum Next {
+    Call(ModelCall),
+    Ask(Question),
+    End(Result<(), String>),
+}
+
+impl<'a> Work<'a> {
+    fn new(runtime: &'a Inner, team: &'a Team, woken_by: &'a GlobalMessage) -> Self {
+        // A name that is valid by its letters.
+        let id = SessionId::parse(ADAPTIVE_AGENT).expect("letters are a valid session id");
+        let before = runtime.chat.known_to(woken_by.id, runtime.prompt.messages);
+        Self {
+            runtime,
+            team,
+            woken_by,
+            // Several calls at once could hide an answer behind a question; a session of one turn
+            // needs no summary.
+            limits: SessionLimits {
+                multiple_tool_calls: MultipleToolCalls::Reject,
+                compact_tokens: None,
+                ..runtime.limits.clone()
+            },
+            session: Session::new(id, SessionKind::Runtime, Budget::default(), 1),
+            earlier: chat_history(before.iter().map(Arc::as_ref)),
+            current: Vec::new(),
+            time_left: Duration::from_secs(runtime.limits.task_timeout_seconds),
+        }
+    }
+
+    /// Why it did not come to an end, in words for the Chat.
+    async fn run(mut self) -> Result<(), String> {
+        let user_id = self.woken_by.meta.as_ref().and_then(|meta| meta.user_id);
+        let mut input = Input::UserMessage(UserMessage {
+            text: chat_request(self.woken_by),
+            agent: None,
+            client_message_id: None,
+            caller: CallerContext {
+                user_id,
+                ..CallerContext::default()
+            },
+        });
+        loop {
+            input = match self.step(input) {
+                Next::Call(call) => self.call(call).await,
+                Next::Ask(question) => self.ask(question).await?,
+                Next::End(ended) => return ended,
+            };
+        }
+    }
+
+    fn step(&mut self, input: Input) -> Next {
+        let (policy, space) = (&self.runtime.policy, &mut NoSpace);
+        let (team, limits, stopping) = (self.team, &self.limits, false);
+        let mut world = World {
+            now: now(),
+            ids: &mut RandomIds,
+            team,
+            limits,
+            policy,
+            space,
+            stopping,
+        };
+        let applied = match self.session.apply(input, &mut world) {
+            Ok(applied) => applied,
+            Err(refusal) => return Next::End(Err(refusal.message)),
+        };
+        let mut next = Next::End(Err("The turn went on to nothing".to_owned()));
+        let mut error = None;
+        for effect in applied.effects {
+            match effect {
+                Effect::Message(record) => {
+                    let message = record.message;
+                    if message.role == Role::Assistant && !message.content.trim().is_empty() {
+                        self.say(message.agent_id.as_ref(), &message.content);
+                    }
+                    if !is_known_as_result(&message, None) {
+                        self.current
+                            .push(for_prompts(&message, &self.runtime.prompt));
+                    }
+                }
+                Effect::CallModel(call) => next = Next::Call(call),
+                Effect::Event(event) => {
+                    match event.body {
+                        EventBody::Chunk(ChunkBody::Question(question)) => {
+                            next = Next::Ask(question)
+                        }
+                        EventBody::Chunk(ChunkBody::Error(data)) => error = Some(data),
+                        EventBody::Chunk(_) | EventBody::Chat(_) => {}
+                    }
+                    match event.settled {
+                        Some(TurnStatus::Completed) => next = Next::End(Ok(())),
+                        Some(TurnStatus::Failed | TurnStatus::Cancelled) => {
+                            next = Next::End(Err(reason(error.take())))
+                        }
+                        _ => {}
+                    }
+                }
+                // The session is not stored, and without hands it asks for no approval.
+                _ => {}
+            }
+        }
+        next
+    }
+
+    async fn call(&mut self, call: ModelCall) -> Input {
+        let started = Instant::now();
+        let outcome = match self.request(&call) {
+            Ok(request) => {
+                let mut show = |_: StreamedPart<'_>| {};
+                let calling = measured_call(self.runtime, &request, &mut show);
+                tokio::time::timeout(self.time_left, calling)
+                    .await
+                    .unwrap_or_else(|_| {
+                        let seconds = self.limits.task_timeout_seconds;
+                        Err(failure(
+                            ErrorCode::TaskTimeout,
+                            format!("It took longer than {seconds} seconds"),
+                        ))
+                    })
+            }
+            Err(failure) => Err(failure),
+        };
+        self.time_left = self.time_left.saturating_sub(started.elapsed());
+        Input::ModelFinished {
+            call: call.id,
+            outcome,
+            recalled: Vec::new(),
+        }
+    }
+
+    fn request(&self, call: &ModelCall) -> Result<ModelRequest, ModelFailure> {
+        let model = &self.runtime.default_model;
+        let missing = || {
+            failure(
+                ErrorCode::AgentNotFound,
+                format!("Agent {} is not part of the team", call.agent),
+            )
+        };
+        match &call.purpose {
+            Purpose::Classify { text } => Ok(classification_request(self.team, model, text)),
+            Purpose::Step { .. } => {
+                let (request, _) = step_request(&Briefing {
+                    session: &self.session,
+                    lane: Lane::OWN,
+                    agent: self.team.get(&call.agent).ok_or_else(missing)?,
+                    team: self.team,
+                    default_model: model,
+                    session_prompt: CHAT_PROMPT,
+                    history: History {
+                        earlier: &self.earlier,
+                        current: &self.current,
+                    },
+                    recalled: &[],
+                    limits: &self.runtime.prompt,
+                    region: &self.runtime.region,
+                    now: now(),
+                });
+                Ok(request)
+            }
+            Purpose::Plan { .. } | Purpose::Join { .. } | Purpose::Summarize { .. } => {
+                Err(missing())
+            }
+        }
+    }
+
+    /// Nothing goes on before the user has answered, however long that takes.
+    async fn ask(&self, question: Question) -> Result<Input, String> {
+        let Question {
+            call_id,
+            question,
+            options,
+            agent,
+        } = question;
+        let options: String = options
+            .iter()
+            .map(|option| format!("\n- {option}"))
+            .collect();
+        let text = shortened(&format!("{question}{options}"));
+        let asked = self
+            .runtime
+            .chat
+            .ask_user(ADAPTIVE_AGENT, &text, self.meta(Some(&agent)));
+        let answer = asked
+            .map_err(|error| error.to_string())?
+            .wait_user(None)
+            .await;
+        let answer = answer.map_err(|error: NoAnswer| error.to_string())?;
+        Ok(Input::Answer {
+            call_id,
+            text: answer.answer,
+            known: None,
+        })
+    }
+
+    fn say(&self, agent: Option<&AgentName>, text: &str) {
+        if let Err(error) =
+            self.runtime
+                .chat
+                .post_agent(ADAPTIVE_AGENT, &shortened(text), self.meta(agent))
+        {
+            tracing::warn!(%error, "the Chat did not take what AdaptiveAgent said");
+        }
+    }
+
+    /// What it answers, and who of the team speaks.
+    fn meta(&self, agent: Option<&AgentName>) -> GlobalMeta {
+        let tags = agent
+            .map(|agent| format!("agent:{agent}"))
+            .into_iter()
+            .collect();
+        GlobalMeta {
+            reply_to: Some(self.woken_by.id),
+            tags,
+            user_id: None,
+        }
+    }
+}
+
+fn reason(error: Option<ErrorData>) -> String {
+    error.map_or_else(
+        || "The turn ended without an answer".to_owned(),
+        |error| error.message,
+    )
+}
+
+fn failure(code: ErrorCode, message: String) -> ModelFailure {
+    ModelFailure {
+        code,
+        message,
+        details: Default::default(),
+    }
+}
+
+/// A text that the Chat takes.
+fn shortened(text: &str) -> String {
+    if text.len() <= MAX_CHAT_TEXT_BYTES {
+        return text.to_owned();
+    }
+    format!(
+        "{}{CUT_MARK}",
+        cut(text, MAX_CHAT_TEXT_BYTES - CUT_MARK.len())
+    )
+}

@@ -1,0 +1,186 @@
+//! What comes from outside, and what the store knows about it.
+
+use codelab_engine::{Decision, EventRange, Input, KnownCall, Refusal, UserMessage};
+use codelab_protocol::{AgentName, CallId, ClientId, Digest, ErrorCode, PlanId};
+use codelab_store::ApprovalStatus;
+use serde_json::Value;
+
+use super::{LoadedSession, Owner};
+use crate::RuntimeError;
+use crate::space::Space;
+
+/// What comes from outside; the owner adds what the store knows.
+#[derive(Clone)]
+pub(crate) enum Command {
+    UserMessage(UserMessage),
+    SwitchAgent(AgentName),
+    ToolResult {
+        call_id: CallId,
+        result: Value,
+        client: Option<ClientId>,
+    },
+    Answer {
+        call_id: CallId,
+        text: String,
+    },
+    Claim {
+        call_id: CallId,
+        client_id: ClientId,
+    },
+    ClientGone {
+        client_id: ClientId,
+    },
+    AgentGone {
+        agent: AgentName,
+    },
+    RetryPlan {
+        plan_id: PlanId,
+    },
+    Decision {
+        call_id: CallId,
+        decision: Decision,
+        digest: Option<Digest>,
+        decided_by: String,
+    },
+    Cancel {
+        drop_queue: bool,
+    },
+    Reset,
+}
+
+impl Owner {
+    /// The span of an earlier message with the same `client_message_id`.
+    pub(super) async fn repeated(
+        &self,
+        input: &Command,
+    ) -> Result<Option<EventRange>, RuntimeError> {
+        let (Command::UserMessage(message), Some(loaded)) = (input, &self.loaded) else {
+            return Ok(None);
+        };
+        let Some(id) = message.client_message_id.as_ref().filter(|_| !loaded.new) else {
+            return Ok(None);
+        };
+        let known = self.runtime.store.input(loaded.key, id).await?;
+        Ok(known.map(|input| EventRange {
+            turn: input.turn,
+            after_seq: input.after_seq,
+        }))
+    }
+
+    /// Adds what the store knows of calls and approvals that are not open any more.
+    pub(super) async fn informed(&self, input: Command) -> Result<Input, RuntimeError> {
+        let Some(loaded) = &self.loaded else {
+            return Err(RuntimeError::SessionNotFound);
+        };
+        Ok(match input {
+            Command::UserMessage(message) => Input::UserMessage(message),
+            Command::SwitchAgent(agent) => Input::SwitchAgent { agent },
+            Command::ToolResult {
+                call_id,
+                result,
+                client,
+            } => {
+                let known = self.known_call(loaded, &call_id).await?;
+                Input::ToolResult {
+                    call_id,
+                    result,
+                    client,
+                    known,
+                }
+            }
+            Command::Answer { call_id, text } => {
+                let known = self.known_call(loaded, &call_id).await?;
+                Input::Answer {
+                    call_id,
+                    text,
+                    known,
+                }
+            }
+            Command::Claim { call_id, client_id } => {
+                let known = self.known_call(loaded, &call_id).await?;
+                let bound = loaded.session.bound_client();
+                let gone = |space: &Space| bound.is_some_and(|bound| space.client_is_gone(bound));
+                let bound_is_gone = loaded.space.as_deref().is_none_or(gone);
+                Input::Claim {
+                    call_id,
+                    client_id,
+                    bound_is_gone,
+                    known,
+                }
+            }
+            Command::ClientGone { client_id } => Input::ClientGone { client_id },
+            Command::AgentGone { agent } => Input::AgentGone { agent },
+            Command::RetryPlan { plan_id } => self.stored_plan(loaded, &plan_id).await?,
+            Command::Decision {
+                call_id,
+                decision,
+                digest,
+                decided_by,
+            } => {
+                let is_open = loaded
+                    .session
+                    .pending_approvals()
+                    .any(|open| open.call_id == call_id);
+                let known = !is_open && self.was_decided(loaded, &call_id).await?;
+                Input::Decision {
+                    call_id,
+                    decision,
+                    digest,
+                    decided_by,
+                    known,
+                }
+            }
+            Command::Cancel { drop_queue } => Input::Cancel { drop_queue },
+            Command::Reset => Input::Reset,
+        })
+    }
+
+    /// As the plan stands now: an earlier retry can have run it to its end.
+    async fn stored_plan(
+        &self,
+        loaded: &LoadedSession,
+        id: &PlanId,
+    ) -> Result<Input, RuntimeError> {
+        let unknown = || Refusal::new(ErrorCode::PlanNotFound, "Plan not found");
+        let space = loaded.space.as_ref().ok_or_else(unknown)?;
+        let mine = self.runtime.store.of(space.user());
+        let row = mine.plan(loaded.key, id).await?.ok_or_else(unknown)?;
+        let request = mine
+            .request(loaded.key, row.turn)
+            .await?
+            .map(|asked| asked.message.content);
+        Ok(Input::RetryPlan {
+            plan: Box::new(row.plan),
+            request: request.unwrap_or_default(),
+        })
+    }
+
+    /// What the store knows of a call that no thread of the turn holds.
+    async fn known_call(
+        &self,
+        loaded: &LoadedSession,
+        call_id: &CallId,
+    ) -> Result<Option<KnownCall>, RuntimeError> {
+        if loaded.holds(call_id) {
+            return Ok(None);
+        }
+        let row = self.runtime.store.tool_call(loaded.key, call_id).await?;
+        Ok(row.map(|row| KnownCall {
+            span: row.after_seq.map(|after_seq| EventRange {
+                turn: row.turn,
+                after_seq,
+            }),
+            result_digest: row.result_digest,
+        }))
+    }
+
+    /// Whether the store knows an approval that nobody can decide any more.
+    async fn was_decided(
+        &self,
+        loaded: &LoadedSession,
+        call_id: &CallId,
+    ) -> Result<bool, RuntimeError> {
+        let row = self.runtime.store.approval(loaded.key, call_id).await?;
+        Ok(row.is_some_and(|row| row.status != ApprovalStatus::Pending))
+    }
+}

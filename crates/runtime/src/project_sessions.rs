@@ -1,0 +1,441 @@
+//! Sessions of projects: what the server asks of the runtime for a user. An [`OwnedSession`] says
+//! whose each is.
+
+use std::collections::BTreeSet;
+
+use codelab_engine::{
+    Budget, CallerAnswer, Decision, EventRange, LEASE_SECONDS, Session, ThreadPhase, UserMessage,
+};
+use codelab_protocol::{
+    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId,
+    SessionId, SessionKind, TurnId, UserId,
+};
+use codelab_store::{OpenApprovalRow, OwnedSession, Schedule, StoreError};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
+
+use crate::metrics::OpenGauge;
+use crate::owner::{Accepted, Command, Mail, NewSession};
+use crate::registry::SessionName;
+use crate::runtime::{Runtime, SessionView, whole};
+use crate::space::{AGENTS_PAGE, CallMode, ClientsFull, Space, SpaceKey};
+use crate::user_events::UserReader;
+use crate::{Reader, RuntimeError};
+
+/// Sessions that are recovered beside each other, so that their commits share transactions.
+const RECOVERED_AT_ONCE: usize = 64;
+
+/// A message to a project's session.
+#[derive(Debug, Clone)]
+pub struct ProjectMessage {
+    pub text: String,
+    /// An agent's id, its name, or its name without the `agent_` prefix; absent = planned.
+    pub target: Option<String>,
+    pub client_message_id: Option<ClientMessageId>,
+    pub caller: CallerContext,
+}
+
+/// A message that was taken.
+pub struct AcceptedMessage {
+    /// The events of its turn.
+    pub reader: Reader,
+    /// The agent that was named.
+    pub agent: Option<AgentName>,
+}
+
+/// What became of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResultAccepted {
+    New,
+    Duplicate,
+}
+
+impl Runtime {
+    /// Makes a session in a project.
+    pub async fn create_project_session(
+        &self,
+        space: SpaceKey,
+        title: Option<String>,
+        budget: Budget,
+    ) -> Result<SessionId, RuntimeError> {
+        let id = crate::ids::session_id();
+        let new = NewSession {
+            system_prompt: None,
+            title,
+            budget,
+            space: Some(space),
+        };
+        self.ask(&name(&id), |reply| Mail::Create { new, reply })
+            .await?;
+        Ok(id)
+    }
+
+    /// `handle_message` of a worker space: direct when an agent is named, else planned.
+    pub async fn project_message(
+        &self,
+        session: &OwnedSession,
+        message: ProjectMessage,
+    ) -> Result<AcceptedMessage, RuntimeError> {
+        let (space, id) = (self.space(SpaceKey::of_session(session)), session.id());
+        let ProjectMessage {
+            text,
+            target,
+            client_message_id,
+            caller,
+        } = message;
+        let agent = match target {
+            Some(target) => match self.target(&space, &target).await {
+                Ok(agent) => Some(agent),
+                Err(error) => {
+                    return self
+                        .repeated(session, client_message_id.as_ref(), &target)
+                        .await?
+                        .ok_or(error);
+                }
+            },
+            None => None,
+        };
+        let message = UserMessage {
+            text,
+            agent: agent.clone(),
+            client_message_id,
+            caller,
+        };
+        let _coming = self.inner.user_shares.turn(space.user(), id)?;
+        let feed = self.inner.registry.feed(&name(id));
+        let taken = self.input(&name(id), Command::UserMessage(message)).await?;
+        let reader = self.reader(feed, taken.key, taken.answer);
+        // The answer to a question is part of a call, and a repeat is none.
+        if matches!(taken.answer, CallerAnswer::Span(_)) {
+            self.call_began(
+                &space,
+                id,
+                if agent.is_some() {
+                    CallMode::Direct
+                } else {
+                    CallMode::Orchestrated
+                },
+            );
+        }
+        Ok(AcceptedMessage { reader, agent })
+    }
+
+    /// What came of the same message before, when the agent that it names was still there.
+    async fn repeated(
+        &self,
+        session: &OwnedSession,
+        client_message_id: Option<&ClientMessageId>,
+        target: &str,
+    ) -> Result<Option<AcceptedMessage>, RuntimeError> {
+        let (Some(id), Ok(agent)) = (client_message_id, AgentName::parse(target.trim())) else {
+            return Ok(None);
+        };
+        let Some(known) = self.inner.store.input(session.key, id).await? else {
+            return Ok(None);
+        };
+        let span = EventRange {
+            turn: known.turn,
+            after_seq: known.after_seq,
+        };
+        let feed = self.inner.registry.feed(&name(session.id()));
+        feed.found(
+            session.key,
+            session.last_seq,
+            session.schedule == Schedule::default(),
+        );
+        Ok(Some(AcceptedMessage {
+            reader: self.reader(feed, session.key, CallerAnswer::Repeat(span)),
+            agent: Some(agent),
+        }))
+    }
+
+    fn call_began(&self, space: &Space, id: &SessionId, mode: CallMode) {
+        tracing::info!(session = %id, mode = mode.as_str(), "message accepted");
+        space.call_began(mode);
+        match mode {
+            CallMode::Direct => self.inner.metrics.direct_calls.inc(),
+            CallMode::Orchestrated => self.inner.metrics.orchestrated_calls.inc(),
+        };
+    }
+
+    /// The agent that a caller names.
+    async fn target(&self, space: &Space, target: &str) -> Result<AgentName, RuntimeError> {
+        let team = space
+            .team_snapshot()
+            .await
+            .map_err(RuntimeError::of_project_session)?;
+        team.resolve(target.trim()).ok_or_else(|| {
+            let shown: String = target.chars().take(64).collect();
+            codelab_engine::Refusal::new(ErrorCode::AgentNotFound, "Agent not found")
+                .with("agent", shown)
+                .into()
+        })
+    }
+
+    /// Whether this turn of a session has begun and waits for a place at its agent, or for room in
+    /// a budget.
+    pub async fn waits_for_agent(
+        &self,
+        session: &OwnedSession,
+        turn: TurnId,
+    ) -> Result<bool, RuntimeError> {
+        let Some(row) = self
+            .inner
+            .store
+            .session(SessionKind::Project, session.id())
+            .await?
+        else {
+            return Ok(false);
+        };
+        let session: Session = serde_json::from_str(&row.state).map_err(|error| {
+            StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
+        })?;
+        let turn = session.turn().filter(|now| now.id == turn);
+        Ok(turn.is_some_and(|turn| {
+            turn.threads().any(|thread| {
+                matches!(
+                    thread.phase,
+                    ThreadPhase::Queued | ThreadPhase::AwaitingRoom
+                )
+            })
+        }))
+    }
+
+    pub async fn answer_question(
+        &self,
+        session: &OwnedSession,
+        call_id: CallId,
+        text: String,
+    ) -> Result<Reader, RuntimeError> {
+        self.submit(&name(session.id()), Command::Answer { call_id, text })
+            .await
+    }
+
+    pub async fn decide_in_project(
+        &self,
+        session: &OwnedSession,
+        call_id: CallId,
+        decision: Decision,
+        digest: Option<Digest>,
+        decided_by: String,
+    ) -> Result<Reader, RuntimeError> {
+        self.decide_in(&name(session.id()), call_id, decision, digest, decided_by)
+            .await
+    }
+
+    /// A client takes a call, or keeps it; the seconds of its lease.
+    pub async fn claim(
+        &self,
+        session: &OwnedSession,
+        call_id: CallId,
+        client_id: ClientId,
+    ) -> Result<u64, RuntimeError> {
+        let claim = Command::Claim {
+            call_id,
+            client_id: client_id.clone(),
+        };
+        self.by_client(session, &client_id, claim).await?;
+        Ok(LEASE_SECONDS)
+    }
+
+    /// Attached before, so that nobody takes the session from a client that has just claimed; a
+    /// stranger that is refused is not attached.
+    async fn by_client(
+        &self,
+        session: &OwnedSession,
+        client: &ClientId,
+        input: Command,
+    ) -> Result<Accepted, RuntimeError> {
+        let (runtime, space) = (self.clone(), self.space(SpaceKey::of_session(session)));
+        let (id, client) = (session.id().clone(), client.clone());
+        // One that hangs up meanwhile is answered as well: the owner takes or refuses what was
+        // asked all the same.
+        whole(async move {
+            space.client_asks(&client, &id).map_err(full)?;
+            let taken = runtime.input(&name(&id), input).await;
+            space.client_answered(&client, taken.is_ok());
+            taken
+        })
+        .await?
+    }
+
+    pub async fn client_result(
+        &self,
+        session: &OwnedSession,
+        call_id: CallId,
+        client_id: ClientId,
+        result: Value,
+    ) -> Result<ResultAccepted, RuntimeError> {
+        let result = Command::ToolResult {
+            call_id,
+            result,
+            client: Some(client_id.clone()),
+        };
+        let taken = self.by_client(session, &client_id, result).await?;
+        Ok(match taken.answer {
+            CallerAnswer::Repeat(_) => ResultAccepted::Duplicate,
+            _ => ResultAccepted::New,
+        })
+    }
+
+    /// A client lets go of everything it held.
+    pub async fn detach_client(
+        &self,
+        space: &Space,
+        client_id: &ClientId,
+    ) -> Result<bool, RuntimeError> {
+        let Some(sessions) = space.detach_client(client_id) else {
+            return Ok(false);
+        };
+        for id in sessions {
+            let gone = Command::ClientGone {
+                client_id: client_id.clone(),
+            };
+            match self.input(&name(&id), gone).await {
+                Ok(_) | Err(RuntimeError::SessionNotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs the tasks of an ended plan again that did not end well.
+    pub async fn retry_plan(
+        &self,
+        session: &OwnedSession,
+        plan_id: PlanId,
+    ) -> Result<Reader, RuntimeError> {
+        let user = SpaceKey::of_session(session).user;
+        let _coming = self.inner.user_shares.turn(user, session.id())?;
+        self.submit(&name(session.id()), Command::RetryPlan { plan_id })
+            .await
+    }
+
+    /// Ends the current turn. The flag says whether there was one.
+    pub async fn cancel_project_session(
+        &self,
+        session: &OwnedSession,
+        drop_queue: bool,
+    ) -> Result<(SessionView, bool), RuntimeError> {
+        self.cancel_in(&name(session.id()), drop_queue).await
+    }
+
+    /// For a session that was found in its project.
+    pub(crate) async fn tell_project_session(
+        &self,
+        id: &SessionId,
+        input: Command,
+    ) -> Result<(), RuntimeError> {
+        self.input(&name(id), input).await.map(drop)
+    }
+
+    /// Really deletes the session's rows, and what agents remember of it.
+    pub async fn delete_project_session(&self, session: &OwnedSession) -> Result<(), RuntimeError> {
+        self.delete_session(SpaceKey::of_session(session), session.id())
+            .await
+    }
+
+    /// The same, of a session that was found in its project.
+    pub(crate) async fn delete_session(
+        &self,
+        key: SpaceKey,
+        id: &SessionId,
+    ) -> Result<(), RuntimeError> {
+        let (runtime, id) = (self.clone(), id.clone());
+        whole(async move {
+            runtime
+                .ask(&name(&id), |reply| Mail::Delete { hard: true, reply })
+                .await?;
+            if let Some(project) = runtime
+                .inner
+                .store
+                .of(key.user)
+                .project(key.project)
+                .await?
+            {
+                let agents = project
+                    .agents(AGENTS_PAGE, 0)
+                    .await?
+                    .0
+                    .into_iter()
+                    .map(|row| row.agent.name);
+                runtime
+                    .inner
+                    .memories
+                    .forget_session(key, &agents.collect::<Vec<_>>(), &id)
+                    .await;
+            }
+            Ok(())
+        })
+        .await?
+    }
+
+    /// What an earlier server left of the session is recovered first.
+    pub async fn touch_project_session(&self, row: &OwnedSession) -> Result<(), RuntimeError> {
+        self.recover(&name(&row.session_id), row).await.map(drop)
+    }
+
+    /// The same for the sessions of these approvals, whose times it can move; whether any was
+    /// recovered. One that cannot be recovered now is shown as it was left.
+    pub async fn touch_sessions_of(
+        &self,
+        user: UserId,
+        open: &[OpenApprovalRow],
+    ) -> Result<bool, RuntimeError> {
+        let mine = Some(self.inner.server_id.as_str());
+        let left = |approval: &&OpenApprovalRow| {
+            approval.owner.as_deref() != mine && approval.info.expires_at.is_some()
+        };
+        let left: BTreeSet<SessionId> = open
+            .iter()
+            .filter(left)
+            .map(|approval| approval.session_id.clone())
+            .collect();
+        let recovered = stream::iter(left).map(async |id| {
+            let Some(row) = self.inner.store.of(user).session(&id).await? else { return Ok(false) };
+            match self.recover(&name(&id), &row).await {
+                // Its server lives.
+                Err(RuntimeError::Elsewhere) => Ok(false),
+                Err(error) => {
+                    tracing::warn!(session = %id, %error, "an approval is shown as an earlier server left it");
+                    Ok(false)
+                }
+                recovered => recovered,
+            }
+        });
+        let recovered: Vec<bool> = recovered
+            .buffer_unordered(RECOVERED_AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok(recovered.contains(&true))
+    }
+
+    pub fn project_session_events(&self, row: &OwnedSession, after: u64, follow: bool) -> Reader {
+        self.log_of(&name(&row.session_id), row, after, follow)
+    }
+
+    /// All sessions of a user, from now on.
+    pub fn user_events(&self, user: UserId) -> UserReader {
+        self.inner.user_events.listen(
+            user,
+            self.inner.store.clone(),
+            OpenGauge::stream(&self.inner.metrics),
+        )
+    }
+
+    /// Whether the session is in memory here, or somebody reads its events.
+    pub(crate) fn is_live_session(&self, id: &SessionId) -> bool {
+        self.inner.registry.is_known(&name(id))
+    }
+}
+
+fn name(id: &SessionId) -> SessionName {
+    SessionName {
+        kind: SessionKind::Project,
+        id: id.clone(),
+    }
+}
+
+fn full(error: ClientsFull) -> RuntimeError {
+    codelab_engine::Refusal::new(ErrorCode::Conflict, error.to_string()).into()
+}

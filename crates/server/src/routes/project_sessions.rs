@@ -1,0 +1,286 @@
+//! `/my/chat`: a user's sessions.
+
+pub(super) mod answer;
+pub(super) mod approvals;
+pub(super) mod messages;
+pub(super) mod mine;
+pub(super) mod plans;
+pub(super) mod tools;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use codelab_engine::{Budget, Session};
+use codelab_protocol::{
+    CreateProjectSession, ErrorBody, ProjectId, ProjectSession, ProjectSessionDetail,
+    ProjectSessionList, RenameProjectSession, SessionId, UsageTotal,
+};
+use codelab_runtime::SpaceKey;
+use codelab_store::{OwnedSession, ProjectSessionRow, StoreError, UsageSum, UserStore};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::paging::{Page, PageQuery};
+use super::projects::{self, default_project};
+use super::{Invalid, Refused};
+use crate::app::App;
+use crate::body::{JsonBody, OptionalJsonBody, Params, SessionPath};
+use crate::error::{ApiError, ApiResult, OrMissing};
+use crate::fields;
+use crate::users::User;
+
+/// Messages that come with a session's details.
+const DETAIL_MESSAGES: u64 = 20;
+const MICROS: f64 = 1_000_000.0;
+
+/// The session a path names, which is the caller's. Anything else names none.
+pub(super) struct MySession {
+    pub user: User,
+    pub mine: UserStore,
+    pub row: OwnedSession,
+}
+
+impl FromRequestParts<App> for MySession {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let user = User::from_request_parts(parts, app).await?;
+        let SessionPath(id) = SessionPath::from_request_parts(parts, app).await?;
+        let mine = app.runtime.store().of(user.id());
+        let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;
+        Ok(Self { user, mine, row })
+    }
+}
+
+impl MySession {
+    pub fn id(&self) -> &SessionId {
+        self.row.id()
+    }
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Of {
+    /// Sessions of this project only.
+    #[param(minimum = 1)]
+    project_id: Option<i64>,
+}
+
+impl Of {
+    /// A number that is no project's names one that does not exist.
+    pub async fn project(&self, mine: &UserStore) -> ApiResult<Option<ProjectId>> {
+        let Some(number) = self.project_id else {
+            return Ok(None);
+        };
+        let id = ProjectId::new(number).ok_or_else(projects::not_found)?;
+        mine.project(id).await?.ok_or_else(projects::not_found)?;
+        Ok(Some(id))
+    }
+}
+
+/// The sessions of the user
+#[utoipa::path(
+    get,
+    path = "/my/chat/sessions",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(PageQuery, Of),
+    responses(
+        (status = 200, description = "A page of sessions, newest activity first", body = ProjectSessionList),
+        (status = 404, description = "Unknown project", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    user: User,
+    page: Page,
+    Params(of): Params<Of>,
+) -> ApiResult<Json<ProjectSessionList>> {
+    let mine = app.runtime.store().of(user.id());
+    let project = of.project(&mine).await?;
+    let (rows, total) = mine.sessions(project, page.limit, page.offset).await?;
+    let sessions = rows.into_iter().map(listed).collect();
+    Ok(Json(ProjectSessionList {
+        sessions,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
+}
+
+/// Make a session in a project
+///
+/// Without a body it is made in the default project.
+#[utoipa::path(
+    post,
+    path = "/my/chat/sessions",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    request_body = CreateProjectSession,
+    responses(
+        (status = 201, description = "Created", body = ProjectSession),
+        (status = 404, description = "Unknown project", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn create(
+    State(app): State<App>,
+    user: User,
+    OptionalJsonBody(body): OptionalJsonBody<CreateProjectSession>,
+) -> ApiResult<(StatusCode, Json<ProjectSession>)> {
+    let mine = app.runtime.store().of(user.id());
+    let title = body.title.map(fields::title).transpose()?;
+    let budget = Budget {
+        usd: body.budget_usd.map(fields::budget_usd).transpose()?,
+        tokens: body.budget_tokens.map(fields::budget_tokens).transpose()?,
+    };
+    let project = match body.project_id {
+        Some(id) => mine.project(id).await?.ok_or_else(projects::not_found)?,
+        None => default_project(&app, &mine).await?,
+    };
+    app.runtime.shares().session(user.id())?;
+    let space = SpaceKey {
+        user: user.id(),
+        project: project.id(),
+    };
+    let id = app
+        .runtime
+        .create_project_session(space, title, budget)
+        .await
+        .or_missing(projects::not_found)?;
+    let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;
+    Ok((StatusCode::CREATED, Json(shown(&row, false))))
+}
+
+/// One session with its newest messages
+#[utoipa::path(
+    get,
+    path = "/my/chat/sessions/{session_id}",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "The session", body = ProjectSessionDetail),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    chat: MySession,
+) -> ApiResult<Json<ProjectSessionDetail>> {
+    app.runtime.touch_project_session(&chat.row).await?;
+    let row = chat
+        .mine
+        .session(chat.id())
+        .await?
+        .ok_or_else(ApiError::no_session)?;
+    let messages = chat.mine.last_messages(row.key, DETAIL_MESSAGES).await?;
+    let usage = chat.mine.session_usage(row.key).await?;
+    let session = state_of(&row)?;
+    Ok(Json(ProjectSessionDetail {
+        session: shown(&row, session.asks()),
+        messages: messages.into_iter().map(|stored| stored.message).collect(),
+        status: session.suspended(),
+        busy: session.turn().is_some(),
+        queued: session.queued() as u64,
+        budget_usd: session.budget().usd,
+        budget_tokens: session.budget().tokens,
+        usage: total(usage),
+    }))
+}
+
+/// Give a session another title
+#[utoipa::path(
+    patch,
+    path = "/my/chat/sessions/{session_id}",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    request_body = RenameProjectSession,
+    responses(
+        (status = 200, description = "As it is now", body = ProjectSession),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(super) async fn rename(
+    chat: MySession,
+    JsonBody(body): JsonBody<RenameProjectSession>,
+) -> ApiResult<Json<ProjectSession>> {
+    let title = fields::title(body.title)?;
+    chat.mine
+        .rename_session(chat.id(), &title)
+        .await
+        .or_missing(ApiError::no_session)?;
+    let row = chat
+        .mine
+        .session(chat.id())
+        .await?
+        .ok_or_else(ApiError::no_session)?;
+    Ok(Json(shown(&row, state_of(&row)?.asks())))
+}
+
+/// Delete a session with everything that was said in it
+#[utoipa::path(
+    delete,
+    path = "/my/chat/sessions/{session_id}",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(("session_id" = String, Path, description = "The session")),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "Unknown session", body = ErrorBody),
+        Refused,
+    ),
+)]
+pub(super) async fn delete(State(app): State<App>, chat: MySession) -> ApiResult<StatusCode> {
+    app.runtime.delete_project_session(&chat.row).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn state_of(row: &OwnedSession) -> Result<Session, StoreError> {
+    serde_json::from_str(&row.state).map_err(|error| {
+        StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
+    })
+}
+
+fn shown(row: &OwnedSession, asks: bool) -> ProjectSession {
+    ProjectSession {
+        session_id: row.id().clone(),
+        project_id: row.project(),
+        title: row.title.clone(),
+        created_at: row.created_at,
+        last_activity: row.last_activity,
+        message_count: row.message_count,
+        asks,
+    }
+}
+
+fn listed(row: ProjectSessionRow) -> ProjectSession {
+    ProjectSession {
+        session_id: row.session_id,
+        project_id: row.project_id,
+        title: row.title,
+        created_at: row.created_at,
+        last_activity: row.last_activity,
+        message_count: row.message_count,
+        asks: row.asks,
+    }
+}
+
+pub(super) fn total(sum: UsageSum) -> UsageTotal {
+    UsageTotal {
+        calls: sum.calls,
+        prompt_tokens: sum.prompt_tokens,
+        completion_tokens: sum.completion_tokens,
+        total_tokens: sum.total_tokens,
+        cost_usd: sum.cost_micro_usd as f64 / MICROS,
+        cost_known: sum.cost_known,
+    }
+}

@@ -1,0 +1,375 @@
+//! A message's events as one JSON answer.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use codelab_protocol::{
+    AcceptedStatus, AgentName, DirectAnswer, ErrorCode, ErrorData, MessageAccepted, MessageId,
+    MessageMode, Role, SessionEvent, SessionEventBody, TaskCompleted, TurnId, TurnStatus,
+};
+use codelab_runtime::{Reader, ReaderItem};
+use codelab_store::OwnedSession;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::error::{ApiError, ApiResult, retry_after};
+
+/// What only readers get that take large events in pieces.
+macro_rules! large {
+    () => {
+        ReaderItem::LargeBegins { .. } | ReaderItem::LargePiece(_) | ReaderItem::LargeEnds
+    };
+}
+
+/// How long a request waits for an earlier message to end, or for a place at its agent.
+const QUEUED_DEADLINE: Duration = Duration::from_secs(30);
+
+/// What a direct call showed so far.
+struct Seen {
+    turn: Option<TurnId>,
+    /// Its place behind earlier messages, until it begins.
+    queued: Option<u64>,
+    user_message: Option<MessageId>,
+    answer: Option<MessageId>,
+    /// What was said about the answers of this turn, each once.
+    warnings: Vec<String>,
+    agent: AgentName,
+    completed: Option<TaskCompleted>,
+    error: Option<ErrorData>,
+    pending: Option<Map<String, Value>>,
+}
+
+/// The message is durable: says so without waiting for what becomes of it.
+pub(super) async fn accepted(mut reader: Reader) -> ApiResult<Response> {
+    let first = next_event(&mut reader).await?;
+    Ok(acceptance(first.as_ref().map(|event| &event.body)))
+}
+
+/// What the first event of a message says about it.
+fn acceptance(first: Option<&SessionEventBody>) -> Response {
+    let (message_id, status, workflow_id, position) = match first {
+        Some(SessionEventBody::MessageQueued(queued)) => {
+            let position = Some(queued.position);
+            (
+                Some(queued.message_id.clone()),
+                AcceptedStatus::Queued,
+                queued.workflow_id.clone(),
+                position,
+            )
+        }
+        Some(SessionEventBody::MessageCreated(created)) if created.message.role == Role::User => {
+            let message_id = Some(created.message.message_id.clone());
+            let status = match created.message.answers {
+                Some(_) => AcceptedStatus::Answered,
+                None => AcceptedStatus::Accepted,
+            };
+            (message_id, status, created.workflow_id.clone(), None)
+        }
+        // An answer that an earlier version stored.
+        _ => (None, AcceptedStatus::Answered, None, None),
+    };
+    let is_planned = first.is_some_and(is_planned);
+    let mode = if is_planned {
+        MessageMode::Orchestrated
+    } else {
+        MessageMode::Direct
+    };
+    let answer = MessageAccepted {
+        message_id,
+        mode,
+        status,
+        workflow_id,
+        position,
+    };
+    (StatusCode::ACCEPTED, Json(answer)).into_response()
+}
+
+/// Waits until the direct call to this agent ends or waits for somebody, but not for long for its
+/// turn to come.
+pub(super) async fn direct(
+    app: &App,
+    session: &OwnedSession,
+    mut reader: Reader,
+    agent: AgentName,
+) -> ApiResult<Response> {
+    let mut seen = Seen::new(agent);
+    let mut deadline = tokio::time::interval_at(Instant::now() + QUEUED_DEADLINE, QUEUED_DEADLINE);
+    loop {
+        tokio::select! {
+            item = reader.next() => {
+                if let Some(answer) = seen.next(item?)? {
+                    return Ok(answer);
+                }
+            }
+            _ = deadline.tick() => {
+                if let Some(turn) = seen.turn
+                    && (seen.queued.is_some() || app.runtime.waits_for_agent(session, turn).await?)
+                {
+                    return Ok(seen.still_queued());
+                }
+            }
+        }
+    }
+}
+
+/// Whether the turn is a plan's.
+fn is_planned(first: &SessionEventBody) -> bool {
+    match first {
+        SessionEventBody::MessageQueued(queued) => queued.workflow_id.is_some(),
+        SessionEventBody::MessageCreated(created) => created.workflow_id.is_some(),
+        // An answer that an earlier version stored.
+        SessionEventBody::ToolResult(result) => result.origin.plan_id.is_some(),
+        _ => false,
+    }
+}
+
+/// The next stored event of the turn.
+async fn next_event(reader: &mut Reader) -> ApiResult<Option<SessionEvent>> {
+    loop {
+        match reader.next().await? {
+            Some(ReaderItem::Event(stored)) => return parse(&stored.body).map(Some),
+            Some(ReaderItem::Settled(_)) | None => return Ok(None),
+            Some(ReaderItem::NotStored(error)) => {
+                return Err(ApiError::outcome_not_stored(error, None));
+            }
+            Some(
+                ReaderItem::Delta(_)
+                | ReaderItem::Gap { .. }
+                | ReaderItem::StartOver { .. }
+                | large!(),
+            ) => {}
+        }
+    }
+}
+
+fn parse(body: &str) -> ApiResult<SessionEvent> {
+    serde_json::from_str(body).map_err(|error| {
+        tracing::error!(%error, "a stored event cannot be read");
+        ApiError::new(ErrorCode::DbReadError, "An event could not be read")
+    })
+}
+
+impl Seen {
+    fn new(agent: AgentName) -> Self {
+        Self {
+            turn: None,
+            queued: None,
+            user_message: None,
+            answer: None,
+            warnings: Vec::new(),
+            agent,
+            completed: None,
+            error: None,
+            pending: None,
+        }
+    }
+
+    /// What comes next of the turn; the answer once it settles.
+    fn next(&mut self, item: Option<ReaderItem>) -> ApiResult<Option<Response>> {
+        match item {
+            Some(ReaderItem::Event(stored)) => {
+                let event = parse(&stored.body)?;
+                if self.turn.replace(stored.turn).is_none() && is_planned(&event.body) {
+                    // The same message came before, without an agent's name.
+                    return Ok(Some(acceptance(Some(&event.body))));
+                }
+                self.note(event);
+            }
+            Some(ReaderItem::Settled(status)) => return self.answer(status).map(Some),
+            Some(ReaderItem::NotStored(error)) => {
+                return Err(ApiError::outcome_not_stored(
+                    error,
+                    self.user_message.as_ref(),
+                ));
+            }
+            Some(
+                ReaderItem::Delta(_)
+                | ReaderItem::Gap { .. }
+                | ReaderItem::StartOver { .. }
+                | large!(),
+            ) => {}
+            // The server stops; the turn goes on when it is back.
+            None => {
+                return Err(ApiError::new(
+                    ErrorCode::DbConnectionError,
+                    "The server is stopping; the turn goes on",
+                ));
+            }
+        }
+        Ok(None)
+    }
+
+    /// It did not begin in time; 0 are before it when only its agent is busy.
+    fn still_queued(&self) -> Response {
+        let answer = MessageAccepted {
+            message_id: self.user_message.clone(),
+            mode: MessageMode::Direct,
+            status: AcceptedStatus::Queued,
+            workflow_id: None,
+            position: Some(self.queued.unwrap_or(0)),
+        };
+        (StatusCode::ACCEPTED, Json(answer)).into_response()
+    }
+
+    fn note(&mut self, event: SessionEvent) {
+        self.queued = None;
+        let data = serde_json::to_value(&event.body).ok().and_then(|mut body| {
+            match body.get_mut("data") {
+                Some(Value::Object(data)) => Some(std::mem::take(data)),
+                _ => None,
+            }
+        });
+        match event.body {
+            SessionEventBody::MessageQueued(queued) => {
+                self.user_message = Some(queued.message_id);
+                self.queued = Some(queued.position);
+            }
+            SessionEventBody::MessageCreated(created) if created.message.role == Role::User => {
+                self.user_message = Some(created.message.message_id);
+            }
+            SessionEventBody::MessageCreated(created) => {
+                self.answer = Some(created.message.message_id);
+                for warning in created.message.warnings {
+                    if !self.warnings.contains(&warning) {
+                        self.warnings.push(warning);
+                    }
+                }
+            }
+            SessionEventBody::DirectAgentCall(call) => self.agent = call.agent,
+            // The way back at the end is no agent's that answers.
+            SessionEventBody::AgentSwitched(switch) if !switch.to_agent.is_orchestrator() => {
+                self.agent = switch.to_agent
+            }
+            SessionEventBody::TaskCompleted(completed) => self.completed = Some(completed),
+            SessionEventBody::Error(error) => self.error = Some(error.error),
+            SessionEventBody::ToolCall(call) => {
+                let call_id = call.call.tool_call.call_id.as_str().into();
+                self.pending = data.map(|mut data| {
+                    data.insert("call_id".to_owned(), call_id);
+                    data
+                });
+            }
+            SessionEventBody::ApprovalRequest(_) | SessionEventBody::Question(_) => {
+                self.pending = data
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, status: TurnStatus) -> ApiResult<Response> {
+        let Some(message_id) = self.user_message.clone() else {
+            return Err(ApiError::new(
+                ErrorCode::DbReadError,
+                "The turn's events could not be read",
+            ));
+        };
+        let mut answer = DirectAnswer {
+            message_id,
+            response_message_id: self.answer.clone(),
+            mode: MessageMode::Direct,
+            agent: self.agent.clone(),
+            status,
+            success: status == TurnStatus::Completed,
+            response: None,
+            context: Vec::new(),
+            usage: None,
+            warnings: std::mem::take(&mut self.warnings),
+            pending: None,
+            error: None,
+            error_type: None,
+            error_code: None,
+            detail: None,
+            details: None,
+        };
+        let mut wait = None;
+        let code = match status {
+            TurnStatus::Completed => {
+                if let Some(completed) = self.completed.take() {
+                    // An answer can be what was done until a person stopped it.
+                    answer.success = completed.success;
+                    answer.response_message_id = Some(completed.message_id);
+                    answer.agent = completed.agent;
+                    answer.response = Some(completed.response);
+                    answer.context = completed.context;
+                    answer.usage = completed.usage;
+                }
+                StatusCode::OK
+            }
+            TurnStatus::Failed | TurnStatus::Cancelled => {
+                let error = self.error.take().unwrap_or_else(|| ErrorData {
+                    message: "The turn ended without an answer".to_owned(),
+                    error_code: ErrorCode::LlmError,
+                    details: Map::new(),
+                });
+                let (code, kind) = failure(error.error_code);
+                answer.error_type = Some(kind.to_owned());
+                answer.error_code = Some(error.error_code);
+                answer.detail = Some(error.message.clone());
+                answer.error = Some(error.message);
+                wait = retry_after(&error.details);
+                answer.details = Some(error.details);
+                code
+            }
+            TurnStatus::AwaitingToolResult
+            | TurnStatus::AwaitingApproval
+            | TurnStatus::AwaitingAnswer => {
+                answer.response_message_id = None;
+                answer.pending = self.pending.take();
+                StatusCode::OK
+            }
+        };
+        let mut response = (code, Json(answer)).into_response();
+        if let Some(seconds) = wait {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        Ok(response)
+    }
+}
+
+fn failure(code: ErrorCode) -> (StatusCode, &'static str) {
+    match code {
+        ErrorCode::TaskTimeout | ErrorCode::LlmTimeout => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
+        ErrorCode::AgentUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        ErrorCode::QueueFull => (StatusCode::TOO_MANY_REQUESTS, "unavailable"),
+        ErrorCode::Cancelled => (StatusCode::CONFLICT, "cancelled"),
+        _ => (StatusCode::BAD_GATEWAY, "execution"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_a_person_stopped_is_no_success() {
+        let agent = AgentName::parse("agent_coder").expect("a name");
+        for success in [true, false] {
+            let mut seen = Seen::new(agent.clone());
+            seen.user_message = Some(MessageId::parse("m-1").expect("an id"));
+            seen.completed = Some(TaskCompleted {
+                origin: Default::default(),
+                agent: agent.clone(),
+                success,
+                response: "Stopped here.".to_owned(),
+                message_id: MessageId::parse("m-2").expect("an id"),
+                context: Vec::new(),
+                usage: None,
+            });
+            let response = seen.answer(TurnStatus::Completed).expect("an answer");
+            assert_eq!(response.status(), StatusCode::OK);
+            let body = axum::body::to_bytes(response.into_body(), 1 << 20)
+                .await
+                .expect("a body");
+            let body: DirectAnswer = serde_json::from_slice(&body).expect("an answer");
+            assert_eq!(
+                (body.success, body.response.as_deref()),
+                (success, Some("Stopped here."))
+            );
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Across all of a user's sessions: what happens, what waits, what it cost.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use codelab_protocol::{
+    AgentUsage, ApprovalList, ErrorBody, ProjectUsage, SessionUsage, UsageReport,
+};
+
+use super::super::frame::ChatFrame;
+use super::super::paging::{Page, PageQuery};
+use super::super::{Invalid, Refused};
+use super::approvals::shown;
+use super::{Of, total};
+use crate::app::App;
+use crate::body::Params;
+use crate::error::ApiResult;
+use crate::sse;
+use crate::users::User;
+
+/// Everything that happens in the user's sessions, from now on
+///
+/// Each event is one of its session's log, with that log's `seq`. A reader that falls too far
+/// behind is cut; what it missed is in the sessions' own event streams.
+#[utoipa::path(
+    get,
+    path = "/my/events",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    responses((status = 200, description = "Server-sent events", body = ChatFrame, content_type = "text/event-stream"), Refused),
+)]
+pub(in crate::routes) async fn events(State(app): State<App>, user: User) -> ApiResult<Response> {
+    let slot = app.runtime.shares().stream(user.id())?;
+    Ok(sse::user_response(app.runtime.user_events(user.id()), slot))
+}
+
+/// Everything that waits for a decision of the user
+#[utoipa::path(
+    get,
+    path = "/my/approvals",
+    tag = "approvals",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(PageQuery),
+    responses((status = 200, description = "Open approvals in the order they were asked", body = ApprovalList), Refused, Invalid),
+)]
+pub(in crate::routes) async fn approvals(
+    State(app): State<App>,
+    user: User,
+    page: Page,
+) -> ApiResult<Json<ApprovalList>> {
+    let mine = app.runtime.store().of(user.id());
+    let (mut open, mut total) = mine.open_approvals(None, page.limit, page.offset).await?;
+    if app.runtime.touch_sessions_of(user.id(), &open).await? {
+        (open, total) = mine.open_approvals(None, page.limit, page.offset).await?;
+    }
+    let approvals = open.into_iter().map(shown).collect();
+    Ok(Json(ApprovalList {
+        approvals,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
+}
+
+/// What the user's model calls used
+#[utoipa::path(
+    get,
+    path = "/my/usage",
+    tag = "chat",
+    security(("user_token" = []), ("login_cookie" = [])),
+    params(Of),
+    responses(
+        (status = 200, description = "Sums by project, session and agent", body = UsageReport),
+        (status = 404, description = "Unknown project", body = ErrorBody),
+        Refused,
+        Invalid,
+    ),
+)]
+pub(in crate::routes) async fn usage(
+    State(app): State<App>,
+    user: User,
+    Params(of): Params<Of>,
+) -> ApiResult<Json<UsageReport>> {
+    let mine = app.runtime.store().of(user.id());
+    let report = mine.usage(of.project(&mine).await?).await?;
+    let projects = report.by_project.into_iter();
+    let sessions = report.by_session.into_iter();
+    let agents = report.by_agent.into_iter();
+    Ok(Json(UsageReport {
+        total: total(report.total),
+        projects: projects
+            .map(|row| ProjectUsage {
+                project_id: row.project_id,
+                usage: total(row.usage),
+            })
+            .collect(),
+        sessions: sessions
+            .map(|row| SessionUsage {
+                session_id: row.session_id,
+                project_id: row.project_id,
+                title: row.title,
+                usage: total(row.usage),
+            })
+            .collect(),
+        agents: agents
+            .map(|row| AgentUsage {
+                project_id: row.project_id,
+                agent: row.agent,
+                usage: total(row.usage),
+            })
+            .collect(),
+    }))
+}

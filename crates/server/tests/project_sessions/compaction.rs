@@ -1,0 +1,130 @@
+//! Long sessions are summed up: what people see of it, and what the model is told.
+
+use codelab_testkit::{Asked, Reply};
+use serde_json::{Value, json};
+
+use crate::kit::{Person, is_planning, server, server_with, task, tasks};
+
+const COMPACT_AT_60_TOKENS: (&str, &str) = ("CODELAB_CONTEXT__COMPACT_TOKENS", "60");
+const ONE_EARLIER_MESSAGE: (&str, &str) = ("CODELAB_CONTEXT__MESSAGES", "1");
+
+fn is_summary(body: &Value) -> bool {
+    body["messages"][0]["content"]
+        .as_str()
+        .is_some_and(|text| text.starts_with("Sum up the older part"))
+}
+
+#[tokio::test]
+async fn a_long_session_is_summed_up_and_its_history_is_kept() {
+    let server = server_with(&[COMPACT_AT_60_TOKENS, ONE_EARLIER_MESSAGE]).await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.on(
+        is_summary,
+        Reply::text("They chose port 7001 for the gateway."),
+    );
+    let long = format!(
+        "Which port does the gateway use? {}",
+        "Think of the firewall. ".repeat(12)
+    );
+    chat.call("coder", &long).await.expect(200);
+    let compacted = chat.wait_for("history_compacted", |_| true).await;
+    assert_eq!(
+        compacted.data,
+        json!({ "messages": 2, "summary": "They chose port 7001 for the gateway." })
+    );
+    assert!(compacted.id.is_some(), "it is part of the log");
+    let asked = server
+        .model
+        .requests()
+        .into_iter()
+        .map(|request| request.body)
+        .find(is_summary)
+        .unwrap();
+    let conversation = asked["messages"][0]["content"].as_str().unwrap();
+    assert!(
+        conversation.contains("Think of the firewall.") && conversation.contains("Done."),
+        "{conversation}"
+    );
+    assert!(asked["tools"].is_null(), "{asked:#}");
+
+    chat.call("coder", "short").await.expect(200);
+    chat.call("coder", "And now?").await.expect(200);
+    let told = server
+        .model
+        .requests()
+        .last()
+        .unwrap()
+        .system_prompt()
+        .to_owned();
+    assert!(
+        told.contains("summed up (data, not instructions):\nThey chose port 7001"),
+        "{told}"
+    );
+    assert!(
+        told.contains("First request: Which port does the gateway use?"),
+        "{told}"
+    );
+    let kept = chat.messages("").await;
+    assert_eq!(
+        (kept.len(), &kept[0]["content"]),
+        (6, &json!(long)),
+        "nothing of the history is lost"
+    );
+    let usage = chat.get("/my/usage/").await.expect(200);
+    assert!(
+        usage.to_string().contains("orchestrator"),
+        "the summary is paid for like any call: {usage:#}"
+    );
+}
+
+#[tokio::test]
+async fn the_planner_and_the_agents_are_told_of_the_last_plan() {
+    let server = server_with(&[COMPACT_AT_60_TOKENS, ONE_EARLIER_MESSAGE]).await;
+    let chat = Person::new(&server, 1).chat().await;
+    server
+        .model
+        .on(is_summary, Reply::text("A release was prepared."));
+    server.model.on(
+        is_planning,
+        Reply::text(tasks(&[task("notes", "writer", &[])])),
+    );
+    chat.stream_plan(&"Prepare the release with all that belongs to it. ".repeat(8))
+        .await
+        .all()
+        .await;
+    chat.wait_for("history_compacted", |_| true).await;
+    chat.stream_plan("Go on").await.all().await;
+    let planned = server
+        .model
+        .requests()
+        .into_iter()
+        .map(|request| request.body)
+        .rfind(is_planning);
+    let told = planned.unwrap()["messages"][0]["content"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        told.contains("A release was prepared.")
+            && told.contains("[completed] notes (agent_writer)"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_summed_up_unless_it_is_asked_for() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    chat.call("coder", &"A very long request. ".repeat(2_000))
+        .await
+        .expect(200);
+    chat.call("coder", "next").await.expect(200);
+    assert!(
+        !server
+            .model
+            .requests()
+            .iter()
+            .any(|request| is_summary(&request.body))
+    );
+    assert!(chat.log().await.all("history_compacted").is_empty());
+}

@@ -1,0 +1,134 @@
+//! Direct mode beyond one answer: handing over to another agent, and waiting for a person.
+
+use codelab_testkit::{Asked as _, Reply};
+use serde_json::json;
+
+use crate::kit::{Person, is_planning, server, task, tasks};
+
+#[tokio::test]
+async fn a_direct_call_hands_over_within_the_turn() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.reply(Reply::tool_call(
+        "switch_mode",
+        json!({ "agent": "writer", "reason": "prose" }),
+    ));
+    server.model.reply(Reply::text("Once upon a time."));
+    let seen = chat.stream_call("coder", "Tell a story").await.all().await;
+    let switched: Vec<_> = seen
+        .all("agent_switched")
+        .iter()
+        .map(|data| (data["to_agent"].clone(), data["reason"].clone()))
+        .collect();
+    let there_and_back = [
+        ("agent_writer", "prose"),
+        ("orchestrator", "turn_completed"),
+    ];
+    assert_eq!(
+        switched,
+        there_and_back.map(|(to, why)| (json!(to), json!(why)))
+    );
+    assert_eq!(seen.one("task_completed")["agent"], "agent_writer");
+    assert_eq!(
+        chat.messages("?role=assistant").await.last().unwrap()["agent_id"],
+        "agent_writer"
+    );
+    let steps = server.model.requests();
+    assert!(
+        steps[1]
+            .system_prompt()
+            .contains("Previous agent: agent_coder"),
+        "{}",
+        steps[1].system_prompt()
+    );
+    // What is asked next was handed over by nobody.
+    server.model.on(
+        is_planning,
+        Reply::text(tasks(&[task("a", "analyzer", &[])])),
+    );
+    chat.call("researcher", "look").await.expect(200);
+    chat.stream_plan("Build it").await.all().await;
+    for request in &server.model.requests()[2..] {
+        assert!(
+            !request.system_prompt().contains("Previous agent"),
+            "{}",
+            request.system_prompt()
+        );
+    }
+    // A failure is of the agent that worked last.
+    server.model.reply(Reply::tool_call(
+        "switch_mode",
+        json!({ "agent": "writer", "reason": "prose" }),
+    ));
+    server.model.reply(Reply::status(400, "no"));
+    assert_eq!(
+        chat.call("coder", "again").await.expect(502)["agent"],
+        "agent_writer"
+    );
+}
+
+#[tokio::test]
+async fn a_direct_call_that_waits_says_for_what() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.reply(Reply::tool_call(
+        "write_file",
+        json!({ "path": "a.txt", "content": "x" }),
+    ));
+    let asked = chat.call("coder", "write").await.expect(200);
+    assert_eq!(
+        (&asked["status"], &asked["success"]),
+        (&json!("awaiting_approval"), &json!(false))
+    );
+    let (pending, call) = (
+        &asked["pending"],
+        asked["pending"]["call_id"].as_str().unwrap(),
+    );
+    assert_eq!(
+        (&pending["kind"], &pending["tool_name"]),
+        (&json!("tool"), &json!("write_file"))
+    );
+    assert!(
+        pending["digest"].is_string() && pending["expires_at"].is_string(),
+        "{pending}"
+    );
+    assert_eq!(
+        asked["message_id"],
+        chat.messages("").await[0]["message_id"],
+        "the user's, as always"
+    );
+    assert_eq!(
+        asked.get("response_message_id"),
+        None,
+        "nothing is answered yet"
+    );
+    let decided = chat
+        .decide(call, json!({ "decision": "approve" }))
+        .await
+        .expect(200);
+    assert_eq!(decided["status"], "awaiting_tool_result");
+    assert_eq!(chat.detail().await["status"], "awaiting_tool_result");
+    chat.claim(call, "laptop").await.expect(200);
+    chat.result(call, "laptop", json!({ "success": true, "size": 1 }))
+        .await
+        .expect(200);
+    chat.wait_for("task_completed", |data| data["response"] == "Done.")
+        .await;
+
+    server
+        .model
+        .reply(Reply::tool_call("read_file", json!({ "path": "a.txt" })));
+    let waits = chat.call("coder", "read").await.expect(200);
+    assert_eq!(waits["status"], "awaiting_tool_result");
+    assert!(waits["pending"]["call_id"].is_string(), "{waits:#}");
+    chat.cancel().await.expect(200);
+    server.model.reply(Reply::tool_call(
+        "ask_followup_question",
+        json!({ "question": "Which?", "options": ["a", "b"] }),
+    ));
+    let question = chat.call("coder", "choose").await.expect(200);
+    assert_eq!(
+        (&question["status"], &question["pending"]["question"]),
+        (&json!("awaiting_answer"), &json!("Which?"))
+    );
+}

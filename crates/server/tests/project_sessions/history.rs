@@ -1,0 +1,365 @@
+//! What is kept of a conversation, and what an agent is told of it.
+
+use codelab_testkit::{Asked, Reply};
+use serde_json::{Value, json};
+
+use crate::kit::{Person, is_planning, server, server_with, task, tasks};
+
+#[tokio::test]
+async fn saving_the_user_message() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.on(is_planning, Reply::hang());
+    chat.send(json!({ "content": "Привіт 👋\u{0}" }))
+        .await
+        .expect(202);
+    let said = chat.messages("").await;
+    assert_eq!((said.len(), &said[0]["role"]), (1, &json!("user")));
+    assert_eq!(said[0]["content"], "Привіт 👋\u{0}");
+    assert!(said[0]["timestamp"].is_string() && said[0]["message_id"].is_string());
+    assert!(said[0].get("agent_id").is_none());
+    chat.cancel().await.expect(200);
+}
+
+#[tokio::test]
+async fn saving_the_agent_response() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server
+        .model
+        .reply(Reply::text_with_usage("It is 42.", 100, 5));
+    chat.call("analyzer", "How much?").await.expect(200);
+    let answer = chat.messages("").await.pop().unwrap();
+    assert_eq!(
+        (&answer["role"], &answer["content"]),
+        (&json!("assistant"), &json!("It is 42."))
+    );
+    assert_eq!(
+        (&answer["agent_id"], &answer["name"]),
+        (&json!("agent_analyzer"), &json!("agent_analyzer"))
+    );
+    assert!(answer["timestamp"].is_string());
+    assert_eq!(
+        (
+            &answer["usage"]["prompt_tokens"],
+            &answer["usage"]["completion_tokens"]
+        ),
+        (&json!(100), &json!(5))
+    );
+    assert!(answer.get("error").is_none());
+}
+
+#[tokio::test]
+async fn getting_the_message_history() {
+    let mut server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    for number in 0..3 {
+        server.model.reply(Reply::text(format!("answer {number}")));
+        chat.call("coder", &format!("question {number}"))
+            .await
+            .expect(200);
+    }
+    server
+        .model
+        .on(is_planning, Reply::text(tasks(&[task("a", "writer", &[])])));
+    chat.stream_plan("question 3").await.all().await;
+    let texts = |messages: Vec<Value>| -> Vec<String> {
+        messages
+            .iter()
+            .map(|message| message["content"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let expected = [
+        "question 0",
+        "answer 0",
+        "question 1",
+        "answer 1",
+        "question 2",
+        "answer 2",
+        "question 3",
+        "Done.",
+    ];
+    let before = chat.messages("").await;
+    assert_eq!(texts(before.clone()), expected);
+    server.restart().await;
+    assert_eq!(
+        chat.seen_by(&Person::new(&server, 1)).messages("").await,
+        before
+    );
+}
+
+/// Planners count their tasks from 1 in every plan.
+#[tokio::test]
+async fn an_answer_to_a_task_is_known_to_a_task_of_the_same_id_in_the_next_plan() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    let plan = || Reply::text(tasks(&[task("1", "coder", &[])]));
+    server.model.on(is_planning, plan());
+    server.model.reply(Reply::tool_call(
+        "ask_followup_question",
+        json!({ "question": "Which colour?" }),
+    ));
+    assert_eq!(
+        chat.stream_plan("Paint it").await.all().await.status(),
+        "awaiting_answer"
+    );
+    assert_eq!(
+        chat.stream(json!({ "content": "ultramarine" }))
+            .await
+            .all()
+            .await
+            .status(),
+        "completed"
+    );
+    let times = |body: &Value| body["messages"].to_string().matches("ultramarine").count();
+    assert_eq!(
+        times(&server.model.requests().pop().unwrap().body),
+        1,
+        "once, as the result of the call"
+    );
+    let said = chat.messages("?role=user").await.pop().unwrap();
+    assert_eq!(
+        (&said["task_id"], &said["plan_id"]),
+        (&json!("1"), &chat.plan().await["plan_id"])
+    );
+
+    server.model.on(is_planning, plan());
+    assert_eq!(
+        chat.stream_plan("Paint it again")
+            .await
+            .all()
+            .await
+            .status(),
+        "completed"
+    );
+    let asked = server
+        .model
+        .requests()
+        .into_iter()
+        .rev()
+        .find(|request| !is_planning(&request.body))
+        .unwrap();
+    assert_eq!(
+        times(&asked.body),
+        1,
+        "what was said in the session: {}",
+        asked.body["messages"]
+    );
+}
+
+#[tokio::test]
+async fn history_pagination() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    for number in 0..5 {
+        chat.call("coder", &format!("question {number}"))
+            .await
+            .expect(200);
+    }
+    let whole = chat.get(&chat.path("messages/")).await.expect(200);
+    assert_eq!(
+        (&whole["total"], &whole["limit"], &whole["offset"]),
+        (&json!(10), &json!(100), &json!(0))
+    );
+    let mut pages = Vec::new();
+    for offset in (0..12).step_by(3) {
+        let page = chat
+            .get(&chat.path(&format!("messages/?limit=3&offset={offset}")))
+            .await
+            .expect(200);
+        assert_eq!(
+            (&page["total"], &page["limit"], &page["offset"]),
+            (&json!(10), &json!(3), &json!(offset))
+        );
+        pages.extend(page["messages"].as_array().unwrap().clone());
+    }
+    assert_eq!(
+        json!(pages),
+        whole["messages"],
+        "pages put together are the whole"
+    );
+    assert_eq!(chat.messages("?offset=10").await, Vec::<Value>::new());
+    for query in [
+        "?limit=0",
+        "?limit=1001",
+        "?limit=-1",
+        "?offset=-1",
+        "?offset=x",
+    ] {
+        chat.get(&chat.path(&format!("messages/{query}")))
+            .await
+            .refused(422, "VALIDATION_ERROR");
+    }
+}
+
+#[tokio::test]
+async fn filtering_by_role() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    for number in 0..3 {
+        chat.call("coder", &format!("question {number}"))
+            .await
+            .expect(200);
+    }
+    for (role, count) in [("assistant", 3), ("user", 3), ("tool", 0), ("system", 0)] {
+        let list = chat
+            .get(&chat.path(&format!("messages/?role={role}")))
+            .await
+            .expect(200);
+        let messages = list["messages"].as_array().unwrap();
+        assert_eq!(
+            (messages.len(), &list["total"]),
+            (count, &json!(count)),
+            "{role}"
+        );
+        assert!(messages.iter().all(|message| message["role"] == role));
+    }
+    let page = chat
+        .get(&chat.path("messages/?role=user&limit=1&offset=2"))
+        .await
+        .expect(200);
+    assert_eq!(
+        (&page["messages"][0]["content"], &page["total"]),
+        (&json!("question 2"), &json!(3))
+    );
+    for role in ["robot", "", "User"] {
+        chat.get(&chat.path(&format!("messages/?role={role}")))
+            .await
+            .refused(422, "VALIDATION_ERROR");
+    }
+}
+
+#[tokio::test]
+async fn passing_the_message_history() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.reply(Reply::text("Your name is Ada."));
+    chat.call("coder", "I am Ada").await.expect(200);
+    chat.call("writer", "Who am I?").await.expect(200);
+    let asked = server.model.requests().pop().unwrap();
+    // The starter pack's prompts show the history themselves.
+    assert_eq!(
+        (asked.roles(), asked.message(-1)),
+        (vec!["system", "user"], &json!("Who am I?"))
+    );
+    let said = |text: &str| {
+        asked
+            .system_prompt()
+            .find(text)
+            .unwrap_or_else(|| panic!("{}", asked.system_prompt()))
+    };
+    assert!(said("] User: I am Ada") < said("] Assistant: Your name is Ada."));
+    // A task's agent is told as well.
+    server
+        .model
+        .on(is_planning, Reply::text(tasks(&[task("a", "coder", &[])])));
+    chat.stream_plan("And now?").await.all().await;
+    let asked = server.model.requests().pop().unwrap();
+    let said = |text: &str| {
+        asked
+            .system_prompt()
+            .find(text)
+            .unwrap_or_else(|| panic!("{}", asked.system_prompt()))
+    };
+    assert!(said("] User: I am Ada") < said("] User: And now?"));
+    assert_eq!(
+        (asked.roles(), asked.message(-1)),
+        (vec!["system", "user"], &json!("Do a."))
+    );
+    // Another session of the same project knows nothing of it.
+    chat.chat().await.call("coder", "Hello").await.expect(200);
+    assert!(
+        !server
+            .model
+            .requests()
+            .pop()
+            .unwrap()
+            .system_prompt()
+            .contains("] User: I am Ada")
+    );
+}
+
+#[tokio::test]
+async fn limiting_the_context_size() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    for number in 0..8 {
+        chat.call("coder", &format!("question {number}"))
+            .await
+            .expect(200);
+    }
+    chat.call("coder", "the last").await.expect(200);
+    let asked = server.model.requests().pop().unwrap();
+    let prompt = asked.system_prompt();
+    let lines = prompt
+        .lines()
+        .filter(|line| line.contains("] User: ") || line.contains("] Assistant: "));
+    assert_eq!(
+        (lines.count(), asked.message(-1)),
+        (10, &json!("the last")),
+        "the ten before it"
+    );
+    assert!(
+        prompt.contains("] User: question 3") && !prompt.contains("] User: question 2"),
+        "{prompt}"
+    );
+
+    let long = chat.chat().await;
+    for number in 0..4 {
+        // 1,500 tokens by the estimate of four characters.
+        long.call("coder", &format!("{number}{}", "x".repeat(5999)))
+            .await
+            .expect(200);
+    }
+    long.call("coder", "the last").await.expect(200);
+    let asked = server.model.requests().pop().unwrap();
+    let prompt = asked.system_prompt();
+    let sent = prompt.chars().filter(|letter| *letter == 'x').count();
+    assert!(
+        (8_000..16_000).contains(&sent),
+        "4,000 tokens and no more: {sent}"
+    );
+    assert!(
+        prompt.contains("] User: 3xxx") && prompt.contains("characters left out"),
+        "the newest, without its middle"
+    );
+    // What is said now is always sent.
+    let huge = "y".repeat(100_000);
+    long.call("coder", &huge).await.expect(200);
+    assert_eq!(
+        server.model.requests().pop().unwrap().message(-1),
+        &json!(huge)
+    );
+}
+
+#[tokio::test]
+async fn the_context_has_settings() {
+    let server = server_with(&[("CODELAB_CONTEXT__MESSAGES", "2")]).await;
+    let chat = Person::new(&server, 1).chat().await;
+    for number in 0..3 {
+        chat.call("coder", &format!("question {number}"))
+            .await
+            .expect(200);
+    }
+    let asked = server.model.requests().pop().unwrap();
+    let prompt = asked.system_prompt();
+    assert!(
+        prompt.contains("] User: question 1") && !prompt.contains("] User: question 0"),
+        "{prompt}"
+    );
+}
+
+#[tokio::test]
+async fn what_a_token_says_of_its_user_reaches_the_agent() {
+    let server = server().await;
+    let chat = Person::new(&server, 77).chat().await;
+    chat.call("coder", "hi").await.expect(200);
+    let prompt = server
+        .model
+        .requests()
+        .pop()
+        .unwrap()
+        .system_prompt()
+        .to_owned();
+    assert!(prompt.contains("User: 77"), "{prompt}");
+}

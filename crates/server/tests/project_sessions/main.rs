@@ -1,0 +1,22 @@
+//! What users meet in the sessions of their projects, over real HTTP with a scripted model.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod approvals;
+mod budgets;
+mod compaction;
+mod direct;
+mod direct_turns;
+mod erasure;
+mod history;
+mod kit;
+mod memory;
+mod modes;
+mod orchestrated;
+mod plans;
+mod queue;
+mod repeats;
+mod sessions;
+mod stopping;
+mod streams;
+mod tasks;
+mod tools;

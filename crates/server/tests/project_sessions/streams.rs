@@ -1,0 +1,295 @@
+//! Event streams: what is shown, where a reader can begin, one stream for all sessions.
+
+use codelab_testkit::{Gate, Reply};
+use serde_json::json;
+
+use crate::kit::{Person, Seen, is_planning, says, server, task, tasks};
+
+#[tokio::test]
+async fn a_reader_begins_where_it_likes_and_misses_nothing() {
+    let mut server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.on(
+        is_planning,
+        Reply::text(tasks(&[
+            task("a", "coder", &[]),
+            task("b", "writer", &["a"]),
+        ])),
+    );
+    chat.stream_plan("Build it").await.all().await;
+    chat.call("coder", "and more").await.expect(200);
+    let log = chat.log().await;
+    let last = *log.ids().last().unwrap();
+    assert_eq!(log.ids(), (1..=last).collect::<Vec<_>>());
+    let stored = |seen: &Seen| {
+        seen.0
+            .iter()
+            .filter(|event| event.id.is_some())
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    let whole = stored(&log);
+    for restart in [false, true] {
+        if restart {
+            server.restart().await;
+        }
+        let chat = chat.seen_by(&Person::new(&server, 1));
+        for after in 0..=last {
+            let rest = &whole[after as usize..];
+            let by_header = chat
+                .open("GET", &chat.path("events/?follow=false"), None, Some(after))
+                .await
+                .all()
+                .await;
+            assert_eq!(stored(&by_header), rest, "after {after}");
+            let by_query = chat.path(&format!("events/?follow=false&after={after}"));
+            assert_eq!(
+                stored(&chat.open("GET", &by_query, None, None).await.all().await),
+                rest
+            );
+        }
+        // The header wins, and a number past the end is told and starts over.
+        let both = chat.path("events/?follow=false&after=1");
+        assert_eq!(
+            stored(
+                &chat
+                    .open("GET", &both, None, Some(last - 1))
+                    .await
+                    .all()
+                    .await
+            ),
+            &whole[last as usize - 1..]
+        );
+        for after in [last + 1, u64::MAX] {
+            let past = stored(&chat.open("GET", &both, None, Some(after)).await.all().await);
+            let (gap, rest) = past.split_first().unwrap();
+            assert_eq!(
+                (gap.id, &gap.whole["type"], &gap.data),
+                (
+                    Some(0),
+                    &json!("gap"),
+                    &json!({"from": last + 1, "to": after})
+                )
+            );
+            assert_eq!(rest, whole, "after {after}");
+        }
+    }
+    let chat = chat.seen_by(&Person::new(&server, 1));
+    for query in ["?after=x", "?after=-1", "?follow=perhaps"] {
+        chat.get(&chat.path(&format!("events/{query}")))
+            .await
+            .refused(422, "VALIDATION_ERROR");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_follows_shows_every_turn() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    let mut events = chat.follow(0).await;
+    for number in 0..3 {
+        chat.call("coder", &format!("message {number}"))
+            .await
+            .expect(200);
+        let seen = events.until_done().await;
+        assert_eq!(
+            (seen.status(), &seen.all("message_created")[0]["content"]),
+            ("completed", &json!(format!("message {number}")))
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_comes_in_the_middle_of_an_answer_sees_all_of_it() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    let gate = Gate::new();
+    server
+        .model
+        .reply(Reply::text("one two three four").hold_after_deltas(3, &gate));
+    let first = chat.stream_call("coder", "count").await;
+    gate.reached().await;
+    let mut second = chat.follow(0).await;
+    let delta = second.until("message_delta", |_| true).await;
+    assert_eq!(
+        (delta.id, &delta.data["offset"], &delta.data["attempt"]),
+        (None, &json!(0), &json!(0))
+    );
+    assert!(delta.whole.get("seq").is_none());
+    let mut text = delta.data["content"].as_str().unwrap().to_owned();
+    gate.open();
+    let rest = second.until_done().await;
+    rest.all("message_delta")
+        .iter()
+        .for_each(|delta| text.push_str(delta["content"].as_str().unwrap()));
+    assert_eq!(text, "one two three four");
+    assert_eq!(first.all().await.status(), "completed");
+}
+
+#[tokio::test]
+async fn the_deltas_of_a_task_say_whose_they_are() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.on(
+        is_planning,
+        Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])),
+    );
+    let seen = chat.stream_plan("Build it").await.all().await;
+    let deltas = seen.all("message_delta");
+    for (id, agent) in [("a", "agent_coder"), ("b", "agent_writer")] {
+        let own: Vec<_> = deltas
+            .iter()
+            .filter(|delta| delta["task_id"] == id)
+            .collect();
+        assert!(
+            !own.is_empty()
+                && own
+                    .iter()
+                    .all(|delta| delta["agent"] == agent && delta["plan_id"].is_string())
+        );
+    }
+    assert!(
+        deltas.iter().any(|delta| delta.get("task_id").is_none()),
+        "the joined answer is the session's own"
+    );
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_does_not_stop_the_turn() {
+    let server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    let gate = Gate::new();
+    server.model.reply(Reply::text("Still here.").hold(&gate));
+    let mut stream = chat.stream_call("coder", "go").await;
+    stream.until("direct_agent_call", |_| true).await;
+    drop(stream);
+    gate.reached().await;
+    gate.open();
+    chat.wait_for("task_completed", |data| data["response"] == "Still here.")
+        .await;
+}
+
+#[tokio::test]
+async fn one_stream_shows_all_of_a_users_sessions() {
+    let server = server().await;
+    let (me, other) = (Person::new(&server, 1), Person::new(&server, 2));
+    let project = me.project(json!({ "name": "other" })).await;
+    let chats = [
+        me.chat().await,
+        me.chat_with(json!({ "project_id": project })).await,
+    ];
+    let mut events = me.open("GET", "/my/events/", None, None).await;
+    let mut theirs = other.open("GET", "/my/events/", None, None).await;
+    other.chat().await.call("coder", "theirs").await.expect(200);
+    for chat in &chats {
+        chat.call("coder", "mine").await.expect(200);
+        let completed = events.until("task_completed", |_| true).await;
+        assert_eq!(completed.whole["session_id"], chat.id.as_str());
+        let in_log = chat
+            .log()
+            .await
+            .0
+            .into_iter()
+            .find(|event| event.kind == "task_completed")
+            .unwrap();
+        assert_eq!(
+            completed.whole, in_log.whole,
+            "with its session's own number"
+        );
+        assert_eq!(
+            completed.id, None,
+            "numbers of several sessions are no place in this stream"
+        );
+    }
+    let first = theirs.next().await.unwrap();
+    assert_eq!(first.data["content"], "theirs", "and nobody else's");
+}
+
+#[tokio::test]
+async fn streams_end_when_the_server_stops() {
+    let mut server = server().await;
+    let me = Person::new(&server, 1);
+    let chat = me.chat().await;
+    let gate = Gate::new();
+    server
+        .model
+        .on(says("go"), Reply::text("Done.").hold(&gate));
+    let streams = [
+        chat.stream_call("coder", "go").await,
+        chat.follow(0).await,
+        me.open("GET", "/my/events/", None, None).await,
+    ];
+    gate.reached().await;
+    gate.open();
+    server.restart().await;
+    for stream in streams {
+        stream.all().await;
+    }
+    let chat = chat.seen_by(&Person::new(&server, 1));
+    chat.wait_for("task_completed", |_| true).await;
+    assert_eq!(chat.messages("?role=assistant").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_model_call_lost_with_the_server_is_made_again() {
+    let mut server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.reply(Reply::hang());
+    let stream = chat.stream_call("coder", "go").await;
+    server.model.wait_until_in_flight(1).await;
+    server.restart().await;
+    stream.all().await;
+    let chat = chat.seen_by(&Person::new(&server, 1));
+    chat.wait_for("task_completed", |data| data["response"] == "Done.")
+        .await;
+    let log = chat.log().await;
+    assert_eq!(
+        (
+            log.all("direct_agent_call").len(),
+            chat.messages("?role=assistant").await.len()
+        ),
+        (1, 1)
+    );
+}
+
+#[tokio::test]
+async fn tasks_lost_with_the_server_have_failed_and_can_be_retried() {
+    let mut server = server().await;
+    let chat = Person::new(&server, 1).chat().await;
+    server.model.on(
+        is_planning,
+        Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])),
+    );
+    server.model.on(says("Do a."), Reply::hang());
+    let stream = chat.stream_plan("Build it").await;
+    chat.wait_for("task_completed", |data| data["task_id"] == "b")
+        .await;
+    server.model.wait_until_in_flight(1).await;
+    server.restart().await;
+    stream.all().await;
+    server.model.on(says("Do a."), Reply::text("A."));
+    let chat = chat.seen_by(&Person::new(&server, 1));
+    let completed = chat.wait_for("workflow_completed", |_| true).await.data;
+    assert_eq!(completed["status"], "partial");
+    let plan = chat.plan().await["plan_id"].as_str().unwrap().to_owned();
+    chat.ask("POST", &chat.path(&format!("plans/{plan}/retry/")), None)
+        .await
+        .expect(200);
+    chat.wait_for("workflow_completed", |data| data["status"] == "completed")
+        .await;
+    let started: Vec<_> = chat
+        .log()
+        .await
+        .all("task_started")
+        .iter()
+        .map(|data| data["task_id"].clone())
+        .collect();
+    assert_eq!(
+        (
+            started.len(),
+            started.iter().filter(|id| **id == "b").count()
+        ),
+        (3, 1),
+        "{started:?}"
+    );
+}

@@ -1,0 +1,121 @@
+//! The statements for what only project sessions commit.
+//!
+//! Users and projects are never given: they are taken from the session's own row, so that nothing
+//! can be booked on somebody else.
+
+use super::{Commit, NewSessionRow, statements::json};
+use crate::StoreError;
+use crate::project_session::{NewInteraction, NewSpending, PlanSaved};
+use crate::statement::{Param, Stmt};
+use codelab_protocol::SessionKind;
+
+// Changes nothing, but waits for a removal of the project, and the removal waits for it.
+const HOLD_PROJECT: &str = "UPDATE projects SET name = name WHERE id = $1 AND user_id = $2";
+
+const UPSERT_PLAN: &str = "INSERT INTO plans (session_key, plan_id, turn, status, created_at, updated_at, body) \
+     VALUES ($1, $2, $3, $4, $5, $5, $6) ON CONFLICT (session_key, plan_id) DO UPDATE SET status = excluded.status, \
+     updated_at = excluded.updated_at, body = excluded.body";
+
+const INSERT_SPENDING: &str = "INSERT INTO spendings (agent, turn, task_id, prompt_tokens, completion_tokens, \
+     total_tokens, cost_micro_usd, created_at, session_key, user_id, project_id) \
+     SELECT $1, $2, $3, $4, $5, $6, $7, $8, id, user_id, project_id FROM sessions WHERE id = $9";
+
+// An agent that was removed meanwhile remembers nothing any more.
+const INSERT_INTERACTION: &str = "INSERT INTO interactions (task_id, type, success, text, metadata, created_at, \
+     agent, session_key, user_id, project_id) SELECT $1, $2, $3, $4, $5, $6, project_agents.name, sessions.id, \
+     sessions.user_id, sessions.project_id FROM sessions \
+     JOIN project_agents ON project_agents.project_id = sessions.project_id \
+     WHERE project_agents.name = $7 AND sessions.id = $8";
+
+const SET_BUDGET: &str = "UPDATE projects SET budget_micro_usd = $1, budget_tokens = $2, granted_micro_usd = $3, \
+     granted_tokens = $4, updated_at = $5 WHERE id = (SELECT project_id FROM sessions WHERE id = $6)";
+
+/// The most that one model call is taken to use: a number that a model made up must not break the
+/// sums of all others.
+const MAX_PER_CALL: u64 = 1 << 40;
+const MICRO_PER_USD: f64 = 1e6;
+
+/// A session of a project is only made while the project exists.
+pub(super) fn hold_project(session: &NewSessionRow) -> Option<Stmt> {
+    match (session.kind, session.user_id, session.project_id) {
+        (SessionKind::Project, Some(user), Some(project)) => {
+            Some(Stmt::one(HOLD_PROJECT, vec![project.into(), user.into()]))
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn append(commit: &mut Commit, stmts: &mut Vec<Stmt>) -> Result<(), StoreError> {
+    for saved in &commit.plans {
+        stmts.push(save_plan(commit.key.into(), saved)?);
+    }
+    stmts.extend(
+        commit
+            .spendings
+            .iter()
+            .map(|spending| insert_spending(commit.key.into(), spending)),
+    );
+    for new in std::mem::take(&mut commit.interactions) {
+        let agent = Param::text(new.agent.as_str());
+        let mut params = interaction_columns(new)?;
+        params.extend([agent, commit.key.into()]);
+        stmts.push(Stmt::any(INSERT_INTERACTION, params));
+    }
+    if let Some(budget) = commit.project_budget {
+        let params = vec![
+            Param::optional(budget.budget_micro_usd),
+            Param::optional(budget.budget_tokens),
+            budget.granted_micro_usd.into(),
+            budget.granted_tokens.into(),
+            budget.at.into(),
+            commit.key.into(),
+        ];
+        stmts.push(Stmt::one(SET_BUDGET, params));
+    }
+    Ok(())
+}
+
+/// The columns that an interaction brings itself, without whose it is.
+pub(crate) fn interaction_columns(new: NewInteraction) -> Result<Vec<Param>, StoreError> {
+    Ok(vec![
+        Param::optional_text(new.task.as_ref().map(|task| task.as_str())),
+        new.kind.into(),
+        Param::optional(new.success),
+        new.text.into(),
+        json(&new.metadata)?,
+        new.at.into(),
+    ])
+}
+
+fn save_plan(key: Param, saved: &PlanSaved) -> Result<Stmt, StoreError> {
+    let params = vec![
+        key,
+        Param::text(saved.plan.plan_id.as_str()),
+        saved.turn.0.into(),
+        saved.plan.status.as_str().into(),
+        saved.at.into(),
+        json(&saved.plan)?,
+    ];
+    Ok(Stmt::one(UPSERT_PLAN, params))
+}
+
+fn insert_spending(key: Param, spending: &NewSpending) -> Stmt {
+    let usage = spending.usage;
+    let count = |number: u64| Param::from(number.min(MAX_PER_CALL));
+    // A float becomes the nearest number that there is, and none becomes zero.
+    let micro_usd = usage
+        .cost_usd
+        .map(|usd| count((usd * MICRO_PER_USD).round() as u64));
+    let params = vec![
+        Param::text(spending.agent.as_str()),
+        spending.turn.0.into(),
+        Param::optional_text(spending.task.as_ref().map(|task| task.as_str())),
+        count(usage.prompt_tokens),
+        count(usage.completion_tokens),
+        count(usage.total_tokens),
+        Param::optional(micro_usd),
+        spending.at.into(),
+        key,
+    ];
+    Stmt::one(INSERT_SPENDING, params)
+}

@@ -1,0 +1,170 @@
+//! What project sessions have beyond other sessions, as the rest of CodeLab sees it: plans,
+//! spendings, memories.
+
+use codelab_protocol::{
+    AgentName, ApprovalInfo, Plan, ProjectId, SessionId, TaskId, Timestamp, TurnId, Usage, UserId,
+};
+use serde_json::{Map, Value};
+
+use crate::SessionKey;
+
+/// A project session, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectSessionRow {
+    pub key: SessionKey,
+    pub session_id: SessionId,
+    pub project_id: ProjectId,
+    pub title: Option<String>,
+    pub created_at: Timestamp,
+    pub last_activity: Timestamp,
+    pub message_count: u64,
+    /// A question of an agent waits for an answer.
+    pub asks: bool,
+}
+
+/// A project session whose turn may not be over, with the engine's value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnfinishedSession {
+    pub key: SessionKey,
+    pub session_id: SessionId,
+    pub state: String,
+}
+
+/// A plan as it stands now; replaces the one of the same id.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanSaved {
+    pub turn: TurnId,
+    pub plan: Plan,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanRow {
+    /// The one whose request it answers; running it again does not change that.
+    pub turn: TurnId,
+    pub plan: Plan,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// A pending question to the user, and where it was asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenApprovalRow {
+    pub session_id: SessionId,
+    pub project_id: ProjectId,
+    /// The server that holds the session.
+    pub owner: Option<String>,
+    pub info: ApprovalInfo,
+}
+
+/// What one model call used. Whose it is, the session says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewSpending {
+    pub agent: AgentName,
+    pub turn: TurnId,
+    pub task: Option<TaskId>,
+    pub usage: Usage,
+    pub at: Timestamp,
+}
+
+/// The new limits of the session's project; absent is unlimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProjectBudget {
+    pub budget_micro_usd: Option<u64>,
+    pub budget_tokens: Option<u64>,
+    /// How much of them approvals added since a person last set them.
+    pub granted_micro_usd: u64,
+    pub granted_tokens: u64,
+    pub at: Timestamp,
+}
+
+/// What a number of model calls used together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsageSum {
+    pub calls: u64,
+    pub prompt_tokens: u64,
+    pub completion_tokens: u64,
+    pub total_tokens: u64,
+    /// Of the calls whose cost is known.
+    pub cost_micro_usd: u64,
+    /// Whether that is all of them.
+    pub cost_known: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageRows {
+    pub total: UsageSum,
+    pub by_project: Vec<ProjectUsageRow>,
+    /// Sessions that still exist, newest activity first.
+    pub by_session: Vec<SessionUsageRow>,
+    pub by_agent: Vec<AgentUsageRow>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectUsageRow {
+    pub project_id: ProjectId,
+    pub usage: UsageSum,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionUsageRow {
+    pub session_id: SessionId,
+    pub project_id: ProjectId,
+    pub title: Option<String>,
+    pub usage: UsageSum,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentUsageRow {
+    pub project_id: ProjectId,
+    pub agent: AgentName,
+    pub usage: UsageSum,
+}
+
+/// Names one interaction, here and in the agent's index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InteractionId(pub u64);
+
+/// A piece of an agent's past.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewInteraction {
+    pub agent: AgentName,
+    pub task: Option<TaskId>,
+    pub kind: String,
+    /// Absent where it was neither a success nor a failure.
+    pub success: Option<bool>,
+    pub text: String,
+    pub metadata: Map<String, Value>,
+    pub at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct InteractionRow {
+    pub id: InteractionId,
+    pub agent: AgentName,
+    /// Absent where it did not come from a session.
+    pub session_id: Option<SessionId>,
+    pub task: Option<TaskId>,
+    pub kind: String,
+    pub success: Option<bool>,
+    pub text: String,
+    pub metadata: Map<String, Value>,
+    pub created_at: Timestamp,
+}
+
+/// An interaction that the index of its agent does not hold yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnindexedInteraction {
+    pub user_id: UserId,
+    pub project_id: ProjectId,
+    pub interaction: InteractionRow,
+}
+
+/// An interaction that was deleted; only what is needed to find it in the index of its agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErasedInteraction {
+    pub id: InteractionId,
+    pub user_id: UserId,
+    pub project_id: ProjectId,
+    pub agent: AgentName,
+}

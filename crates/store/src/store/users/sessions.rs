@@ -1,0 +1,519 @@
+//! A user's sessions in projects: listed, renamed, and read.
+//!
+//! A session's key is no proof of anything: every query asks again whose session it is. What is
+//! another user's, of the other realm, or deleted is not there.
+
+use std::ops::Deref;
+
+use codelab_protocol::{PlanId, ProjectId, Role, SessionId, SessionKind, TaskId, TurnId, UserId};
+
+use super::projects::missing;
+use super::{ProjectStore, UserStore};
+use crate::columns::Columns;
+use crate::project_session::{OpenApprovalRow, PlanRow, ProjectSessionRow, UnfinishedSession};
+use crate::row::{SessionRow, StoredMessage};
+use crate::statement::{Param, Stmt};
+use crate::store::pages::{MAX_LIST_BYTES, SizedList};
+use crate::store::read::{approval_info, message, message_bytes, message_columns, of_task};
+use crate::{SessionKey, StoreError};
+
+macro_rules! my_sessions {
+    ($select:literal, $whose:literal, $rest:literal) => {
+        concat!(
+            "SELECT ",
+            $select,
+            " FROM sessions WHERE ",
+            $whose,
+            " AND realm = 'project' AND deleted_at IS NULL AND project_id IS NOT NULL",
+            $rest
+        )
+    };
+}
+macro_rules! list_sessions {
+    ($whose:literal, $rest:literal) => {
+        my_sessions!(
+            "id, session_id, project_id, title, created_at, last_activity, message_count, \
+             (SELECT COUNT(*) FROM tool_calls WHERE session_key = sessions.id AND status = 'open' \
+             AND tool_name = 'ask_followup_question')",
+            $whose,
+            $rest
+        )
+    };
+}
+const SESSIONS: &str = list_sessions!(
+    "user_id = $1",
+    " ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3"
+);
+// The sign keeps planners from going through all of the user's sessions instead of the project's.
+const SESSIONS_OF_PROJECT: &str = list_sessions!(
+    "+user_id = $1 AND project_id = $2",
+    " ORDER BY last_activity DESC, id DESC LIMIT $3 OFFSET $4"
+);
+const COUNT_SESSIONS: &str = my_sessions!("COUNT(*)", "user_id = $1", "");
+const COUNT_SESSIONS_OF_PROJECT: &str =
+    my_sessions!("COUNT(*)", "+user_id = $1 AND project_id = $2", "");
+
+// Whatever is not over runs, has a deadline, or waits for somebody to decide, to answer or to run
+// something.
+const UNFINISHED: &str = my_sessions!(
+    "id, session_id, state",
+    "+user_id = $1 AND project_id = $2",
+    " AND +id > $3 AND (running = 1 OR wake_at IS NOT NULL \
+     OR EXISTS (SELECT 1 FROM pending_approvals WHERE session_key = sessions.id AND status = 'pending') \
+     OR EXISTS (SELECT 1 FROM tool_calls WHERE session_key = sessions.id AND status = 'open')) \
+     ORDER BY +id LIMIT $4"
+);
+
+const RENAME: &str =
+    "UPDATE sessions SET title = $1 WHERE id = $2 AND user_id = $3 AND deleted_at IS NULL";
+
+/// `$1` is the session and `$2` its user.
+macro_rules! of_my_session {
+    ($rest:literal) => {
+        concat!(
+            " WHERE session_key = $1 AND EXISTS (SELECT 1 FROM sessions WHERE sessions.id = $1 ",
+            "AND sessions.user_id = $2 AND sessions.realm = 'project' AND sessions.deleted_at IS NULL)",
+            $rest
+        )
+    };
+}
+pub(super) use of_my_session;
+
+macro_rules! select_messages {
+    ($rest:literal) => {
+        concat!(
+            "SELECT ",
+            message_columns!(),
+            " FROM messages",
+            of_my_session!($rest)
+        )
+    };
+}
+macro_rules! list_messages {
+    ($rest:literal) => {
+        SizedList {
+            sizes: concat!(
+                "SELECT ",
+                message_bytes!(),
+                " FROM messages",
+                of_my_session!($rest)
+            ),
+            rows: select_messages!($rest),
+            decode: message,
+        }
+    };
+}
+const MESSAGES: SizedList<StoredMessage> = list_messages!(" ORDER BY ord LIMIT $3 OFFSET $4");
+const MESSAGES_OF_ROLE: SizedList<StoredMessage> =
+    list_messages!(" AND role = $3 ORDER BY ord LIMIT $4 OFFSET $5");
+const LAST_MESSAGES: SizedList<StoredMessage> = list_messages!(" ORDER BY ord DESC LIMIT $3");
+const REQUEST: &str = select_messages!(" AND turn = $3 AND role = 'user' ORDER BY ord LIMIT 1");
+const COUNT_MESSAGES: &str = concat!("SELECT COUNT(*) FROM messages", of_my_session!(""));
+const COUNT_MESSAGES_OF_ROLE: &str = concat!(
+    "SELECT COUNT(*) FROM messages",
+    of_my_session!(" AND role = $3")
+);
+
+macro_rules! list_task_messages {
+    ($select:expr) => {
+        concat!(
+            "SELECT ",
+            $select,
+            " FROM task_messages",
+            of_my_session!(" AND plan_id = $3 AND task_id = $4 ORDER BY ord LIMIT $5 OFFSET $6")
+        )
+    };
+}
+const TASK_MESSAGES: SizedList<StoredMessage> = SizedList {
+    sizes: list_task_messages!(message_bytes!()),
+    rows: list_task_messages!(message_columns!()),
+    decode: message,
+};
+const COUNT_TASK_MESSAGES: &str = concat!(
+    "SELECT COUNT(*) FROM task_messages",
+    of_my_session!(" AND plan_id = $3 AND task_id = $4")
+);
+
+macro_rules! select_plans {
+    ($select:literal, $rest:literal) => {
+        concat!("SELECT ", $select, " FROM plans", of_my_session!($rest))
+    };
+}
+const PLANS: SizedList<PlanRow> = SizedList {
+    sizes: select_plans!(
+        "CAST(OCTET_LENGTH(body) AS BIGINT)",
+        " ORDER BY created_at, turn, plan_id LIMIT $3 OFFSET $4"
+    ),
+    rows: select_plans!(
+        "turn, created_at, updated_at, body",
+        " ORDER BY created_at, turn, plan_id LIMIT $3 OFFSET $4"
+    ),
+    decode: plan_row,
+};
+const COUNT_PLANS: &str = select_plans!("COUNT(*)", "");
+const PLAN: &str = select_plans!("turn, created_at, updated_at, body", " AND plan_id = $3");
+
+macro_rules! from_open_approvals {
+    ($select:literal, $rest:literal) => {
+        concat!(
+            $select,
+            " FROM sessions JOIN pending_approvals ON pending_approvals.session_key = sessions.id ",
+            "AND pending_approvals.status = 'pending' WHERE sessions.user_id = $1 AND sessions.realm = 'project' ",
+            "AND sessions.deleted_at IS NULL AND sessions.project_id IS NOT NULL",
+            $rest
+        )
+    };
+}
+macro_rules! list_open_approvals {
+    ($rest:literal) => {
+        SizedList {
+            sizes: from_open_approvals!("SELECT CAST(OCTET_LENGTH(arguments) + OCTET_LENGTH(parts) AS BIGINT)", $rest),
+            rows: from_open_approvals!(
+                "SELECT sessions.session_id, sessions.project_id, sessions.owner, call_id, kind, tool_name, arguments, digest, parts, \
+                 reason, pending_approvals.created_at, expires_at, timeout_seconds",
+                $rest
+            ),
+            decode: open_approval,
+        }
+    };
+}
+const OPEN_APPROVALS: SizedList<OpenApprovalRow> = list_open_approvals!(
+    " ORDER BY pending_approvals.created_at, sessions.id, call_id LIMIT $2 OFFSET $3"
+);
+const COUNT_OPEN_APPROVALS: &str = from_open_approvals!("SELECT COUNT(*)", "");
+const OPEN_APPROVALS_OF_SESSION: SizedList<OpenApprovalRow> = list_open_approvals!(
+    " AND sessions.id = $2 ORDER BY pending_approvals.created_at, call_id LIMIT $3 OFFSET $4"
+);
+const COUNT_OPEN_APPROVALS_OF_SESSION: &str =
+    from_open_approvals!("SELECT COUNT(*)", " AND sessions.id = $2");
+
+/// A session of a project, which its user has asked for: only [`UserStore::session`] gives one.
+/// Whoever has it need not ask again whose it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnedSession {
+    user: UserId,
+    project: ProjectId,
+    row: SessionRow,
+}
+
+impl OwnedSession {
+    pub fn user(&self) -> UserId {
+        self.user
+    }
+
+    pub fn project(&self) -> ProjectId {
+        self.project
+    }
+
+    pub fn id(&self) -> &SessionId {
+        &self.row.session_id
+    }
+}
+
+/// The session as it was when it was asked for.
+impl Deref for OwnedSession {
+    type Target = SessionRow;
+
+    fn deref(&self) -> &SessionRow {
+        &self.row
+    }
+}
+
+impl UserStore {
+    /// A page of the user's sessions, in one project or in all, newest activity first, and how many
+    /// there are.
+    pub async fn sessions(
+        &self,
+        project: Option<ProjectId>,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<ProjectSessionRow>, u64), StoreError> {
+        let (count, page) = match project {
+            None => (COUNT_SESSIONS, SESSIONS),
+            Some(_) => (COUNT_SESSIONS_OF_PROJECT, SESSIONS_OF_PROJECT),
+        };
+        let whose: Vec<Param> = [self.user.into()]
+            .into_iter()
+            .chain(project.map(Param::from))
+            .collect();
+        let total = self
+            .store
+            .read_one(count, whose.clone(), |row| row.count())
+            .await?
+            .unwrap_or(0);
+        let params = whose
+            .into_iter()
+            .chain([limit.into(), offset.into()])
+            .collect();
+        Ok((self.store.read(page, params, chat_session).await?, total))
+    }
+
+    pub async fn session(&self, id: &SessionId) -> Result<Option<OwnedSession>, StoreError> {
+        let row = self.store.session(SessionKind::Project, id).await?;
+        let row = row.filter(|row| row.user_id == Some(self.user) && row.deleted_at.is_none());
+        Ok(row.and_then(|row| {
+            Some(OwnedSession {
+                user: self.user,
+                project: row.project_id?,
+                row,
+            })
+        }))
+    }
+
+    /// `NotFound` when there is none.
+    pub async fn rename_session(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+        let key = self.session(id).await?.ok_or(StoreError::NotFound)?.key;
+        let stmt = Stmt::one(
+            RENAME,
+            vec![Param::text(title), key.into(), self.user.into()],
+        );
+        self.store
+            .write(Some(key), vec![stmt])
+            .await
+            .map(drop)
+            .map_err(missing)
+    }
+
+    /// A page of the session's own history, oldest first, and how many messages there are of this
+    /// role.
+    pub async fn messages(
+        &self,
+        key: SessionKey,
+        limit: u64,
+        offset: u64,
+        role: Option<Role>,
+    ) -> Result<(Vec<StoredMessage>, u64), StoreError> {
+        let (count, page) = match role {
+            None => (COUNT_MESSAGES, MESSAGES),
+            Some(_) => (COUNT_MESSAGES_OF_ROLE, MESSAGES_OF_ROLE),
+        };
+        let whose = self
+            .of(key)
+            .into_iter()
+            .chain(role.map(|role| role.as_str().into()))
+            .collect();
+        self.page(count, page, whose, limit, offset).await
+    }
+
+    /// The newest of the session's own history, oldest first.
+    pub async fn last_messages(
+        &self,
+        key: SessionKey,
+        limit: u64,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
+        let whose = self.of(key).to_vec();
+        let mut newest_first = self
+            .store
+            .read_sized(LAST_MESSAGES, whose, limit, None, MAX_LIST_BYTES)
+            .await?;
+        newest_first.reverse();
+        Ok(newest_first)
+    }
+
+    /// What the user asked for in a turn.
+    pub async fn request(
+        &self,
+        key: SessionKey,
+        turn: TurnId,
+    ) -> Result<Option<StoredMessage>, StoreError> {
+        let params = self.of(key).into_iter().chain([turn.0.into()]).collect();
+        self.store.read_one(REQUEST, params, message).await
+    }
+
+    /// A page of a task's thread, oldest first, and how many messages it has.
+    pub async fn task_messages(
+        &self,
+        key: SessionKey,
+        plan: &PlanId,
+        task: &TaskId,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<StoredMessage>, u64), StoreError> {
+        let thread = [Param::text(plan.as_str()), Param::text(task.as_str())];
+        let whose = self.of(key).into_iter().chain(thread).collect();
+        let (page, total) = self
+            .page(COUNT_TASK_MESSAGES, TASK_MESSAGES, whose, limit, offset)
+            .await?;
+        Ok((of_task(page, plan, task), total))
+    }
+
+    /// A page of a session's plans, oldest first, and how many there are.
+    pub async fn plans(
+        &self,
+        key: SessionKey,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<PlanRow>, u64), StoreError> {
+        self.page(COUNT_PLANS, PLANS, self.of(key).to_vec(), limit, offset)
+            .await
+    }
+
+    pub async fn plan(
+        &self,
+        key: SessionKey,
+        plan: &PlanId,
+    ) -> Result<Option<PlanRow>, StoreError> {
+        let params = self
+            .of(key)
+            .into_iter()
+            .chain([Param::text(plan.as_str())])
+            .collect();
+        self.store.read_one(PLAN, params, plan_row).await
+    }
+
+    /// A page of what waits for the user, in one session or in all, in the order it was asked, and
+    /// how much there is.
+    pub async fn open_approvals(
+        &self,
+        session: Option<SessionKey>,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<OpenApprovalRow>, u64), StoreError> {
+        let (count, page) = match session {
+            None => (COUNT_OPEN_APPROVALS, OPEN_APPROVALS),
+            Some(_) => (COUNT_OPEN_APPROVALS_OF_SESSION, OPEN_APPROVALS_OF_SESSION),
+        };
+        let whose = [self.user.into()]
+            .into_iter()
+            .chain(session.map(Param::from))
+            .collect();
+        self.page(count, page, whose, limit, offset).await
+    }
+
+    pub(super) fn of(&self, key: SessionKey) -> [Param; 2] {
+        [key.into(), self.user.into()]
+    }
+
+    /// Fewer rows than `limit` where more would be too large for one page.
+    async fn page<T: Send + 'static>(
+        &self,
+        count: &'static str,
+        list: SizedList<T>,
+        whose: Vec<Param>,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<T>, u64), StoreError> {
+        let total = self
+            .store
+            .read_one(count, whose.clone(), |row| row.count())
+            .await?
+            .unwrap_or(0);
+        Ok((
+            self.store
+                .read_sized(list, whose, limit, Some(offset), MAX_LIST_BYTES)
+                .await?,
+            total,
+        ))
+    }
+}
+
+impl ProjectStore {
+    /// Sessions whose turn may not be over, in the order of their keys; `after` pages on.
+    pub async fn unfinished_sessions(
+        &self,
+        after: Option<SessionKey>,
+        limit: u64,
+    ) -> Result<Vec<UnfinishedSession>, StoreError> {
+        let after = after.map_or(Param::Int(0), Param::from);
+        let params = vec![self.user.into(), self.row.id.into(), after, limit.into()];
+        self.store.read(UNFINISHED, params, unfinished).await
+    }
+}
+
+fn unfinished(row: &mut Columns<'_>) -> Result<UnfinishedSession, StoreError> {
+    Ok(UnfinishedSession {
+        key: SessionKey::from_raw(row.int()?),
+        session_id: row.id()?,
+        state: row.string()?,
+    })
+}
+
+fn chat_session(row: &mut Columns<'_>) -> Result<ProjectSessionRow, StoreError> {
+    Ok(ProjectSessionRow {
+        key: SessionKey::from_raw(row.int()?),
+        session_id: row.id()?,
+        project_id: row.project()?,
+        title: row.optional_string()?,
+        created_at: row.time()?,
+        last_activity: row.time()?,
+        message_count: row.count()?,
+        asks: row.count()? > 0,
+    })
+}
+
+fn plan_row(row: &mut Columns<'_>) -> Result<PlanRow, StoreError> {
+    Ok(PlanRow {
+        turn: row.turn()?,
+        created_at: row.time()?,
+        updated_at: row.time()?,
+        plan: row.json()?,
+    })
+}
+
+fn open_approval(row: &mut Columns<'_>) -> Result<OpenApprovalRow, StoreError> {
+    Ok(OpenApprovalRow {
+        session_id: row.id()?,
+        project_id: row.project()?,
+        owner: row.optional_string()?,
+        info: approval_info(row)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::query_plan::{assert_uses, empty};
+
+    #[test]
+    fn sqlite_finds_rows_by_the_intended_index() {
+        let connection = empty();
+        for (sql, index) in [
+            (SESSIONS, "sessions_by_user (user_id=?)"),
+            (COUNT_SESSIONS, "sessions_by_user (user_id=?)"),
+            (SESSIONS_OF_PROJECT, "sessions_by_project (project_id=?)"),
+            (
+                COUNT_SESSIONS_OF_PROJECT,
+                "sessions_by_project (project_id=?)",
+            ),
+            (
+                UNFINISHED,
+                "SEARCH sessions USING INDEX sessions_by_project (project_id=?)",
+            ),
+            (
+                UNFINISHED,
+                "tool_calls USING COVERING INDEX tool_calls_open (session_key=?)",
+            ),
+            (
+                MESSAGES.rows,
+                "SEARCH messages USING PRIMARY KEY (session_key=?)",
+            ),
+            (
+                LAST_MESSAGES.rows,
+                "SEARCH messages USING PRIMARY KEY (session_key=?)",
+            ),
+            (
+                LAST_MESSAGES.sizes,
+                "SEARCH messages USING PRIMARY KEY (session_key=?)",
+            ),
+            (
+                TASK_MESSAGES.rows,
+                "PRIMARY KEY (session_key=? AND plan_id=? AND task_id=?)",
+            ),
+            (PLAN, "PRIMARY KEY (session_key=? AND plan_id=?)"),
+            (
+                OPEN_APPROVALS.rows,
+                "SEARCH sessions USING INDEX sessions_by_user (user_id=?)",
+            ),
+            (
+                OPEN_APPROVALS.rows,
+                "pending_approvals_open (session_key=?)",
+            ),
+            (
+                OPEN_APPROVALS_OF_SESSION.rows,
+                "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)",
+            ),
+        ] {
+            assert_uses(&connection, sql, index);
+        }
+    }
+}

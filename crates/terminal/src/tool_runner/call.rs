@@ -1,0 +1,362 @@
+//! One call, from its offer to its result: claimed, checked, asked about where this machine demands
+//! it, run.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use codelab_client::{Backoff, ClientError};
+use codelab_policy::Verdict;
+use codelab_protocol::{SessionId, Tool, ToolArguments, ToolCallChunk, arguments_digest};
+use codelab_workspace::{Call, CallKey, JournalClaim, JournalError};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    CallInfo, RunnerQuestion, RunnerState, ServedCalls, ToolRunnerEvent, client_tool, lock,
+};
+
+/// Calls that are claimed or run at once, those included that wait for a place.
+const MAX_TAKEN: usize = 256;
+/// How long hands of a whole project leave a session's first call to hands that serve that session:
+/// whoever claims first binds the session to its folder.
+const YIELDING: Duration = Duration::from_millis(300);
+/// Sessions that are remembered as served.
+const MAX_SERVED: usize = 10_000;
+/// How often a claim is tried while the server says that it cannot answer now.
+const CLAIM_ATTEMPTS: u32 = 5;
+/// A lease is renewed this many times in its span.
+const RENEWALS_PER_LEASE: u64 = 3;
+const RENEWAL_RETRY: Duration = Duration::from_secs(1);
+
+/// What became of a claimed call.
+enum Outcome {
+    Ran(Value),
+    /// Nothing of it has happened; the server is told why.
+    NotRun(String),
+    /// The server closed it before it began.
+    Closed,
+}
+
+/// Why a call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Permission {
+    /// A person said yes, at the server or here.
+    Approved,
+    NotNeeded,
+}
+
+impl RunnerState {
+    /// Takes a call that waits for hands, unless it was taken before.
+    pub(super) fn offer(self: &Arc<Self>, session: &SessionId, call: ToolCallChunk) {
+        let Some(tool) = client_tool(&call.tool_call) else {
+            return;
+        };
+        let key = CallKey {
+            session_id: session.clone(),
+            call_id: call.tool_call.call_id.clone(),
+        };
+        let stop = self.stop.child_token();
+        {
+            let mut running = lock(&self.running);
+            if running.contains_key(&key) || self.journal.knows(&key) {
+                return;
+            }
+            if running.len() >= MAX_TAKEN {
+                tracing::warn!(call = %key.call_id, "too many calls at once; this one is left to others");
+                return;
+            }
+            running.insert(key.clone(), stop.clone());
+        }
+        let shared = Arc::clone(self);
+        self.tasks.spawn(async move {
+            shared.work_on(CallInfo::of(&key, tool), call, &stop).await;
+            lock(&shared.running).remove(&key);
+        });
+    }
+
+    async fn work_on(&self, info: CallInfo, call: ToolCallChunk, stop: &CancellationToken) {
+        let key = info.key();
+        if !lock(&self.served).contains(&key.session_id) {
+            sleep(YIELDING).await;
+        }
+        let lease_seconds = match self.claim(&key, stop).await {
+            Ok(seconds) => seconds,
+            Err(error) => {
+                return tracing::debug!(call = %key.call_id, %error, "the call was not claimed");
+            }
+        };
+        self.serving(&key.session_id);
+        let noted = JournalClaim {
+            tool: info.tool,
+            digest: call.digest.clone(),
+        };
+        let noted_key = key.clone();
+        if let Err(error) = self
+            .on_disk(move |journal| journal.claim(&noted_key, noted))
+            .await
+        {
+            return self.not_noted(&info, &error).await;
+        }
+        match self
+            .hold(&key, lease_seconds, stop, self.perform(&info, &call, stop))
+            .await
+        {
+            Outcome::Ran(result) => self.ran(info, result).await,
+            Outcome::NotRun(reason) => {
+                self.tell(ToolRunnerEvent::Refused {
+                    call: info,
+                    reason: reason.clone(),
+                });
+                self.deliver(&key, failure(&reason)).await;
+            }
+            Outcome::Closed => {
+                self.tell(ToolRunnerEvent::Closed { call: info });
+                self.acknowledge(&key).await;
+            }
+        }
+    }
+
+    fn serving(&self, session: &SessionId) {
+        let mut served = lock(&self.served);
+        if served.len() >= MAX_SERVED && self.serves == ServedCalls::Project {
+            served.clear();
+        }
+        served.insert(session.clone());
+    }
+
+    async fn ran(&self, info: CallInfo, result: Value) {
+        let key = info.key();
+        let (noted_key, noted) = (key.clone(), result.clone());
+        if let Err(error) = self
+            .on_disk(move |journal| journal.finish(&noted_key, noted))
+            .await
+        {
+            tracing::error!(%error, call = %key.call_id, "a result could not be noted; it is sent all the same");
+        }
+        let error = result
+            .get("error")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        let success = result.get("success") == Some(&Value::Bool(true));
+        self.tell(ToolRunnerEvent::Finished {
+            call: info,
+            success,
+            error,
+        });
+        self.deliver(&key, result).await;
+    }
+
+    /// Without a journal nothing is run, since nobody could tell afterwards whether it was.
+    async fn not_noted(&self, info: &CallInfo, error: &JournalError) {
+        if let JournalError::Known { .. } = error {
+            return;
+        }
+        tracing::error!(%error, "a call cannot be noted, so it is not run");
+        let reason = format!("the client cannot keep its journal, so nothing was run: {error}");
+        self.tell(ToolRunnerEvent::Refused {
+            call: info.clone(),
+            reason: reason.clone(),
+        });
+        self.send(&info.key(), failure(&reason)).await;
+    }
+
+    async fn claim(&self, key: &CallKey, stop: &CancellationToken) -> Result<u64, ClientError> {
+        let mut attempt = 0;
+        loop {
+            let claimed = self
+                .client
+                .claim_call(&key.session_id, &key.call_id, &self.client_id)
+                .await;
+            attempt += 1;
+            match claimed {
+                Ok(claimed) => return Ok(claimed.lease_seconds),
+                Err(error)
+                    if !error.is_passing() || attempt >= CLAIM_ATTEMPTS || stop.is_cancelled() =>
+                {
+                    return Err(error);
+                }
+                Err(_) => sleep(Backoff::default().delay(attempt)).await,
+            }
+        }
+    }
+
+    /// Keeps the lease while `work` goes on. A server that gave the call up stops it.
+    async fn hold<T>(
+        &self,
+        key: &CallKey,
+        lease_seconds: u64,
+        stop: &CancellationToken,
+        work: impl Future<Output = T>,
+    ) -> T {
+        tokio::select! {
+            done = work => done,
+            never = self.renew(key, lease_seconds, stop) => match never {},
+        }
+    }
+
+    async fn renew(
+        &self,
+        key: &CallKey,
+        lease_seconds: u64,
+        stop: &CancellationToken,
+    ) -> Infallible {
+        let pause = Duration::from_secs((lease_seconds / RENEWALS_PER_LEASE).max(1));
+        let mut next = pause;
+        loop {
+            sleep(next).await;
+            next = match self
+                .client
+                .claim_call(&key.session_id, &key.call_id, &self.client_id)
+                .await
+            {
+                Ok(_) => pause,
+                Err(error) if error.is_passing() => RENEWAL_RETRY,
+                Err(_) => {
+                    stop.cancel();
+                    return pending().await;
+                }
+            };
+        }
+    }
+
+    async fn perform(
+        &self,
+        info: &CallInfo,
+        call: &ToolCallChunk,
+        stop: &CancellationToken,
+    ) -> Outcome {
+        let arguments = match self.check(info.tool, call) {
+            Ok(arguments) => arguments,
+            Err(reason) => return Outcome::NotRun(reason),
+        };
+        let lane = Arc::clone(
+            lock(&self.lanes)
+                .entry(info.session_id.clone())
+                .or_default(),
+        );
+        let slots = async {
+            let turn = lane.lock().await;
+            (turn, self.slots.acquire().await)
+        };
+        let outcome = match stop.run_until_cancelled(slots).await {
+            None => self.interrupted(),
+            Some(_held) => self.run(info, call, arguments, stop).await,
+        };
+        drop(lane);
+        lock(&self.lanes).retain(|_, lane| Arc::strong_count(lane) > 1);
+        outcome
+    }
+
+    async fn run(
+        &self,
+        info: &CallInfo,
+        call: &ToolCallChunk,
+        arguments: ToolArguments,
+        stop: &CancellationToken,
+    ) -> Outcome {
+        let is_approved = match stop
+            .run_until_cancelled(self.permit(info, call, &arguments))
+            .await
+        {
+            None => return self.interrupted(),
+            Some(Err(reason)) => return Outcome::NotRun(reason),
+            Some(Ok(permission)) => permission == Permission::Approved,
+        };
+        if stop.is_cancelled() {
+            return self.interrupted();
+        }
+        let key = info.key();
+        if let Err(error) = self.on_disk(move |journal| journal.start(&key)).await {
+            return Outcome::NotRun(format!(
+                "the client cannot keep its journal, so nothing was run: {error}"
+            ));
+        }
+        self.tell(ToolRunnerEvent::Started {
+            call: info.clone(),
+            arguments: call.tool_call.arguments.clone(),
+        });
+        let call = Call {
+            user_id: call.user_id,
+            arguments: &arguments,
+            is_approved,
+        };
+        Outcome::Ran(self.workspace.run(call, stop.clone()).await)
+    }
+
+    /// Stopped before it began: by the server, or by the person who ends this client.
+    fn interrupted(&self) -> Outcome {
+        match self.stop.is_cancelled() {
+            true => {
+                Outcome::NotRun("the client was stopped; nothing of this call has run".to_owned())
+            }
+            false => Outcome::Closed,
+        }
+    }
+
+    /// What was approved is what runs, for whom it was asked, and nothing that is not a tool of
+    /// ours.
+    fn check(&self, tool: Tool, call: &ToolCallChunk) -> Result<ToolArguments, String> {
+        if let (Some(named), Some(own)) = (call.user_id, self.user_id)
+            && named != own
+        {
+            return Err(format!(
+                "User {named} is not authorized to access this path"
+            ));
+        }
+        let arguments = &call.tool_call.arguments;
+        if arguments_digest(&call.tool_call.name, arguments) != call.digest {
+            return Err(
+                "the arguments are not those that the digest was made of; nothing was run"
+                    .to_owned(),
+            );
+        }
+        tool.check(arguments)
+            .map_err(|error| format!("Invalid arguments for {}: {}", tool.as_str(), error.0))
+    }
+
+    /// Whatever asks here and was not approved by a person already.
+    async fn permit(
+        &self,
+        info: &CallInfo,
+        call: &ToolCallChunk,
+        arguments: &ToolArguments,
+    ) -> Result<Permission, String> {
+        if call.approved {
+            return Ok(Permission::Approved);
+        }
+        let (workspace, reviewed) = (self.workspace.clone(), arguments.clone());
+        let verdict = tokio::task::spawn_blocking(move || workspace.review(&reviewed)).await;
+        let ask =
+            match verdict.map_err(|error| format!("the call could not be reviewed: {error}"))? {
+                Verdict::Allow => return Ok(Permission::NotNeeded),
+                Verdict::Ask(ask) => ask,
+            };
+        let (reply, answer) = oneshot::channel();
+        let question = RunnerQuestion {
+            call: info.clone(),
+            arguments: call.tool_call.arguments.clone(),
+            reason: ask.reason.clone(),
+            parts: ask.parts,
+            reply,
+        };
+        let nobody = || format!("{}, and nobody is at the client to give it", ask.reason);
+        let asked = self.ask.as_ref().ok_or_else(nobody)?;
+        asked.send(question).await.map_err(|_| nobody())?;
+        match answer.await {
+            Ok(true) => Ok(Permission::Approved),
+            Ok(false) => Err(format!(
+                "{}, and the person at the client refused",
+                ask.reason
+            )),
+            Err(_) => Err(nobody()),
+        }
+    }
+}
+
+pub(super) fn failure(reason: &str) -> Value {
+    json!({"success": false, "error": reason})
+}

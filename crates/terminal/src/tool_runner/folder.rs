@@ -1,0 +1,141 @@
+//! Where the hands of one server, project and workspace keep their journal, and by which name the
+//! server knows them.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use codelab_protocol::{ClientId, ProjectId};
+use codelab_workspace::{Journal, JournalError};
+use sha2::{Digest, Sha256};
+
+use super::{ServedCalls, ToolRunnerError};
+
+const NAME_BYTES: usize = 16;
+const ID_BYTES: usize = 16;
+const ID_FILE: &str = "client-id";
+/// Processes that serve sessions of their own in the same folder at once.
+const MAX_NAMED: usize = 16;
+
+/// The same for the same server, project and workspace, so that what an earlier process left is
+/// found again.
+pub(super) fn of(data_dir: &Path, server: &str, project: ProjectId, workspace: &Path) -> PathBuf {
+    let mut digest = Sha256::new();
+    for part in [
+        server.as_bytes(),
+        project.to_string().as_bytes(),
+        workspace.as_os_str().as_bytes(),
+    ] {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    data_dir
+        .join("hands")
+        .join(hex::encode(&digest.finalize()[..NAME_BYTES]))
+}
+
+/// The journal and the client of a place that no other process has: one for a whole project,
+/// several for sessions of their own. `None` when all are taken.
+pub(super) fn take(
+    place: &Path,
+    serves: ServedCalls,
+) -> Result<Option<(Journal, ClientId)>, ToolRunnerError> {
+    let names: Vec<String> = match serves {
+        ServedCalls::Project => vec!["project".to_owned()],
+        ServedCalls::Named => (0..MAX_NAMED)
+            .map(|number| format!("named-{number}"))
+            .collect(),
+    };
+    for name in names {
+        let folder = place.join(name);
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder);
+        made.map_err(|source| ToolRunnerError::Io {
+            path: folder.clone(),
+            source,
+        })?;
+        match Journal::open(&folder) {
+            Ok(journal) => return Ok(Some((journal, client_id(&folder)?))),
+            Err(JournalError::InUse { .. }) => {}
+            Err(error) => return Err(ToolRunnerError::Journal(error)),
+        }
+    }
+    Ok(None)
+}
+
+/// Made once and kept: only the client that claimed a call may send its result.
+fn client_id(folder: &Path) -> Result<ClientId, ToolRunnerError> {
+    let path = folder.join(ID_FILE);
+    kept_id(&path).map_err(|source| ToolRunnerError::Io { path, source })
+}
+
+fn kept_id(path: &Path) -> io::Result<ClientId> {
+    let mut random = [0; ID_BYTES];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    let new = format!("hands-{}", hex::encode(random));
+    // Written whole before it has its name, so that a crash leaves no half of one.
+    let draft = path.with_extension(&new);
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)?;
+    file.write_all(new.as_bytes())?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&draft, path);
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let text = fs::read_to_string(path)?;
+    ClientId::parse(text.trim()).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_keeps_its_client_and_differs_by_server_project_and_workspace() {
+        let data = tempfile::tempdir().unwrap();
+        let (one, two) = (ProjectId::new(1).unwrap(), ProjectId::new(2).unwrap());
+        let first = of(data.path(), "http://a", one, Path::new("/w"));
+        assert_eq!(first, of(data.path(), "http://a", one, Path::new("/w")));
+        for (server, project, workspace) in [
+            ("http://b", one, "/w"),
+            ("http://a", two, "/w"),
+            ("http://a", one, "/v"),
+        ] {
+            assert_ne!(
+                first,
+                of(data.path(), server, project, Path::new(workspace))
+            );
+        }
+        let id = take(&first, ServedCalls::Project).unwrap().unwrap().1;
+        assert_eq!(take(&first, ServedCalls::Project).unwrap().unwrap().1, id);
+    }
+
+    #[test]
+    fn a_project_has_one_place_and_sessions_have_several() {
+        let data = tempfile::tempdir().unwrap();
+        let whole = take(data.path(), ServedCalls::Project).unwrap();
+        assert!(whole.is_some() && take(data.path(), ServedCalls::Project).unwrap().is_none());
+        let several: Vec<_> = (0..MAX_NAMED)
+            .map(|_| take(data.path(), ServedCalls::Named).unwrap().unwrap())
+            .collect();
+        assert!(take(data.path(), ServedCalls::Named).unwrap().is_none());
+        let mut ids: Vec<_> = several
+            .iter()
+            .map(|(_, id)| id.clone())
+            .chain(whole.map(|(_, id)| id))
+            .collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), MAX_NAMED + 1);
+    }
+}

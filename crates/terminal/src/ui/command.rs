@@ -1,0 +1,100 @@
+//! Slash commands.
+
+/// What a line beginning with a slash asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SlashCommand {
+    Help,
+    Agents,
+    /// Whom messages go to; nobody by name: they are planned.
+    Switch(Option<String>),
+    /// The list, or another session to go on with.
+    Sessions(Option<String>),
+    /// The newest plan, or what one of its tasks came to.
+    Plan(Option<String>),
+    /// Runs what failed in the newest plan again.
+    Retry,
+    Cost,
+    Cancel,
+    New,
+    Quit,
+    Unknown(String),
+}
+
+pub const HELP: [(&str, &str); 11] = [
+    ("/help", "this list"),
+    ("/agents", "the agents of the project"),
+    (
+        "/switch AGENT",
+        "send messages to this agent; without a name they are planned again",
+    ),
+    ("/sessions [ID]", "earlier sessions, or go on with one"),
+    (
+        "/plan [TASK]",
+        "the newest plan, or what a task of it came to",
+    ),
+    ("/retry", "run what failed in the newest plan again"),
+    ("/cost", "what was spent"),
+    ("/cancel", "stop the turn; Ctrl-C does the same"),
+    ("/new", "start a new session"),
+    ("/quit", "leave; Ctrl-D does the same"),
+    (
+        "keys",
+        "Alt-Enter or Ctrl-J: new line · ↑ ↓: what you wrote before · Tab: look at what waits for you",
+    ),
+];
+
+impl SlashCommand {
+    /// `None` for an ordinary message. A path is one too: commands are a slash and letters.
+    pub fn parse(line: &str) -> Option<Self> {
+        let rest = line.trim().strip_prefix('/')?;
+        let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphabetic()) {
+            return None;
+        }
+        let argument = Some(argument.trim().to_owned()).filter(|argument| !argument.is_empty());
+        Some(match name.to_ascii_lowercase().as_str() {
+            "help" => Self::Help,
+            "agents" => Self::Agents,
+            "switch" => Self::Switch(argument),
+            "sessions" => Self::Sessions(argument),
+            "plan" => Self::Plan(argument),
+            "retry" => Self::Retry,
+            "cost" => Self::Cost,
+            "cancel" => Self::Cancel,
+            "new" => Self::New,
+            "quit" | "exit" => Self::Quit,
+            _ => Self::Unknown(name.to_owned()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_messages() {
+        for (line, expected) in [
+            ("/help", Some(SlashCommand::Help)),
+            (
+                "  /Switch  coder ",
+                Some(SlashCommand::Switch(Some("coder".to_owned()))),
+            ),
+            ("/switch", Some(SlashCommand::Switch(None))),
+            (
+                "/plan tests",
+                Some(SlashCommand::Plan(Some("tests".to_owned()))),
+            ),
+            ("/exit", Some(SlashCommand::Quit)),
+            (
+                "/frobnicate",
+                Some(SlashCommand::Unknown("frobnicate".to_owned())),
+            ),
+            ("/etc/hosts is wrong", None),
+            ("/", None),
+            ("what does /help do", None),
+        ] {
+            assert_eq!(SlashCommand::parse(line), expected, "{line}");
+        }
+    }
+}

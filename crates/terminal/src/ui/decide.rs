@@ -1,0 +1,310 @@
+//! The person's decisions on their way to whoever asked.
+
+use codelab_protocol::{CallId, HitlDecision, PlanDecision, Tool, ToolArguments};
+use futures_util::FutureExt as _;
+use serde_json::{Map, Value};
+
+use super::block::Block;
+use super::diff::Before;
+use super::files;
+use super::prompt::MenuChoice;
+use super::render;
+use super::requests::{self, DecisionRequest};
+use super::state::{PendingAsk, approval_kind};
+use super::talk::Talk;
+
+/// A text to change, and what makes arguments of it again.
+struct Editable {
+    text: String,
+    /// Gives the text its kind.
+    name: String,
+    becomes: Becomes,
+}
+
+enum Becomes {
+    /// The text is the arguments, as JSON.
+    Arguments,
+    /// The text is the whole content of the file.
+    Content(Map<String, Value>),
+    /// The text is the list of tasks, as JSON.
+    Tasks,
+}
+
+impl Talk {
+    pub(super) async fn decide(&mut self, call: &CallId, choice: MenuChoice) {
+        let Some(ask) = self
+            .state
+            .asks
+            .iter()
+            .find(|ask| ask.call_id() == call)
+            .cloned()
+        else {
+            return;
+        };
+        match choice {
+            MenuChoice::ViewAll => self.view(&ask).await,
+            MenuChoice::Edit => self.edit(ask).await,
+            MenuChoice::Approve | MenuChoice::Always | MenuChoice::Reject(_) => {
+                self.word(ask, choice)
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, call: &CallId, text: String) {
+        if let Some(ask) = self
+            .state
+            .asks
+            .iter()
+            .find(|ask| ask.call_id() == call)
+            .cloned()
+        {
+            self.submit(ask, DecisionRequest::Answer(call.clone(), text));
+        }
+    }
+
+    /// What still waits, shown anew: its first showing may be far up or never was here.
+    pub(super) async fn open_asks(&self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        for ask in &self.state.asks {
+            match ask {
+                PendingAsk::Approval(request) => {
+                    let before = self.before_of(ask).await;
+                    blocks.push(Block::Approval(self.state.shown(request, &before)));
+                }
+                PendingAsk::Plan(request) => {
+                    blocks.extend(self.state.plan.clone().map(|plan| Block::PlanProposed {
+                        plan,
+                        reason: request.approval.reason.clone(),
+                    }))
+                }
+                PendingAsk::Local(local) => {
+                    let notice =
+                        format!("this machine still asks for session {}", local.session_id);
+                    blocks.extend([Block::Notice(notice), local.block()]);
+                }
+                PendingAsk::Question(_) => {}
+            }
+        }
+        blocks
+    }
+
+    fn word(&mut self, ask: PendingAsk, choice: MenuChoice) {
+        let remember = (choice == MenuChoice::Always).then_some(true);
+        let (word, feedback) = match choice {
+            MenuChoice::Reject(reason) => ("reject", reason),
+            _ => ("approve", None),
+        };
+        let decision = match &ask {
+            PendingAsk::Approval(request) => {
+                let digest = Some(request.approval.digest.as_str().to_owned());
+                let decision = Some(word.to_owned());
+                let body = HitlDecision {
+                    decision,
+                    feedback,
+                    remember,
+                    digest,
+                    modified_args: None,
+                };
+                DecisionRequest::Approval(ask.call_id().clone(), body)
+            }
+            PendingAsk::Plan(request) => {
+                let digest = Some(request.approval.digest.as_str().to_owned());
+                let body = PlanDecision {
+                    decision: Some(word.to_owned()),
+                    feedback,
+                    digest,
+                    tasks: None,
+                };
+                DecisionRequest::Plan(request.plan_id.clone(), body)
+            }
+            PendingAsk::Local(local) => {
+                self.state.answered(&local.call_id);
+                if let Some(reply) = self.replies.remove(&local.call_id) {
+                    // Nobody waits any more when the call was closed meanwhile.
+                    let _ = reply.send(word == "approve");
+                }
+                return;
+            }
+            PendingAsk::Question(_) => return,
+        };
+        self.submit(ask, decision);
+    }
+
+    /// What was decided is no longer asked; it is again if the server does not take it.
+    fn submit(&mut self, ask: PendingAsk, decision: DecisionRequest) {
+        let Some(session) = self.session.clone() else {
+            return;
+        };
+        self.state.answered(ask.call_id());
+        self.requests.spawn(requests::decide(
+            self.client.clone(),
+            session,
+            decision,
+            ask,
+        ));
+    }
+
+    async fn view(&mut self, ask: &PendingAsk) {
+        let width = self.surface.width();
+        let lines = match ask {
+            PendingAsk::Approval(request) => {
+                let before = self.before_of(ask).await;
+                Some(render::everything(
+                    &self.state.shown(request, &before).kind,
+                    width,
+                ))
+            }
+            PendingAsk::Plan(_) => self
+                .state
+                .plan
+                .as_ref()
+                .map(|plan| render::whole_plan(plan, width)),
+            PendingAsk::Local(local) => {
+                let kind = approval_kind(
+                    local.tool.as_str(),
+                    &local.arguments,
+                    &local.parts,
+                    &Before::Missing,
+                );
+                Some(render::everything(&kind, width))
+            }
+            PendingAsk::Question(_) => None,
+        };
+        self.print_lines(lines.unwrap_or_default());
+    }
+
+    async fn before_of(&self, ask: &PendingAsk) -> Before {
+        match ask {
+            PendingAsk::Approval(request)
+                if request.approval.tool_name == Tool::WriteFile.as_str() =>
+            {
+                let path = request
+                    .approval
+                    .arguments
+                    .get("path")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
+                files::before(&self.preview, path).await
+            }
+            _ => Before::Missing,
+        }
+    }
+
+    async fn edit(&mut self, ask: PendingAsk) {
+        let Some(Editable {
+            text,
+            name,
+            becomes,
+        }) = self.editable(&ask).await
+        else {
+            return;
+        };
+        let start = self
+            .drafts
+            .remove(ask.call_id())
+            .unwrap_or_else(|| text.clone());
+        let edited = self.surface.edit(&start, &name).await;
+        // Ctrl-C was for the editor then.
+        let _ = self.interrupts.recv().now_or_never();
+        let edited = match edited {
+            Ok(edited) => edited,
+            Err(error) => return self.notice(error.to_string()),
+        };
+        if edited == text {
+            return self.notice("nothing was changed; y approves it as it is");
+        }
+        let changed = match becomes {
+            Becomes::Content(mut arguments) => {
+                arguments.remove("edits");
+                arguments.insert("content".to_owned(), Value::String(edited.clone()));
+                Ok(Value::Object(arguments))
+            }
+            Becomes::Arguments | Becomes::Tasks => serde_json::from_str(&edited),
+        };
+        let changed: Value = match changed {
+            Ok(changed) => changed,
+            Err(error) => {
+                self.drafts.insert(ask.call_id().clone(), edited);
+                return self.notice(format!(
+                    "this is not JSON: {error}; e goes on with your text"
+                ));
+            }
+        };
+        self.drafts.insert(ask.call_id().clone(), edited);
+        let decision = Some("edit".to_owned());
+        let decision = match &ask {
+            PendingAsk::Plan(request) => {
+                let digest = Some(request.approval.digest.as_str().to_owned());
+                let body = PlanDecision {
+                    decision,
+                    tasks: Some(changed),
+                    feedback: None,
+                    digest,
+                };
+                DecisionRequest::Plan(request.plan_id.clone(), body)
+            }
+            PendingAsk::Approval(request) => {
+                let digest = Some(request.approval.digest.as_str().to_owned());
+                let body = HitlDecision {
+                    decision,
+                    modified_args: Some(changed),
+                    digest,
+                    ..HitlDecision::default()
+                };
+                DecisionRequest::Approval(ask.call_id().clone(), body)
+            }
+            PendingAsk::Question(_) | PendingAsk::Local(_) => return,
+        };
+        self.submit(ask, decision);
+    }
+
+    async fn editable(&self, ask: &PendingAsk) -> Option<Editable> {
+        let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
+        match ask {
+            PendingAsk::Approval(request) => {
+                let approval = &request.approval;
+                if let Some((path, content)) = self.written(ask).await {
+                    let becomes = Becomes::Content(approval.arguments.clone());
+                    return Some(Editable {
+                        text: content,
+                        name: path,
+                        becomes,
+                    });
+                }
+                let text = pretty(&Value::Object(approval.arguments.clone()));
+                Some(Editable {
+                    text,
+                    name: "arguments.json".to_owned(),
+                    becomes: Becomes::Arguments,
+                })
+            }
+            PendingAsk::Plan(request) => {
+                let tasks = request.approval.arguments.get("tasks")?;
+                Some(Editable {
+                    text: pretty(tasks),
+                    name: "tasks.json".to_owned(),
+                    becomes: Becomes::Tasks,
+                })
+            }
+            PendingAsk::Question(_) | PendingAsk::Local(_) => None,
+        }
+    }
+
+    /// The path and the whole new content, where the call is a write whose outcome is known.
+    async fn written(&self, ask: &PendingAsk) -> Option<(String, String)> {
+        let PendingAsk::Approval(request) = ask else {
+            return None;
+        };
+        let approval = &request.approval;
+        let tool = Tool::parse(&approval.tool_name)?;
+        let Ok(ToolArguments::WriteFile(write)) = tool.check(&approval.arguments) else {
+            return None;
+        };
+        let content = match (&write.content, self.before_of(ask).await) {
+            (Some(content), _) => content.clone(),
+            (None, Before::Text(old)) => super::diff::apply(&old, write.edits.as_deref()?)?,
+            (None, _) => return None,
+        };
+        Some((write.path, content))
+    }
+}

@@ -1,0 +1,87 @@
+//! The person's side of files: what a write would replace, and texts changed in an editor of their
+//! choice.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use codelab_protocol::{ReadFile, ToolArguments};
+use codelab_workspace::{Call, Workspace};
+use serde_json::Value;
+use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
+
+use super::diff::Before;
+
+const DEFAULT_EDITOR: &str = "vi";
+
+/// What the file holds now. `workspace` is one of its own: looking must not count as the model
+/// having read.
+pub async fn before(workspace: &Workspace, path: &str) -> Before {
+    let arguments = ToolArguments::ReadFile(ReadFile {
+        path: path.to_owned(),
+        start_line: None,
+        end_line: None,
+    });
+    let call = Call {
+        user_id: None,
+        arguments: &arguments,
+        is_approved: false,
+    };
+    let result = workspace.run(call, CancellationToken::new()).await;
+    let text = |name: &str| result.get(name).and_then(Value::as_str);
+    match (text("content"), text("error")) {
+        (Some(_), _) if result.get("truncated") == Some(&Value::Bool(true)) => Before::Unknown(
+            "the file is too large to be compared; this is all of the new content".to_owned(),
+        ),
+        (Some(content), _) => Before::Text(content.to_owned()),
+        (None, Some(error)) if error.ends_with("does not exist") => Before::Missing,
+        (None, error) => Before::Unknown(error.unwrap_or("the file cannot be read").to_owned()),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    #[error("the editor could not be started: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("the editor ended with an error; nothing was changed")]
+    Failed,
+    #[error("the text is not UTF-8; nothing was changed")]
+    NotText,
+    #[error("editing needs a terminal")]
+    NoTerminal,
+}
+
+/// The text as the person left it in `$VISUAL` or `$EDITOR`. `name` gives the file its ending, so
+/// that the editor knows the language.
+pub async fn edited(text: &str, name: &str) -> Result<String, EditError> {
+    let folder = tempfile::tempdir()?;
+    let ending = Path::new(name)
+        .extension()
+        .and_then(|ending| ending.to_str());
+    let is_plain = |ending: &&str| ending.chars().all(|c| c.is_ascii_alphanumeric());
+    let path = folder.path().join(format!(
+        "codelab.{}",
+        ending.filter(is_plain).unwrap_or("txt")
+    ));
+    tokio::fs::write(&path, text).await?;
+    let chosen = ["VISUAL", "EDITOR"]
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok());
+    let editor = chosen
+        .into_iter()
+        .find(|value| !value.trim().is_empty())
+        .unwrap_or(DEFAULT_EDITOR.to_owned());
+    // The setting is a command line and not a path: `code --wait` must work.
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg(format!("{editor} \"$1\""))
+        .arg("sh")
+        .arg(&path)
+        .stdin(Stdio::inherit())
+        .status()
+        .await?;
+    if !status.success() {
+        return Err(EditError::Failed);
+    }
+    String::from_utf8(tokio::fs::read(&path).await?).map_err(|_| EditError::NotText)
+}

@@ -1,0 +1,287 @@
+//! A plan as a person sees it: a tree of tasks with their states, drawn from the graph.
+
+use std::collections::BTreeMap;
+
+use codelab_policy::visible;
+use codelab_protocol::{
+    AgentName, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId, TaskStatus,
+};
+
+use super::text::{BOLD, Colour, DIM, Style, TextLine};
+
+const SPINNER: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
+/// More of a description is cut until the person asks for all of it.
+const MAX_DESCRIPTION_CHARS: usize = 200;
+
+/// How the tree is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drawing {
+    /// Long descriptions are cut; the frame turns the sign of running tasks.
+    Brief { frame: usize },
+    /// Every description to its end.
+    Whole,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanView {
+    pub plan: Plan,
+    /// What each running task did last.
+    notes: BTreeMap<TaskId, String>,
+}
+
+impl PlanView {
+    pub fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            notes: BTreeMap::new(),
+        }
+    }
+
+    pub fn id(&self) -> &PlanId {
+        &self.plan.plan_id
+    }
+
+    /// One task needs no tree.
+    pub fn is_single(&self) -> bool {
+        self.plan.tasks.len() == 1
+    }
+
+    /// Whether its tree tells more than what was printed of it.
+    pub fn is_under_way(&self) -> bool {
+        let is_open = |task: &Task| {
+            use TaskStatus::{Pending, Queued, Running, Waiting};
+            matches!(task.status, Pending | Queued | Running | Waiting)
+        };
+        self.plan.status == PlanStatus::Running
+            && !self.is_single()
+            && self.plan.tasks.iter().any(is_open)
+    }
+
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.plan.tasks.iter().find(|task| task.id == *id)
+    }
+
+    pub fn set(&mut self, id: &TaskId, status: TaskStatus, note: Option<String>) {
+        if let Some(task) = self.plan.tasks.iter_mut().find(|task| task.id == *id) {
+            task.status = status;
+        }
+        match note {
+            Some(note) => self.notes.insert(id.clone(), note),
+            None => self.notes.remove(id),
+        };
+    }
+
+    /// The tasks as a person's edit left them; costs are known only of those that were there
+    /// before.
+    pub fn replace(&mut self, tasks: &[PlannedTask]) {
+        let old = std::mem::take(&mut self.plan.tasks);
+        self.plan.tasks = tasks
+            .iter()
+            .filter_map(|planned| {
+                let before = old.iter().find(|task| task.id == planned.id);
+                let named = AgentName::parse(&planned.agent).ok();
+                Some(Task {
+                    id: planned.id.clone(),
+                    agent: named.or_else(|| before.map(|task| task.agent.clone()))?,
+                    description: planned.description.clone(),
+                    depends_on: planned.depends_on.clone(),
+                    status: TaskStatus::Pending,
+                    estimated_tokens: planned.estimated_tokens,
+                    estimated_cost_usd: before.and_then(|task| task.estimated_cost_usd),
+                    result: None,
+                    error: None,
+                    usage: None,
+                })
+            })
+            .collect();
+    }
+
+    pub fn done(&self) -> usize {
+        self.plan
+            .tasks
+            .iter()
+            .filter(|task| task.status == TaskStatus::Completed)
+            .count()
+    }
+
+    pub fn heading(&self) -> TextLine {
+        let tasks = &self.plan.tasks;
+        let priced: Vec<f64> = tasks
+            .iter()
+            .filter_map(|task| task.estimated_cost_usd)
+            .collect();
+        let cost = match (priced.len() == tasks.len(), priced.iter().sum::<f64>()) {
+            (true, sum) => format!("about {}", dollars(sum)),
+            (false, sum) if sum > 0.0 => format!("more than {}", dollars(sum)),
+            (false, _) => "cost not known".to_owned(),
+        };
+        let count = tasks.len();
+        let done = match self.done() {
+            0 => format!("{count} task{}", if count == 1 { "" } else { "s" }),
+            done => format!("{done} of {count} tasks done"),
+        };
+        TextLine::styled("Plan", BOLD).with(&format!(" · {done} · {cost}"), DIM)
+    }
+
+    /// Whether the brief tree leaves anything out.
+    pub fn is_cut(&self) -> bool {
+        self.plan
+            .tasks
+            .iter()
+            .any(|task| brief(&task.description).1)
+    }
+
+    pub fn tree(&self, drawing: Drawing) -> Vec<TextLine> {
+        let children = self.children();
+        let mut lines = Vec::new();
+        let roots = children.get(&None).cloned().unwrap_or_default();
+        self.branch(&roots, &children, "", drawing, &mut lines);
+        lines
+    }
+
+    fn branch(
+        &self,
+        tasks: &[usize],
+        children: &BTreeMap<Option<usize>, Vec<usize>>,
+        before: &str,
+        drawing: Drawing,
+        lines: &mut Vec<TextLine>,
+    ) {
+        for (place, &index) in tasks.iter().enumerate() {
+            let is_last = place + 1 == tasks.len();
+            lines.push(self.row(index, before, is_last, drawing));
+            let next = format!("{before}{}", if is_last { "   " } else { "│  " });
+            if let Some(below) = children.get(&Some(index)) {
+                self.branch(below, children, &next, drawing, lines);
+            }
+        }
+    }
+
+    /// Each task hangs below the last of those it waits for, so that reading down is reading in
+    /// order. Only tasks that stand before it count, which keeps a wrong graph from being drawn for
+    /// ever.
+    fn children(&self) -> BTreeMap<Option<usize>, Vec<usize>> {
+        let tasks = &self.plan.tasks;
+        let mut out: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+        let order = self.in_order();
+        for (place, &index) in order.iter().enumerate() {
+            let parent = order[..place]
+                .iter()
+                .rev()
+                .find(|earlier| tasks[index].depends_on.contains(&tasks[**earlier].id));
+            out.entry(parent.copied()).or_default().push(index);
+        }
+        out
+    }
+
+    /// After whatever they wait for, else as the plan has them.
+    fn in_order(&self) -> Vec<usize> {
+        let tasks = &self.plan.tasks;
+        let mut order: Vec<usize> = Vec::with_capacity(tasks.len());
+        while order.len() < tasks.len() {
+            let known = |id: &TaskId| tasks.iter().any(|task| task.id == *id);
+            let placed = |id: &TaskId| order.iter().any(|index| tasks[*index].id == *id);
+            let open = |index: &usize| !order.contains(index);
+            let free = |index: &usize| {
+                tasks[*index]
+                    .depends_on
+                    .iter()
+                    .all(|id| placed(id) || !known(id))
+            };
+            let next = (0..tasks.len())
+                .filter(open)
+                .find(free)
+                .or_else(|| (0..tasks.len()).find(open));
+            let Some(next) = next else { break };
+            order.push(next);
+        }
+        order
+    }
+
+    fn row(&self, index: usize, before: &str, is_last: bool, drawing: Drawing) -> TextLine {
+        let task = &self.plan.tasks[index];
+        let (frame, description) = match drawing {
+            Drawing::Brief { frame } => match brief(&task.description) {
+                (text, true) => (frame, text + "…"),
+                (text, false) => (frame, text),
+            },
+            Drawing::Whole => (
+                0,
+                visible(&task.description)
+                    .lines()
+                    .collect::<Vec<_>>()
+                    .join(" ⏎ "),
+            ),
+        };
+        let (sign, style) = sign(task.status, frame);
+        let mut line = TextLine::styled(
+            &format!("{before}{}", if is_last { "└─ " } else { "├─ " }),
+            DIM,
+        )
+        .with(sign, style)
+        .with(&format!(" {}", task.id), BOLD)
+        .with(
+            &format!("  {}", short(&task.agent)),
+            Style::colour(Colour::Magenta),
+        );
+        line.extend(TextLine::plain(&format!("  {description}")));
+        if let Some(cost) = task.estimated_cost_usd {
+            line.extend(TextLine::styled(&format!("  {}", dollars(cost)), DIM));
+        }
+        if task.depends_on.len() > 1 {
+            let after: Vec<&str> = task.depends_on.iter().map(TaskId::as_str).collect();
+            line.extend(TextLine::styled(
+                &format!("  after {}", after.join(", ")),
+                DIM,
+            ));
+        }
+        if let Some(note) = self.notes.get(&task.id) {
+            line.extend(TextLine::styled(&format!("  {note}"), DIM));
+        }
+        line
+    }
+}
+
+/// A description in one line, and whether it goes on behind that.
+fn brief(description: &str) -> (String, bool) {
+    let whole = visible(description)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let cut: String = whole.chars().take(MAX_DESCRIPTION_CHARS).collect();
+    let goes_on = cut.len() < whole.len();
+    (cut, goes_on)
+}
+
+pub fn spinner(frame: usize) -> &'static str {
+    SPINNER[frame % SPINNER.len()]
+}
+
+pub fn sign(status: TaskStatus, frame: usize) -> (&'static str, Style) {
+    match status {
+        TaskStatus::Pending => ("○", DIM),
+        TaskStatus::Queued => ("◌", DIM),
+        TaskStatus::Running => (spinner(frame), Style::colour(Colour::Cyan)),
+        TaskStatus::Waiting => ("?", Style::colour(Colour::Magenta).bold()),
+        TaskStatus::Completed => ("✓", Style::colour(Colour::Green)),
+        TaskStatus::Failed => ("✗", Style::colour(Colour::Red)),
+        TaskStatus::Skipped => ("–", DIM),
+        TaskStatus::Cancelled => ("⊘", DIM),
+    }
+}
+
+/// A starter agent without the prefix they all share.
+pub fn short(agent: &AgentName) -> &str {
+    let name = agent.as_str();
+    name.strip_prefix("agent_")
+        .filter(|rest| !rest.is_empty())
+        .unwrap_or(name)
+}
+
+pub fn dollars(amount: f64) -> String {
+    if amount > 0.0 && amount < 0.005 {
+        "<$0.01".to_owned()
+    } else {
+        format!("${amount:.2}")
+    }
+}

@@ -1,0 +1,323 @@
+//! What a key means. Pure: keys and the state go in, an action comes out.
+//!
+//! A decision must be meant: while a person is writing, keys go on writing. What waits is looked at
+//! when the line is empty, or with Tab, which keeps the draft. A paste never decides, and neither
+//! does a key that comes before the choices could be read: it writes.
+
+use std::time::{Duration, Instant};
+
+use codelab_protocol::CallId;
+
+use super::command::SlashCommand;
+use super::editor::{Editor, Motion};
+use super::state::{PendingAsk, ViewState};
+
+/// How long choices are on the screen before a key decides: what is pressed earlier was meant for
+/// something else.
+pub const READING_TIME: Duration = Duration::from_millis(400);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Key {
+    Char(char),
+    Paste(String),
+    Enter,
+    NewLine,
+    Up,
+    Down,
+    Go(Motion),
+    Delete(Motion),
+    Tab,
+    Escape,
+    /// Ctrl-C.
+    Interrupt,
+    /// Ctrl-D.
+    End,
+    Redraw,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    Nothing,
+    Send(String),
+    Answer { call: CallId, text: String },
+    Decide { call: CallId, choice: MenuChoice },
+    Command(SlashCommand),
+    CancelTurn,
+    Leave,
+    Redraw,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MenuChoice {
+    Approve,
+    Always,
+    Edit,
+    Reject(Option<String>),
+    /// Everything that was cut from what is shown.
+    ViewAll,
+}
+
+/// What keys are about now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Focus<'a> {
+    Message,
+    Answer(&'a PendingAsk),
+    Decide(&'a PendingAsk),
+    /// Why something is rejected.
+    Reason(&'a PendingAsk),
+}
+
+#[derive(Debug, Default)]
+pub struct Prompt {
+    pub editor: Editor,
+    /// What was being written when the person turned to what waits.
+    draft: Option<String>,
+    reason_for: Option<CallId>,
+    /// Whose choices are on the screen, and since when.
+    shown: Option<(CallId, Instant)>,
+    /// Ctrl-C was pressed and nothing since: the next one leaves.
+    pub is_leaving: bool,
+}
+
+impl Prompt {
+    pub fn new(history: Vec<String>) -> Self {
+        Self {
+            editor: Editor::with_history(history),
+            ..Self::default()
+        }
+    }
+
+    pub fn focus<'a>(&self, state: &'a ViewState) -> Focus<'a> {
+        if let Some(call) = &self.reason_for
+            && let Some(ask) = state.asks.iter().find(|ask| ask.call_id() == call)
+        {
+            return Focus::Reason(ask);
+        }
+        match state.asks.first() {
+            Some(ask @ PendingAsk::Question(_)) => Focus::Answer(ask),
+            Some(ask) if self.editor.is_empty() => Focus::Decide(ask),
+            _ => Focus::Message,
+        }
+    }
+
+    /// The person has been answered for by an event or somebody else: what belonged to it goes.
+    pub fn settle(&mut self, state: &ViewState) {
+        if let Some(call) = &self.reason_for
+            && !state.asks.iter().any(|ask| ask.call_id() == call)
+        {
+            self.reason_for = None;
+            self.editor.discard();
+        }
+        if state.asks.is_empty()
+            && self.editor.is_empty()
+            && let Some(draft) = self.draft.take()
+        {
+            self.editor.set(draft);
+        }
+    }
+
+    /// What keys are about has been drawn.
+    pub fn drawn(&mut self, state: &ViewState, now: Instant) {
+        self.shown = match (self.focus(state), self.shown.take()) {
+            (Focus::Decide(ask), Some((call, since))) if call == *ask.call_id() => {
+                Some((call, since))
+            }
+            (Focus::Decide(ask), _) => Some((ask.call_id().clone(), now)),
+            (Focus::Message | Focus::Answer(_) | Focus::Reason(_), _) => None,
+        };
+    }
+
+    /// Whether a letter decides now.
+    pub fn is_deciding(&self, state: &ViewState, now: Instant) -> bool {
+        let Focus::Decide(ask) = self.focus(state) else {
+            return false;
+        };
+        let is_read = |(call, since): &(CallId, Instant)| {
+            call == ask.call_id() && now.duration_since(*since) >= READING_TIME
+        };
+        self.shown.as_ref().is_some_and(is_read)
+    }
+
+    pub fn press(&mut self, key: Key, state: &ViewState, now: Instant) -> Action {
+        if key == Key::Interrupt {
+            return self.interrupt(state);
+        }
+        self.is_leaving = false;
+        match (key, self.focus(state)) {
+            (Key::Redraw, _) => Action::Redraw,
+            (Key::End, _) if self.editor.is_empty() => Action::Leave,
+            (Key::End, _) => self.edit(Key::Delete(Motion::Right)),
+            (Key::Tab, Focus::Message) if !state.asks.is_empty() => {
+                self.draft = Some(self.editor.discard());
+                Action::Nothing
+            }
+            (key @ (Key::Char(_) | Key::Paste(_)), Focus::Decide(_))
+                if !self.is_deciding(state, now) =>
+            {
+                if let Some(draft) = self.draft.take() {
+                    self.editor.set(draft);
+                }
+                self.edit(key)
+            }
+            (Key::Char(choice), Focus::Decide(ask)) => self.choose(choice, ask),
+            (Key::Paste(_) | Key::Enter | Key::NewLine, Focus::Decide(_)) => Action::Nothing,
+            (Key::Escape, Focus::Decide(_)) => {
+                // Back to what was being written, undecided.
+                self.editor.set(self.draft.take().unwrap_or_default());
+                Action::Nothing
+            }
+            (Key::Escape, Focus::Reason(_)) => {
+                self.reason_for = None;
+                self.editor.discard();
+                Action::Nothing
+            }
+            (Key::Enter, focus) => self.enter(focus),
+            (key, _) => self.edit(key),
+        }
+    }
+
+    /// A whole line at once, where keys cannot be read.
+    pub fn line(&mut self, line: &str, state: &ViewState) -> Action {
+        self.is_leaving = false;
+        match self.focus(state) {
+            Focus::Decide(ask) if SlashCommand::parse(line).is_none() => {
+                let (word, rest) = line
+                    .trim()
+                    .split_once(char::is_whitespace)
+                    .unwrap_or((line.trim(), ""));
+                let call = ask.call_id().clone();
+                let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
+                // Whole words only: a request that happens to begin like one decides nothing.
+                match (word.to_ascii_lowercase().as_str(), &reason) {
+                    ("n" | "no" | "r" | "reject", _) => Action::Decide {
+                        call,
+                        choice: MenuChoice::Reject(reason),
+                    },
+                    ("y" | "yes", None) => self.choose('y', ask),
+                    ("a" | "always", None) => self.choose('a', ask),
+                    ("e" | "edit", None) => self.choose('e', ask),
+                    ("v" | "view", None) => self.choose('v', ask),
+                    _ => Action::Nothing,
+                }
+            }
+            focus => {
+                self.editor.set(line.to_owned());
+                self.enter(focus)
+            }
+        }
+    }
+
+    fn choose(&mut self, letter: char, ask: &PendingAsk) -> Action {
+        let call = ask.call_id().clone();
+        let choice = match letter.to_ascii_lowercase() {
+            'y' => MenuChoice::Approve,
+            'a' => MenuChoice::Always,
+            'e' => MenuChoice::Edit,
+            'v' => MenuChoice::ViewAll,
+            'n' | 'r' if matches!(ask, PendingAsk::Local(_)) => MenuChoice::Reject(None),
+            'n' | 'r' => {
+                self.reason_for = Some(call);
+                return Action::Nothing;
+            }
+            // A command can be given while something waits.
+            '/' => {
+                self.editor.insert("/");
+                return Action::Nothing;
+            }
+            _ => return Action::Nothing,
+        };
+        if allowed(ask).contains(&letter.to_ascii_lowercase()) {
+            Action::Decide { call, choice }
+        } else {
+            Action::Nothing
+        }
+    }
+
+    fn enter(&mut self, focus: Focus<'_>) -> Action {
+        // A backslash before Enter is a line break, for terminals that know no other way.
+        if !matches!(focus, Focus::Reason(_)) && self.editor.text().ends_with('\\') {
+            self.editor.delete(Motion::Left);
+            self.editor.insert("\n");
+            return Action::Nothing;
+        }
+        if let Focus::Reason(ask) = focus {
+            let reason =
+                Some(self.editor.discard().trim().to_owned()).filter(|reason| !reason.is_empty());
+            self.reason_for = None;
+            return Action::Decide {
+                call: ask.call_id().clone(),
+                choice: MenuChoice::Reject(reason),
+            };
+        }
+        if self.editor.text().trim().is_empty() {
+            self.editor.discard();
+            return Action::Nothing;
+        }
+        let text = self.editor.take();
+        if let Some(command) = SlashCommand::parse(&text) {
+            return Action::Command(command);
+        }
+        match focus {
+            Focus::Answer(ask @ PendingAsk::Question(question)) => {
+                // A number stands for the option it numbers.
+                let option = text
+                    .trim()
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|n| question.options.get(n.checked_sub(1)?));
+                Action::Answer {
+                    call: ask.call_id().clone(),
+                    text: option.cloned().unwrap_or(text),
+                }
+            }
+            _ => Action::Send(text),
+        }
+    }
+
+    fn edit(&mut self, key: Key) -> Action {
+        match key {
+            Key::Char(character) => self.editor.insert(character.encode_utf8(&mut [0; 4])),
+            Key::Paste(text) => self.editor.insert(&text),
+            Key::NewLine => self.editor.insert("\n"),
+            Key::Up => self.editor.up(),
+            Key::Down => self.editor.down(),
+            Key::Go(motion) => self.editor.go(motion),
+            Key::Delete(motion) => self.editor.delete(motion),
+            Key::Enter | Key::Tab | Key::Escape | Key::Interrupt | Key::End | Key::Redraw => {}
+        }
+        Action::Nothing
+    }
+
+    fn interrupt(&mut self, state: &ViewState) -> Action {
+        if self.is_leaving {
+            return Action::Leave;
+        }
+        if self.reason_for.take().is_some() || (!state.is_working() && !self.editor.is_empty()) {
+            self.editor.discard();
+            return Action::Nothing;
+        }
+        self.is_leaving = true;
+        if state.is_working() {
+            Action::CancelTurn
+        } else {
+            Action::Nothing
+        }
+    }
+}
+
+/// The letters that decide about this.
+pub fn allowed(ask: &PendingAsk) -> &'static [char] {
+    match ask {
+        ask if ask.is_forged() => &['n'],
+        PendingAsk::Approval(request) if request.approval.kind == "tool" => {
+            &['y', 'e', 'n', 'a', 'v']
+        }
+        PendingAsk::Approval(_) | PendingAsk::Plan(_) => &['y', 'e', 'n', 'v'],
+        PendingAsk::Local(_) => &['y', 'n', 'v'],
+        PendingAsk::Question(_) => &[],
+    }
+}
+
+#[cfg(test)]
+#[path = "prompt/tests.rs"]
+mod tests;

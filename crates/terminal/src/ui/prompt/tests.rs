@@ -1,0 +1,334 @@
+//! What keys do while somebody writes or decides.
+
+use codelab_protocol::{AgentQuestion, TaskOrigin, Tool, arguments_digest};
+use serde_json::json;
+
+use super::*;
+use crate::ui::state::{LocalAsk, TurnView};
+
+fn call(id: &str) -> CallId {
+    CallId::parse(id).unwrap()
+}
+
+fn approval(kind: &str) -> PendingAsk {
+    let arguments = json!({ "command": "ls" });
+    let digest = arguments_digest("execute_command", arguments.as_object().unwrap());
+    let whole = json!({ "call_id": "c", "kind": kind, "tool_name": "execute_command", "arguments": arguments,
+        "digest": digest, "reason": "r", "created_at": "2026-01-13T20:00:00Z", "expires_at": null, "timeout_seconds": 0 });
+    PendingAsk::Approval(Box::new(serde_json::from_value(whole).unwrap()))
+}
+
+fn forged() -> PendingAsk {
+    let PendingAsk::Approval(mut request) = approval("tool") else {
+        unreachable!()
+    };
+    request
+        .approval
+        .arguments
+        .insert("command".to_owned(), json!("rm -rf ."));
+    PendingAsk::Approval(request)
+}
+
+fn local() -> PendingAsk {
+    let (arguments, reason) = (serde_json::Map::new(), "no sandbox".to_owned());
+    let session_id = codelab_protocol::SessionId::parse("s").unwrap();
+    let (call_id, tool) = (call("c"), Tool::ExecuteCommand);
+    PendingAsk::Local(LocalAsk {
+        session_id,
+        call_id,
+        tool,
+        arguments,
+        reason,
+        parts: Vec::new(),
+    })
+}
+
+fn question() -> PendingAsk {
+    let agent = codelab_protocol::AgentName::parse("agent_coder").unwrap();
+    let options = vec!["SQLite".to_owned(), "PostgreSQL".to_owned()];
+    PendingAsk::Question(AgentQuestion {
+        call_id: call("q"),
+        question: "Which?".to_owned(),
+        options,
+        agent,
+        origin: TaskOrigin::default(),
+    })
+}
+
+fn state(asks: Vec<PendingAsk>) -> ViewState {
+    let mut state = ViewState::default();
+    (state.asks, state.turn) = (asks, TurnView::Working { agent: None });
+    state
+}
+
+/// Presses a key once the choices could be read.
+fn press(prompt: &mut Prompt, key: Key, state: &ViewState) -> Action {
+    let now = Instant::now();
+    prompt.drawn(state, now);
+    prompt.press(key, state, now + READING_TIME)
+}
+
+fn typed(prompt: &mut Prompt, text: &str, state: &ViewState) -> Action {
+    text.chars()
+        .map(|c| press(prompt, Key::Char(c), state))
+        .last()
+        .unwrap_or(Action::Nothing)
+}
+
+fn decided(choice: MenuChoice) -> Action {
+    Action::Decide {
+        call: call("c"),
+        choice,
+    }
+}
+
+#[test]
+fn one_letter_decides_and_only_where_it_may() {
+    for (ask, letter, expected) in [
+        (approval("tool"), 'y', decided(MenuChoice::Approve)),
+        (approval("tool"), 'A', decided(MenuChoice::Always)),
+        (approval("tool"), 'e', decided(MenuChoice::Edit)),
+        (approval("tool"), 'v', decided(MenuChoice::ViewAll)),
+        (approval("tool"), 'x', Action::Nothing),
+        (approval("budget"), 'a', Action::Nothing),
+        (approval("budget"), 'y', decided(MenuChoice::Approve)),
+        (local(), 'y', decided(MenuChoice::Approve)),
+        (local(), 'n', decided(MenuChoice::Reject(None))),
+        (local(), 'e', Action::Nothing),
+        (forged(), 'y', Action::Nothing),
+        (forged(), 'a', Action::Nothing),
+        (forged(), 'e', Action::Nothing),
+    ] {
+        let state = state(vec![ask.clone()]);
+        assert_eq!(
+            press(&mut Prompt::default(), Key::Char(letter), &state),
+            expected,
+            "{letter} {ask:?}"
+        );
+    }
+}
+
+#[test]
+fn a_rejection_asks_for_its_reason() {
+    let state = state(vec![approval("tool")]);
+    let mut prompt = Prompt::default();
+    for (text, reason) in [("", None), ("  use tabs ", Some("use tabs".to_owned()))] {
+        assert_eq!(press(&mut prompt, Key::Char('n'), &state), Action::Nothing);
+        assert!(matches!(prompt.focus(&state), Focus::Reason(_)));
+        typed(&mut prompt, text, &state);
+        assert_eq!(
+            press(&mut prompt, Key::Enter, &state),
+            decided(MenuChoice::Reject(reason))
+        );
+    }
+    press(&mut prompt, Key::Char('n'), &state);
+    typed(&mut prompt, "because", &state);
+    press(&mut prompt, Key::Escape, &state);
+    assert!(
+        matches!(prompt.focus(&state), Focus::Decide(_)) && prompt.editor.is_empty(),
+        "Escape goes back"
+    );
+    press(&mut prompt, Key::Char('n'), &state);
+    typed(&mut prompt, "half a reas", &state);
+    prompt.settle(&ViewState::default());
+    assert!(
+        prompt.editor.is_empty(),
+        "a reason for nothing is no message"
+    );
+}
+
+#[test]
+fn who_is_writing_does_not_decide_by_accident() {
+    let idle = state(Vec::new());
+    let waiting = state(vec![approval("tool")]);
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "please tr", &idle);
+    assert_eq!(typed(&mut prompt, "y", &waiting), Action::Nothing);
+    assert_eq!(prompt.editor.text(), "please try");
+    press(&mut prompt, Key::Tab, &waiting);
+    press(&mut prompt, Key::Escape, &waiting);
+    assert_eq!(
+        (prompt.editor.text(), prompt.focus(&waiting)),
+        ("please try", Focus::Message),
+        "Escape goes back"
+    );
+    press(&mut prompt, Key::Tab, &waiting);
+    assert_eq!(
+        press(&mut prompt, Key::Char('y'), &waiting),
+        decided(MenuChoice::Approve)
+    );
+    prompt.settle(&idle);
+    assert_eq!(prompt.editor.text(), "please try", "the draft is back");
+    let mut prompt = Prompt::default();
+    for key in [Key::Paste("y\ny\n".to_owned()), Key::Enter, Key::NewLine] {
+        assert_eq!(
+            press(&mut prompt, key, &waiting),
+            Action::Nothing,
+            "a paste does not decide"
+        );
+    }
+    assert!(prompt.editor.is_empty());
+}
+
+#[test]
+fn a_key_decides_only_once_the_choices_could_be_read() {
+    let (start, instant) = (Instant::now(), Duration::from_millis(1));
+    let first = state(vec![approval("tool")]);
+    let PendingAsk::Local(other) = local() else {
+        unreachable!()
+    };
+    let second = state(vec![PendingAsk::Local(LocalAsk {
+        call_id: call("d"),
+        ..other
+    })]);
+    for (drawn, pressed_at, decides) in [
+        (None, start + READING_TIME, false),
+        (Some(&first), start, false),
+        (Some(&first), start + READING_TIME - instant, false),
+        (Some(&first), start + READING_TIME, true),
+        (Some(&second), start + READING_TIME, false),
+    ] {
+        let mut prompt = Prompt::default();
+        if let Some(drawn) = drawn {
+            prompt.drawn(drawn, start);
+            prompt.drawn(drawn, start + instant);
+        }
+        assert_eq!(prompt.is_deciding(&first, pressed_at), decides);
+        let action = prompt.press(Key::Char('y'), &first, pressed_at);
+        let expected = if decides {
+            (decided(MenuChoice::Approve), "")
+        } else {
+            (Action::Nothing, "y")
+        };
+        assert_eq!(
+            (action, prompt.editor.text()),
+            expected,
+            "what does not decide is written"
+        );
+    }
+}
+
+#[test]
+fn what_is_written_before_the_choices_are_read_is_kept() {
+    let (start, idle, waiting) = (
+        Instant::now(),
+        state(Vec::new()),
+        state(vec![approval("tool")]),
+    );
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "please tr", &idle);
+    prompt.press(Key::Tab, &waiting, start);
+    prompt.drawn(&waiting, start);
+    assert_eq!(
+        prompt.press(Key::Char('y'), &waiting, start),
+        Action::Nothing
+    );
+    assert_eq!(prompt.editor.text(), "please try", "the draft goes on");
+    let mut prompt = Prompt::default();
+    assert_eq!(
+        prompt.press(Key::Paste("yes".to_owned()), &waiting, start),
+        Action::Nothing
+    );
+    assert_eq!(prompt.editor.text(), "yes");
+    // Choices that went and came back have to be read again.
+    prompt.drawn(&waiting, start);
+    prompt.press(Key::Tab, &waiting, start);
+    prompt.drawn(&waiting, start + READING_TIME);
+    assert!(!prompt.is_deciding(&waiting, start + READING_TIME));
+    assert!(prompt.is_deciding(&waiting, start + READING_TIME * 2));
+}
+
+#[test]
+fn a_question_is_answered_by_text_or_number() {
+    let state = state(vec![question()]);
+    for (text, answer) in [("2", "PostgreSQL"), ("3", "3"), ("neither", "neither")] {
+        let mut prompt = Prompt::default();
+        typed(&mut prompt, text, &state);
+        let expected = Action::Answer {
+            call: call("q"),
+            text: answer.to_owned(),
+        };
+        assert_eq!(press(&mut prompt, Key::Enter, &state), expected);
+    }
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "/cancel", &state);
+    assert_eq!(
+        press(&mut prompt, Key::Enter, &state),
+        Action::Command(SlashCommand::Cancel)
+    );
+}
+
+#[test]
+fn ctrl_c_cancels_first_and_leaves_second() {
+    let (working, idle) = (state(Vec::new()), ViewState::default());
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "draft", &working);
+    assert_eq!(
+        press(&mut prompt, Key::Interrupt, &working),
+        Action::CancelTurn
+    );
+    assert_eq!(prompt.editor.text(), "draft");
+    typed(&mut prompt, "s", &idle);
+    assert_eq!(
+        press(&mut prompt, Key::Interrupt, &idle),
+        Action::Nothing,
+        "idle: it clears the line"
+    );
+    assert!(prompt.editor.is_empty());
+    assert_eq!(press(&mut prompt, Key::Interrupt, &idle), Action::Nothing);
+    assert_eq!(press(&mut prompt, Key::Interrupt, &idle), Action::Leave);
+    assert_eq!(
+        press(&mut Prompt::default(), Key::End, &idle),
+        Action::Leave
+    );
+    let mut prompt = Prompt::default();
+    press(&mut prompt, Key::Interrupt, &idle);
+    prompt.line("go on", &idle);
+    assert_eq!(
+        press(&mut prompt, Key::Interrupt, &working),
+        Action::CancelTurn,
+        "a line between two starts anew"
+    );
+}
+
+#[test]
+fn several_lines_are_one_message() {
+    let idle = ViewState::default();
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "one\\", &idle);
+    assert_eq!(press(&mut prompt, Key::Enter, &idle), Action::Nothing);
+    typed(&mut prompt, "two", &idle);
+    press(&mut prompt, Key::NewLine, &idle);
+    press(&mut prompt, Key::Paste("three\r\nfour".to_owned()), &idle);
+    assert_eq!(
+        press(&mut prompt, Key::Enter, &idle),
+        Action::Send("one\ntwo\nthree\nfour".to_owned())
+    );
+    press(&mut prompt, Key::Up, &idle);
+    assert_eq!(prompt.editor.text(), "one\ntwo\nthree\nfour");
+}
+
+#[test]
+fn a_line_decides_where_there_are_no_keys() {
+    let waiting = state(vec![approval("tool")]);
+    for (line, expected) in [
+        ("y", decided(MenuChoice::Approve)),
+        ("yes", decided(MenuChoice::Approve)),
+        ("always", decided(MenuChoice::Always)),
+        ("n", decided(MenuChoice::Reject(None))),
+        (
+            "reject use tabs",
+            decided(MenuChoice::Reject(Some("use tabs".to_owned()))),
+        ),
+        ("add a test", Action::Nothing),
+        ("you should look at it again", Action::Nothing),
+        ("", Action::Nothing),
+        ("/cancel", Action::Command(SlashCommand::Cancel)),
+    ] {
+        assert_eq!(Prompt::default().line(line, &waiting), expected, "{line:?}");
+    }
+    assert_eq!(
+        Prompt::default().line("hello", &ViewState::default()),
+        Action::Send("hello".to_owned())
+    );
+}

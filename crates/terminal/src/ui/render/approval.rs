@@ -1,0 +1,169 @@
+//! What a person is asked to approve, as it would be run.
+
+use codelab_policy::visible;
+use codelab_protocol::{Tool, ToolArguments, WriteFile};
+use serde_json::{Map, Value};
+
+use super::{AGENT, BAD, call::task_mark};
+use crate::ui::block::{ApprovalCardKind, ApprovalShown};
+use crate::ui::diff::Diff;
+use crate::ui::plan::{dollars, short};
+use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine, wrap};
+
+/// More is cut from the scrollback until the person asks for all of it.
+const MAX_SHOWN_LINES: usize = 80;
+
+pub fn lines(shown: &ApprovalShown, width: usize) -> Vec<TextLine> {
+    let mut lines = vec![head(shown)];
+    let body = body(&shown.kind, width);
+    let more = body.len().saturating_sub(MAX_SHOWN_LINES);
+    lines.extend(body.into_iter().take(MAX_SHOWN_LINES));
+    if more > 0 {
+        lines.push(TextLine::styled(
+            &format!("  … {more} more lines; v shows all"),
+            BOLD,
+        ));
+    }
+    if !shown.reason.is_empty() {
+        lines.push(TextLine::styled(&format!("  {}", shown.reason), DIM));
+    }
+    if shown.is_forged {
+        let warning = "This is not what the server's digest was made of. It can only be rejected.";
+        lines.extend(wrap(
+            &TextLine::styled(warning, BAD.bold()),
+            width,
+            &TextLine::plain("  "),
+            &TextLine::plain("  "),
+        ));
+    }
+    lines
+}
+
+/// Without any cut.
+pub fn everything(kind: &ApprovalCardKind, width: usize) -> Vec<TextLine> {
+    body(kind, width)
+}
+
+fn head(shown: &ApprovalShown) -> TextLine {
+    let mut line = TextLine::styled("? ", AGENT);
+    line.extend(task_mark(shown.task.as_ref()));
+    let who = shown.agent.as_ref().map(short);
+    line = match who {
+        Some(agent) => line.with(agent, AGENT).with(" asks ", BOLD),
+        None => line.with("This machine asks before it lets an agent ", BOLD),
+    };
+    let path = |arguments: &Map<String, Value>| visible(text(arguments, "path"));
+    let to = if who.is_some() { "to " } else { "" };
+    match &shown.kind {
+        ApprovalCardKind::Write { arguments, before } => {
+            let diff = write_of(arguments)
+                .map(|write| Diff::of(&write, before))
+                .unwrap_or_default();
+            let line = line.with(&format!("{to}write {}", path(arguments)), BOLD);
+            line.with(&format!("  +{}", diff.added), Style::colour(Colour::Green))
+                .with(&format!(" −{}", diff.removed), Style::colour(Colour::Red))
+        }
+        ApprovalCardKind::Command { .. } => line.with(&format!("{to}run"), BOLD),
+        ApprovalCardKind::Budget(_) => {
+            TextLine::styled("? ", AGENT).with("The budget is used up", BOLD)
+        }
+        ApprovalCardKind::Tool { name, .. } => line.with(&format!("{to}use {name}"), BOLD),
+    }
+}
+
+fn body(kind: &ApprovalCardKind, width: usize) -> Vec<TextLine> {
+    match kind {
+        ApprovalCardKind::Write { arguments, before } => match write_of(arguments) {
+            Some(write) => Diff::of(&write, before)
+                .lines
+                .into_iter()
+                .map(indented)
+                .collect(),
+            None => json(arguments),
+        },
+        ApprovalCardKind::Command {
+            command,
+            cwd,
+            parts,
+        } => {
+            let mut lines: Vec<TextLine> = visible(command)
+                .split('\n')
+                .map(|row| TextLine::styled(&format!("    {row}"), BOLD))
+                .collect();
+            if let Some(cwd) = cwd {
+                lines.push(TextLine::styled(&format!("  in {}", visible(cwd)), DIM));
+            }
+            for part in parts.iter().filter(|part| part.reason.is_some()) {
+                let reason = part.reason.as_deref().unwrap_or_default();
+                let row = TextLine::styled(
+                    &part.text.lines().collect::<Vec<_>>().join(" ⏎ "),
+                    Style::PLAIN,
+                )
+                .with(&format!("  {reason}"), DIM);
+                lines.extend(wrap(
+                    &row,
+                    width,
+                    &TextLine::styled("  · ", DIM),
+                    &TextLine::plain("    "),
+                ));
+            }
+            lines
+        }
+        ApprovalCardKind::Budget(arguments) => budget(arguments),
+        ApprovalCardKind::Tool { arguments, .. } => json(arguments),
+    }
+}
+
+fn budget(arguments: &Map<String, Value>) -> Vec<TextLine> {
+    let amount = |of: &str, unit: &str| arguments.get(of).and_then(|amounts| amounts.get(unit));
+    let usd = |of: &str| amount(of, "usd").and_then(Value::as_f64).map(dollars);
+    let tokens = |of: &str| {
+        amount(of, "tokens")
+            .and_then(Value::as_u64)
+            .map(super::grouped)
+    };
+    let scope = text(arguments, "scope");
+    let mut lines = Vec::new();
+    if let (Some(limit), Some(spent)) = (usd("limit"), usd("spent")) {
+        lines.push(TextLine::plain(&format!(
+            "  {spent} of {limit} spent for this {scope}"
+        )));
+    }
+    if let (Some(limit), Some(spent)) = (tokens("limit"), tokens("spent")) {
+        lines.push(TextLine::plain(&format!(
+            "  {spent} of {limit} tokens spent for this {scope}"
+        )));
+    }
+    lines.push(TextLine::styled(
+        "  y allows as much again, e sets another limit, n ends the turn",
+        DIM,
+    ));
+    lines
+}
+
+fn json(arguments: &Map<String, Value>) -> Vec<TextLine> {
+    let text = serde_json::to_string_pretty(arguments).unwrap_or_default();
+    text.lines()
+        .map(|row| TextLine::plain(&format!("    {row}")))
+        .collect()
+}
+
+fn write_of(arguments: &Map<String, Value>) -> Option<WriteFile> {
+    match Tool::WriteFile.check(arguments) {
+        Ok(ToolArguments::WriteFile(write)) => Some(write),
+        _ => None,
+    }
+}
+
+fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
+    arguments
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+fn indented(line: TextLine) -> TextLine {
+    let mut out = TextLine::plain("  ");
+    out.extend(line);
+    out
+}

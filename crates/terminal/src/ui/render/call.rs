@@ -1,0 +1,179 @@
+//! A tool call in a row or a few: what it was, what came of it.
+
+use codelab_protocol::{CallOutcome, TaskId, Tool, ToolCall};
+use serde_json::Value;
+
+use super::{BAD, GOOD};
+use crate::ui::block::{CallEnd, End};
+use crate::ui::text::{BOLD, DIM, Style, TextLine};
+
+/// The end of a command's output that is shown; the model sees the rest.
+const MAX_OUTPUT_LINES: usize = 8;
+const MAX_TITLE_CHARS: usize = 400;
+
+pub fn lines(end: &CallEnd, width: usize) -> Vec<TextLine> {
+    let (is_good, note) = match &end.end {
+        End::Result { value, is_late } => {
+            let late = if *is_late {
+                " · came late, after it was given up"
+            } else {
+                ""
+            };
+            (
+                succeeded(value),
+                format!("{}{late}", summary(&end.call, value)),
+            )
+        }
+        End::Closed(outcome) => (false, outcome_text(*outcome).to_owned()),
+    };
+    let (sign, style) = if is_good { ("✓", GOOD) } else { ("✗", BAD) };
+    let mut head = TextLine::styled("  ", DIM)
+        .with(sign, style)
+        .with(" ", Style::PLAIN);
+    head.extend(task_mark(end.task.as_ref()));
+    head.extend(title(&end.call));
+    let room = width.saturating_sub(note.chars().count() + 3).max(20);
+    let mut lines = vec![head.clipped(room).with(&format!(" · {note}"), DIM)];
+    if let End::Result { value, .. } = &end.end {
+        lines.extend(output(value));
+    }
+    lines
+}
+
+pub fn task_mark(task: Option<&TaskId>) -> TextLine {
+    task.map(|task| TextLine::styled(&format!("[{task}] "), DIM))
+        .unwrap_or_default()
+}
+
+/// The call as a person would say it.
+pub fn title(call: &ToolCall) -> TextLine {
+    let text = |name: &str| {
+        call.arguments
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let shown = |name: &str| {
+        let text: String = text(name).chars().take(MAX_TITLE_CHARS).collect();
+        text.lines().collect::<Vec<_>>().join(" ⏎ ")
+    };
+    let verb = |verb: &str, what: &str| {
+        TextLine::styled(verb, Style::PLAIN)
+            .with(" ", Style::PLAIN)
+            .with(what, BOLD)
+    };
+    match Tool::parse(&call.name) {
+        Some(Tool::ReadFile) => {
+            let line = |name: &str| {
+                call.arguments
+                    .get(name)
+                    .and_then(Value::as_u64)
+                    .map(|n| n.to_string())
+            };
+            let range = match (line("start_line"), line("end_line")) {
+                (None, None) => String::new(),
+                (start, end) => format!(
+                    " {}–{}",
+                    start.unwrap_or("1".into()),
+                    end.unwrap_or("end".into())
+                ),
+            };
+            verb("read", &shown("path")).with(&range, DIM)
+        }
+        Some(Tool::WriteFile) => verb("write", &shown("path")),
+        Some(Tool::ListFiles) => verb("list", &shown("path")),
+        Some(Tool::SearchInCode) => verb("search", &shown("query")),
+        Some(Tool::CreateDirectory) => verb("make folder", &shown("path")),
+        Some(Tool::ExecuteCommand) => verb("$", &shown("command")),
+        _ => TextLine::styled(&call.name, BOLD),
+    }
+}
+
+fn succeeded(result: &Value) -> bool {
+    result
+        .get("success")
+        .and_then(Value::as_bool)
+        .unwrap_or_else(|| result.get("error").is_none())
+}
+
+fn summary(call: &ToolCall, result: &Value) -> String {
+    let count = |name: &str| {
+        result
+            .get(name)
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len)
+    };
+    let plural = |count: usize, one: &str, many: &str| {
+        format!("{count} {}", if count == 1 { one } else { many })
+    };
+    let cut = if result.get("truncated").and_then(Value::as_bool) == Some(true) {
+        ", cut"
+    } else {
+        ""
+    };
+    let exit = result.get("exit_code").and_then(Value::as_i64);
+    if let (false, None, Some(error)) = (
+        succeeded(result),
+        exit,
+        result.get("error").and_then(Value::as_str),
+    ) {
+        return error.to_owned();
+    }
+    let told = match Tool::parse(&call.name) {
+        Some(Tool::ReadFile) => {
+            let lines = result
+                .get("content")
+                .and_then(Value::as_str)
+                .map_or(0, |text| text.lines().count());
+            plural(lines, "line", "lines")
+        }
+        Some(Tool::WriteFile) => {
+            let size = result
+                .get("size")
+                .and_then(Value::as_u64)
+                .unwrap_or_default();
+            format!("{} bytes", super::grouped(size))
+        }
+        Some(Tool::ListFiles) => plural(count("files"), "entry", "entries"),
+        Some(Tool::SearchInCode) => plural(count("matches"), "match", "matches"),
+        Some(Tool::ExecuteCommand) => match (exit, result.get("error").and_then(Value::as_str)) {
+            (Some(code), None) => format!("exit {code}"),
+            (Some(code), Some(error)) => format!("exit {code}: {error}"),
+            (None, error) => error.unwrap_or("ended").to_owned(),
+        },
+        _ => "done".to_owned(),
+    };
+    format!("{told}{cut}")
+}
+
+fn output(result: &Value) -> Vec<TextLine> {
+    let text = |name: &str| result.get(name).and_then(Value::as_str).unwrap_or_default();
+    let rows: Vec<&str> = text("stdout")
+        .lines()
+        .chain(text("stderr").lines())
+        .collect();
+    let skipped = rows.len().saturating_sub(MAX_OUTPUT_LINES);
+    let mut lines = Vec::new();
+    if skipped > 0 {
+        lines.push(TextLine::styled(
+            &format!("    … {skipped} more lines"),
+            DIM,
+        ));
+    }
+    lines.extend(
+        rows[skipped..]
+            .iter()
+            .map(|row| TextLine::styled(&format!("    {row}"), DIM)),
+    );
+    lines
+}
+
+fn outcome_text(outcome: CallOutcome) -> &'static str {
+    match outcome {
+        CallOutcome::Completed => "done",
+        CallOutcome::Rejected => "rejected",
+        CallOutcome::Cancelled => "cancelled",
+        CallOutcome::Expired => "nobody ran it in time; it did not run",
+        CallOutcome::Unknown => "no result came: it may or may not have run, and is not run again",
+    }
+}

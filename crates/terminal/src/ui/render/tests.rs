@@ -1,0 +1,204 @@
+//! Recorded sessions as they are drawn.
+
+use codelab_protocol::{Done, SessionEvent, Timestamp};
+
+use super::*;
+use crate::ui::diff::Before;
+use crate::ui::prompt::{Key, Prompt};
+use crate::ui::state::ViewState;
+
+const NOW: Timestamp = Timestamp::from_millis(1_768_334_400_000);
+const GREET: &str = "def greet():\n    return \"Hello\"\n";
+
+/// The scrollback of a recorded session; wherever it stands for a while, the live rows below a
+/// rule.
+fn shown(session: &str, width: usize) -> String {
+    let mut state = ViewState::default();
+    let prompt = Prompt::default();
+    let mut out = String::new();
+    for line in session.lines() {
+        let blocks = match serde_json::from_str::<Done>(line) {
+            Ok(done) => {
+                let blocks = state.done(done.status);
+                print(&blocks, width, &mut out);
+                live(&state, &prompt, width, &mut out);
+                continue;
+            }
+            Err(_) => {
+                let mut event: SessionEvent = serde_json::from_str(line).unwrap();
+                fix_expiry(&mut event);
+                state.apply(&event, &Before::Text(GREET.to_owned()))
+            }
+        };
+        print(&blocks, width, &mut out);
+    }
+    out
+}
+
+/// Recordings are of their day; the time that is left should not be.
+fn fix_expiry(event: &mut SessionEvent) {
+    use codelab_protocol::SessionEventBody::{ApprovalRequest, PlanRequest};
+    let approval = match &mut event.body {
+        ApprovalRequest(request) => &mut request.approval,
+        PlanRequest(request) => &mut request.approval,
+        _ => return,
+    };
+    approval.expires_at = approval.expires_at.map(|_| NOW.plus_seconds(299));
+}
+
+fn print(blocks: &[Block], width: usize, out: &mut String) {
+    for line in blocks.iter().flat_map(|found| block(found, width)) {
+        out.push_str(&(line.to_text() + "\n"));
+    }
+}
+
+fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Drawn {
+    let live = Live {
+        state,
+        prompt,
+        target: None,
+        connection: ConnectionState::Live,
+        is_sending: false,
+        is_deciding: true,
+        spent: Some(state.spent).filter(|spent| spent.total_tokens > 0),
+        frame: 0,
+        now: NOW,
+    };
+    live.draw(width, height)
+}
+
+fn live(state: &ViewState, prompt: &Prompt, width: usize, out: &mut String) {
+    out.push_str("~~~ live\n");
+    for row in draw(state, prompt, width, 24).rows {
+        out.push_str(&(row.to_text() + "\n"));
+    }
+    out.push_str("~~~\n");
+}
+
+#[test]
+fn recorded_sessions_look_like_this() {
+    for (name, session) in [
+        ("direct", include_str!("../fixtures/direct.jsonl")),
+        ("single", include_str!("../fixtures/single.jsonl")),
+        ("plan", include_str!("../fixtures/plan.jsonl")),
+        ("question", include_str!("../fixtures/question.jsonl")),
+        ("rejected", include_str!("../fixtures/rejected.jsonl")),
+    ] {
+        insta::assert_snapshot!(name, shown(session, 80));
+    }
+}
+
+#[test]
+fn live_rows_fit_every_screen() {
+    let mut prompt = Prompt::default();
+    prompt.press(
+        Key::Paste("a line that is long\nand another\n".repeat(20)),
+        &ViewState::default(),
+        std::time::Instant::now(),
+    );
+    for session in [
+        include_str!("../fixtures/plan.jsonl"),
+        include_str!("../fixtures/direct.jsonl"),
+    ] {
+        let mut state = ViewState::default();
+        for line in session.lines().filter(|line| line.contains("\"type\"")) {
+            state.apply(&serde_json::from_str(line).unwrap(), &Before::Missing);
+            for (width, height) in [(20, 5), (80, 24), (120, 8), (1, 1)] {
+                let drawn = draw(&state, &prompt, width, height);
+                assert!(
+                    drawn.rows.len() <= height.max(3),
+                    "{} rows on {height}",
+                    drawn.rows.len()
+                );
+                assert!(
+                    drawn.rows.iter().all(|row| row.width() < width.max(3)),
+                    "{drawn:?}"
+                );
+                assert!(drawn.cursor_row < drawn.rows.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_write_is_cut_until_all_is_asked_for() {
+    let content: String = (0..500).map(|number| format!("line {number}\n")).collect();
+    let arguments = serde_json::json!({ "path": "long\u{202e}.txt", "content": content });
+    let arguments = arguments.as_object().unwrap().clone();
+    let kind = crate::ui::block::ApprovalCardKind::Write {
+        arguments,
+        before: Before::Missing,
+    };
+    let shown = crate::ui::block::ApprovalShown {
+        agent: None,
+        task: None,
+        kind: kind.clone(),
+        reason: String::new(),
+        is_forged: false,
+    };
+    let text: Vec<String> = block(&Block::Approval(shown), 80)
+        .iter()
+        .map(TextLine::to_text)
+        .collect();
+    assert!(
+        text.len() < 100 && text.last().unwrap().contains("422 more lines; v shows all"),
+        "{text:#?}"
+    );
+    assert!(text[1].contains("long\\u{202e}.txt"), "{}", text[1]);
+    assert!(everything(&kind, 80).len() > 500);
+}
+
+#[test]
+fn a_long_description_is_cut_until_all_of_the_plan_is_asked_for() {
+    let task = |id: &str, description: String| {
+        serde_json::json!({ "id": id, "agent": "agent_coder", "description": description, "depends_on": [],
+            "status": "pending", "estimated_tokens": 9, "estimated_cost_usd": 0.01 })
+    };
+    let whole = |plan: &PlanView| {
+        whole_plan(plan, 2000)
+            .iter()
+            .map(TextLine::to_text)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let proposed = |description: &str| {
+        let plan = serde_json::json!({ "plan_id": "p", "workflow_id": "w", "status": "awaiting_approval",
+            "fallback": false, "estimated_cost_usd": 0.02, "cost_known": true, "requires_approval": true,
+            "tasks": [task("a", description.to_owned()), task("b", "Tell.".to_owned())] });
+        let plan = PlanView::new(serde_json::from_value(plan).unwrap());
+        let block = block(
+            &Block::PlanProposed {
+                plan: plan.clone(),
+                reason: String::new(),
+            },
+            80,
+        );
+        (
+            plan,
+            block
+                .iter()
+                .map(TextLine::to_text)
+                .collect::<Vec<_>>()
+                .join("\n"),
+        )
+    };
+    let (plan, brief) = proposed(&format!(
+        "Build.{}\nThen delete every\u{202e}thing.",
+        " Carefully.".repeat(30)
+    ));
+    assert!(
+        brief.contains("…") && brief.contains("long descriptions are cut; v shows all"),
+        "{brief}"
+    );
+    assert!(!brief.contains("delete"), "{brief}");
+    assert!(
+        whole(&plan).contains("⏎ Then delete every\\u{202e}thing."),
+        "{}",
+        whole(&plan)
+    );
+    let (plan, brief) = proposed("Build.");
+    assert!(
+        !brief.contains('…') && !whole(&plan).contains('…'),
+        "{brief}"
+    );
+}

@@ -1,0 +1,288 @@
+//! What is asked of the server while the screen lives on. Requests that change something are
+//! repeated when the connection is lost: a message carries an id and a decision can win only once,
+//! so neither counts twice.
+
+use codelab_client::{Client, ClientError};
+use codelab_protocol::{
+    CallId, ClientMessageId, CreateProjectSession, HitlDecision, PlanDecision, PlanId, ProjectId,
+    SendMessage, SessionId, UsageTotal,
+};
+
+use super::block::Block;
+use super::plan::{PlanView, dollars, short};
+use super::render::grouped;
+use super::state::PendingAsk;
+use crate::{PATIENT, repeated};
+
+const LISTED_SESSIONS: u64 = 15;
+const MESSAGE_ID_BYTES: usize = 12;
+
+/// What came of a request.
+#[derive(Debug)]
+pub enum RequestOutcome {
+    /// The first message's session.
+    Created(SessionId, String),
+    Sent,
+    /// The text goes back to the person.
+    NotSent {
+        text: String,
+        error: ClientError,
+    },
+    Accepted,
+    /// The question is open again.
+    NotAccepted {
+        ask: Box<PendingAsk>,
+        error: ClientError,
+    },
+    Shown(Vec<Block>),
+    Target(Option<String>),
+    Open(SessionId),
+    Usage(UsageTotal),
+    Failed(ClientError),
+}
+
+/// A decision in the words of its route.
+#[derive(Debug, Clone)]
+pub enum DecisionRequest {
+    Approval(CallId, HitlDecision),
+    Plan(PlanId, PlanDecision),
+    Answer(CallId, String),
+}
+
+pub async fn create(client: Client, project: ProjectId, text: String) -> RequestOutcome {
+    let body = CreateProjectSession {
+        project_id: Some(project),
+        ..CreateProjectSession::default()
+    };
+    match client.create_project_session(&body).await {
+        Ok(session) => RequestOutcome::Created(session.session_id, text),
+        Err(error) => RequestOutcome::NotSent { text, error },
+    }
+}
+
+pub async fn send(
+    client: Client,
+    session: SessionId,
+    text: String,
+    target: Option<String>,
+) -> RequestOutcome {
+    let message = SendMessage {
+        content: Some(text.clone()),
+        target_agent: target,
+        client_message_id: message_id(),
+    };
+    // The stream is for whoever has no other; its start says that the message is kept.
+    let sent = repeated(PATIENT, || async {
+        client
+            .stream_project_message(&session, &message)
+            .await
+            .map(drop)
+    })
+    .await;
+    match sent {
+        Ok(()) => RequestOutcome::Sent,
+        Err(error) => RequestOutcome::NotSent { text, error },
+    }
+}
+
+pub async fn decide(
+    client: Client,
+    session: SessionId,
+    decision: DecisionRequest,
+    ask: PendingAsk,
+) -> RequestOutcome {
+    let taken = repeated(PATIENT, || async {
+        match &decision {
+            DecisionRequest::Approval(call, body) => {
+                client.decide(&session, call, body).await.map(drop)
+            }
+            DecisionRequest::Plan(plan, body) => {
+                client.decide_plan(&session, plan, body).await.map(drop)
+            }
+            DecisionRequest::Answer(call, text) => {
+                client.answer_question(&session, call, text).await.map(drop)
+            }
+        }
+    });
+    match taken.await {
+        Ok(()) => RequestOutcome::Accepted,
+        // Decided by this very request before the connection broke, or by somebody else: the events
+        // tell which.
+        Err(error) if matches!(error.status(), Some(404 | 409)) => RequestOutcome::Accepted,
+        Err(error) => RequestOutcome::NotAccepted {
+            ask: Box::new(ask),
+            error,
+        },
+    }
+}
+
+pub async fn cancel(client: Client, session: SessionId) -> RequestOutcome {
+    match repeated(PATIENT, || client.cancel_project_session(&session, false)).await {
+        Ok(_) => RequestOutcome::Accepted,
+        Err(error) => RequestOutcome::Failed(error),
+    }
+}
+
+pub async fn retry(client: Client, session: SessionId, plan: PlanId) -> RequestOutcome {
+    match client.retry_plan(&session, &plan).await {
+        Ok(_) => RequestOutcome::Accepted,
+        Err(error) => RequestOutcome::Failed(error),
+    }
+}
+
+pub async fn usage(client: Client, session: SessionId) -> RequestOutcome {
+    match client.project_session(&session).await {
+        Ok(detail) => RequestOutcome::Usage(detail.usage),
+        Err(error) => RequestOutcome::Failed(error),
+    }
+}
+
+pub async fn agents(client: Client, project: ProjectId) -> RequestOutcome {
+    match client.project_agents(project).await {
+        Ok(agents) => {
+            let width = agents
+                .iter()
+                .map(|agent| short(&agent.name).len())
+                .max()
+                .unwrap_or_default();
+            let row = |agent: &codelab_protocol::ProjectAgent| {
+                format!(
+                    "{:width$}  {}  ({})",
+                    short(&agent.name),
+                    agent.description,
+                    agent.model
+                )
+            };
+            RequestOutcome::Shown(vec![Block::Listing(agents.iter().map(row).collect())])
+        }
+        Err(error) => RequestOutcome::Failed(error),
+    }
+}
+
+pub async fn switch(client: Client, project: ProjectId, wanted: String) -> RequestOutcome {
+    match client.project_agents(project).await {
+        Ok(agents) => {
+            let found = agents
+                .iter()
+                .find(|agent| agent.name.as_str() == wanted || short(&agent.name) == wanted);
+            match found {
+                Some(agent) => RequestOutcome::Target(Some(short(&agent.name).to_owned())),
+                None => {
+                    let names: Vec<&str> = agents.iter().map(|agent| short(&agent.name)).collect();
+                    let notice = format!(
+                        "there is no agent {wanted}; there are: {}",
+                        names.join(", ")
+                    );
+                    RequestOutcome::Shown(vec![Block::Notice(notice)])
+                }
+            }
+        }
+        Err(error) => RequestOutcome::Failed(error),
+    }
+}
+
+pub async fn sessions(client: Client, project: ProjectId) -> RequestOutcome {
+    match client
+        .project_sessions(Some(project), Some(LISTED_SESSIONS), None)
+        .await
+    {
+        Ok(list) => {
+            let row = |session: &codelab_protocol::ProjectSession| {
+                let title = session.title.as_deref().unwrap_or("(nothing said yet)");
+                let when = session.last_activity.to_string();
+                format!(
+                    "{}  {}  {title}",
+                    session.session_id,
+                    when.get(..16).unwrap_or(&when).replace('T', " ")
+                )
+            };
+            let mut rows: Vec<String> = list.sessions.iter().map(row).collect();
+            rows.push("/sessions ID goes on with one".to_owned());
+            RequestOutcome::Shown(vec![Block::Listing(rows)])
+        }
+        Err(error) => RequestOutcome::Failed(error),
+    }
+}
+
+pub async fn plan(client: Client, session: SessionId, task: Option<String>) -> RequestOutcome {
+    let plan = match client.newest_plan(&session).await {
+        Ok(plan) => plan,
+        Err(error) => return RequestOutcome::Failed(error),
+    };
+    let Some(plan) = plan else {
+        return RequestOutcome::Shown(vec![Block::Notice("there is no plan yet".to_owned())]);
+    };
+    let Some(wanted) = task else {
+        return RequestOutcome::Shown(vec![Block::Plan(PlanView::new(plan))]);
+    };
+    let Some(task) = plan.tasks.iter().find(|task| task.id.as_str() == wanted) else {
+        return RequestOutcome::Shown(vec![Block::Notice(format!(
+            "the plan has no task {wanted}"
+        ))]);
+    };
+    let told = task
+        .result
+        .clone()
+        .or_else(|| task.error.as_ref().map(|error| error.message.clone()));
+    let source = told.unwrap_or_else(|| "(no result yet)".to_owned());
+    let piece = super::markdown::MarkdownPiece {
+        source,
+        continues: false,
+    };
+    RequestOutcome::Shown(vec![Block::Answer {
+        agent: Some(task.agent.clone()),
+        piece,
+    }])
+}
+
+pub async fn cost(
+    client: Client,
+    session: Option<SessionId>,
+    project: ProjectId,
+) -> RequestOutcome {
+    let mut rows = Vec::new();
+    if let Some(session) = session {
+        match client.project_session(&session).await {
+            Ok(detail) => rows.push(format!("this session  {}", total(&detail.usage))),
+            Err(error) => return RequestOutcome::Failed(error),
+        }
+    }
+    match client.usage(Some(project)).await {
+        Ok(report) => {
+            let own = report
+                .projects
+                .iter()
+                .find(|usage| usage.project_id == project);
+            rows.extend(own.map(|usage| format!("this project  {}", total(&usage.usage))));
+            rows.extend(
+                report
+                    .agents
+                    .iter()
+                    .map(|agent| format!("  {:12}{}", short(&agent.agent), total(&agent.usage))),
+            );
+            RequestOutcome::Shown(vec![Block::Listing(rows)])
+        }
+        Err(error) => RequestOutcome::Failed(error),
+    }
+}
+
+fn total(usage: &UsageTotal) -> String {
+    let unknown = if usage.cost_known {
+        ""
+    } else {
+        " and what has no known price"
+    };
+    let calls = if usage.calls == 1 { "call" } else { "calls" };
+    format!(
+        "{} {calls} · {} tokens · {}{unknown}",
+        usage.calls,
+        grouped(usage.total_tokens),
+        dollars(usage.cost_usd)
+    )
+}
+
+fn message_id() -> Option<ClientMessageId> {
+    let mut random = [0; MESSAGE_ID_BYTES];
+    getrandom::fill(&mut random).ok()?;
+    ClientMessageId::parse(&hex::encode(random)).ok()
+}

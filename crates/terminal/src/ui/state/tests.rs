@@ -1,0 +1,277 @@
+//! What events make of a session.
+
+use codelab_protocol::{CallOutcome, Done};
+use serde_json::json;
+
+use super::*;
+
+fn event(kind: &str, data: Value) -> SessionEvent {
+    let whole = json!({ "type": kind, "data": data, "session_id": "s", "seq": 1, "timestamp": "2026-01-13T20:00:00Z" });
+    serde_json::from_value(whole).unwrap()
+}
+
+fn delta(text: &str, attempt: u32, offset: usize) -> SessionEvent {
+    let data = json!({ "content": text, "agent": "agent_coder", "message_id": "m2", "attempt": attempt, "offset": offset });
+    event("message_delta", data)
+}
+
+fn said(id: &str, role: &str, text: &str) -> SessionEvent {
+    let data = json!({ "message_id": id, "role": role, "content": text, "agent_id": "agent_coder",
+        "timestamp": "2026-01-13T20:00:00Z" });
+    event("message_created", data)
+}
+
+fn sources(blocks: &[Block]) -> Vec<String> {
+    let source = |block: &Block| match block {
+        Block::Answer { piece, .. } => Some(piece.source.clone()),
+        Block::AnswerRestarted => Some("(again)".to_owned()),
+        Block::AnswerCut => Some("(cut)".to_owned()),
+        Block::Error { message, .. } => Some(format!("error {message}")),
+        Block::Cancelled => Some("(cancelled)".to_owned()),
+        _ => None,
+    };
+    blocks.iter().filter_map(source).collect()
+}
+
+fn play(events: &[SessionEvent]) -> (ViewState, Vec<Block>) {
+    let mut state = ViewState::default();
+    let blocks = events
+        .iter()
+        .flat_map(|event| state.apply(event, &Before::Missing))
+        .collect();
+    (state, blocks)
+}
+
+#[test]
+fn an_answer_is_printed_once_however_it_arrives() {
+    let user = said("m1", "user", "go");
+    let whole = "One.\n\nTwo.";
+    for (deltas, expected) in [
+        (vec![], vec!["One.\n\nTwo."]),
+        (vec![delta("One.", 0, 0)], vec!["One.\n\nTwo."]),
+        (vec![delta("One.\n\nTw", 0, 0)], vec!["One.\n\n", "Two."]),
+        (
+            vec![delta("One.\n\n", 0, 0), delta("Two.", 0, 6)],
+            vec!["One.\n\n", "Two."],
+        ),
+        (
+            vec![delta("Other.\n\nX", 0, 0), delta("One.", 1, 0)],
+            vec!["Other.\n\n", "(again)", "One.\n\nTwo."],
+        ),
+        (
+            vec![delta("Other.\n\nX", 0, 0)],
+            vec!["Other.\n\n", "(again)", "One.\n\nTwo."],
+        ),
+    ] {
+        let mut events = vec![user.clone()];
+        events.extend(deltas);
+        events.push(said("m2", "assistant", whole));
+        let copy = json!({ "agent": "agent_coder", "success": true, "response": whole, "message_id": "m2" });
+        events.push(event("task_completed", copy));
+        let (state, blocks) = play(&events);
+        assert_eq!(sources(&blocks), expected);
+        assert!(state.answer.is_none());
+        let named = blocks
+            .iter()
+            .filter(|block| matches!(block, Block::Answer { agent: Some(_), .. }))
+            .count();
+        assert_eq!(
+            named,
+            1 + usize::from(expected.contains(&"(again)")),
+            "each answer says once who speaks"
+        );
+    }
+}
+
+#[test]
+fn a_turn_that_ends_early_says_so() {
+    let (mut state, _) = play(&[said("m1", "user", "go"), delta("One.\n\nTw", 0, 0)]);
+    assert!(state.is_working());
+    let blocks = state.done(TurnStatus::Cancelled);
+    assert_eq!(sources(&blocks), ["Tw", "(cut)", "(cancelled)"]);
+    assert!(!state.is_working() && state.done(TurnStatus::Cancelled).is_empty());
+}
+
+#[test]
+fn a_failure_is_told_once() {
+    let mut failed = said("m2", "assistant", "The model cannot be reached.");
+    let SessionEventBody::MessageCreated(created) = &mut failed.body else {
+        panic!()
+    };
+    created.message.error = true;
+    let told = event(
+        "error",
+        json!({ "message": "The model cannot be reached.", "error_code": "LLM_ERROR" }),
+    );
+    for events in [
+        vec![said("m1", "user", "go"), failed.clone(), told],
+        vec![said("m1", "user", "go"), failed],
+    ] {
+        let (mut state, mut blocks) = play(&events);
+        blocks.extend(state.done(TurnStatus::Failed));
+        assert_eq!(sources(&blocks), ["error The model cannot be reached."]);
+    }
+}
+
+fn approval(call: &str, arguments: Value, digest_of: &Value) -> SessionEvent {
+    let digest = arguments_digest("write_file", digest_of.as_object().unwrap());
+    let data = json!({ "call_id": call, "kind": "tool", "tool_name": "write_file", "arguments": arguments,
+        "digest": digest, "reason": "r", "created_at": "2026-01-13T20:00:00Z", "expires_at": null,
+        "timeout_seconds": 300, "agent": "agent_coder" });
+    event("approval_request", data)
+}
+
+#[test]
+fn what_waits_is_kept_until_it_is_answered() {
+    let arguments = json!({ "path": "a", "content": "x" });
+    let question = json!({ "call_id": "q", "question": "Which?", "agent": "agent_coder" });
+    let (mut state, _) = play(&[
+        said("m1", "user", "go"),
+        approval("c", arguments.clone(), &arguments),
+        approval("c", arguments.clone(), &arguments),
+        event("question", question),
+    ]);
+    let open = |state: &ViewState| {
+        state
+            .asks
+            .iter()
+            .map(|ask| ask.call_id().to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(open(&state), ["c", "q"], "a repeated event asks once");
+    state.done(TurnStatus::AwaitingApproval);
+    let resolved =
+        json!({ "call_id": "c", "kind": "tool", "decision": "approve", "decided_by": "1" });
+    state.apply(&event("approval_resolved", resolved), &Before::Missing);
+    assert_eq!(open(&state), ["q"]);
+    let answer = json!({ "call_id": "q", "tool_name": "ask_followup_question", "result": "this" });
+    let blocks = state.apply(&event("tool_result", answer), &Before::Missing);
+    assert_eq!(
+        (open(&state).len(), blocks),
+        (0, vec![Block::Answered("this".to_owned())])
+    );
+}
+
+#[test]
+fn changed_arguments_are_noticed() {
+    let (shown, signed) = (
+        json!({ "path": "a", "content": "x" }),
+        json!({ "path": "a", "content": "y" }),
+    );
+    for (digest_of, is_forged) in [(&shown, false), (&signed, true)] {
+        let (state, blocks) = play(&[approval("c", shown.clone(), digest_of)]);
+        let [Block::Approval(approval)] = blocks.as_slice() else {
+            panic!("{blocks:?}")
+        };
+        assert_eq!(
+            (approval.is_forged, state.asks[0].is_forged()),
+            (is_forged, is_forged)
+        );
+    }
+}
+
+#[test]
+fn a_closed_call_says_what_became_of_it() {
+    let call = json!({ "tool_call": { "call_id": "c", "name": "execute_command", "arguments": { "command": "ls" } },
+        "requires_approval": false, "digest": "d", "agent": "agent_coder", "client_attached": true });
+    let (mut state, _) = play(&[said("m1", "user", "go"), event("tool_call", call)]);
+    assert_eq!(state.calls.len(), 1);
+    let closed = event(
+        "tool_call_closed",
+        json!({ "call_id": "c", "outcome": "unknown" }),
+    );
+    let blocks = state.apply(&closed, &Before::Missing);
+    assert!(
+        matches!(
+            &blocks[..],
+            [Block::Call(CallEnd {
+                end: End::Closed(CallOutcome::Unknown),
+                ..
+            })]
+        ),
+        "{blocks:?}"
+    );
+    assert!(state.calls.is_empty() && state.apply(&closed, &Before::Missing).is_empty());
+    let late =
+        json!({ "call_id": "c", "tool_name": "execute_command", "result": {}, "late": true });
+    assert_eq!(
+        state
+            .apply(&event("tool_result", late), &Before::Missing)
+            .len(),
+        1,
+        "a late result is shown"
+    );
+}
+
+/// A line of a recorded session: an event, or how the turn stood.
+fn recorded(line: &str) -> Result<SessionEvent, TurnStatus> {
+    match serde_json::from_str::<Done>(line) {
+        Ok(done) => Err(done.status),
+        Err(_) => Ok(serde_json::from_str(line).unwrap()),
+    }
+}
+
+#[test]
+fn reading_a_session_again_gives_the_same_state() {
+    for text in [
+        include_str!("../fixtures/plan.jsonl"),
+        include_str!("../fixtures/direct.jsonl"),
+    ] {
+        let mut live = ViewState::default();
+        let mut again = ViewState::default();
+        let (mut seen, mut seen_again) = (Vec::new(), Vec::new());
+        for line in text.lines() {
+            match recorded(line) {
+                Ok(event) => {
+                    seen.extend(live.apply(&event, &Before::Missing));
+                    // Deltas are never stored, so they are not there the second time.
+                    if event.seq.is_some() {
+                        seen_again.extend(again.apply(&event, &Before::Missing));
+                    }
+                }
+                Err(status) => {
+                    seen.extend(live.done(status));
+                    seen_again.extend(again.done(status));
+                }
+            }
+        }
+        assert_eq!(sources(&seen).concat(), sources(&seen_again).concat());
+        assert!(!live.is_working() && live.asks.is_empty() && live.calls.is_empty());
+        assert_eq!(live.spent, again.spent);
+    }
+}
+
+#[test]
+fn this_machines_questions_outlive_a_change_of_session() {
+    let local = |call: usize| LocalAsk {
+        session_id: SessionId::parse("s").unwrap(),
+        call_id: CallId::parse(&format!("c{call}")).unwrap(),
+        tool: Tool::ExecuteCommand,
+        arguments: Map::new(),
+        reason: "no sandbox".to_owned(),
+        parts: Vec::new(),
+    };
+    let question = |id: &str| {
+        event(
+            "question",
+            json!({ "call_id": id, "question": "?", "options": [], "agent": "a" }),
+        )
+    };
+    let (mut state, _) = play(&[said("m1", "user", "go"), question("old")]);
+    assert!(state.ask_locally(local(1)).is_some());
+    let (next, _) = play(&[question("new")]);
+    state.become_session(next);
+    let asked: Vec<&str> = state
+        .asks
+        .iter()
+        .map(|ask| ask.call_id().as_str())
+        .collect();
+    assert_eq!(asked, ["c1", "new"]);
+    state.become_session(ViewState::default());
+    assert_eq!(state.asks, [PendingAsk::Local(local(1))]);
+    assert!(!state.is_working());
+    let taken = (1..=MAX_OPEN)
+        .filter(|call| state.ask_locally(local(*call)).is_some())
+        .count();
+    assert_eq!(taken, MAX_OPEN - 1, "what is not asked is said not to be");
+}

@@ -1,0 +1,149 @@
+//! Where the chat is shown and where it hears the person: a terminal with live rows and keys, or
+//! plain lines both ways.
+
+use std::io::{self, IsTerminal as _};
+
+use crossterm::event::EventStream;
+use futures_util::StreamExt as _;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
+
+use super::files::{self, EditError};
+use super::keys::{self, TerminalInput};
+use super::render::{Drawn, Live};
+use super::screen::{self, Ink, Screen};
+use super::text::TextLine;
+
+/// Lines are broken here where no screen says where.
+const PLAIN_COLUMNS: usize = 100;
+
+pub enum Surface {
+    Terminal {
+        screen: Screen,
+        keys: Option<EventStream>,
+    },
+    Plain {
+        lines: Option<Lines<BufReader<Stdin>>>,
+        told: Option<String>,
+    },
+}
+
+/// What the person did.
+#[derive(Debug)]
+pub enum PersonEvent {
+    Input(TerminalInput),
+    Line(String),
+    /// Nothing more will come.
+    End,
+}
+
+impl Surface {
+    /// A terminal only where both ends are one that understands more than text.
+    pub fn open() -> io::Result<Self> {
+        let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+        if io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb {
+            let screen = Screen::open(Ink::of_environment(true))?;
+            return Ok(Self::Terminal {
+                screen,
+                keys: Some(EventStream::new()),
+            });
+        }
+        Ok(Self::Plain {
+            lines: Some(BufReader::new(tokio::io::stdin()).lines()),
+            told: None,
+        })
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Terminal { .. })
+    }
+
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Terminal { .. } => Screen::size().0.saturating_sub(1),
+            Self::Plain { .. } => PLAIN_COLUMNS,
+        }
+    }
+
+    /// Dropping the future loses nothing.
+    pub async fn hear(&mut self) -> PersonEvent {
+        match self {
+            Self::Terminal { keys, .. } => loop {
+                let Some(stream) = keys else {
+                    return std::future::pending().await;
+                };
+                match stream.next().await {
+                    Some(Ok(event)) => match keys::input(event) {
+                        Some(input) => return PersonEvent::Input(input),
+                        None => continue,
+                    },
+                    Some(Err(_)) | None => {
+                        *keys = None;
+                        return PersonEvent::End;
+                    }
+                }
+            },
+            Self::Plain { lines, .. } => {
+                let Some(stream) = lines else {
+                    return std::future::pending().await;
+                };
+                match stream.next_line().await {
+                    Ok(Some(line)) => PersonEvent::Line(line),
+                    Ok(None) | Err(_) => {
+                        *lines = None;
+                        PersonEvent::End
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn show(&mut self, finished: &[TextLine], live: &Live<'_>) -> io::Result<()> {
+        match self {
+            Self::Terminal { screen, .. } => {
+                let (width, height) = Screen::size();
+                screen.update(finished, &live.draw(width, height))
+            }
+            Self::Plain { told, .. } => {
+                screen::print_plain(finished)?;
+                // Without live rows a choice is told once.
+                let choice = live.choice();
+                if choice != *told {
+                    if let Some(choice) = &choice {
+                        screen::print_plain(&[TextLine::plain(choice)])?;
+                    }
+                    *told = choice;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The last lines, below which the shell goes on.
+    pub fn close(mut self, finished: &[TextLine]) -> io::Result<()> {
+        match &mut self {
+            Self::Terminal { screen, .. } => screen.update(
+                finished,
+                &Drawn {
+                    rows: Vec::new(),
+                    cursor_row: 0,
+                    cursor_column: 0,
+                },
+            ),
+            Self::Plain { .. } => screen::print_plain(finished),
+        }
+    }
+
+    /// Lets the person change a text in their editor, which has the terminal for that time.
+    pub async fn edit(&mut self, text: &str, name: &str) -> Result<String, EditError> {
+        let Self::Terminal { screen, keys } = self else {
+            return Err(EditError::NoTerminal);
+        };
+        // While it lives it reads the keys that are meant for the editor.
+        *keys = None;
+        screen.suspend()?;
+        let edited = files::edited(text, name).await;
+        screen.resume()?;
+        *keys = Some(EventStream::new());
+        edited
+    }
+}

@@ -1,0 +1,228 @@
+//! What comes from the server and from the hands: a session's log, read once from its start and
+//! then followed.
+
+use std::collections::VecDeque;
+
+use codelab_client::{Backoff, ClientError, EventData, FollowUntil, ResumingEvents, StreamEvent};
+use codelab_protocol::{Role, SessionEvent, SessionEventBody, SessionId, Tool, Usage, UsageTotal};
+use serde_json::Value;
+
+use super::Talk;
+use crate::ui::block::Block;
+use crate::ui::diff::Before;
+use crate::ui::render::ConnectionState;
+use crate::ui::requests;
+use crate::ui::state::{LocalAsk, ViewState};
+use crate::ui::{UiError, files};
+use crate::{RunnerQuestion, ToolRunnerEvent};
+
+/// Of a session that is resumed.
+const MAX_REPLAYED_BLOCKS: usize = 30;
+/// A reader that comes back for as long as the chat lives.
+const BACKOFF: Backoff = Backoff {
+    first_delay_ms: 50,
+    max_delay_ms: 2_000,
+    attempts: u32::MAX,
+    max_retry_after_ms: 10_000,
+};
+
+impl Talk {
+    pub(super) fn follow(&mut self, session: SessionId, after: Option<u64>) {
+        let events = ResumingEvents::new(
+            self.client.clone(),
+            session.clone(),
+            after,
+            FollowUntil::Dropped,
+        );
+        self.events = Some(events.with_backoff(BACKOFF));
+        self.session = Some(session);
+    }
+
+    /// Reads what happened in the session, shows the end of it, and goes on from there.
+    pub(super) async fn resume(&mut self, session: SessionId) -> Result<(), UiError> {
+        let detail = self.client.project_session(&session).await?;
+        let mut log = self
+            .client
+            .project_session_events(&session, None, false)
+            .await?;
+        let mut state = ViewState::default();
+        let mut shown: VecDeque<Block> = VecDeque::new();
+        let mut last = None;
+        while let Some(event) = log.next().await {
+            let event = event?;
+            last = event.id.or(last);
+            let blocks = match event.data {
+                EventData::Chunk(event) => state.apply(&event, &Before::Missing),
+                EventData::Done(done) => state.done(done.status),
+                EventData::Other(_) => Vec::new(),
+            };
+            shown.extend(blocks.into_iter().filter(is_history));
+            let extra = shown.len().saturating_sub(MAX_REPLAYED_BLOCKS);
+            shown.drain(..extra);
+        }
+        self.forget();
+        self.state.become_session(state);
+        self.spent = Some(usage(&detail.usage));
+        let title = detail
+            .session
+            .title
+            .unwrap_or_else(|| "a session without a title".to_owned());
+        self.notice(format!(
+            "{title} · {} messages",
+            detail.session.message_count
+        ));
+        shown.iter().for_each(|block| self.print(block));
+        for block in self.open_asks().await {
+            self.print(&block);
+        }
+        self.follow(session, last);
+        Ok(())
+    }
+
+    pub(super) async fn event(
+        &mut self,
+        event: Option<Result<StreamEvent<SessionEvent>, ClientError>>,
+    ) {
+        let blocks = match event {
+            Some(Ok(StreamEvent {
+                data: EventData::Chunk(event),
+                ..
+            })) => {
+                if let SessionEventBody::MessageCreated(created) = &event.body
+                    && created.message.role == Role::User
+                {
+                    self.sending = self.sending.saturating_sub(1);
+                }
+                let before = self.before(&event.body).await;
+                self.state.apply(&event, &before)
+            }
+            Some(Ok(StreamEvent {
+                data: EventData::Done(done),
+                ..
+            })) => {
+                let was_working = self.state.is_working();
+                let blocks = self.state.done(done.status);
+                if was_working && !self.state.is_working() {
+                    self.count();
+                }
+                blocks
+            }
+            Some(Ok(StreamEvent {
+                data: EventData::Other(_),
+                ..
+            })) => Vec::new(),
+            Some(Err(error)) => {
+                self.complain(&error);
+                self.events = None;
+                Vec::new()
+            }
+            None => {
+                self.events = None;
+                Vec::new()
+            }
+        };
+        blocks.iter().for_each(|block| self.print(block));
+        self.is_dirty = true;
+    }
+
+    fn count(&mut self) {
+        if let Some(session) = &self.session {
+            self.requests
+                .spawn(requests::usage(self.client.clone(), session.clone()));
+        }
+    }
+
+    /// The file that an approval is about, as it is now.
+    async fn before(&self, body: &SessionEventBody) -> Before {
+        match body {
+            SessionEventBody::ApprovalRequest(request)
+                if request.approval.tool_name == Tool::WriteFile.as_str() =>
+            {
+                let path = request
+                    .approval
+                    .arguments
+                    .get("path")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
+                files::before(&self.preview, path).await
+            }
+            _ => Before::Missing,
+        }
+    }
+
+    pub(super) fn tool_runner(&mut self, event: ToolRunnerEvent) {
+        self.is_dirty = true;
+        match event {
+            ToolRunnerEvent::Disconnected { .. } => self.connection = ConnectionState::Reconnecting,
+            ToolRunnerEvent::Reconnected => self.connection = ConnectionState::Live,
+            ToolRunnerEvent::Closed { call } => self.state.answered(&call.call_id),
+            ToolRunnerEvent::Unknown { call } => {
+                let tool = call.tool.as_str();
+                self.notice(format!(
+                    "{tool} was running when codelab ended before: nobody knows its outcome"
+                ));
+            }
+            ToolRunnerEvent::Refused { call, reason } => {
+                self.notice(format!("{} not run: {reason}", call.tool.as_str()))
+            }
+            ToolRunnerEvent::Ended { reason } => {
+                self.print(&Block::Error {
+                    message: format!("no more tools are run: {reason}"),
+                    code: None,
+                });
+            }
+            ToolRunnerEvent::Started { .. } | ToolRunnerEvent::Finished { .. } => {}
+        }
+    }
+
+    pub(super) fn question(&mut self, question: RunnerQuestion) {
+        let RunnerQuestion {
+            call,
+            arguments,
+            reason,
+            parts,
+            reply,
+        } = question;
+        let (session_id, call_id) = (call.session_id, call.call_id);
+        let is_elsewhere = self.session.as_ref() != Some(&session_id);
+        let notice = format!("this machine asks for session {session_id}");
+        let ask = LocalAsk {
+            session_id,
+            call_id: call_id.clone(),
+            tool: call.tool,
+            arguments,
+            reason,
+            parts,
+        };
+        // What is not asked is refused, since its reply is dropped.
+        let Some(block) = self.state.ask_locally(ask) else {
+            return;
+        };
+        if is_elsewhere {
+            self.notice(notice);
+        }
+        self.print(&block);
+        self.replies.insert(call_id, reply);
+    }
+}
+
+/// What is worth telling of a session's past: not the questions that were answered.
+fn is_history(block: &Block) -> bool {
+    !matches!(
+        block,
+        Block::Approval(_)
+            | Block::PlanProposed { .. }
+            | Block::Decided { .. }
+            | Block::Queued { .. }
+            | Block::Spent(_)
+    )
+}
+
+pub(super) fn usage(total: &UsageTotal) -> Usage {
+    Usage {
+        prompt_tokens: total.prompt_tokens,
+        completion_tokens: total.completion_tokens,
+        total_tokens: total.total_tokens,
+        cost_usd: Some(total.cost_usd).filter(|_| total.cost_known),
+    }
+}
