@@ -79,6 +79,8 @@ function ToolChip({ item }: { item: ToolItem }) {
       return <Chip tone="good">{t(state.late ? "tool.late" : "tool.finished")}</Chip>;
     case "closed":
       return <Chip tone={state.outcome === "completed" ? "good" : "bad"}>{t(`tool.${state.outcome}`)}</Chip>;
+    case "not_run":
+      return <Chip tone="bad">{t("tool.notRun")}</Chip>;
   }
 }
 

@@ -105,6 +105,7 @@ export const en = {
   "item.gap": "Events {from} to {to} are no longer kept",
   "item.startOver": "This session was replaced on the server; showing it from the start",
   "item.tokens": { one: "{n} token", other: "{n} tokens" },
+  "tool.notRun": "did not run",
   "tool.proposed": "proposed",
   "tool.asking": "asks you",
   "tool.waiting": "waits for a client",

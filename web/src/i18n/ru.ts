@@ -130,6 +130,7 @@ export const ru: Record<Key, Text> = {
   "item.gap": "События с {from} по {to} больше не хранятся",
   "item.startOver": "Эта сессия на сервере заменена; показана с начала",
   "item.tokens": { one: "{n} токен", few: "{n} токена", many: "{n} токенов", other: "{n} токена" },
+  "tool.notRun": "не выполнялся",
   "tool.proposed": "предложен",
   "tool.asking": "спрашивает вас",
   "tool.waiting": "ждёт клиента",

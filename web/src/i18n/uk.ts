@@ -130,6 +130,7 @@ export const uk: Record<Key, Text> = {
   "item.gap": "Події з {from} до {to} більше не зберігаються",
   "item.startOver": "Цю сесію на сервері замінено; показано з початку",
   "item.tokens": { one: "{n} токен", few: "{n} токени", many: "{n} токенів", other: "{n} токена" },
+  "tool.notRun": "не виконувався",
   "tool.proposed": "запропоновано",
   "tool.asking": "питає вас",
   "tool.waiting": "чекає на клієнта",
