@@ -74,7 +74,7 @@ test("a command is shown in its parts and rejected with a reason that the model 
   await card.locator("button", { hasText: "Reject" }).click();
   await page.locator(".line", { hasText: "I leave it alone then." }).waitFor();
   await page.locator(".tool .tone-bad", { hasText: "rejected" }).waitFor();
-  const told = await until(async () =>
+  const told = await until(() =>
     world.model.requests.find((request) =>
       request.messages.some(
         (message) => message.role === "tool" && message.content?.includes("The cache is still needed"),
@@ -90,7 +90,7 @@ test("a browser that looks elsewhere is notified", async () => {
     const shown: string[] = [];
     const stand = class {
       static permission = "default";
-      static requestPermission = async () => "granted";
+      static requestPermission = () => Promise.resolve("granted");
       constructor(title: string, { body }: { body: string }) {
         shown.push(`${title}: ${body}`);
       }

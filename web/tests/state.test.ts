@@ -16,7 +16,11 @@ import { linkTo, parseRoute, ticketOf } from "../src/state/route";
 import { fixtures } from "./fixtures";
 
 const message = (id: number, more: Partial<ChatMessage> = {}): ChatMessage => ({
-  ...{ id, ts: "2026-01-01T00:00:00Z", role: "agent", author: "A", text: `m${id}` },
+  id,
+  ts: "2026-01-01T00:00:00Z",
+  role: "agent",
+  author: "A",
+  text: `m${id}`,
   ...more,
 });
 

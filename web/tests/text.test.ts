@@ -121,19 +121,17 @@ describe("Markdown", () => {
   test("what people write comes out as they meant it", () => {
     expect(
       parseMarkdown("# T\n\n- [x] a\n- b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> q\n\n---").map((block) => block.type),
-    ).toEqual([...["heading", "list", "table", "quote", "rule"]]);
+    ).toEqual(["heading", "list", "table", "quote", "rule"]);
     expect(inlinesOf("a **b** _c_ ~~d~~ `e` &amp;")).toMatchObject([
-      ...[
-        { value: "a " },
-        { type: "strong" },
-        {},
-        { type: "emphasis" },
-        {},
-        { type: "strike" },
-        {},
-        { type: "code" },
-        { value: " &" },
-      ],
+      { value: "a " },
+      { type: "strong" },
+      {},
+      { type: "emphasis" },
+      {},
+      { type: "strike" },
+      {},
+      { type: "code" },
+      { value: " &" },
     ]);
   });
   test("depth and length have ends", () => {

@@ -52,7 +52,7 @@ export default function AgentsView() {
           <Empty
             icon="agents"
             title={agents?.length === 0 ? t("agents.empty") : t("agents.choose")}
-            {...(agents?.length === 0 ? { text: t("agents.emptyText") } : {})}
+            text={agents?.length === 0 ? t("agents.emptyText") : undefined}
           />
         ) : (
           <AgentPane key={agent.agent_id} project={project} agent={agent} onChanged={load} />

@@ -10,7 +10,7 @@ import { knownContent } from "../feeds/files";
 import { t } from "../feeds/preferences";
 import type { Waiting } from "../state/approvals";
 import { diffOfWrite, visible } from "../state/diff";
-import { timeLeft } from "../state/format";
+import { plainText, timeLeft } from "../state/format";
 import { linkTo } from "../state/route";
 import { Buttons, BudgetForm, EditForm, RejectForm, type Mode } from "./ApprovalForms";
 import { DiffView } from "./DiffView";
@@ -36,7 +36,7 @@ export function ApprovalCard({ approval, isInSession }: { approval: Waiting; isI
       setSending(false);
     }
   };
-  const shared = { approval, isSending, answer, onBack: () => setMode("look") };
+  const back = () => setMode("look");
   return (
     <article
       class="card approval"
@@ -44,18 +44,15 @@ export function ApprovalCard({ approval, isInSession }: { approval: Waiting; isI
       aria-label={`${approval.tool_name}: ${approval.reason}`}
     >
       <ApprovalHead approval={approval} isInSession={isInSession} />
-      {mode === "edit" ? (
-        approval.kind === "budget" ? (
-          <BudgetForm {...shared} />
-        ) : (
-          <EditForm {...shared} />
-        )
-      ) : (
-        <>
-          <ApprovalBody approval={approval} />
-          {mode === "reject" ? <RejectForm {...shared} /> : <Buttons {...shared} setMode={setMode} />}
-        </>
+      {mode === "edit" && approval.kind === "budget" && (
+        <BudgetForm approval={approval} isSending={isSending} answer={answer} onBack={back} />
       )}
+      {mode === "edit" && approval.kind !== "budget" && (
+        <EditForm approval={approval} isSending={isSending} answer={answer} onBack={back} />
+      )}
+      {mode !== "edit" && <ApprovalBody approval={approval} />}
+      {mode === "reject" && <RejectForm isSending={isSending} answer={answer} onBack={back} />}
+      {mode === "look" && <Buttons approval={approval} isSending={isSending} answer={answer} setMode={setMode} />}
     </article>
   );
 }
@@ -129,7 +126,7 @@ function What({ approval }: { approval: Waiting }) {
 }
 
 function WritePreview({ approval }: { approval: Waiting }) {
-  const path = String(approval.arguments["path"] ?? "");
+  const path = plainText(approval.arguments["path"]);
   const [before, setBefore] = useState<string | undefined>(undefined);
   useEffect(() => {
     let isCurrent = true;
@@ -139,7 +136,7 @@ function WritePreview({ approval }: { approval: Waiting }) {
     return () => {
       isCurrent = false;
     };
-  }, [approval.session_id, approval.call_id]);
+  }, [approval.session_id, approval.call_id, path]);
   const diff = diffOfWrite(approval.arguments, before);
   return (
     <>
@@ -157,7 +154,7 @@ function CommandPreview({ approval }: { approval: Waiting }) {
   return (
     <>
       <pre class="verbatim command" tabIndex={0} aria-label={t("approvals.command")}>
-        {visible(String(command ?? ""))}
+        {visible(plainText(command))}
       </pre>
       {Object.keys(others).length > 0 && <Fields args={others} />}
       {parts.length > 0 && (
@@ -184,8 +181,8 @@ function PlanSummary({ approval }: { approval: Waiting }) {
     <>
       <ol class="plan-summary">
         {list.map((task) => (
-          <li key={String(task.id)}>
-            <AgentName name={String(task.agent)} /> <span>{visible(String(task.description))}</span>
+          <li key={plainText(task.id)}>
+            <AgentName name={plainText(task.agent)} /> <span>{visible(plainText(task.description))}</span>
           </li>
         ))}
       </ol>
@@ -203,7 +200,7 @@ export function Fields({ args }: { args: Record<string, unknown> }) {
         <div key={name}>
           <dt>{name}</dt>
           <dd>
-            <code>{visible(typeof value === "string" ? value : JSON.stringify(value))}</code>
+            <code>{visible(plainText(value))}</code>
           </dd>
         </div>
       ))}

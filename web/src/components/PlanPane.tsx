@@ -113,9 +113,7 @@ interface PlanActionsProps {
 function PlanActions({ sessionId, plan, draft, setDraft }: PlanActionsProps) {
   const { plan_id: planId, request } = plan;
   const decide = (decision: string, tasks?: PlannedTask[]) =>
-    attempt(() =>
-      decidePlan(sessionId, planId, { decision, ...(tasks && { tasks }), ...(request && { digest: request.digest }) }),
-    );
+    attempt(() => decidePlan(sessionId, planId, { decision, tasks, digest: request?.digest }));
   if (request !== undefined) {
     const isCircular = draft !== undefined && hasCycle(draft);
     return (

@@ -15,10 +15,11 @@ export function SessionsView() {
   const current = route.value.view === "sessions" ? route.value.sessionId : undefined;
   const [sessions, setSessions] = useState<Session[] | undefined>(undefined);
   const project = projectId.value;
+  const changedAt = activity.value.at;
   useEffect(() => {
     if (project === undefined) return;
     listSessions(project).then(setSessions, report);
-  }, [project, current, activity.value.at]);
+  }, [project, current, changedAt]);
 
   const begin = () =>
     attempt(async () => {

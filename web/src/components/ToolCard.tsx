@@ -2,6 +2,7 @@
 import { t } from "../feeds/preferences";
 import type { Waiting } from "../state/approvals";
 import { diffOfWrite, visible } from "../state/diff";
+import { plainText } from "../state/format";
 import type { ToolItem } from "../state/session";
 import type { Key } from "../i18n/en";
 import { ApprovalCard, Fields } from "./ApprovalCard";
@@ -128,7 +129,7 @@ function Arguments({ name, args }: { name: string; args: Record<string, unknown>
   return (
     <>
       <p class="path">
-        <code>{visible(String(args["path"] ?? ""))}</code>
+        <code>{visible(plainText(args["path"]))}</code>
       </p>
       <DiffView diff={diff} />
     </>
@@ -153,7 +154,7 @@ function Result({ result }: { result: unknown }) {
     const text = [told.stdout, told.stderr].filter((part) => typeof part === "string" && part !== "").join("\n");
     return (
       <>
-        <p class="meta">{t("tool.exit", { code: String(told.exit_code ?? "?") })}</p>
+        <p class="meta">{t("tool.exit", { code: plainText(told.exit_code ?? "?") })}</p>
         {text !== "" && <Verbatim text={visible(text)} label={t("tool.result")} />}
       </>
     );
@@ -183,5 +184,6 @@ function Lines({
 }
 
 const fileLine = (entry: Record<string, unknown>) =>
-  `${entry["path"]}${entry["type"] === "directory" || entry["type"] === "dir" ? "/" : ""}`;
-const matchLine = (entry: Record<string, unknown>) => `${entry["path"]}:${entry["line"]}: ${entry["text"]}`;
+  `${plainText(entry["path"])}${entry["type"] === "directory" || entry["type"] === "dir" ? "/" : ""}`;
+const matchLine = (entry: Record<string, unknown>) =>
+  `${plainText(entry["path"])}:${plainText(entry["line"])}: ${plainText(entry["text"])}`;
