@@ -121,7 +121,7 @@ function NewAgent({ project, onMade }: { project: number; onMade: () => void }) 
 }
 
 function warn(warnings: readonly string[]) {
-  if (warnings.length > 0) say(warnings.join(" "), true);
+  if (warnings.length > 0) say(t("agents.savedWithWarnings"), warnings.join(" "));
   else say(t("app.saved"));
 }
 

@@ -8,7 +8,7 @@ import type { Key } from "../i18n/en";
 import { ApprovalCard, Fields } from "./ApprovalCard";
 import { DiffView } from "./DiffView";
 import { Icon, type IconName } from "./Icon";
-import { AgentName, Chip, CopyLine, Verbatim } from "./parts";
+import { AgentName, Chip, CopyLine, decisionText, Verbatim } from "./parts";
 
 const ICONS: Record<string, IconName> = {
   read_file: "file",
@@ -91,17 +91,14 @@ export function isFailure(result: unknown): boolean {
   return told["success"] === false || (told["success"] === undefined && typeof told["error"] === "string");
 }
 
-const DECISIONS: readonly string[] = ["approve", "edit", "reject", "expired", "cancelled"];
-
 function ToolDetails({ item }: { item: ToolItem }) {
   const { decision, state } = item;
-  const decided = decision !== undefined && DECISIONS.includes(decision.decision);
   return (
     <div class="tool-details">
       {item.agent !== undefined && <AgentName name={item.agent} />}
-      {decided && (
+      {decision !== undefined && (
         <p class="meta">
-          {t("tool.decidedBy", { decision: t(`decision.${decision.decision}` as Key), by: decision.by })}
+          {t("tool.decidedBy", { decision: decisionText(decision.decision), by: decision.by })}
           {decision.reason !== undefined && ` — ${decision.reason}`}
         </p>
       )}
