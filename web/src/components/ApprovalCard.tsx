@@ -9,13 +9,15 @@ import { now } from "../feeds/clock";
 import { knownContent } from "../feeds/files";
 import { t } from "../feeds/preferences";
 import type { Waiting } from "../state/approvals";
+import { budgetOf } from "../state/budget";
 import { diffOfWrite, visible } from "../state/diff";
 import { plainText, timeLeft } from "../state/format";
 import { linkTo } from "../state/route";
+import { BudgetSummary, budgetText } from "./BudgetSummary";
 import { Buttons, BudgetForm, EditForm, RejectForm, type Mode } from "./ApprovalForms";
 import { DiffView } from "./DiffView";
 import { Icon, type IconName } from "./Icon";
-import { AgentName, Chip } from "./parts";
+import { AgentName, Chip, TextWithDetails } from "./parts";
 
 export function ApprovalCard({ approval, isInSession }: { approval: Waiting; isInSession: boolean }) {
   const [mode, setMode] = useState<Mode>("look");
@@ -103,7 +105,12 @@ function Countdown({ approval }: { approval: Waiting }) {
 function ApprovalBody({ approval }: { approval: Waiting }) {
   return (
     <div class="card-body">
-      <p class="reason">{approval.reason}</p>
+      <p class="reason">
+        <TextWithDetails
+          text={aboutText(approval)}
+          details={approval.kind === "budget" ? undefined : approval.reason}
+        />
+      </p>
       <What approval={approval} />
       <p class="digest" title={approval.digest}>
         {t("approvals.digest")} <code>{approval.digest.slice(0, 16)}</code>
@@ -112,9 +119,23 @@ function ApprovalBody({ approval }: { approval: Waiting }) {
   );
 }
 
+/** What is asked, in the person's language; the server's own reason is English. */
+function aboutText(approval: Waiting): string {
+  if (approval.kind === "budget") return budgetText(budgetOf(approval.arguments));
+  if (approval.kind === "plan") return t("approvals.about.plan");
+  switch (approval.tool_name) {
+    case "write_file":
+    case "execute_command":
+    case "create_directory":
+      return t(`approvals.about.${approval.tool_name}`);
+    default:
+      return t("approvals.about.tool");
+  }
+}
+
 function What({ approval }: { approval: Waiting }) {
   if (approval.kind === "plan") return <PlanSummary approval={approval} />;
-  if (approval.kind === "budget") return <Fields args={approval.arguments} />;
+  if (approval.kind === "budget") return <BudgetSummary budget={budgetOf(approval.arguments)} />;
   switch (approval.tool_name) {
     case "write_file":
       return <WritePreview approval={approval} />;

@@ -12,7 +12,7 @@ import { linkTo } from "../state/route";
 import { tasksEnded, type PlanView, type SessionState } from "../state/session";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
-import { Chip, Empty } from "./parts";
+import { Chip, Empty, TextWithDetails } from "./parts";
 import { PlanGraph } from "./PlanGraph";
 import { TaskEditor, TaskPanel } from "./TaskPanel";
 import { toneOfPlan } from "./Timeline";
@@ -118,7 +118,13 @@ function PlanActions({ sessionId, plan, draft, setDraft }: PlanActionsProps) {
     const isCircular = draft !== undefined && hasCycle(draft);
     return (
       <div class="plan-actions">
-        <p class="reason">{isCircular ? t("plans.cycle") : request.reason}</p>
+        <p class="reason">
+          {isCircular ? (
+            t("plans.cycle")
+          ) : (
+            <TextWithDetails text={t("approvals.about.plan")} details={request.reason} />
+          )}
+        </p>
         <span class="grow" />
         {draft === undefined ? (
           <>

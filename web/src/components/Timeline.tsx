@@ -3,11 +3,13 @@ import { useState } from "preact/hooks";
 import { answerQuestion } from "../api/sessions";
 import { attempt } from "../feeds/app";
 import { locale, region, t } from "../feeds/preferences";
+import { budgetOf } from "../state/budget";
 import { clockTime, count, fullTime, money } from "../state/format";
 import type { BudgetItem, Item, MessageItem, NoteItem, PlanItem, QuestionItem, SessionState } from "../state/session";
 import { tasksEnded } from "../state/session";
 import { linkTo } from "../state/route";
 import { ApprovalCard } from "./ApprovalCard";
+import { budgetText } from "./BudgetSummary";
 import { Chunks } from "./Chunks";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
@@ -226,7 +228,8 @@ function BudgetEntry({ item, sessionId }: { item: BudgetItem; sessionId: string 
   }
   return (
     <p class="switch">
-      <Icon name="operations" /> {item.approval.reason} <span class="meta">{decisionText(item.resolved)}</span>
+      <Icon name="operations" /> {budgetText(budgetOf(item.approval.arguments))}{" "}
+      <span class="meta">{decisionText(item.resolved)}</span>
     </p>
   );
 }

@@ -80,13 +80,13 @@ export function CopyLine({ text }: { text: string }) {
   );
 }
 
-/** What happened in the person's language; beneath it the facts as the server told them. */
-export function ErrorText({ text, details }: { text: string; details: string | undefined }) {
+/** A sentence in the person's language; beneath it the facts as the server told them, in English. */
+export function TextWithDetails({ text, details }: { text: string; details: string | undefined }) {
   return (
-    <span class="error-text">
+    <span>
       {text}
       {details !== undefined && details !== text && (
-        <span class="error-details">{t("app.details", { text: details })}</span>
+        <span class="server-details">{t("app.details", { text: details })}</span>
       )}
     </span>
   );
@@ -96,7 +96,7 @@ export function ErrorText({ text, details }: { text: string; details: string | u
 export function ErrorLine({ code, message }: { code: string; message: string }) {
   return (
     <p class="error-line" role="alert">
-      <Icon name="warning" /> <ErrorText text={tell({ code })} details={message} /> <code>{code}</code>
+      <Icon name="warning" /> <TextWithDetails text={tell({ code })} details={message} /> <code>{code}</code>
     </p>
   );
 }
