@@ -73,7 +73,7 @@ export const en = {
   "sessions.messages": { one: "{n} message", other: "{n} messages" },
   "sessions.begin": "What do you want done?",
   "sessions.beginText":
-    "With “Make a plan”, the orchestrator splits your request into tasks for several agents. Or choose one agent and talk to it directly.",
+    "Choose “Make a plan” and the orchestrator splits your request into tasks for several agents. Or choose one agent and talk to it directly.",
   "sessions.notFound": "This session does not exist or was deleted",
   "sessions.timeline": "Session messages",
   "sessions.trail": "Agents in this session",
@@ -93,7 +93,7 @@ export const en = {
   "status.idle": "Idle",
   "status.working": "Working",
   "status.completed": "Completed",
-  "status.awaiting_tool_result": "Waiting for a tool",
+  "status.awaiting_tool_result": "Waiting for a tool result",
   "status.awaiting_approval": "Waiting for your approval",
   "status.awaiting_answer": "Waiting for your answer",
   "status.failed": "Failed",

@@ -43,7 +43,7 @@ export const ru: Record<Key, Text> = {
   "login.title": "Вход в CodeLab",
   "login.text":
     "Откройте одноразовую ссылку, которую сервер вывел при запуске. Чтобы получить новую, выполните на сервере:",
-  "login.failed": "Ссылка для входа не сработала. Ссылка действует один раз и 10 минут.",
+  "login.failed": "Ссылка для входа не сработала. Ссылка одноразовая и действует 10 минут.",
   "chat.title": "Чат",
   "chat.shared":
     "Этот чат общий для всех пользователей сервера. Сообщения хранятся в памяти и теряются при перезапуске сервера.",
@@ -84,7 +84,7 @@ export const ru: Record<Key, Text> = {
   "sessions.messages": { one: "{n} сообщение", few: "{n} сообщения", many: "{n} сообщений", other: "{n} сообщения" },
   "sessions.begin": "Что нужно сделать?",
   "sessions.beginText":
-    "С вариантом «Составить план» оркестратор разобьёт запрос на задачи для нескольких агентов. Или выберите одного агента и работайте с ним напрямую.",
+    "Если выбрать «Составить план», оркестратор разобьёт запрос на задачи для нескольких агентов. Или выберите одного агента и работайте с ним напрямую.",
   "sessions.notFound": "Такой сессии нет, или она удалена",
   "sessions.timeline": "Сообщения сессии",
   "sessions.trail": "Агенты в этой сессии",
@@ -109,7 +109,7 @@ export const ru: Record<Key, Text> = {
   "status.idle": "Ожидает сообщения",
   "status.working": "Работает",
   "status.completed": "Завершено",
-  "status.awaiting_tool_result": "Ждёт инструмента",
+  "status.awaiting_tool_result": "Ждёт результата инструмента",
   "status.awaiting_approval": "Ждёт вашего подтверждения",
   "status.awaiting_answer": "Ждёт вашего ответа",
   "status.failed": "Ошибка",
@@ -164,7 +164,7 @@ export const ru: Record<Key, Text> = {
   "question.answer": "Ответить",
   "question.closed": "Закрыт",
   "approvals.title": "Подтверждения",
-  "approvals.empty": "Нет запросов, ожидающих вас",
+  "approvals.empty": "Нет ожидающих запросов",
   "approvals.emptyText":
     "Здесь агенты спрашивают разрешения, прежде чем изменить файл, выполнить рискованную команду или начать большой план.",
   "approvals.count": {
@@ -318,13 +318,13 @@ export const ru: Record<Key, Text> = {
   "operations.title": "Мониторинг",
   "operations.health": "Состояние",
   "operations.version": "Версия {version}",
-  "health.healthy": "исправен",
-  "health.degraded": "работает с ограничениями",
-  "health.unhealthy": "неисправен",
+  "health.healthy": "в порядке",
+  "health.degraded": "с ограничениями",
+  "health.unhealthy": "сбой",
   "operations.space": "Рабочее пространство",
   "operations.spaceOff": "Не активно. Запустится, когда понадобится.",
   "operations.activeAgents": "Агенты",
-  "operations.activeTasks": "Выполняются задачи",
+  "operations.activeTasks": "Задач выполняется",
   "operations.queuedTasks": "Задач в очереди",
   "operations.processed": "Завершено задач",
   "operations.clients": "Исполнители инструментов",

@@ -43,7 +43,7 @@ export const uk: Record<Key, Text> = {
   "login.title": "Вхід до CodeLab",
   "login.text":
     "Відкрийте одноразове посилання, яке сервер вивів під час запуску. Щоб отримати нове, виконайте на сервері:",
-  "login.failed": "Посилання для входу не спрацювало. Посилання діє один раз і 10 хвилин.",
+  "login.failed": "Посилання для входу не спрацювало. Посилання одноразове й діє 10 хвилин.",
   "chat.title": "Чат",
   "chat.shared":
     "Цей чат спільний для всіх користувачів сервера. Повідомлення зберігаються в пам’яті та втрачаються після перезапуску сервера.",
@@ -89,7 +89,7 @@ export const uk: Record<Key, Text> = {
   },
   "sessions.begin": "Що треба зробити?",
   "sessions.beginText":
-    "З варіантом «Скласти план» оркестратор розіб’є запит на завдання для кількох агентів. Або виберіть одного агента й працюйте з ним напряму.",
+    "Якщо вибрати «Скласти план», оркестратор розіб’є запит на завдання для кількох агентів. Або виберіть одного агента й працюйте з ним напряму.",
   "sessions.notFound": "Такої сесії немає, або її видалено",
   "sessions.timeline": "Повідомлення сесії",
   "sessions.trail": "Агенти в цій сесії",
@@ -114,7 +114,7 @@ export const uk: Record<Key, Text> = {
   "status.idle": "Очікує повідомлення",
   "status.working": "Працює",
   "status.completed": "Завершено",
-  "status.awaiting_tool_result": "Чекає на інструмент",
+  "status.awaiting_tool_result": "Чекає на результат інструмента",
   "status.awaiting_approval": "Чекає на ваше погодження",
   "status.awaiting_answer": "Чекає на вашу відповідь",
   "status.failed": "Помилка",
@@ -169,7 +169,7 @@ export const uk: Record<Key, Text> = {
   "question.answer": "Відповісти",
   "question.closed": "Закрито",
   "approvals.title": "Погодження",
-  "approvals.empty": "Немає запитів, що чекають на вас",
+  "approvals.empty": "Немає запитів, що очікують",
   "approvals.emptyText":
     "Тут агенти питають дозволу, перш ніж змінити файл, виконати ризиковану команду чи почати великий план.",
   "approvals.count": {
@@ -323,13 +323,13 @@ export const uk: Record<Key, Text> = {
   "operations.title": "Моніторинг",
   "operations.health": "Стан",
   "operations.version": "Версія {version}",
-  "health.healthy": "справний",
-  "health.degraded": "працює з обмеженнями",
-  "health.unhealthy": "несправний",
+  "health.healthy": "справно",
+  "health.degraded": "з обмеженнями",
+  "health.unhealthy": "збій",
   "operations.space": "Робочий простір",
   "operations.spaceOff": "Не активний. Запуститься, коли знадобиться.",
   "operations.activeAgents": "Агенти",
-  "operations.activeTasks": "Виконуються завдання",
+  "operations.activeTasks": "Завдань виконується",
   "operations.queuedTasks": "Завдань у черзі",
   "operations.processed": "Завершено завдань",
   "operations.clients": "Виконавці інструментів",
