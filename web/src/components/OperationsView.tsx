@@ -129,8 +129,9 @@ function SpacePanel({ project: id, round }: { project: number; round: number }) 
 }
 
 function SpaceNumbers({ metrics }: { metrics: SpaceMetrics }) {
+  const oneDigit = new Intl.NumberFormat(region.value, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
   const average = (seconds: number) =>
-    seconds > 0 ? t("operations.average", { seconds: seconds.toFixed(1) }) : undefined;
+    seconds > 0 ? t("operations.average", { seconds: oneDigit.format(seconds) }) : undefined;
   return (
     <dl class="numbers">
       <Figure label={t("operations.activeAgents")} value={metrics.active_agents} />

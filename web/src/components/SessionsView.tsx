@@ -93,7 +93,7 @@ function SessionList({ sessions, current }: { sessions: Session[] | undefined; c
           >
             <span class="side-title">{session.title ?? t("sessions.untitled")}</span>
             <span class="side-meta">
-              {asking.has(session.session_id) && <Chip tone="warn">{t("tool.asking")}</Chip>}
+              {asking.has(session.session_id) && <Chip tone="warn">{t("sessions.waits")}</Chip>}
               <span>{t("sessions.messages", { n: session.message_count })}</span>
               <Ago at={session.last_activity} />
             </span>

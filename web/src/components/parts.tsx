@@ -80,13 +80,22 @@ export function CopyLine({ text }: { text: string }) {
   );
 }
 
+interface TextWithDetailsProps {
+  text: string;
+  details: string | undefined;
+  /** To search for in documents and logs. */
+  code?: string;
+}
+
 /** A sentence in the person's language; beneath it the facts as the server told them, in English. */
-export function TextWithDetails({ text, details }: { text: string; details: string | undefined }) {
+export function TextWithDetails({ text, details, code }: TextWithDetailsProps) {
   return (
     <span>
       {text}
       {details !== undefined && details !== text && (
-        <span class="server-details">{t("app.details", { text: details })}</span>
+        <span class="server-details">
+          {t("app.details", { text: details })} {code !== undefined && <code>{code}</code>}
+        </span>
       )}
     </span>
   );
@@ -96,7 +105,7 @@ export function TextWithDetails({ text, details }: { text: string; details: stri
 export function ErrorLine({ code, message }: { code: string; message: string }) {
   return (
     <p class="error-line" role="alert">
-      <Icon name="warning" /> <TextWithDetails text={tell({ code })} details={message} /> <code>{code}</code>
+      <Icon name="warning" /> <TextWithDetails text={tell({ code })} details={message} code={code} />
     </p>
   );
 }

@@ -71,6 +71,7 @@ export const en = {
   "sessions.delete": "Delete session",
   "sessions.deleteSure": "Delete this session and all its messages?",
   "sessions.messages": { one: "{n} message", other: "{n} messages" },
+  "sessions.waits": "waiting for you",
   "sessions.begin": "What do you want done?",
   "sessions.beginText":
     "Choose “Make a plan” and the orchestrator splits your request into tasks for several agents. Or choose one agent and talk to it directly.",
@@ -93,7 +94,7 @@ export const en = {
   "status.idle": "Idle",
   "status.working": "Working",
   "status.completed": "Completed",
-  "status.awaiting_tool_result": "Waiting for a tool result",
+  "status.awaiting_tool_result": "Waiting for a tool",
   "status.awaiting_approval": "Waiting for your approval",
   "status.awaiting_answer": "Waiting for your answer",
   "status.failed": "Failed",
