@@ -82,16 +82,16 @@ pub struct AgentSlots {
     /// Tasks that may wait before an accepted one is refused.
     pub accepted_queue: u64,
     /// For new work.
-    pub for_new: Gate,
+    pub for_new: AgentGate,
     /// For work that the agent accepted before.
-    pub for_begun: Gate,
+    pub for_begun: AgentGate,
     /// The agent failed again and again, and has not succeeded since.
     pub is_failing: bool,
 }
 
 /// Whether an agent takes work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gate {
+pub enum AgentGate {
     Open,
     /// One task may try the agent; then it is closed like this until that task ends.
     Trial {

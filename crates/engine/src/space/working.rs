@@ -7,8 +7,8 @@ use std::ops::Deref;
 use codelab_protocol::{AgentName, AgentStatus};
 
 use super::{
-    AgentClosed, AgentSlots, Budget, BudgetState, Gate, Lane, SpaceSnapshot, Spending, ThreadEnd,
-    WorkOutcome,
+    AgentClosed, AgentGate, AgentSlots, Budget, BudgetState, Lane, SpaceSnapshot, Spending,
+    ThreadEnd, WorkOutcome,
 };
 
 /// The answer to asking for a slot at an agent.
@@ -157,8 +157,8 @@ impl WorkingSpace {
 }
 
 impl AgentSlots {
-    fn admits(&self, gate: &Gate, max_waiting: u64) -> Result<(), AgentClosed> {
-        if let Gate::Closed(closed) = gate {
+    fn admits(&self, gate: &AgentGate, max_waiting: u64) -> Result<(), AgentClosed> {
+        if let AgentGate::Closed(closed) = gate {
             return Err(closed.clone());
         }
         if self.active >= self.limit && self.waiting >= max_waiting {
@@ -170,8 +170,8 @@ impl AgentSlots {
     /// One task tries a failing agent; the others wait for what becomes of it.
     fn use_up_trial(&mut self) {
         for gate in [&mut self.for_new, &mut self.for_begun] {
-            if let Gate::Trial { then } = gate {
-                *gate = Gate::Closed(then.clone());
+            if let AgentGate::Trial { then } = gate {
+                *gate = AgentGate::Closed(then.clone());
             }
         }
     }
@@ -210,8 +210,8 @@ mod tests {
             leaving: 0,
             new_queue: 0,
             accepted_queue: 1,
-            for_new: Gate::Open,
-            for_begun: Gate::Open,
+            for_new: AgentGate::Open,
+            for_begun: AgentGate::Open,
             is_failing: false,
         }
     }
@@ -247,8 +247,8 @@ mod tests {
     #[test]
     fn one_task_tries_a_failing_agent() {
         let mut space = space(AgentSlots {
-            for_new: Gate::Trial { then: closed() },
-            for_begun: Gate::Trial { then: closed() },
+            for_new: AgentGate::Trial { then: closed() },
+            for_begun: AgentGate::Trial { then: closed() },
             is_failing: true,
             ..slots(4)
         });

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use codelab_engine::{
-    AgentClosed, AgentFacts, AgentSlots, Budget, BudgetState, Effect, Gate, Lane, SpaceSnapshot,
-    Spending, Team, TeamFacts, TokenPrice,
+    AgentClosed, AgentFacts, AgentGate, AgentSlots, Budget, BudgetState, Effect, Lane,
+    SpaceSnapshot, Spending, Team, TeamFacts, TokenPrice,
 };
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
 
@@ -210,12 +210,12 @@ impl TestSpace {
     fn slots(&self, agent: &AgentName) -> AgentSlots {
         let places = self.agents.get(agent).cloned().unwrap_or_default();
         let gate = |is_shut: bool| match is_shut {
-            true => Gate::Closed(AgentClosed {
+            true => AgentGate::Closed(AgentClosed {
                 code: ErrorCode::AgentUnavailable,
                 why: format!("{agent} failed several times in a row"),
                 retry_after_seconds: 30,
             }),
-            false => Gate::Open,
+            false => AgentGate::Open,
         };
         AgentSlots {
             limit: self.limit(agent) as u64,

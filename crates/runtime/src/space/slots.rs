@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use codelab_engine::{
-    AgentClosed, AgentSlots, Effect, Gate, Input, Lane, SpaceSnapshot, ThreadEnd, WorkOutcome,
+    AgentClosed, AgentGate, AgentSlots, Effect, Input, Lane, SpaceSnapshot, ThreadEnd, WorkOutcome,
 };
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode, SessionId};
 
@@ -290,11 +290,11 @@ impl Space {
     }
 }
 
-fn gate(entry: &Result<Entry, Unavailable>) -> Gate {
+fn gate(entry: &Result<Entry, Unavailable>) -> AgentGate {
     match entry {
-        Ok(Entry::Free) => Gate::Open,
-        Ok(Entry::Trial { then }) => Gate::Trial { then: closed(then) },
-        Err(unavailable) => Gate::Closed(closed(unavailable)),
+        Ok(Entry::Free) => AgentGate::Open,
+        Ok(Entry::Trial { then }) => AgentGate::Trial { then: closed(then) },
+        Err(unavailable) => AgentGate::Closed(closed(unavailable)),
     }
 }
 
