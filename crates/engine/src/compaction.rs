@@ -9,6 +9,7 @@ use codelab_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::output::Output;
 use crate::prompt::{SUMMARY_MAX_TOKENS, estimated_size};
 use crate::session::Transition;
 use crate::turn::{Reservation, cut};
@@ -77,15 +78,51 @@ impl Session {
     pub(crate) fn compacting_call(&self) -> Option<ModelCallId> {
         self.compaction.running.as_ref().map(Running::call_id)
     }
-}
 
-impl Session {
     pub(crate) fn count_said(&mut self, message: &Message) {
         let compaction = &mut self.compaction;
         compaction.said += 1;
         compaction.tokens = compaction
             .tokens
             .saturating_add(estimated_size(message) as u64);
+    }
+}
+
+impl Compaction {
+    fn call_for_summary(&self, max_tokens: Option<u32>, output: &mut Output) {
+        let Compaction {
+            summary, running, ..
+        } = self;
+        let Some(running) = running else {
+            never!("a summary is asked for that nobody wants");
+            return;
+        };
+        let from = summary.as_ref().map_or(0, |summary| summary.before);
+        let purpose = Purpose::Summarize {
+            from,
+            before: running.before,
+        };
+        let call = ModelCall {
+            id: running.call_id(),
+            agent: orchestrator(),
+            purpose,
+            max_tokens,
+            recall: None,
+        };
+        output.push(Effect::CallModel(call));
+    }
+
+    /// The call was lost with the server; it has no side effect.
+    pub(crate) fn recovered(&mut self, output: &mut Output) {
+        // No summary was under way.
+        let Some(running) = &mut self.running else {
+            return;
+        };
+        running.attempt += 1;
+        match running.attempt > MAX_ATTEMPTS {
+            true => self.running = None,
+            false => self.call_for_summary(None, output),
+        }
     }
 }
 
@@ -127,30 +164,8 @@ impl Transition<'_, '_> {
             tokens,
             attempt: 0,
         });
-        self.call_for_summary(granted.max_tokens);
-    }
-
-    fn call_for_summary(&mut self, max_tokens: Option<u32>) {
-        let Compaction {
-            summary, running, ..
-        } = &self.session.compaction;
-        let Some(running) = running else {
-            never!("a summary is asked for that nobody wants");
-            return;
-        };
-        let from = summary.as_ref().map_or(0, |summary| summary.before);
-        let purpose = Purpose::Summarize {
-            from,
-            before: running.before,
-        };
-        let call = ModelCall {
-            id: running.call_id(),
-            agent: orchestrator(),
-            purpose,
-            max_tokens,
-            recall: None,
-        };
-        self.output.push(Effect::CallModel(call));
+        let compaction = &self.session.compaction;
+        compaction.call_for_summary(granted.max_tokens, &mut self.output);
     }
 
     /// `kept` is what the runtime found to be carried on word for word.
@@ -204,19 +219,6 @@ impl Transition<'_, '_> {
                 .event(running.turn, SessionEventBody::HistoryCompacted(compacted));
         }
         CallerAnswer::Nothing
-    }
-
-    /// The call was lost with the server; it has no side effect.
-    pub(crate) fn compaction_recovered(&mut self) {
-        // No summary was under way.
-        let Some(running) = &mut self.session.compaction.running else {
-            return;
-        };
-        running.attempt += 1;
-        match running.attempt > MAX_ATTEMPTS {
-            true => self.session.compaction.running = None,
-            false => self.call_for_summary(None),
-        }
     }
 }
 

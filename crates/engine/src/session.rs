@@ -17,7 +17,7 @@ use crate::turn::{Funds, LateCall, ThreadPhase, Turn, View};
 use crate::world::MAX_WAITING_BYTES;
 use crate::{
     Applied, Approval, Budget, CallerAnswer, Effect, EventRange, Input, MessageRecord, ModelCallId,
-    Refusal, Spending, SwitchRecord, UserMessage, World, orchestrator,
+    Refusal, Spending, SwitchRecord, Team, UserMessage, World, orchestrator,
 };
 
 /// Everything the engine knows of a session. Its size does not grow with the history.
@@ -322,10 +322,34 @@ impl Session {
     }
 }
 
+impl Team {
+    fn known_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
+        if self.get(agent).is_some() {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            ErrorCode::AgentNotFound,
+            format!("Agent not found: {agent}"),
+        )
+        .with("agent", agent.as_str()))
+    }
+}
+
+impl Output {
+    fn input_accepted(&mut self, client_message_id: Option<ClientMessageId>, span: EventRange) {
+        if let Some(client_message_id) = client_message_id {
+            self.push(Effect::InputAccepted {
+                client_message_id,
+                span,
+            });
+        }
+    }
+}
+
 impl Transition<'_, '_> {
     fn user_message(&mut self, message: UserMessage) -> Result<CallerAnswer, Refusal> {
         if let Some(agent) = &message.agent {
-            self.known_agent(agent)?;
+            self.world.team.known_agent(agent)?;
             self.free_agent(agent)?;
         }
         // In a project a message that names an agent is a request of its own; in the
@@ -338,7 +362,7 @@ impl Transition<'_, '_> {
                 self.session.requested = true;
             }
             let span = self.session.here();
-            self.input_accepted(message.client_message_id, span);
+            self.output.input_accepted(message.client_message_id, span);
             self.answered(&question, message.text);
             return Ok(CallerAnswer::Answered(span));
         }
@@ -347,7 +371,7 @@ impl Transition<'_, '_> {
             turn: self.session.new_turn_id(),
             after_seq: self.session.last_seq,
         };
-        self.input_accepted(message.client_message_id, span);
+        self.output.input_accepted(message.client_message_id, span);
         let message_id = self.world.ids.message_id();
         let UserMessage {
             text,
@@ -425,7 +449,7 @@ impl Transition<'_, '_> {
     }
 
     fn switch_requested(&mut self, agent: AgentName) -> Result<CallerAnswer, Refusal> {
-        self.known_agent(&agent)?;
+        self.world.team.known_agent(&agent)?;
         self.session.pin(&agent);
         if let Some(turn) = &self.session.turn {
             self.session.requested = true;
@@ -447,26 +471,6 @@ impl Transition<'_, '_> {
         self.switch(span.turn, agent, REQUESTED.to_owned(), None);
         self.output.settle(TurnStatus::Completed);
         Ok(CallerAnswer::Span(span))
-    }
-
-    fn known_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
-        if self.world.team.get(agent).is_some() {
-            return Ok(());
-        }
-        Err(Refusal::new(
-            ErrorCode::AgentNotFound,
-            format!("Agent not found: {agent}"),
-        )
-        .with("agent", agent.as_str()))
-    }
-
-    fn input_accepted(&mut self, client_message_id: Option<ClientMessageId>, span: EventRange) {
-        if let Some(client_message_id) = client_message_id {
-            self.output.push(Effect::InputAccepted {
-                client_message_id,
-                span,
-            });
-        }
     }
 
     pub(crate) fn log(&mut self) -> EventLog<'_> {

@@ -55,7 +55,7 @@ pub(crate) enum Entry {
 
 #[derive(Debug, Clone, Copy)]
 pub struct BusLimits {
-    /// Tasks that wait for an agent before new ones are refused.
+    /// Tasks that wait for an agent before new ones are refused. The engine refuses them.
     pub queue_length: usize,
     /// What was accepted, such as the tasks of a plan, waits past that; this is where it ends.
     pub accepted_queue_length: usize,
@@ -277,13 +277,6 @@ impl Bus {
         })
     }
 
-    /// Whether the agent would take a task now, at once or in its turn.
-    pub fn check(&self, name: &AgentName) -> Result<(), Unavailable> {
-        self.agent(name)
-            .ok_or_else(|| Unavailable::by_hand(Reason::NotRegistered))?
-            .check()
-    }
-
     /// `None` for a name that was never registered, or removed.
     pub fn status(&self, name: &AgentName) -> Option<AgentStatus> {
         self.agent(name).map(|agent| agent.status())
@@ -405,5 +398,47 @@ impl Draining {
         if let Some((bound, agent)) = &self.rest {
             agent.drained(*bound).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps of four sessions, each a look and then an entry.
+    const STEPS: usize = 300;
+
+    #[test]
+    fn a_slot_that_was_seen_free_under_admission_is_free() {
+        let (bus, coder) = (
+            Bus::new(BusLimits::default()),
+            AgentName::parse("coder").unwrap(),
+        );
+        bus.register(&coder, 2);
+        let session = || {
+            for _ in 0..STEPS {
+                let admission = bus.admission();
+                let slots = bus.slot_use();
+                let (_, seen) = slots.first().unwrap();
+                let is_free = seen.active < seen.concurrency_limit;
+                let entry = is_free.then(|| bus.enter(&coder, false));
+                drop(admission);
+                match entry {
+                    Some(Ok(BusEntry::Now(permit))) => {
+                        permit.finished(TaskOutcome::Succeeded, Duration::ZERO);
+                    }
+                    Some(other) => panic!("a free slot was not given: {other:?}"),
+                    None => std::thread::yield_now(),
+                }
+            }
+        };
+        // The limit changes meanwhile, but not between a look and its entry.
+        let limits = || (0..STEPS as u32).for_each(|step| bus.register(&coder, 1 + step % 3));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(session);
+            }
+            scope.spawn(limits);
+        });
     }
 }

@@ -3,11 +3,12 @@
 
 use codelab_protocol::{
     ErrorCode, ModelFailure, ModelOutput, PlanRequest, PlanResolved, PlannedTask, SessionEventBody,
-    WorkflowId, arguments_digest,
+    TurnId, WorkflowId, arguments_digest,
 };
 use serde_json::{Map, Value};
 
 use super::{Repair, TaskState, Workflow, WorkflowPhase, fallback, graph};
+use crate::output::EventLog;
 use crate::session::Transition;
 use crate::turn::{cut, error_data};
 use crate::world::{MAX_RESULT_BYTES, UNPRICED_PLAN_TOKENS};
@@ -118,13 +119,10 @@ impl Transition<'_, '_> {
     }
 
     pub(super) fn show_plan(&mut self) {
-        let Some((turn, workflow)) = self.session.workflow() else {
-            never!("a plan is shown without a workflow");
-            return;
-        };
-        let plan = workflow.plan(None);
-        self.log()
-            .event(turn, SessionEventBody::TaskPlanCreated(plan));
+        match self.workflow_and_log() {
+            Some((turn, workflow, mut log)) => workflow.show(turn, &mut log),
+            None => never!("a plan is shown without a workflow"),
+        }
     }
 
     fn ask_for_plan(&mut self, reason: String) {
@@ -242,20 +240,18 @@ impl Transition<'_, '_> {
         reason: Option<String>,
         tasks: Vec<PlannedTask>,
     ) {
-        let Some((turn, workflow)) = self.session.workflow() else {
+        let Some((turn, workflow, mut log)) = self.workflow_and_log() else {
             never!("a plan is resolved without a workflow");
             return;
         };
-        let plan_id = workflow.plan_id.clone();
         let resolved = PlanResolved {
-            plan_id,
+            plan_id: workflow.plan_id.clone(),
             decision: decision.to_owned(),
             decided_by,
             reason,
             tasks,
         };
-        self.log()
-            .event(turn, SessionEventBody::PlanResolved(resolved));
+        log.event(turn, SessionEventBody::PlanResolved(resolved));
     }
 
     /// Nobody decided in time: the workflow ends.
@@ -302,6 +298,12 @@ impl Transition<'_, '_> {
                 repair: None,
             });
         }
+    }
+}
+
+impl Workflow {
+    fn show(&self, turn: TurnId, log: &mut EventLog<'_>) {
+        log.event(turn, SessionEventBody::TaskPlanCreated(self.plan(None)));
     }
 }
 

@@ -47,9 +47,7 @@ impl Session {
             | WorkflowPhase::Joining { .. } => None,
         }
     }
-}
 
-impl Session {
     pub(super) fn workflow(&self) -> Option<(TurnId, &Workflow)> {
         let turn = self.turn.as_ref()?;
         Some((turn.id, turn.workflow()?))

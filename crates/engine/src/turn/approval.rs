@@ -9,7 +9,7 @@ use crate::session::Transition;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_REMEMBERED};
 use crate::{
     Approval, ApprovalKind, ApprovalStatus, CallStatus, CallerAnswer, Decided, Decision,
-    DecisionRecord, Effect, Refusal, Session,
+    DecisionRecord, Effect, Refusal, Session, Team,
 };
 
 impl Session {
@@ -26,9 +26,33 @@ impl Session {
     }
 }
 
+impl Team {
+    /// What a person wrote passes the same checks as what the model wrote.
+    fn check_edit(&self, thread: &Thread, arguments: &Map<String, Value>) -> Result<(), Refusal> {
+        let ThreadPhase::AwaitingApproval { call, .. } = &thread.phase else {
+            never!("a tool call is edited that waits for no approval");
+            return Ok(());
+        };
+        if too_deep(&Value::Object(arguments.clone()), MAX_ARGUMENT_DEPTH) {
+            return Err(Refusal::new(
+                ErrorCode::InvalidToolArguments,
+                "The arguments are nested too deeply",
+            ));
+        }
+        match self.check_call(thread, call.tool.as_str(), &Ok(arguments.clone())) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Refusal {
+                code: error.error_code,
+                message: error.message,
+                details: error.details,
+            }),
+        }
+    }
+}
+
 impl Transition<'_, '_> {
     pub(crate) fn request_approval(&mut self, thread: Thread, call: OpenCall, ask: Ask) {
-        let chunk = self.call_chunk(&thread, &call);
+        let chunk = self.session.call_chunk(&thread, &call);
         let approval = self.open_approval(Approval {
             call_id: call.call_id.clone(),
             kind: ApprovalKind::Tool,
@@ -140,7 +164,7 @@ impl Transition<'_, '_> {
         if let (Decision::Edit { arguments }, Some(thread)) =
             (&decision, self.session.waiting_thread(call_id))
         {
-            self.check_edit(thread, arguments)?;
+            self.world.team.check_edit(thread, arguments)?;
         }
         let Some(thread) = self.session.take_waiting(call_id) else {
             never!("an approval is pending that no thread waits for");
@@ -148,32 +172,6 @@ impl Transition<'_, '_> {
         };
         self.decided(thread, decision, decided_by);
         Ok(())
-    }
-
-    /// What a person wrote passes the same checks as what the model wrote.
-    fn check_edit(&self, thread: &Thread, arguments: &Map<String, Value>) -> Result<(), Refusal> {
-        let ThreadPhase::AwaitingApproval { call, .. } = &thread.phase else {
-            never!("a tool call is edited that waits for no approval");
-            return Ok(());
-        };
-        if too_deep(&Value::Object(arguments.clone()), MAX_ARGUMENT_DEPTH) {
-            return Err(Refusal::new(
-                ErrorCode::InvalidToolArguments,
-                "The arguments are nested too deeply",
-            ));
-        }
-        match self
-            .world
-            .team
-            .check_call(thread, call.tool.as_str(), &Ok(arguments.clone()))
-        {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Refusal {
-                code: error.error_code,
-                message: error.message,
-                details: error.details,
-            }),
-        }
     }
 
     /// Why a call would ask now; the person who edits it has answered that already.

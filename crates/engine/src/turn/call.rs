@@ -127,6 +127,32 @@ impl Session {
             after_seq: self.last_seq,
         }
     }
+
+    fn remembered(&self, ask: &Ask) -> Option<String> {
+        let key = ask.remember.as_ref()?;
+        self.remembered
+            .contains(key)
+            .then(|| super::approval::rule_name(key))
+    }
+
+    pub(crate) fn call_chunk(&self, thread: &Thread, call: &OpenCall) -> ToolCallChunk {
+        let name = call.tool.as_str();
+        ToolCallChunk {
+            digest: arguments_digest(name, &call.arguments),
+            tool_call: ToolCall {
+                call_id: call.call_id.clone(),
+                name: name.to_owned(),
+                arguments: call.arguments.clone(),
+            },
+            requires_approval: false,
+            approved: false,
+            reason: None,
+            parts: Vec::new(),
+            expires_at: None,
+            agent: thread.agent.clone(),
+            user_id: self.caller.user_id,
+        }
+    }
 }
 
 impl Output {
@@ -150,9 +176,38 @@ impl Output {
     }
 }
 
+impl Thread {
+    /// Counts identical calls in a row; too many end the thread.
+    fn repeats_itself(&mut self, call: &PlannedCall, limit: u32) -> Option<ErrorData> {
+        let digest = match &call.arguments {
+            Ok(arguments) => arguments_digest(&call.name, arguments),
+            Err(error) => Digest::of_bytes(format!("{} {error}", call.name).as_bytes()),
+        };
+        self.repeats = if self.last_call.as_ref() == Some(&digest) {
+            self.repeats + 1
+        } else {
+            1
+        };
+        self.last_call = Some(digest);
+        if self.repeats <= limit {
+            return None;
+        }
+        let message = format!(
+            "{} was called {limit} times in a row with the same arguments",
+            call.name
+        );
+        let mut error = error_data(ErrorCode::StepLimit, &message);
+        error
+            .details
+            .insert("tool_name".to_owned(), call.name.clone().into());
+        error.details.insert("repeats".to_owned(), limit.into());
+        Some(error)
+    }
+}
+
 impl Transition<'_, '_> {
     pub(crate) fn run_call(&mut self, mut thread: Thread, call: PlannedCall) {
-        if let Some(error) = self.repeats_itself(&mut thread, &call) {
+        if let Some(error) = thread.repeats_itself(&call, self.world.limits.repeats) {
             self.abandon_calls(&mut thread, &call, &error.message);
             return self.fail_thread(thread, error);
         }
@@ -229,34 +284,6 @@ impl Transition<'_, '_> {
                 );
             }
         }
-    }
-
-    /// Counts identical calls in a row; too many end the thread.
-    fn repeats_itself(&mut self, thread: &mut Thread, call: &PlannedCall) -> Option<ErrorData> {
-        let digest = match &call.arguments {
-            Ok(arguments) => arguments_digest(&call.name, arguments),
-            Err(error) => Digest::of_bytes(format!("{} {error}", call.name).as_bytes()),
-        };
-        thread.repeats = if thread.last_call.as_ref() == Some(&digest) {
-            thread.repeats + 1
-        } else {
-            1
-        };
-        thread.last_call = Some(digest);
-        let limit = self.world.limits.repeats;
-        if thread.repeats <= limit {
-            return None;
-        }
-        let message = format!(
-            "{} was called {limit} times in a row with the same arguments",
-            call.name
-        );
-        let mut error = error_data(ErrorCode::StepLimit, &message);
-        error
-            .details
-            .insert("tool_name".to_owned(), call.name.clone().into());
-        error.details.insert("repeats".to_owned(), limit.into());
-        Some(error)
     }
 
     /// Every call of an answer gets a result, also when the thread ends before it could run.
@@ -340,19 +367,11 @@ impl Transition<'_, '_> {
         self.output.open_call(&thread, &open.call_id, open.tool);
         match self.world.policy.review(checked) {
             Verdict::Allow => self.dispatch(thread, open, None),
-            Verdict::Ask(ask) => match self.remembered(&ask) {
+            Verdict::Ask(ask) => match self.session.remembered(&ask) {
                 Some(rule) => self.pass_remembered(thread, open, ask, rule),
                 None => self.request_approval(thread, open, ask),
             },
         }
-    }
-
-    fn remembered(&self, ask: &Ask) -> Option<String> {
-        let key = ask.remember.as_ref()?;
-        self.session
-            .remembered
-            .contains(key)
-            .then(|| super::approval::rule_name(key))
     }
 
     /// Shows the call to the client that will run it, and waits for the result.
@@ -366,7 +385,7 @@ impl Transition<'_, '_> {
             requires_approval: false,
             approved: approved_because.is_some(),
             reason: approved_because,
-            ..self.call_chunk(&thread, &call)
+            ..self.session.call_chunk(&thread, &call)
         };
         self.view().show_call(&thread, shown);
         let deadline = self
@@ -381,25 +400,6 @@ impl Transition<'_, '_> {
                 claim: None,
             },
         );
-    }
-
-    pub(crate) fn call_chunk(&self, thread: &Thread, call: &OpenCall) -> ToolCallChunk {
-        let name = call.tool.as_str();
-        ToolCallChunk {
-            digest: arguments_digest(name, &call.arguments),
-            tool_call: ToolCall {
-                call_id: call.call_id.clone(),
-                name: name.to_owned(),
-                arguments: call.arguments.clone(),
-            },
-            requires_approval: false,
-            approved: false,
-            reason: None,
-            parts: Vec::new(),
-            expires_at: None,
-            agent: thread.agent.clone(),
-            user_id: self.session.caller.user_id,
-        }
     }
 
     pub(crate) fn tool_result(

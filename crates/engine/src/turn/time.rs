@@ -223,7 +223,7 @@ impl Transition<'_, '_> {
                 self.thread_recovered(thread, down);
             }
         }
-        self.compaction_recovered();
+        self.session.compaction.recovered(&mut self.output);
         CallerAnswer::Nothing
     }
 

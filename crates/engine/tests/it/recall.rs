@@ -78,7 +78,7 @@ fn an_agent_is_reminded_once_when_it_begins() {
 
     // A call that was lost with the server recalls again.
     session = restored(&session);
-    stage.space.lose_places();
+    stage.space.lose_slots();
     let input = recovered(&session, &stage);
     let (again, recall) = made(&stage.apply(&mut session, input).unwrap());
     assert_eq!((again.attempt, recall), (call.attempt + 1, request.clone()));

@@ -14,7 +14,7 @@
 //! `model a: …`, `model a fails: …`, `approve a`, `edit a: …`, `reject a: …`, `granted a`, `claim A
 //! a`, `result A a: …`, `answer a: text` (without one: the thread that waits for it; `claim` and
 //! `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`, `deleted:
-//! agent`, `retry`, `no agents`, `used: tokens` (by each later model call), `places: coder=1`,
+//! agent`, `retry`, `no agents`, `used: tokens` (by each later model call), `slots: coder=1`,
 //! `others enter: agent`, `others leave: agent`, `close: agent`, `open: agent`, `deregister:
 //! agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
 //! agent), `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's
@@ -98,7 +98,7 @@ impl Play {
                 let back_at = self.stage.now.plus_millis(ms);
                 self.stage.now = back_at.plus_seconds(unseen.parse().unwrap());
                 self.session = restored(&self.session);
-                self.stage.space.lose_places();
+                self.stage.space.lose_slots();
                 self.stage.stopping = false;
                 let epoch = self.session.epoch() + 1;
                 self.apply(Input::Recovered {

@@ -12,9 +12,9 @@ use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
 
 #[derive(Debug, Clone, Default)]
 pub struct TestSpace {
-    pub agents: BTreeMap<AgentName, Places>,
+    pub agents: BTreeMap<AgentName, TestSlots>,
     pub default_limit: usize,
-    /// Places that were given to lanes that waited, and that they have not heard of yet.
+    /// TestSlots that were given to lanes that waited, and that they have not heard of yet.
     pub grants: VecDeque<(Lane, AgentName)>,
     /// Lanes that waited at an agent that closed, and that have not heard of it yet.
     pub losses: VecDeque<Lane>,
@@ -34,7 +34,7 @@ pub struct TestSpace {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct TestSlots {
     pub limit: Option<usize>,
     pub closed: bool,
     /// Takes no new work.
@@ -57,7 +57,7 @@ impl TestSpace {
     }
 
     /// What a stopped server leaves: nothing but what was written down.
-    pub fn lose_places(&mut self) {
+    pub fn lose_slots(&mut self) {
         self.grants.clear();
         self.losses.clear();
         self.reserved.clear();
@@ -107,9 +107,9 @@ impl TestSpace {
             .unwrap_or(self.default_limit)
     }
 
-    /// The lanes that hold a place or wait for one.
+    /// The lanes that hold a slot or wait for one.
     pub fn own_lanes(&self) -> BTreeSet<Lane> {
-        let of = |slots: &Places| {
+        let of = |slots: &TestSlots| {
             slots
                 .held
                 .iter()
@@ -208,7 +208,7 @@ impl TestSpace {
     }
 
     fn slots(&self, agent: &AgentName) -> AgentSlots {
-        let places = self.agents.get(agent).cloned().unwrap_or_default();
+        let slots = self.agents.get(agent).cloned().unwrap_or_default();
         let gate = |is_shut: bool| match is_shut {
             true => AgentGate::Closed(AgentClosed {
                 code: ErrorCode::AgentUnavailable,
@@ -219,13 +219,13 @@ impl TestSpace {
         };
         AgentSlots {
             limit: self.limit(agent) as u64,
-            active: places.held.len() as u64,
-            waiting: places.waiting.len() as u64,
+            active: slots.held.len() as u64,
+            waiting: slots.waiting.len() as u64,
             leaving: 0,
             new_queue: u64::MAX,
             accepted_queue: u64::MAX,
-            for_new: gate(places.closed || places.retired),
-            for_begun: gate(places.closed),
+            for_new: gate(slots.closed || slots.retired),
+            for_begun: gate(slots.closed),
             is_failing: false,
         }
     }

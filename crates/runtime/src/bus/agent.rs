@@ -125,11 +125,6 @@ impl BusAgent {
         self.state().presence == AgentPresence::Registered
     }
 
-    /// Whether a new task may be accepted now.
-    pub(super) fn check(&self) -> Result<(), Unavailable> {
-        gate(&self.state(), self.limits.queue_length, false).map(drop)
-    }
-
     /// Takes work that was accepted; `begun` by this agent before.
     pub(super) fn enter(&self, begun: bool) -> Result<EntryTicket, Unavailable> {
         let mut state = self.state();

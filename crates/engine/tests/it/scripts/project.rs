@@ -24,7 +24,7 @@ impl Play {
                     ..Usage::default()
                 });
             }
-            "places" => {
+            "slots" => {
                 for pair in rest.split_whitespace() {
                     let (agent, limit) = pair.split_once('=').unwrap();
                     self.stage
@@ -104,7 +104,7 @@ impl Play {
                 let at = grants
                     .iter()
                     .position(|(granted, _)| lane.is_none_or(|lane| lane == *granted));
-                let (lane, agent) = grants.remove(at.expect("no place was granted")).unwrap();
+                let (lane, agent) = grants.remove(at.expect("no slot was granted")).unwrap();
                 Input::SlotGranted {
                     lane,
                     status: self.stage.space.status(&agent),

@@ -161,7 +161,7 @@ impl Life {
                 assert_eq!(
                     format!("{space:?}"),
                     format!("{:?}", self.stage.space),
-                    "a refused input took places"
+                    "a refused input took slots"
                 );
                 return;
             }
@@ -189,7 +189,7 @@ impl Life {
         self.session = restored(&self.session);
         let down_ms = self.rng.below(100_000) as i64;
         self.stage.now = self.stage.now.plus_millis(down_ms);
-        self.stage.space.lose_places();
+        self.stage.space.lose_slots();
         let input = Input::Recovered {
             down: Downtime {
                 ms: down_ms,
@@ -263,7 +263,7 @@ impl Life {
             return self.helped(phase.unwrap());
         }
         if told > 0 {
-            return self.heard_of_place();
+            return self.heard_of_slot();
         }
         // The plan itself waits, or everything waits for other people's work.
         let asked = self
@@ -278,7 +278,7 @@ impl Life {
         }
     }
 
-    fn heard_of_place(&mut self) -> Input {
+    fn heard_of_slot(&mut self) -> Input {
         let space = &mut self.stage.space;
         if let Some((lane, agent)) = space.grants.pop_front() {
             return Input::SlotGranted {

@@ -249,7 +249,7 @@ impl Record {
         self.last_seq += 1;
         assert_eq!(event.seq, self.last_seq, "event numbers have a gap");
         let EventBody::Chat(body) = &event.body else {
-            panic!("an event of the runtime realm")
+            panic!("an event of the runtime kind")
         };
         let is_late = matches!(body, SessionEventBody::ToolResult(result) if result.late);
         assert!(
@@ -506,35 +506,35 @@ impl Record {
             shown.into_iter().collect(),
             "the pending approvals differ"
         );
-        self.check_places(session, stage);
+        self.check_slots(session, stage);
         if let Some(workflow) = session.turn().and_then(|turn| turn.workflow()) {
             self.workflows.agree(&workflow.plan(None));
         }
     }
 
-    /// A thread has a place exactly while it works or waits for one; money is set aside for calls
+    /// A thread has a slot exactly while it works or waits for one; money is set aside for calls
     /// only.
-    fn check_places(&self, session: &Session, stage: &Stage) {
+    fn check_slots(&self, session: &Session, stage: &Stage) {
         let space = &stage.space;
         space.check_limits();
         let threads = session.turn().into_iter().flat_map(|turn| turn.threads());
-        let placed = threads.filter(|thread| {
+        let working = threads.filter(|thread| {
             matches!(
                 thread.phase,
                 ThreadPhase::Thinking { .. } | ThreadPhase::Queued
             )
         });
-        let placed: BTreeSet<Lane> = placed.map(|thread| thread.lane()).collect();
+        let working: BTreeSet<Lane> = working.map(|thread| thread.lane()).collect();
         let held = space.own_lanes();
-        // While the server stops, tasks wait for the next start without a place.
+        // While the server stops, tasks wait for the next start without a slot.
         let fits = if stage.stopping {
-            held.is_subset(&placed)
+            held.is_subset(&working)
         } else {
-            held == placed
+            held == working
         };
         assert!(
             fits,
-            "{held:?} hold places, {placed:?} work or wait for one"
+            "{held:?} hold slots, {working:?} work or wait for one"
         );
         let calling: BTreeSet<Lane> = self.models.keys().map(|(_, lane)| *lane).collect();
         assert!(
