@@ -1,11 +1,11 @@
 // The event streams of sessions, decoded.
 import { follow, readAll, type Frame } from "./stream";
 import type { ApiError } from "./client";
-import type { ChatEvent, Message, TurnStatus } from "./types";
+import type { SessionEvent, Message, TurnStatus } from "./types";
 
 /** What a session's stream carries: its events, and how the turn stands at each end or suspension. */
 export type SessionInput =
-  | { kind: "event"; event: ChatEvent }
+  | { kind: "event"; event: SessionEvent }
   | { kind: "done"; status: TurnStatus }
   /** A new connection: tokens that were on their way are sent anew, or belong to an answer that is begun anew. */
   | { kind: "connected" }
@@ -34,7 +34,7 @@ export async function readSession(sessionId: string): Promise<SessionInput[]> {
 }
 
 /** Everything that happens in the user's sessions from now on; what was missed is not repeated. */
-export function followEverything(handlers: FeedHandlers<ChatEvent>) {
+export function followEverything(handlers: FeedHandlers<SessionEvent>) {
   return follow("/my/events/", () => undefined, {
     ...handlers,
     onFrames: (frames) => {
@@ -48,5 +48,5 @@ function decode(frame: Frame): SessionInput {
   const data: unknown = JSON.parse(frame.data);
   return frame.event === "done"
     ? { kind: "done", status: (data as { status: TurnStatus }).status }
-    : { kind: "event", event: data as ChatEvent };
+    : { kind: "event", event: data as SessionEvent };
 }

@@ -55,7 +55,8 @@ export interface paths {
         put?: never;
         /**
          * Ask the user and wait for the answer
-         * @description One question is shown at a time, in the order they were asked. Whoever hangs up takes the question back.
+         * @description One question is shown at a time, in the order they were asked. Whoever hangs up takes the
+         *     question back.
          */
         post: {
             parameters: {
@@ -96,8 +97,8 @@ export interface paths {
         };
         /**
          * What was said in the Chat, oldest first
-         * @description The Chat is shared by all users of the server and lives as long as the server runs. Its oldest messages leave past
-         *     `chat.history_messages`.
+         * @description The Chat is shared by all users of the server and lives as long as the server runs. Its oldest
+         *     messages leave past `chat.history_messages`.
          */
         get: {
             parameters: {
@@ -231,7 +232,8 @@ export interface paths {
         };
         /**
          * Whether the server is well
-         * @description The answer is 200 also where it is not: `status` and `checks` say so. A load balancer asks `/health/ready`.
+         * @description The answer is 200 also where it is not: `status` and `checks` say so. A load balancer asks
+         *     `/health/ready`.
          */
         get: {
             parameters: {
@@ -424,7 +426,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -464,7 +469,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                     /** @description Sessions of this project only. */
@@ -482,7 +490,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatSessionList"];
+                        "application/json": components["schemas"]["ProjectSessionList"];
                     };
                 };
             };
@@ -501,7 +509,7 @@ export interface paths {
             };
             requestBody?: {
                 content: {
-                    "application/json": components["schemas"]["CreateChat"];
+                    "application/json": components["schemas"]["CreateProjectSession"];
                 };
             };
             responses: {
@@ -511,7 +519,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatSession"];
+                        "application/json": components["schemas"]["ProjectSession"];
                     };
                 };
             };
@@ -548,7 +556,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatDetail"];
+                        "application/json": components["schemas"]["ProjectSessionDetail"];
                     };
                 };
             };
@@ -592,7 +600,7 @@ export interface paths {
             };
             requestBody: {
                 content: {
-                    "application/json": components["schemas"]["RenameChat"];
+                    "application/json": components["schemas"]["RenameProjectSession"];
                 };
             };
             responses: {
@@ -602,7 +610,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatSession"];
+                        "application/json": components["schemas"]["ProjectSession"];
                     };
                 };
             };
@@ -620,7 +628,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -686,7 +697,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatAck"];
+                        "application/json": components["schemas"]["ProjectSessionAck"];
                     };
                 };
             };
@@ -767,7 +778,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatCancelled"];
+                        "application/json": components["schemas"]["ProjectSessionCancelled"];
                     };
                 };
             };
@@ -790,8 +801,8 @@ export interface paths {
             parameters: {
                 query?: {
                     /**
-                     * @description Events after this number; `Last-Event-ID` says the same and wins. A number past the log's end is answered with `gap`
-                     *     and then the log from its start.
+                     * @description Events after this number; `Last-Event-ID` says the same and wins. A number past the log's
+                     *     end is answered with `gap` and then the log from its start.
                      */
                     after?: number;
                     /** @description `false`: the stored events, then the end. */
@@ -812,7 +823,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                        "text/event-stream": components["schemas"]["SessionEventFrame"];
                     };
                 };
             };
@@ -836,8 +847,9 @@ export interface paths {
         put?: never;
         /**
          * Send a message: to the agent it names, else it is planned
-         * @description With `Accept: text/event-stream` the answer is the message's events until its turn ends or suspends. Otherwise a
-         *     direct call waits for its answer, and a planned one is answered at once with its `workflow_id`.
+         * @description With `Accept: text/event-stream` the answer is the message's events until its turn ends or
+         *     suspends. Otherwise a direct call waits for its answer, and a planned one is answered at once
+         *     with its `workflow_id`.
          */
         post: {
             parameters: {
@@ -862,7 +874,7 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["DirectAnswer"];
-                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                        "text/event-stream": components["schemas"]["SessionEventFrame"];
                     };
                 };
                 /** @description Durable; it is planned, or waits for an earlier message */
@@ -893,7 +905,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                     /** @description Messages of this role only. */
@@ -938,7 +953,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -1022,7 +1040,8 @@ export interface paths {
         put?: never;
         /**
          * Approve, reject or edit a plan that waits
-         * @description An edit replaces the tasks and approves in the same act; one that cannot be run leaves the plan waiting.
+         * @description An edit replaces the tasks and approves in the same act; one that cannot be run leaves the plan
+         *     waiting.
          */
         post: {
             parameters: {
@@ -1111,7 +1130,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -1158,8 +1180,9 @@ export interface paths {
         put?: never;
         /**
          * Answer a question
-         * @description The answer is a user's message of the session, so the reply is that of a message: its events with
-         *     `Accept: text/event-stream`. Otherwise a direct call waits for its end as before, and a plan is answered at once.
+         * @description The answer is a user's message of the session, so the reply is that of a message: its events
+         *     with `Accept: text/event-stream`. Otherwise a direct call waits for its end as before, and a
+         *     plan is answered at once.
          */
         post: {
             parameters: {
@@ -1186,7 +1209,7 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["DirectAnswer"];
-                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                        "text/event-stream": components["schemas"]["SessionEventFrame"];
                     };
                 };
                 /** @description Answered and durable; the plan goes on */
@@ -1305,8 +1328,8 @@ export interface paths {
         };
         /**
          * Everything that happens in the user's sessions, from now on
-         * @description Each event is one of its session's log, with that log's `seq`. A reader that falls too far behind is cut; what it
-         *     missed is in the sessions' own event streams.
+         * @description Each event is one of its session's log, with that log's `seq`. A reader that falls too far
+         *     behind is cut; what it missed is in the sessions' own event streams.
          */
         get: {
             parameters: {
@@ -1323,7 +1346,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                        "text/event-stream": components["schemas"]["SessionEventFrame"];
                     };
                 };
             };
@@ -1350,7 +1373,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -1504,7 +1530,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -1827,8 +1856,9 @@ export interface paths {
         put?: never;
         /**
          * Take the agent out of service
-         * @description It takes no new tasks, and messages to it get 503 until it is registered again. What it has begun ends as usual,
-         *     tasks that wait included; the answer comes when those that it works on now are finished, after 30 s at the latest.
+         * @description It takes no new tasks, and messages to it get 503 until it is registered again. What it has
+         *     begun ends as usual, tasks that wait included; the answer comes when those that it works on now
+         *     are finished, after 30 s at the latest.
          */
         post: {
             parameters: {
@@ -2036,7 +2066,8 @@ export interface paths {
         put?: never;
         /**
          * Attach a client, or say that it is still there
-         * @description A client that is not heard of for a minute is taken for gone: attaching again, claiming and sending results count.
+         * @description A client that is not heard of for a minute is taken for gone: attaching again, claiming and
+         *     sending results count.
          */
         post: {
             parameters: {
@@ -2203,8 +2234,8 @@ export interface paths {
         put?: never;
         /**
          * Let the worker space's resources go
-         * @description Active tasks are finished first, within 30 s, and cancelled then. The next use builds the space again. Files in the
-         *     user's workspace are never touched.
+         * @description Active tasks are finished first, within 30 s, and cancelled then. The next use builds the space
+         *     again. Files in the user's workspace are never touched.
          */
         post: {
             parameters: {
@@ -2420,9 +2451,15 @@ export interface components {
         };
         /** @description The name of an agent definition. */
         AgentName: string;
+        AgentQuestion: components["schemas"]["TaskOrigin"] & {
+            call_id: components["schemas"]["CallId"];
+            question: string;
+            options?: string[];
+            agent: components["schemas"]["AgentName"];
+        };
         /** @enum {string} */
         AgentStatus: "idle" | "processing" | "busy" | "error";
-        AgentStatusChanged: components["schemas"]["Origin"] & {
+        AgentStatusChanged: components["schemas"]["TaskOrigin"] & {
             agent: components["schemas"]["AgentName"];
             status: components["schemas"]["AgentStatus"];
         };
@@ -2433,8 +2470,8 @@ export interface components {
             registered: boolean;
         };
         /**
-         * @description Body of `POST /agent/message/stream`. What each `message_type` needs is checked after parsing, so that a missing
-         *     field has its own code.
+         * @description Body of `POST /agent/message/stream`. What each `message_type` needs is checked after parsing,
+         *     so that a missing field has its own code.
          */
         AgentStreamRequest: {
             session_id: components["schemas"]["SessionId"];
@@ -2484,7 +2521,7 @@ export interface components {
             /** Format: int64 */
             offset: number;
         };
-        ApprovalRequest: components["schemas"]["ApprovalInfo"] & components["schemas"]["Origin"] & {
+        ApprovalRequest: components["schemas"]["ApprovalInfo"] & components["schemas"]["TaskOrigin"] & {
             agent?: components["schemas"]["AgentName"] | null;
         };
         ApprovalResolved: {
@@ -2625,191 +2662,6 @@ export interface components {
             /** Format: int64 */
             budget_tokens?: number | null;
         };
-        ChatAck: {
-            session_id: components["schemas"]["SessionId"];
-            status?: components["schemas"]["TurnStatus"] | null;
-        };
-        ChatCancelled: {
-            session_id: components["schemas"]["SessionId"];
-            /** @description Whether there was a turn to cancel. */
-            cancelled: boolean;
-            /** Format: int64 */
-            queued: number;
-        };
-        /** @description A session with its newest messages and how it stands. */
-        ChatDetail: components["schemas"]["ChatSession"] & {
-            /** @description The newest ones, oldest first. */
-            messages: components["schemas"]["Message"][];
-            status?: components["schemas"]["TurnStatus"] | null;
-            busy: boolean;
-            /** Format: int64 */
-            queued: number;
-            /** Format: double */
-            budget_usd?: number | null;
-            /** Format: int64 */
-            budget_tokens?: number | null;
-            usage: components["schemas"]["UsageTotal"];
-        };
-        ChatError: components["schemas"]["ErrorData"] & components["schemas"]["Origin"];
-        /** @description One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`. */
-        ChatEvent: components["schemas"]["ChatEventBody"] & {
-            session_id: components["schemas"]["SessionId"];
-            /**
-             * Format: int64
-             * @description Absent from what is never stored.
-             */
-            seq?: number | null;
-            timestamp: components["schemas"]["Timestamp"];
-        };
-        ChatEventBody: {
-            data: components["schemas"]["MessageCreated"];
-            /** @enum {string} */
-            type: "message_created";
-        } | {
-            /** @description Tokens as they arrive; ephemeral, never stored, without a number. */
-            data: components["schemas"]["MessageDelta"];
-            /** @enum {string} */
-            type: "message_delta";
-        } | {
-            data: components["schemas"]["MessageQueued"];
-            /** @enum {string} */
-            type: "message_queued";
-        } | {
-            data: components["schemas"]["DirectAgentCall"];
-            /** @enum {string} */
-            type: "direct_agent_call";
-        } | {
-            data: components["schemas"]["AgentStatusChanged"];
-            /** @enum {string} */
-            type: "agent_status_changed";
-        } | {
-            data: components["schemas"]["SwitchAgent"];
-            /** @enum {string} */
-            type: "agent_switched";
-        } | {
-            data: components["schemas"]["Plan"];
-            /** @enum {string} */
-            type: "task_plan_created";
-        } | {
-            /** @description A plan waits for a person. */
-            data: components["schemas"]["PlanRequest"];
-            /** @enum {string} */
-            type: "plan_request";
-        } | {
-            data: components["schemas"]["PlanResolved"];
-            /** @enum {string} */
-            type: "plan_resolved";
-        } | {
-            data: components["schemas"]["TaskStarted"];
-            /** @enum {string} */
-            type: "task_started";
-        } | {
-            data: components["schemas"]["TaskProgress"];
-            /** @enum {string} */
-            type: "task_progress";
-        } | {
-            data: components["schemas"]["TaskCompleted"];
-            /** @enum {string} */
-            type: "task_completed";
-        } | {
-            data: components["schemas"]["TaskFailed"];
-            /** @enum {string} */
-            type: "task_failed";
-        } | {
-            data: components["schemas"]["TaskSkipped"];
-            /** @enum {string} */
-            type: "task_skipped";
-        } | {
-            data: components["schemas"]["WorkflowCompleted"];
-            /** @enum {string} */
-            type: "workflow_completed";
-        } | {
-            data: components["schemas"]["ChatToolCall"];
-            /** @enum {string} */
-            type: "tool_call";
-        } | {
-            data: components["schemas"]["ChatToolResult"];
-            /** @enum {string} */
-            type: "tool_result";
-        } | {
-            /** @description The call will not be run any more, or has ended; a client stops what it runs. */
-            data: components["schemas"]["ToolCallClosed"];
-            /** @enum {string} */
-            type: "tool_call_closed";
-        } | {
-            data: components["schemas"]["ApprovalRequest"];
-            /** @enum {string} */
-            type: "approval_request";
-        } | {
-            data: components["schemas"]["ApprovalResolved"];
-            /** @enum {string} */
-            type: "approval_resolved";
-        } | {
-            data: components["schemas"]["ChatQuestion"];
-            /** @enum {string} */
-            type: "question";
-        } | {
-            data: components["schemas"]["ChatError"];
-            /** @enum {string} */
-            type: "error";
-        } | {
-            data: components["schemas"]["HistoryCompacted"];
-            /** @enum {string} */
-            type: "history_compacted";
-        } | {
-            /** @description These event numbers were pruned and can no longer be read; never stored itself. */
-            data: components["schemas"]["Gap"];
-            /** @enum {string} */
-            type: "gap";
-        };
-        /** @description One frame of an event stream. */
-        ChatEventFrame: {
-            /** @description The number of the event; absent where nothing is stored. */
-            id?: string;
-            /** @description The type of the event, or `done`. */
-            event: string;
-            /** @description An event, or how the turn stands in the frame that closes the stream. */
-            data: string;
-        };
-        /** @enum {string} */
-        ChatMode: "direct" | "orchestrated";
-        ChatQuestion: components["schemas"]["Origin"] & {
-            call_id: components["schemas"]["CallId"];
-            question: string;
-            options?: string[];
-            agent: components["schemas"]["AgentName"];
-        };
-        ChatSession: {
-            session_id: components["schemas"]["SessionId"];
-            project_id: components["schemas"]["ProjectId"];
-            title?: string | null;
-            created_at: components["schemas"]["Timestamp"];
-            last_activity: components["schemas"]["Timestamp"];
-            /** Format: int64 */
-            message_count: number;
-            /** @description A question of an agent waits for an answer. */
-            asks?: boolean;
-        };
-        ChatSessionList: {
-            sessions: components["schemas"]["ChatSession"][];
-            /** Format: int64 */
-            total: number;
-            /** Format: int64 */
-            limit: number;
-            /** Format: int64 */
-            offset: number;
-        };
-        ChatToolCall: components["schemas"]["ToolCallChunk"] & components["schemas"]["Origin"] & {
-            /** @description Whether somebody is there to run it. */
-            client_attached: boolean;
-        };
-        ChatToolResult: components["schemas"]["Origin"] & {
-            call_id: components["schemas"]["CallId"];
-            tool_name: string;
-            result: unknown;
-            /** @description The call had been given up before its result came. */
-            late?: boolean;
-        };
         /** @description One event of a session's log: `{"type", "data", "timestamp"}`. */
         Chunk: components["schemas"]["ChunkBody"] & {
             timestamp: components["schemas"]["Timestamp"];
@@ -2911,7 +2763,10 @@ export interface components {
             temperature?: number | null;
             /** Format: int32 */
             max_tokens?: number | null;
-            /** @description May use `{{messageHistory}}`, `{{userId}}`, `{{currentTime}}`, `{{timezone}}` and `{{householdId}}`. */
+            /**
+             * @description May use `{{messageHistory}}`, `{{userId}}`, `{{currentTime}}`, `{{timezone}}` and
+             *     `{{householdId}}`.
+             */
             system_prompt?: string | null;
             /** @description Tools for reading and for finishing where absent. */
             allowed_tools?: components["schemas"]["Tool"][] | null;
@@ -2922,19 +2777,19 @@ export interface components {
              */
             concurrency_limit?: number | null;
         };
-        /** @description Body of `POST /my/chat/sessions`. */
-        CreateChat: {
-            project_id?: components["schemas"]["ProjectId"] | null;
-            /** @description The first line said where absent. */
-            title?: string | null;
+        CreateProject: {
+            name: string;
+            description?: string | null;
             /** Format: double */
             budget_usd?: number | null;
             /** Format: int64 */
             budget_tokens?: number | null;
         };
-        CreateProject: {
-            name: string;
-            description?: string | null;
+        /** @description Body of `POST /my/chat/sessions`. */
+        CreateProjectSession: {
+            project_id?: components["schemas"]["ProjectId"] | null;
+            /** @description The first line said where absent. */
+            title?: string | null;
             /** Format: double */
             budget_usd?: number | null;
             /** Format: int64 */
@@ -2964,7 +2819,7 @@ export interface components {
             /** @description The user's message. */
             message_id: components["schemas"]["MessageId"];
             response_message_id?: components["schemas"]["MessageId"] | null;
-            mode: components["schemas"]["ChatMode"];
+            mode: components["schemas"]["MessageMode"];
             agent: components["schemas"]["AgentName"];
             status: components["schemas"]["TurnStatus"];
             success: boolean;
@@ -2972,7 +2827,10 @@ export interface components {
             /** @description What the agent was reminded of from its memory. */
             context?: string[];
             usage?: components["schemas"]["Usage"] | null;
-            /** @description What the person should know about the answer: that it was cut, or that another model gave it. */
+            /**
+             * @description What the person should know about the answer: that it was cut, or that another model gave
+             *     it.
+             */
             warnings?: string[];
             /** @description What the call waits for: the data of the event that asked. */
             pending?: Record<string, unknown> | null;
@@ -2995,7 +2853,8 @@ export interface components {
             details?: Record<string, unknown>;
         };
         /**
-         * @description Stable codes of the API. The text is the contract; the status applies before a stream has started.
+         * @description Stable codes of the API. The text is the contract; the status applies before a stream
+         *     has started.
          * @enum {string}
          */
         ErrorCode: "TOOL_VALIDATION_ERROR" | "FILE_RESTRICTION_ERROR" | "INVALID_MESSAGE_TYPE" | "MISSING_REQUIRED_FIELD" | "SESSION_NOT_FOUND" | "SESSION_CREATION_FAILED" | "AGENT_NOT_FOUND" | "AGENT_SWITCH_FAILED" | "CLASSIFICATION_FAILED" | "LLM_TIMEOUT" | "LLM_ERROR" | "LLM_PROXY_UNAVAILABLE" | "PENDING_APPROVAL_NOT_FOUND" | "HITL_TIMEOUT" | "INVALID_DECISION" | "DB_CONNECTION_ERROR" | "DB_WRITE_ERROR" | "DB_READ_ERROR" | "TOOL_CALL_NOT_FOUND" | "TOOL_CALL_CLAIMED" | "MULTIPLE_TOOL_CALLS" | "INVALID_TOOL_ARGUMENTS" | "AGENT_UNAVAILABLE" | "QUEUE_FULL" | "TASK_TIMEOUT" | "INVALID_PLAN" | "PLAN_NOT_FOUND" | "PROJECT_NOT_FOUND" | "STEP_LIMIT" | "CANCELLED" | "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "CONFLICT" | "PAYLOAD_TOO_LARGE" | "RATE_LIMITED";
@@ -3014,8 +2873,8 @@ export interface components {
             data: string;
         };
         /**
-         * @description Event numbers that cannot be read. The stream goes on behind them, unless the reader itself came with `to` and the log
-         *     never got that far: then the log follows from its start.
+         * @description Event numbers that cannot be read. The stream goes on behind them, unless the reader itself came
+         *     with `to` and the log never got that far: then the log follows from its start.
          */
         Gap: {
             /** Format: int64 */
@@ -3116,25 +2975,29 @@ export interface components {
             answers?: components["schemas"]["CallId"] | null;
             plan_id?: components["schemas"]["PlanId"] | null;
             task_id?: components["schemas"]["TaskId"] | null;
-            /** @description What the person should know about this answer: that it was cut, or that another model gave it. */
+            /**
+             * @description What the person should know about this answer: that it was cut, or that another model gave
+             *     it.
+             */
             warnings?: string[];
         };
         /** @description The message is durable and will be worked on. */
         MessageAccepted: {
             message_id?: components["schemas"]["MessageId"] | null;
-            mode: components["schemas"]["ChatMode"];
+            mode: components["schemas"]["MessageMode"];
             status: components["schemas"]["AcceptedStatus"];
             workflow_id?: components["schemas"]["WorkflowId"] | null;
             /**
              * Format: int64
-             * @description How many messages are before it, itself included; 0 when it has begun and waits for its busy agent.
+             * @description How many messages are before it, itself included; 0 when it has begun and waits for its busy
+             *     agent.
              */
             position?: number | null;
         };
-        MessageCreated: components["schemas"]["Origin"] & components["schemas"]["Message"] & {
+        MessageCreated: components["schemas"]["TaskOrigin"] & components["schemas"]["Message"] & {
             workflow_id?: components["schemas"]["WorkflowId"] | null;
         };
-        MessageDelta: components["schemas"]["Origin"] & {
+        MessageDelta: components["schemas"]["TaskOrigin"] & {
             content: string;
             agent: components["schemas"]["AgentName"];
             message_id: components["schemas"]["MessageId"];
@@ -3160,6 +3023,8 @@ export interface components {
             /** Format: int64 */
             offset: number;
         };
+        /** @enum {string} */
+        MessageMode: "direct" | "orchestrated";
         MessagePosted: {
             id: components["schemas"]["GlobalMessageId"];
         };
@@ -3178,11 +3043,6 @@ export interface components {
         OpenApproval: components["schemas"]["ApprovalInfo"] & {
             session_id: components["schemas"]["SessionId"];
             project_id: components["schemas"]["ProjectId"];
-        };
-        /** @description The task that something belongs to; empty for a session's own turn. */
-        Origin: {
-            plan_id?: components["schemas"]["PlanId"] | null;
-            task_id?: components["schemas"]["TaskId"] | null;
         };
         PendingApprovals: {
             session_id: components["schemas"]["SessionId"];
@@ -3288,7 +3148,10 @@ export interface components {
             max_tokens?: number | null;
             system_prompt: string;
             allowed_tools: components["schemas"]["Tool"][];
-            /** @description Regular expressions; only files that match one of them may be written. Absent = no restriction. */
+            /**
+             * @description Regular expressions; only files that match one of them may be written. Absent = no
+             *     restriction.
+             */
             file_restrictions?: string[] | null;
             /** Format: int32 */
             concurrency_limit: number;
@@ -3318,6 +3181,51 @@ export interface components {
             /** Format: int64 */
             offset: number;
         };
+        ProjectSession: {
+            session_id: components["schemas"]["SessionId"];
+            project_id: components["schemas"]["ProjectId"];
+            title?: string | null;
+            created_at: components["schemas"]["Timestamp"];
+            last_activity: components["schemas"]["Timestamp"];
+            /** Format: int64 */
+            message_count: number;
+            /** @description A question of an agent waits for an answer. */
+            asks?: boolean;
+        };
+        ProjectSessionAck: {
+            session_id: components["schemas"]["SessionId"];
+            status?: components["schemas"]["TurnStatus"] | null;
+        };
+        ProjectSessionCancelled: {
+            session_id: components["schemas"]["SessionId"];
+            /** @description Whether there was a turn to cancel. */
+            cancelled: boolean;
+            /** Format: int64 */
+            queued: number;
+        };
+        /** @description A session with its newest messages and how it stands. */
+        ProjectSessionDetail: components["schemas"]["ProjectSession"] & {
+            /** @description The newest ones, oldest first. */
+            messages: components["schemas"]["Message"][];
+            status?: components["schemas"]["TurnStatus"] | null;
+            busy: boolean;
+            /** Format: int64 */
+            queued: number;
+            /** Format: double */
+            budget_usd?: number | null;
+            /** Format: int64 */
+            budget_tokens?: number | null;
+            usage: components["schemas"]["UsageTotal"];
+        };
+        ProjectSessionList: {
+            sessions: components["schemas"]["ProjectSession"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
         ProjectUsage: {
             project_id: components["schemas"]["ProjectId"];
             usage: components["schemas"]["UsageTotal"];
@@ -3328,7 +3236,7 @@ export interface components {
             options?: string[];
             agent: components["schemas"]["AgentName"];
         };
-        RenameChat: {
+        RenameProjectSession: {
             title: string;
         };
         ResultAck: {
@@ -3340,7 +3248,10 @@ export interface components {
         Role: "system" | "user" | "assistant" | "tool";
         /** @description The answer to saving an agent. */
         SavedAgent: components["schemas"]["ProjectAgent"] & {
-            /** @description What was saved but may not work as written: unknown placeholders in the prompt, an unknown model. */
+            /**
+             * @description What was saved but may not work as written: unknown placeholders in the prompt, an unknown
+             *     model.
+             */
             warnings: string[];
         };
         /** @description Body of `POST …/agents/{agent_id}/context/search`. */
@@ -3356,7 +3267,10 @@ export interface components {
         /** @description Body of `POST /my/chat/{session_id}/message`. */
         SendMessage: {
             content: string;
-            /** @description An agent's id, its name, or its name without the `agent_` prefix. Absent: the request is planned. */
+            /**
+             * @description An agent's id, its name, or its name without the `agent_` prefix. Absent: the request is
+             *     planned.
+             */
             target_agent?: string | null;
             client_message_id?: components["schemas"]["ClientMessageId"] | null;
         };
@@ -3374,6 +3288,126 @@ export interface components {
             session_id: components["schemas"]["SessionId"];
             created_at: components["schemas"]["Timestamp"];
             status: string;
+        };
+        /** @description One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`. */
+        SessionEvent: components["schemas"]["SessionEventBody"] & {
+            session_id: components["schemas"]["SessionId"];
+            /**
+             * Format: int64
+             * @description Absent from what is never stored.
+             */
+            seq?: number | null;
+            timestamp: components["schemas"]["Timestamp"];
+        };
+        SessionEventBody: {
+            data: components["schemas"]["MessageCreated"];
+            /** @enum {string} */
+            type: "message_created";
+        } | {
+            /** @description Tokens as they arrive; ephemeral, never stored, without a number. */
+            data: components["schemas"]["MessageDelta"];
+            /** @enum {string} */
+            type: "message_delta";
+        } | {
+            data: components["schemas"]["MessageQueued"];
+            /** @enum {string} */
+            type: "message_queued";
+        } | {
+            data: components["schemas"]["DirectAgentCall"];
+            /** @enum {string} */
+            type: "direct_agent_call";
+        } | {
+            data: components["schemas"]["AgentStatusChanged"];
+            /** @enum {string} */
+            type: "agent_status_changed";
+        } | {
+            data: components["schemas"]["SwitchAgent"];
+            /** @enum {string} */
+            type: "agent_switched";
+        } | {
+            data: components["schemas"]["Plan"];
+            /** @enum {string} */
+            type: "task_plan_created";
+        } | {
+            /** @description A plan waits for a person. */
+            data: components["schemas"]["PlanRequest"];
+            /** @enum {string} */
+            type: "plan_request";
+        } | {
+            data: components["schemas"]["PlanResolved"];
+            /** @enum {string} */
+            type: "plan_resolved";
+        } | {
+            data: components["schemas"]["TaskStarted"];
+            /** @enum {string} */
+            type: "task_started";
+        } | {
+            data: components["schemas"]["TaskProgress"];
+            /** @enum {string} */
+            type: "task_progress";
+        } | {
+            data: components["schemas"]["TaskCompleted"];
+            /** @enum {string} */
+            type: "task_completed";
+        } | {
+            data: components["schemas"]["TaskFailed"];
+            /** @enum {string} */
+            type: "task_failed";
+        } | {
+            data: components["schemas"]["TaskSkipped"];
+            /** @enum {string} */
+            type: "task_skipped";
+        } | {
+            data: components["schemas"]["WorkflowCompleted"];
+            /** @enum {string} */
+            type: "workflow_completed";
+        } | {
+            data: components["schemas"]["ToolCallEvent"];
+            /** @enum {string} */
+            type: "tool_call";
+        } | {
+            data: components["schemas"]["ToolResultEvent"];
+            /** @enum {string} */
+            type: "tool_result";
+        } | {
+            /** @description The call will not be run any more, or has ended; a client stops what it runs. */
+            data: components["schemas"]["ToolCallClosed"];
+            /** @enum {string} */
+            type: "tool_call_closed";
+        } | {
+            data: components["schemas"]["ApprovalRequest"];
+            /** @enum {string} */
+            type: "approval_request";
+        } | {
+            data: components["schemas"]["ApprovalResolved"];
+            /** @enum {string} */
+            type: "approval_resolved";
+        } | {
+            data: components["schemas"]["AgentQuestion"];
+            /** @enum {string} */
+            type: "question";
+        } | {
+            data: components["schemas"]["TurnError"];
+            /** @enum {string} */
+            type: "error";
+        } | {
+            data: components["schemas"]["HistoryCompacted"];
+            /** @enum {string} */
+            type: "history_compacted";
+        } | {
+            /** @description These event numbers were pruned and can no longer be read; never stored itself. */
+            data: components["schemas"]["Gap"];
+            /** @enum {string} */
+            type: "gap";
+        };
+        /** @description One frame of an event stream. */
+        SessionEventFrame: {
+            /** @description The number of the event; absent where nothing is stored. */
+            id?: string;
+            /** @description The type of the event, or `done`. */
+            event: string;
+            /** @description An event, or how the turn stands in the frame that closes the stream. */
+            data: string;
         };
         SessionHistory: {
             session_id: components["schemas"]["SessionId"];
@@ -3474,7 +3508,7 @@ export interface components {
             usage?: components["schemas"]["Usage"] | null;
         };
         /** @description A direct call or a task of a plan that ended well. */
-        TaskCompleted: components["schemas"]["Origin"] & {
+        TaskCompleted: components["schemas"]["TaskOrigin"] & {
             agent: components["schemas"]["AgentName"];
             success: boolean;
             response: string;
@@ -3492,6 +3526,11 @@ export interface components {
         };
         /** @description One task; unique within its plan. */
         TaskId: string;
+        /** @description The task that something belongs to; empty for a session's own turn. */
+        TaskOrigin: {
+            plan_id?: components["schemas"]["PlanId"] | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+        };
         TaskProgress: {
             plan_id: components["schemas"]["PlanId"];
             task_id: components["schemas"]["TaskId"];
@@ -3525,7 +3564,8 @@ export interface components {
         TaskStatus: "pending" | "queued" | "running" | "waiting" | "completed" | "failed" | "skipped" | "cancelled";
         /**
          * Format: date-time
-         * @description Milliseconds since 1970-01-01T00:00:00Z. On the wire: RFC 3339 in UTC, e.g. `2026-01-13T20:00:00.000Z`.
+         * @description Milliseconds since 1970-01-01T00:00:00Z. On the wire: RFC 3339 in UTC, e.g.
+         *     `2026-01-13T20:00:00.000Z`.
          */
         Timestamp: string;
         /** @enum {string} */
@@ -3553,11 +3593,23 @@ export interface components {
             call_id: components["schemas"]["CallId"];
             outcome: components["schemas"]["CallOutcome"];
         };
+        ToolCallEvent: components["schemas"]["ToolCallChunk"] & components["schemas"]["TaskOrigin"] & {
+            /** @description Whether somebody is there to run it. */
+            client_attached: boolean;
+        };
         ToolResultChunk: {
             call_id: components["schemas"]["CallId"];
             tool_name: string;
             result: unknown;
         };
+        ToolResultEvent: components["schemas"]["TaskOrigin"] & {
+            call_id: components["schemas"]["CallId"];
+            tool_name: string;
+            result: unknown;
+            /** @description The call had been given up before its result came. */
+            late?: boolean;
+        };
+        TurnError: components["schemas"]["ErrorData"] & components["schemas"]["TaskOrigin"];
         /**
          * @description How a turn stands when its stream ends.
          * @enum {string}

@@ -1,6 +1,6 @@
 // One reducer for a session's stream: state and inputs in, the next state out. No clock, no I/O.
 import type { SessionInput } from "../api/events";
-import type { ChatEvent, ChatEventOf, Message, ToolCall } from "../api/types";
+import type { SessionEvent, SessionEventOf, Message, ToolCall } from "../api/types";
 import { applyDelta, type Delta } from "./delta";
 import { learnFiles } from "./files";
 import { reducePlan } from "./plans";
@@ -52,7 +52,7 @@ export function reduceSession(state: SessionState, inputs: readonly SessionInput
   return draft;
 }
 
-function applyEvent(draft: Draft, event: ChatEvent) {
+function applyEvent(draft: Draft, event: SessionEvent) {
   if (event.type === "gap" && event.data.from <= draft.lastSeq) return startOver(draft, event);
   const seq = event.seq ?? undefined;
   if (seq !== undefined) {
@@ -142,7 +142,7 @@ function applyEvent(draft: Draft, event: ChatEvent) {
 }
 
 /** What is known belongs to another log of the same name; this one follows from its start. */
-function startOver(draft: Draft, event: ChatEventOf<"gap">) {
+function startOver(draft: Draft, event: SessionEventOf<"gap">) {
   Object.assign(draft, {
     ...emptySession,
     ...{ items: [], positions: new Map(), plans: new Map(), agents: {}, trail: [], queue: [], files: new Map() },
@@ -154,7 +154,7 @@ function startOver(draft: Draft, event: ChatEventOf<"gap">) {
 function unknownEvent(_event: never) {}
 
 /** Whether an event says that somebody works again. A message that waits in line does not end a suspension. */
-function wakes(event: ChatEvent): boolean {
+function wakes(event: SessionEvent): boolean {
   switch (event.type) {
     case "message_queued":
     case "gap":
@@ -168,7 +168,7 @@ function wakes(event: ChatEvent): boolean {
   }
 }
 
-function applyMessage(draft: Draft, event: ChatEventOf<"message_created">) {
+function applyMessage(draft: Draft, event: SessionEventOf<"message_created">) {
   const { data } = event;
   const origin = originOf(data);
   if (data.role === "tool") {
@@ -234,7 +234,7 @@ function toolItem(call: ToolCall, said: MessageItem): ToolItem {
   };
 }
 
-function applyLive(draft: Draft, event: ChatEventOf<"message_delta">, at: string) {
+function applyLive(draft: Draft, event: SessionEventOf<"message_delta">, at: string) {
   const { data } = event;
   const present = find(draft, data.message_id);
   if (present !== undefined && present.kind !== "live") return;
@@ -243,7 +243,7 @@ function applyLive(draft: Draft, event: ChatEventOf<"message_delta">, at: string
   put(draft, { kind: "live", key: data.message_id, at, origin: originOf(data), agent: data.agent, ...grown });
 }
 
-function applyToolCall(draft: Draft, event: ChatEventOf<"tool_call">, at: string) {
+function applyToolCall(draft: Draft, event: SessionEventOf<"tool_call">, at: string) {
   const { data } = event;
   const { call_id: callId, name, arguments: args } = data.tool_call;
   const present = find(draft, callId);
@@ -259,7 +259,7 @@ function applyToolCall(draft: Draft, event: ChatEventOf<"tool_call">, at: string
   });
 }
 
-function applyToolResult(draft: Draft, event: ChatEventOf<"tool_result">, at: string) {
+function applyToolResult(draft: Draft, event: SessionEventOf<"tool_result">, at: string) {
   const { call_id: callId, tool_name: name, result, late } = event.data;
   if (answerQuestion(draft, callId, result)) return;
   const present = find(draft, callId);
@@ -276,7 +276,7 @@ function applyToolResult(draft: Draft, event: ChatEventOf<"tool_result">, at: st
   });
 }
 
-function applyApprovalRequest(draft: Draft, event: ChatEventOf<"approval_request">, at: string) {
+function applyApprovalRequest(draft: Draft, event: SessionEventOf<"approval_request">, at: string) {
   const { data } = event;
   const origin = originOf(data);
   if (data.kind !== "tool") {
@@ -290,7 +290,7 @@ function applyApprovalRequest(draft: Draft, event: ChatEventOf<"approval_request
   });
 }
 
-function applyApprovalResolved(draft: Draft, event: ChatEventOf<"approval_resolved">) {
+function applyApprovalResolved(draft: Draft, event: SessionEventOf<"approval_resolved">) {
   const { call_id, decision, decided_by, reason, modified_args } = event.data;
   const present = find(draft, call_id);
   if (present?.kind === "budget") return put(draft, { ...present, resolved: decision });

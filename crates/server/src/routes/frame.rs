@@ -10,7 +10,7 @@ use utoipa::{PartialSchema, ToSchema};
 pub(super) struct Frame;
 
 /// One frame of a project session's stream.
-pub(super) struct ChatFrame;
+pub(super) struct SessionFrame;
 
 /// One frame of the global Chat's stream.
 pub(super) struct GlobalFrame;
@@ -21,7 +21,7 @@ impl PartialSchema for Frame {
     }
 }
 
-impl PartialSchema for ChatFrame {
+impl PartialSchema for SessionFrame {
     fn schema() -> RefOr<Schema> {
         frame::<SessionEvent>(text().description(Some("The type of the event, or `done`.")))
     }
@@ -80,9 +80,9 @@ fn frame<T: ToSchema>(name: ObjectBuilder) -> RefOr<Schema> {
         .into()
 }
 
-impl ToSchema for ChatFrame {
+impl ToSchema for SessionFrame {
     fn name() -> std::borrow::Cow<'static, str> {
-        "ChatEventFrame".into()
+        "SessionEventFrame".into()
     }
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {

@@ -11,7 +11,7 @@ use codelab_protocol::{
     HitlDecision, MessageAccepted, OpenApproval, ProjectSessionAck,
 };
 
-use super::super::frame::ChatFrame;
+use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
 use super::super::session_parts::audit_of;
 use super::super::{Invalid, Refused, decisions};
@@ -115,7 +115,7 @@ pub(in crate::routes) async fn decide(
     request_body = AnswerQuestion,
     responses(
         (status = 200, description = "The end of the direct call that asked, or the events of the answer", content(
-            (DirectAnswer = "application/json"), (ChatFrame = "text/event-stream"),
+            (DirectAnswer = "application/json"), (SessionFrame = "text/event-stream"),
         )),
         (status = 202, description = "Answered and durable; the plan goes on", body = MessageAccepted),
         (status = 404, description = "Unknown session or question", body = ErrorBody),

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::super::events::{StreamPosition, after};
-use super::super::frame::ChatFrame;
+use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
 use super::super::{Invalid, Refused};
 use super::{MySession, answer};
@@ -36,7 +36,7 @@ use crate::sse;
     request_body = SendMessage,
     responses(
         (status = 200, description = "A direct call's answer, or the events of the message", content(
-            (DirectAnswer = "application/json"), (ChatFrame = "text/event-stream"),
+            (DirectAnswer = "application/json"), (SessionFrame = "text/event-stream"),
         )),
         (status = 202, description = "Durable; it is planned, or waits for an earlier message", body = MessageAccepted),
         (status = 404, description = "Unknown session or agent", body = ErrorBody),
@@ -151,7 +151,7 @@ pub(in crate::routes) async fn list(
     security(("user_token" = []), ("login_cookie" = [])),
     params(("session_id" = String, Path, description = "The session"), StreamPosition),
     responses(
-        (status = 200, description = "Server-sent events", body = ChatFrame, content_type = "text/event-stream"),
+        (status = 200, description = "Server-sent events", body = SessionFrame, content_type = "text/event-stream"),
         (status = 404, description = "Unknown session", body = ErrorBody),
         Refused,
         Invalid,

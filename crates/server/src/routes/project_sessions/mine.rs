@@ -7,7 +7,7 @@ use codelab_protocol::{
     AgentUsage, ApprovalList, ErrorBody, ProjectUsage, SessionUsage, UsageReport,
 };
 
-use super::super::frame::ChatFrame;
+use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
 use super::super::{Invalid, Refused};
 use super::approvals::shown;
@@ -27,7 +27,7 @@ use crate::users::User;
     path = "/my/events",
     tag = "chat",
     security(("user_token" = []), ("login_cookie" = [])),
-    responses((status = 200, description = "Server-sent events", body = ChatFrame, content_type = "text/event-stream"), Refused),
+    responses((status = 200, description = "Server-sent events", body = SessionFrame, content_type = "text/event-stream"), Refused),
 )]
 pub(in crate::routes) async fn events(State(app): State<App>, user: User) -> ApiResult<Response> {
     let slot = app.runtime.shares().stream(user.id())?;
