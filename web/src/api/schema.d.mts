@@ -1246,7 +1246,7 @@ export interface paths {
                 path: {
                     /** @description The session */
                     session_id: string;
-                    /** @description The call */
+                    /** @description The tool call */
                     call_id: string;
                 };
                 cookie?: never;
@@ -1291,7 +1291,7 @@ export interface paths {
                 path: {
                     /** @description The session */
                     session_id: string;
-                    /** @description The call */
+                    /** @description The tool call */
                     call_id: string;
                 };
                 cookie?: never;
@@ -1824,7 +1824,7 @@ export interface paths {
                     project_id: number;
                     /** @description The agent's id */
                     agent_id: string;
-                    /** @description The id that adding or a search answered with */
+                    /** @description The id from the answer to an addition or a search */
                     context_id: string;
                 };
                 cookie?: never;

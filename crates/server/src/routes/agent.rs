@@ -4,14 +4,11 @@
 use axum::extract::State;
 use axum::response::Response;
 use codelab_engine::UserMessage;
-use codelab_protocol::{
-    AgentName, AgentStreamRequest, CallId, Digest, ErrorBody, ErrorCode, MessageType,
-};
+use codelab_protocol::{AgentName, AgentStreamRequest, CallId, Digest, ErrorCode, MessageType};
 use codelab_runtime::Reader;
 
 use super::decisions::{self, cut};
 use super::frame::Frame;
-use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
@@ -22,17 +19,11 @@ use crate::sse;
 /// The stream ends with `event: done` when the turn ends or suspends. A client that disconnects
 /// does not stop the turn: it can read on with `GET /sessions/{session_id}/events`.
 #[utoipa::path(
-    post,
-    path = "/agent/message/stream",
-    tag = "agent",
-    security(("internal_key" = [])),
-    request_body = AgentStreamRequest,
+    post, path = "/agent/message/stream", request_body = AgentStreamRequest,
     responses(
         (status = 200, description = "Server-sent events, each one a chunk", body = Frame, content_type = "text/event-stream"),
-        (status = 404, description = "Unknown session, agent, tool call or approval", body = ErrorBody),
-        (status = 409, description = "Decided, answered or cancelled already, or not approved yet", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 404, description = "Unknown session, agent, tool call or approval"),
+        (status = 409, description = "Decided, answered or cancelled already, or not approved yet"),
     ),
 )]
 pub(super) async fn stream(

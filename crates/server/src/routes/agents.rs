@@ -2,20 +2,16 @@
 
 use axum::Json;
 use axum::extract::State;
-use codelab_protocol::{AgentInfo, AgentList, CurrentAgent, ErrorBody};
+use codelab_protocol::{AgentInfo, AgentList, CurrentAgent};
 
-use super::Refused;
 use crate::app::App;
 use crate::body::SessionPath;
 use crate::error::{ApiError, ApiResult};
 
 /// The registered agents
 #[utoipa::path(
-    get,
-    path = "/agents",
-    tag = "agents",
-    security(("internal_key" = [])),
-    responses((status = 200, description = "The team", body = AgentList), Refused),
+    get, path = "/agents",
+    responses((status = 200, description = "The team", body = AgentList)),
 )]
 pub(super) async fn list(State(app): State<App>) -> Json<AgentList> {
     let agents = app.runtime.team().agents().iter().map(|agent| AgentInfo {
@@ -37,16 +33,8 @@ pub(super) async fn list(State(app): State<App>) -> Json<AgentList> {
 
 /// The agent that is active in a session
 #[utoipa::path(
-    get,
-    path = "/agents/{session_id}/current",
-    tag = "agents",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "The active agent", body = CurrentAgent),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/agents/{session_id}/current",
+    responses((status = 200, description = "The active agent", body = CurrentAgent)),
 )]
 pub(super) async fn current(
     State(app): State<App>,

@@ -6,13 +6,12 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_memory::{Filter, Hit, MemoryError, Query};
 use codelab_protocol::{
-    AddContext, ContextAdded, ContextHit, ContextResults, ErrorBody, ErrorCode, SearchContext,
+    AddContext, ContextAdded, ContextHit, ContextResults, ErrorCode, SearchContext,
 };
 use codelab_runtime::{RebuildError, now};
 use codelab_store::{InteractionId, NewInteraction};
 
 use super::project_agents::{MyAgent, not_found};
-use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::{JsonBody, path_id};
 use crate::error::{ApiError, ApiResult, OrMissing};
@@ -24,21 +23,9 @@ const NOTE: &str = "note";
 
 /// Find what the agent remembers about something
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/agents/{agent_id}/context/search",
-    tag = "memory",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
+    post, path = "/my/projects/{project_id}/agents/{agent_id}/context/search",
     request_body = SearchContext,
-    responses(
-        (status = 200, description = "The best interactions, best first", body = ContextResults),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    responses((status = 200, description = "The best interactions, best first", body = ContextResults)),
 )]
 pub(super) async fn search(
     State(app): State<App>,
@@ -85,21 +72,8 @@ pub(super) async fn search(
 
 /// Let the agent remember something
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/agents/{agent_id}/context",
-    tag = "memory",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    request_body = AddContext,
-    responses(
-        (status = 201, description = "Stored; found as soon as it is indexed", body = ContextAdded),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    post, path = "/my/projects/{project_id}/agents/{agent_id}/context", request_body = AddContext,
+    responses((status = 201, description = "Stored; found as soon as it is indexed", body = ContextAdded)),
 )]
 pub(super) async fn add(
     State(app): State<App>,
@@ -130,19 +104,8 @@ pub(super) async fn add(
 
 /// Let the agent forget everything
 #[utoipa::path(
-    delete,
-    path = "/my/projects/{project_id}/agents/{agent_id}/context",
-    tag = "memory",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    responses(
-        (status = 204, description = "Nothing is remembered any more"),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-    ),
+    delete, path = "/my/projects/{project_id}/agents/{agent_id}/context",
+    responses((status = 204, description = "Nothing is remembered any more")),
 )]
 pub(super) async fn clear(State(app): State<App>, agent: MyAgent) -> ApiResult<StatusCode> {
     let cleared = app
@@ -155,20 +118,8 @@ pub(super) async fn clear(State(app): State<App>, agent: MyAgent) -> ApiResult<S
 
 /// Let the agent forget one thing
 #[utoipa::path(
-    delete,
-    path = "/my/projects/{project_id}/agents/{agent_id}/context/{context_id}",
-    tag = "memory",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-        ("context_id" = String, Path, description = "The id that adding or a search answered with"),
-    ),
-    responses(
-        (status = 204, description = "It is not remembered any more"),
-        (status = 404, description = "Unknown project or agent, or the agent remembers no such thing", body = ErrorBody),
-        Refused,
-    ),
+    delete, path = "/my/projects/{project_id}/agents/{agent_id}/context/{context_id}",
+    responses((status = 204, description = "It is not remembered any more")),
 )]
 pub(super) async fn forget(
     State(app): State<App>,

@@ -6,8 +6,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_engine::{DEFAULT_CONCURRENCY_LIMIT, PLACEHOLDERS, unknown_placeholders};
 use codelab_protocol::{
-    AgentId, ChangeAgent, CreateAgent, ErrorBody, ErrorCode, ProjectAgent, ProjectAgentList,
-    SavedAgent, Tool,
+    AgentId, ChangeAgent, CreateAgent, ErrorCode, ProjectAgent, ProjectAgentList, SavedAgent, Tool,
 };
 use codelab_runtime::{MAX_AGENTS, project_agent, random_hex};
 use codelab_store::{AgentChange, AgentRow, NewAgent, ProjectStore, StoreError};
@@ -16,7 +15,6 @@ use utoipa::IntoParams;
 
 use super::paging::{Page, PageQuery};
 use super::projects::{MyProject, not_found as project_not_found};
-use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::{JsonBody, Params, path_id};
 use crate::error::{ApiError, ApiResult, OrMissing};
@@ -54,17 +52,8 @@ impl FromRequestParts<App> for MyAgent {
 
 /// The agents of a project
 #[utoipa::path(
-    get,
-    path = "/my/projects/{project_id}/agents",
-    tag = "project agents",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number"), PageQuery),
-    responses(
-        (status = 200, description = "A page of agents, oldest first", body = ProjectAgentList),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/projects/{project_id}/agents", params(PageQuery),
+    responses((status = 200, description = "A page of agents, oldest first", body = ProjectAgentList)),
 )]
 pub(super) async fn list(
     MyProject(project): MyProject,
@@ -82,18 +71,10 @@ pub(super) async fn list(
 
 /// Add an agent to a project
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/agents",
-    tag = "project agents",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number")),
-    request_body = CreateAgent,
+    post, path = "/my/projects/{project_id}/agents", request_body = CreateAgent,
     responses(
         (status = 201, description = "Created", body = SavedAgent),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        (status = 409, description = "The name is taken, or the project is full", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "The name is taken, or the project is full"),
     ),
 )]
 pub(super) async fn create(
@@ -123,19 +104,8 @@ pub(super) async fn create(
 
 /// One agent
 #[utoipa::path(
-    get,
-    path = "/my/projects/{project_id}/agents/{agent_id}",
-    tag = "project agents",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    responses(
-        (status = 200, description = "The agent", body = ProjectAgent),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/projects/{project_id}/agents/{agent_id}",
+    responses((status = 200, description = "The agent", body = ProjectAgent)),
 )]
 pub(super) async fn get(agent: MyAgent) -> Json<ProjectAgent> {
     Json(project_agent(agent.row))
@@ -143,21 +113,8 @@ pub(super) async fn get(agent: MyAgent) -> Json<ProjectAgent> {
 
 /// Change an agent
 #[utoipa::path(
-    patch,
-    path = "/my/projects/{project_id}/agents/{agent_id}",
-    tag = "project agents",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    request_body = ChangeAgent,
-    responses(
-        (status = 200, description = "As it is now", body = SavedAgent),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    patch, path = "/my/projects/{project_id}/agents/{agent_id}", request_body = ChangeAgent,
+    responses((status = 200, description = "As it is now", body = SavedAgent)),
 )]
 pub(super) async fn change(
     State(app): State<App>,
@@ -186,21 +143,10 @@ pub(super) async fn change(
 ///
 /// One that works is not deleted unless `force` is given, which cancels its tasks.
 #[utoipa::path(
-    delete,
-    path = "/my/projects/{project_id}/agents/{agent_id}",
-    tag = "project agents",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-        DeleteQuery,
-    ),
+    delete, path = "/my/projects/{project_id}/agents/{agent_id}", params(DeleteQuery),
     responses(
         (status = 204, description = "Deleted"),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        (status = 409, description = "The agent works", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "The agent works"),
     ),
 )]
 pub(super) async fn delete(

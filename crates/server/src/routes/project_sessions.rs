@@ -13,8 +13,8 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_engine::{Budget, Session};
 use codelab_protocol::{
-    CreateProjectSession, ErrorBody, ProjectId, ProjectSession, ProjectSessionDetail,
-    ProjectSessionList, RenameProjectSession, SessionId, UsageTotal,
+    CreateProjectSession, ProjectId, ProjectSession, ProjectSessionDetail, ProjectSessionList,
+    RenameProjectSession, SessionId, UsageTotal,
 };
 use codelab_runtime::SpaceKey;
 use codelab_store::{OwnedSession, ProjectSessionRow, StoreError, UsageSum, UserStore};
@@ -23,7 +23,6 @@ use utoipa::IntoParams;
 
 use super::paging::{Page, PageQuery};
 use super::projects::{self, default_project};
-use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::{JsonBody, OptionalJsonBody, Params, SessionPath};
 use crate::error::{ApiError, ApiResult, OrMissing};
@@ -81,16 +80,10 @@ impl Of {
 
 /// The sessions of the user
 #[utoipa::path(
-    get,
-    path = "/my/chat/sessions",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(PageQuery, Of),
+    get, path = "/my/chat/sessions", params(PageQuery, Of),
     responses(
         (status = 200, description = "A page of sessions, newest activity first", body = ProjectSessionList),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 404, description = "Unknown project"),
     ),
 )]
 pub(super) async fn list(
@@ -115,16 +108,10 @@ pub(super) async fn list(
 ///
 /// Without a body it is made in the default project.
 #[utoipa::path(
-    post,
-    path = "/my/chat/sessions",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    request_body = CreateProjectSession,
+    post, path = "/my/chat/sessions", request_body = CreateProjectSession,
     responses(
         (status = 201, description = "Created", body = ProjectSession),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 404, description = "Unknown project"),
     ),
 )]
 pub(super) async fn create(
@@ -158,16 +145,8 @@ pub(super) async fn create(
 
 /// One session with its newest messages
 #[utoipa::path(
-    get,
-    path = "/my/chat/sessions/{session_id}",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "The session", body = ProjectSessionDetail),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/chat/sessions/{session_id}",
+    responses((status = 200, description = "The session", body = ProjectSessionDetail)),
 )]
 pub(super) async fn get(
     State(app): State<App>,
@@ -196,18 +175,8 @@ pub(super) async fn get(
 
 /// Give a session another title
 #[utoipa::path(
-    patch,
-    path = "/my/chat/sessions/{session_id}",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    request_body = RenameProjectSession,
-    responses(
-        (status = 200, description = "As it is now", body = ProjectSession),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    patch, path = "/my/chat/sessions/{session_id}", request_body = RenameProjectSession,
+    responses((status = 200, description = "As it is now", body = ProjectSession)),
 )]
 pub(super) async fn rename(
     chat: MySession,
@@ -228,16 +197,8 @@ pub(super) async fn rename(
 
 /// Delete a session with everything that was said in it
 #[utoipa::path(
-    delete,
-    path = "/my/chat/sessions/{session_id}",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 204, description = "Deleted"),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    delete, path = "/my/chat/sessions/{session_id}",
+    responses((status = 204, description = "Deleted")),
 )]
 pub(super) async fn delete(State(app): State<App>, chat: MySession) -> ApiResult<StatusCode> {
     app.runtime.delete_project_session(&chat.row).await?;

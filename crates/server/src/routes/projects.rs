@@ -4,13 +4,12 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use codelab_protocol::{ChangeProject, CreateProject, ErrorBody, ErrorCode, Project, ProjectList};
+use codelab_protocol::{ChangeProject, CreateProject, ErrorCode, Project, ProjectList};
 use codelab_runtime::{SpaceKey, now, random_hex};
 use codelab_store::{NewProject, ProjectChange, ProjectRow, ProjectStore, UserStore};
 
 use super::paging::{Page, PageQuery};
 use super::project_agents::starter_agents;
-use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::{JsonBody, path_id};
 use crate::error::{ApiError, ApiResult, OrMissing};
@@ -89,12 +88,8 @@ async fn make_ready(app: &App, project: &ProjectStore) {
 ///
 /// A user who has none gets the default project with its starter pack of four agents.
 #[utoipa::path(
-    get,
-    path = "/my/projects",
-    tag = "projects",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(PageQuery),
-    responses((status = 200, description = "A page of projects, oldest first", body = ProjectList), Refused, Invalid),
+    get, path = "/my/projects", params(PageQuery),
+    responses((status = 200, description = "A page of projects, oldest first", body = ProjectList)),
 )]
 pub(super) async fn list(
     State(app): State<App>,
@@ -117,16 +112,10 @@ pub(super) async fn list(
 
 /// Make a project with its starter pack of four agents
 #[utoipa::path(
-    post,
-    path = "/my/projects",
-    tag = "projects",
-    security(("user_token" = []), ("login_cookie" = [])),
-    request_body = CreateProject,
+    post, path = "/my/projects", request_body = CreateProject,
     responses(
         (status = 201, description = "Created", body = Project),
-        (status = 409, description = "The user has as many projects as there can be", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "The user has as many projects as there can be"),
     ),
 )]
 pub(super) async fn create(
@@ -158,16 +147,8 @@ pub(super) async fn create(
 
 /// One project
 #[utoipa::path(
-    get,
-    path = "/my/projects/{project_id}",
-    tag = "projects",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number")),
-    responses(
-        (status = 200, description = "The project", body = Project),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/projects/{project_id}",
+    responses((status = 200, description = "The project", body = Project)),
 )]
 pub(super) async fn get(MyProject(project): MyProject) -> Json<Project> {
     Json(shown(project.row().clone()))
@@ -175,18 +156,8 @@ pub(super) async fn get(MyProject(project): MyProject) -> Json<Project> {
 
 /// Change a project
 #[utoipa::path(
-    patch,
-    path = "/my/projects/{project_id}",
-    tag = "projects",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number")),
-    request_body = ChangeProject,
-    responses(
-        (status = 200, description = "As it is now", body = Project),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    patch, path = "/my/projects/{project_id}", request_body = ChangeProject,
+    responses((status = 200, description = "As it is now", body = Project)),
 )]
 pub(super) async fn change(
     State(app): State<App>,
@@ -210,16 +181,8 @@ pub(super) async fn change(
 ///
 /// What works in it is cancelled.
 #[utoipa::path(
-    delete,
-    path = "/my/projects/{project_id}",
-    tag = "projects",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number")),
-    responses(
-        (status = 204, description = "Deleted"),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-    ),
+    delete, path = "/my/projects/{project_id}",
+    responses((status = 204, description = "Deleted")),
 )]
 pub(super) async fn delete(
     State(app): State<App>,

@@ -4,16 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use codelab_protocol::{
-    AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory,
-};
+use codelab_protocol::{AgentHistory, AuditEntry, AuditList, PendingApprovals, SessionHistory};
 use codelab_store::audit_chain::ChainOwner;
 use codelab_store::{AuditRow, SessionRow};
 use futures_util::stream;
 
 use super::events::{StreamPosition, after};
 use super::frame::Frame;
-use super::{Invalid, Refused, long_list};
+use super::long_list;
 use crate::app::App;
 use crate::body::{Params, SessionPath};
 use crate::error::ApiResult;
@@ -21,16 +19,8 @@ use crate::sse;
 
 /// The messages of a session
 #[utoipa::path(
-    get,
-    path = "/sessions/{session_id}/history",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "All messages, oldest first", body = SessionHistory),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/sessions/{session_id}/history",
+    responses((status = 200, description = "All messages, oldest first", body = SessionHistory)),
 )]
 pub(super) async fn history(
     State(app): State<App>,
@@ -63,16 +53,8 @@ pub(super) async fn history(
 
 /// What waits for a person
 #[utoipa::path(
-    get,
-    path = "/sessions/{session_id}/pending-approvals",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "Open approvals", body = PendingApprovals),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/sessions/{session_id}/pending-approvals",
+    responses((status = 200, description = "Open approvals", body = PendingApprovals)),
 )]
 pub(super) async fn pending_approvals(
     State(app): State<App>,
@@ -88,16 +70,8 @@ pub(super) async fn pending_approvals(
 
 /// The agent switches of a session
 #[utoipa::path(
-    get,
-    path = "/sessions/{session_id}/agent-history",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "All switches, oldest first", body = AgentHistory),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/sessions/{session_id}/agent-history",
+    responses((status = 200, description = "All switches, oldest first", body = AgentHistory)),
 )]
 pub(super) async fn agent_history(
     State(app): State<App>,
@@ -113,16 +87,8 @@ pub(super) async fn agent_history(
 
 /// The decisions of a session, and whether their chain is whole
 #[utoipa::path(
-    get,
-    path = "/sessions/{session_id}/audit",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "All decisions, oldest first", body = AuditList),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/sessions/{session_id}/audit",
+    responses((status = 200, description = "All decisions, oldest first", body = AuditList)),
 )]
 pub(super) async fn audit(
     State(app): State<App>,
@@ -186,17 +152,8 @@ fn entry(row: AuditRow) -> AuditEntry {
 
 /// The events of a session, from any number on
 #[utoipa::path(
-    get,
-    path = "/sessions/{session_id}/events",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session"), StreamPosition),
-    responses(
-        (status = 200, description = "Server-sent events, each one a chunk", body = Frame, content_type = "text/event-stream"),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/sessions/{session_id}/events", params(StreamPosition),
+    responses((status = 200, description = "Server-sent events, each one a chunk", body = Frame, content_type = "text/event-stream")),
 )]
 pub(super) async fn events(
     State(app): State<App>,

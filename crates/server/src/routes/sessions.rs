@@ -4,26 +4,21 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use codelab_protocol::{
-    CreateSession, ErrorBody, SessionAck, SessionCreated, SessionId, SessionKind, SessionList,
+    CreateSession, SessionAck, SessionCreated, SessionId, SessionKind, SessionList,
 };
 use codelab_runtime::SessionView;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::paging::{Page, PageQuery};
-use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::{JsonBody, Params, SessionPath};
 use crate::error::ApiResult;
 
 /// The sessions, newest activity first
 #[utoipa::path(
-    get,
-    path = "/sessions",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(PageQuery),
-    responses((status = 200, description = "A page of sessions", body = SessionList), Refused, Invalid),
+    get, path = "/sessions", params(PageQuery),
+    responses((status = 200, description = "A page of sessions", body = SessionList)),
 )]
 pub(super) async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<SessionList>> {
     let Page { limit, offset } = page;
@@ -42,16 +37,10 @@ pub(super) async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<S
 
 /// Make an empty session
 #[utoipa::path(
-    post,
-    path = "/sessions",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    request_body = CreateSession,
+    post, path = "/sessions", request_body = CreateSession,
     responses(
         (status = 201, description = "Created", body = SessionCreated),
-        (status = 409, description = "Exists already", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "Exists already"),
     ),
 )]
 pub(super) async fn create(
@@ -80,17 +69,8 @@ pub(super) struct Deletion {
 
 /// Delete a session
 #[utoipa::path(
-    delete,
-    path = "/sessions/{session_id}",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session"), Deletion),
-    responses(
-        (status = 204, description = "Deleted"),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    delete, path = "/sessions/{session_id}", params(Deletion),
+    responses((status = 204, description = "Deleted")),
 )]
 pub(super) async fn delete(
     State(app): State<App>,
@@ -103,16 +83,8 @@ pub(super) async fn delete(
 
 /// Cancel everything and go back to the orchestrator; the history stays
 #[utoipa::path(
-    post,
-    path = "/sessions/{session_id}/reset",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "Reset", body = SessionAck),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    post, path = "/sessions/{session_id}/reset",
+    responses((status = 200, description = "Reset", body = SessionAck)),
 )]
 pub(super) async fn reset(
     State(app): State<App>,
@@ -141,17 +113,8 @@ pub(super) enum Queue {
 
 /// End the current turn with its open calls and approvals
 #[utoipa::path(
-    post,
-    path = "/sessions/{session_id}/cancel",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session"), Cancellation),
-    responses(
-        (status = 200, description = "Cancelled, or idle when there was nothing to cancel", body = SessionAck),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    post, path = "/sessions/{session_id}/cancel", params(Cancellation),
+    responses((status = 200, description = "Cancelled, or idle when there was nothing to cancel", body = SessionAck)),
 )]
 pub(super) async fn cancel(
     State(app): State<App>,
@@ -171,15 +134,10 @@ pub(super) async fn cancel(
 
 /// Bring a deleted session back
 #[utoipa::path(
-    post,
-    path = "/sessions/{session_id}/restore",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
+    post, path = "/sessions/{session_id}/restore",
     responses(
         (status = 200, description = "Restored", body = SessionAck),
-        (status = 404, description = "Unknown session, or not deleted", body = ErrorBody),
-        Refused,
+        (status = 404, description = "Unknown session, or not deleted"),
     ),
 )]
 pub(super) async fn restore(

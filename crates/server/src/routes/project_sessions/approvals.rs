@@ -7,14 +7,14 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::response::Response;
 use codelab_protocol::{
-    AnswerQuestion, ApprovalList, AuditList, CallId, Digest, DirectAnswer, ErrorBody, ErrorCode,
-    HitlDecision, MessageAccepted, OpenApproval, ProjectSessionAck,
+    AnswerQuestion, ApprovalList, AuditList, CallId, Digest, DirectAnswer, ErrorCode, HitlDecision,
+    MessageAccepted, OpenApproval, ProjectSessionAck,
 };
 
+use super::super::decisions;
 use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
 use super::super::session_parts::audit_of;
-use super::super::{Invalid, Refused, decisions};
 use super::messages::wants_events;
 use super::{MySession, answer, state_of};
 use crate::app::App;
@@ -39,17 +39,8 @@ impl FromRequestParts<App> for CallPath {
 
 /// What waits for a decision in a session
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/approvals",
-    tag = "approvals",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), PageQuery),
-    responses(
-        (status = 200, description = "Open approvals in the order they were asked", body = ApprovalList),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/chat/{session_id}/approvals", params(PageQuery),
+    responses((status = 200, description = "Open approvals in the order they were asked", body = ApprovalList)),
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
@@ -72,18 +63,12 @@ pub(in crate::routes) async fn list(
 
 /// Decide about a tool call, a plan or a budget
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/approvals/{call_id}/decision",
-    tag = "approvals",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The approval")),
-    request_body = HitlDecision,
+    post, path = "/my/chat/{session_id}/approvals/{call_id}/decision",
+    params(("call_id" = String, Path, description = "The approval")), request_body = HitlDecision,
     responses(
         (status = 200, description = "Decided; the turn goes on", body = ProjectSessionAck),
-        (status = 404, description = "Unknown session or approval", body = ErrorBody),
-        (status = 409, description = "Decided, expired or cancelled already, or another digest", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 404, description = "Unknown session or approval"),
+        (status = 409, description = "Decided, expired or cancelled already, or another digest"),
     ),
 )]
 pub(in crate::routes) async fn decide(
@@ -107,23 +92,15 @@ pub(in crate::routes) async fn decide(
 /// with `Accept: text/event-stream`. Otherwise a direct call waits for its end as before, and a
 /// plan is answered at once.
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/questions/{call_id}/answer",
-    tag = "approvals",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The question")),
-    request_body = AnswerQuestion,
+    post, path = "/my/chat/{session_id}/questions/{call_id}/answer",
+    params(("call_id" = String, Path, description = "The question")), request_body = AnswerQuestion,
     responses(
-        (status = 200, description = "The end of the direct call that asked, or the events of the answer", content(
-            (DirectAnswer = "application/json"), (SessionFrame = "text/event-stream"),
-        )),
+        (status = 200, description = "The end of the direct call that asked, or the events of the answer", content((DirectAnswer = "application/json"), (SessionFrame = "text/event-stream"))),
         (status = 202, description = "Answered and durable; the plan goes on", body = MessageAccepted),
-        (status = 404, description = "Unknown session or question", body = ErrorBody),
-        (status = 409, description = "Answered or cancelled already; the direct call was cancelled", body = ErrorBody),
+        (status = 404, description = "Unknown session or question"),
+        (status = 409, description = "Answered or cancelled already; the direct call was cancelled"),
         (status = 502, description = "The direct call failed", body = DirectAnswer),
         (status = 504, description = "The direct call took too long", body = DirectAnswer),
-        Refused,
-        Invalid,
     ),
 )]
 pub(in crate::routes) async fn answer(
@@ -155,16 +132,8 @@ pub(in crate::routes) async fn answer(
 
 /// The decisions of a session, each row chained to the one before
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/audit",
-    tag = "approvals",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "All rows, oldest first, and whether their chain is whole", body = AuditList),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/chat/{session_id}/audit",
+    responses((status = 200, description = "All rows, oldest first, and whether their chain is whole", body = AuditList)),
 )]
 pub(in crate::routes) async fn audit(
     State(app): State<App>,

@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use codelab_protocol::{
-    CallerContext, DirectAnswer, ErrorBody, MessageAccepted, MessageList, ProjectSessionCancelled,
-    Role, SendMessage,
+    CallerContext, DirectAnswer, MessageAccepted, MessageList, ProjectSessionCancelled, Role,
+    SendMessage,
 };
 use codelab_runtime::ProjectMessage;
 use serde::Deserialize;
@@ -15,7 +15,6 @@ use utoipa::IntoParams;
 use super::super::events::{StreamPosition, after};
 use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
-use super::super::{Invalid, Refused};
 use super::{MySession, answer};
 use crate::app::App;
 use crate::body::{JsonBody, Params};
@@ -28,23 +27,14 @@ use crate::sse;
 /// suspends. Otherwise a direct call waits for its answer, and a planned one is answered at once
 /// with its `workflow_id`.
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/message",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    request_body = SendMessage,
+    post, path = "/my/chat/{session_id}/message", request_body = SendMessage,
     responses(
-        (status = 200, description = "A direct call's answer, or the events of the message", content(
-            (DirectAnswer = "application/json"), (SessionFrame = "text/event-stream"),
-        )),
+        (status = 200, description = "A direct call's answer, or the events of the message", content((DirectAnswer = "application/json"), (SessionFrame = "text/event-stream"))),
         (status = 202, description = "Durable; it is planned, or waits for an earlier message", body = MessageAccepted),
-        (status = 404, description = "Unknown session or agent", body = ErrorBody),
+        (status = 404, description = "Unknown session or agent"),
         (status = 409, description = "The direct call was cancelled", body = DirectAnswer),
         (status = 502, description = "The direct call failed", body = DirectAnswer),
         (status = 504, description = "The direct call took too long", body = DirectAnswer),
-        Refused,
-        Invalid,
     ),
 )]
 pub(in crate::routes) async fn send(
@@ -113,17 +103,8 @@ pub(in super::super) struct RoleQuery {
 
 /// What was said, oldest first
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/messages",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), PageQuery, RoleQuery),
-    responses(
-        (status = 200, description = "A page of messages", body = MessageList),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/chat/{session_id}/messages", params(PageQuery, RoleQuery),
+    responses((status = 200, description = "A page of messages", body = MessageList)),
 )]
 pub(in crate::routes) async fn list(
     chat: MySession,
@@ -145,17 +126,8 @@ pub(in crate::routes) async fn list(
 
 /// The events of a session, from any number on
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/events",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), StreamPosition),
-    responses(
-        (status = 200, description = "Server-sent events", body = SessionFrame, content_type = "text/event-stream"),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/chat/{session_id}/events", params(StreamPosition),
+    responses((status = 200, description = "Server-sent events", body = SessionFrame, content_type = "text/event-stream")),
 )]
 pub(in crate::routes) async fn events(
     State(app): State<App>,
@@ -180,17 +152,8 @@ pub(in super::super) struct Queue {
 
 /// End the current turn with everything it has open
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/cancel",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), Queue),
-    responses(
-        (status = 200, description = "Nothing of it runs any more", body = ProjectSessionCancelled),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    post, path = "/my/chat/{session_id}/cancel", params(Queue),
+    responses((status = 200, description = "Nothing of it runs any more", body = ProjectSessionCancelled)),
 )]
 pub(in crate::routes) async fn cancel(
     State(app): State<App>,

@@ -5,13 +5,12 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use codelab_engine::Decision;
 use codelab_protocol::{
-    CallId, Digest, ErrorBody, ErrorCode, MessageList, Plan, PlanDecision, PlanId, PlanList, TaskId,
+    CallId, Digest, ErrorCode, MessageList, Plan, PlanDecision, PlanId, PlanList, TaskId,
 };
 use serde_json::Map;
 
 use super::super::decisions;
 use super::super::paging::{Page, PageQuery};
-use super::super::{Invalid, Refused};
 use super::MySession;
 use crate::app::App;
 use crate::body::{JsonBody, path_id};
@@ -47,17 +46,8 @@ impl FromRequestParts<App> for TaskPath {
 
 /// The plans of a session, oldest first
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/plans",
-    tag = "plans",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), PageQuery),
-    responses(
-        (status = 200, description = "A page of plans", body = PlanList),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/chat/{session_id}/plans", params(PageQuery),
+    responses((status = 200, description = "A page of plans", body = PlanList)),
 )]
 pub(in crate::routes) async fn list(chat: MySession, page: Page) -> ApiResult<Json<PlanList>> {
     let (rows, total) = chat
@@ -75,16 +65,8 @@ pub(in crate::routes) async fn list(chat: MySession, page: Page) -> ApiResult<Js
 
 /// One plan with the state of its tasks
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/plans/{plan_id}",
-    tag = "plans",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("plan_id" = String, Path, description = "The plan")),
-    responses(
-        (status = 200, description = "The plan", body = Plan),
-        (status = 404, description = "Unknown session or plan", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/chat/{session_id}/plans/{plan_id}",
+    responses((status = 200, description = "The plan", body = Plan)),
 )]
 pub(in crate::routes) async fn get(
     chat: MySession,
@@ -98,18 +80,10 @@ pub(in crate::routes) async fn get(
 /// An edit replaces the tasks and approves in the same act; one that cannot be run leaves the plan
 /// waiting.
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/plans/{plan_id}/decision",
-    tag = "plans",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("plan_id" = String, Path, description = "The plan")),
-    request_body = PlanDecision,
+    post, path = "/my/chat/{session_id}/plans/{plan_id}/decision", request_body = PlanDecision,
     responses(
         (status = 200, description = "The plan as it is now", body = Plan),
-        (status = 404, description = "Unknown session or plan", body = ErrorBody),
-        (status = 409, description = "Decided, expired or cancelled already", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "Decided, expired or cancelled already"),
     ),
 )]
 pub(in crate::routes) async fn decide(
@@ -152,16 +126,11 @@ pub(in crate::routes) async fn decide(
 
 /// Run the tasks of a plan again that failed or were skipped
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/plans/{plan_id}/retry",
-    tag = "plans",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("plan_id" = String, Path, description = "The plan")),
+    post, path = "/my/chat/{session_id}/plans/{plan_id}/retry",
     responses(
         (status = 200, description = "The plan, running again", body = Plan),
-        (status = 404, description = "Unknown session, plan or agent", body = ErrorBody),
-        (status = 409, description = "The session is busy, or nothing is left to run", body = ErrorBody),
-        Refused,
+        (status = 404, description = "Unknown session, plan or agent"),
+        (status = 409, description = "The session is busy, or nothing is left to run"),
     ),
 )]
 pub(in crate::routes) async fn retry(
@@ -175,22 +144,8 @@ pub(in crate::routes) async fn retry(
 
 /// The thread of one task, oldest first
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/plans/{plan_id}/tasks/{task_id}/messages",
-    tag = "plans",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("plan_id" = String, Path, description = "The plan"),
-        ("task_id" = String, Path, description = "The task"),
-        PageQuery,
-    ),
-    responses(
-        (status = 200, description = "A page of messages", body = MessageList),
-        (status = 404, description = "Unknown session, plan or task", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/chat/{session_id}/plans/{plan_id}/tasks/{task_id}/messages", params(PageQuery),
+    responses((status = 200, description = "A page of messages", body = MessageList)),
 )]
 pub(in crate::routes) async fn task_messages(
     chat: MySession,

@@ -5,14 +5,13 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_protocol::{
-    AttachClient, AttachedClient, CallClaimed, CallResult, ClaimCall, ClientId, ErrorBody,
-    ErrorCode, ResultAck,
+    AttachClient, AttachedClient, CallClaimed, CallResult, ClaimCall, ClientId, ErrorCode,
+    ResultAck,
 };
 use codelab_runtime::{ResultAccepted, SpaceKey};
 use serde_json::{Value, json};
 
 use super::super::projects::MyProject;
-use super::super::{Invalid, Refused};
 use super::MySession;
 use super::approvals::CallPath;
 use crate::app::App;
@@ -42,18 +41,10 @@ impl FromRequestParts<App> for ClientPath {
 /// A client that is not heard of for a minute is taken for gone: attaching again, claiming and
 /// sending results count.
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/clients",
-    tag = "tools",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number")),
-    request_body = AttachClient,
+    post, path = "/my/projects/{project_id}/clients", request_body = AttachClient,
     responses(
         (status = 201, description = "Attached", body = AttachedClient),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        (status = 409, description = "The project has as many clients as it can have", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "The project has as many clients as it can have"),
     ),
 )]
 pub(in crate::routes) async fn attach(
@@ -80,19 +71,8 @@ pub(in crate::routes) async fn attach(
 
 /// Let a client go: its sessions are free for another one
 #[utoipa::path(
-    delete,
-    path = "/my/projects/{project_id}/clients/{client_id}",
-    tag = "tools",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("client_id" = String, Path, description = "The client"),
-    ),
-    responses(
-        (status = 204, description = "Gone; calls it was running have an unknown outcome"),
-        (status = 404, description = "Unknown project or client", body = ErrorBody),
-        Refused,
-    ),
+    delete, path = "/my/projects/{project_id}/clients/{client_id}",
+    responses((status = 204, description = "Gone; calls it was running have an unknown outcome")),
 )]
 pub(in crate::routes) async fn detach(
     State(app): State<App>,
@@ -112,18 +92,10 @@ pub(in crate::routes) async fn detach(
 
 /// Take a tool call, or keep it
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/tool_calls/{call_id}/claim",
-    tag = "tools",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The call")),
-    request_body = ClaimCall,
+    post, path = "/my/chat/{session_id}/tool_calls/{call_id}/claim", request_body = ClaimCall,
     responses(
         (status = 200, description = "It is this client's until the lease is over", body = CallClaimed),
-        (status = 404, description = "Unknown session or call", body = ErrorBody),
-        (status = 409, description = "Another client's, not approved yet, or ended", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "Another client's, not approved yet, or ended"),
     ),
 )]
 pub(in crate::routes) async fn claim(
@@ -144,18 +116,10 @@ pub(in crate::routes) async fn claim(
 
 /// Send what a tool call gave
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/tool_calls/{call_id}/result",
-    tag = "tools",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The call")),
-    request_body = CallResult,
+    post, path = "/my/chat/{session_id}/tool_calls/{call_id}/result", request_body = CallResult,
     responses(
         (status = 200, description = "Taken; the turn goes on", body = ResultAck),
-        (status = 404, description = "Unknown session or call", body = ErrorBody),
-        (status = 409, description = "Not this client's, or another result came before", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "Not this client's, or another result came before"),
     ),
 )]
 pub(in crate::routes) async fn result(
