@@ -43,7 +43,7 @@ pub struct Settings {
     pub database: DatabaseUrl,
     pub mode: AgentMode,
     pub limits: SessionLimits,
-    /// What asks a person, here and in the hands that read these settings.
+    /// What needs a person's approval, on the server and in tool runners that read these settings.
     pub policy: Policy,
     pub sandbox: SandboxSettings,
     pub prompt: PromptLimits,

@@ -3,7 +3,6 @@
 use codelab_protocol::ErrorBody;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, Info, License, OpenApi, OpenApiBuilder, RefOr, Required};
-use utoipa::{PartialSchema, ToSchema};
 
 use crate::routes;
 
@@ -27,8 +26,7 @@ pub(crate) fn document() -> OpenApi {
     license.identifier = Some("Apache-2.0".to_owned());
     info.license = Some(license);
     let mut schemas = Vec::new();
-    ErrorBody::schemas(&mut schemas);
-    schemas.push((ErrorBody::name().into_owned(), ErrorBody::schema()));
+    routes::add_schema::<ErrorBody>(&mut schemas);
     components.schemas.extend(schemas);
     let mut document = OpenApiBuilder::new()
         .info(info)

@@ -28,6 +28,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(crate) use documented::operations;
+pub(crate) use frame::add as add_schema;
 pub(crate) use login::Attempts;
 pub use project_agents::check_agent;
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, SessionId, SessionKind,
-    SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, SessionEvent, SessionId,
+    SessionKind, SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -176,6 +176,15 @@ pub struct StoredEvent {
     /// Set on the event with which a turn ended or was suspended.
     pub settled: Option<TurnStatus>,
     pub timestamp: Timestamp,
+}
+
+impl StoredEvent {
+    /// The event of a project's session as a value, for whoever needs more than its wire form.
+    pub fn session_event(&self) -> Result<SessionEvent, StoreError> {
+        serde_json::from_str(&self.body).map_err(|error| {
+            StoreError::Corrupt(format!("event {} is not readable: {error}", self.seq))
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

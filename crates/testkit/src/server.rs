@@ -121,7 +121,7 @@ impl TestServer {
 
     pub async fn switch(&self, session: &str, agent: &str) -> SeenEvents {
         self.send(&AgentStreamRequest {
-            message_type: Some("switch_agent".to_owned()),
+            message_type: Some(codelab_protocol::MessageType::SwitchAgent.into()),
             agent_type: Some(agent.to_owned()),
             ..request(session)
         })
@@ -137,7 +137,7 @@ impl TestServer {
             session,
             call,
             HitlDecision {
-                decision: Some("APPROVE".to_owned()),
+                decision: Some(codelab_protocol::DecisionChoice::Approve.into()),
                 ..Default::default()
             },
         )
@@ -283,7 +283,7 @@ pub fn message(session: &str, text: &str) -> AgentStreamRequest {
 
 pub fn tool_result(session: &str, call: &CallId, result: Value) -> AgentStreamRequest {
     AgentStreamRequest {
-        message_type: Some("tool_result".to_owned()),
+        message_type: Some(codelab_protocol::MessageType::ToolResult.into()),
         tool_call_id: Some(call.clone()),
         tool_result: Some(result),
         ..request(session)
@@ -292,7 +292,7 @@ pub fn tool_result(session: &str, call: &CallId, result: Value) -> AgentStreamRe
 
 pub fn hitl_decision(session: &str, call: &CallId, decision: HitlDecision) -> AgentStreamRequest {
     AgentStreamRequest {
-        message_type: Some("hitl_decision".to_owned()),
+        message_type: Some(codelab_protocol::MessageType::HitlDecision.into()),
         tool_call_id: Some(call.clone()),
         hitl_decision: Some(decision),
         ..request(session)

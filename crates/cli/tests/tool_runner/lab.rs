@@ -168,7 +168,7 @@ impl Person {
                     EventData::Chunk(event) => {
                         if let SessionEventBody::ApprovalRequest(asked) = &event.body {
                             let approve = HitlDecision {
-                                decision: Some("approve".to_owned()),
+                                decision: Some(codelab_protocol::DecisionChoice::Approve.into()),
                                 ..HitlDecision::default()
                             };
                             let decided = self

@@ -1,4 +1,4 @@
-//! From the settings as they are written to those that are used: checked, each in its type.
+//! Checks the settings from the file and turns them into typed values.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ use super::{
     LlmSettings, ModelHint, SandboxSettings, Settings, SpaceSettings, wrong, wrong_database,
 };
 
-/// Longer waits would leave the calendar.
+/// Longer waits would overflow dates.
 const MAX_TIMEOUT_SECONDS: u64 = 10 * 366 * 24 * 60 * 60;
 
 impl File {
@@ -202,7 +202,7 @@ impl File {
         ShareLimits {
             sessions_per_minute: limits.user_sessions_per_minute,
             turns: limits.user_turns,
-            // A semaphore counts no further, and neither does anybody else.
+            // The maximum of a semaphore.
             model_calls: limits.user_model_calls.min(Semaphore::MAX_PERMITS),
             streams: limits.user_streams,
             requests_per_second: limits.user_requests_per_second,
@@ -254,7 +254,7 @@ impl File {
     }
 }
 
-/// An empty text is as good as none.
+/// An empty text counts as not set.
 fn given(text: &Option<String>) -> Option<String> {
     text.clone().filter(|text| !text.is_empty())
 }
@@ -291,7 +291,7 @@ fn policy(table: &PolicyTable) -> Result<Policy, ConfigError> {
     }
     for pattern in &table.ask_for {
         policy = policy.ask_for(pattern).map_err(|error| {
-            // The lines before it draw the place.
+            // The lines before it show where the error is.
             let why = error.reason.lines().last().unwrap_or_default();
             wrong(
                 "policy.ask_for",

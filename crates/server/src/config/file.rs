@@ -1,4 +1,4 @@
-//! The settings as they are written, with their defaults; nothing here is checked yet.
+//! The settings as they stand in the file, with their defaults. Nothing is checked here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub(super) struct ChatTable {
     pub history_messages: usize,
 }
 
-/// Rules beyond the built-in ones, which cannot be taken away.
+/// Rules in addition to the built-in ones, which always apply.
 #[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PolicyTable {
@@ -52,8 +52,7 @@ pub(super) struct PolicyTable {
     pub ask_for: Vec<String>,
 }
 
-/// What a command of an agent may use and see, where it runs. Without a value, what suits the
-/// machine.
+/// Limits of the commands that agents run. Without a value, the limit depends on the machine.
 #[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SandboxTable {

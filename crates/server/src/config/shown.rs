@@ -30,9 +30,9 @@ pub struct ShownSetting {
     pub source: Source,
 }
 
-/// In place of a secret that is set.
+/// Shown instead of a secret that is set.
 const HIDDEN: &str = "[secret]";
-/// In place of a part of an address that may be one.
+/// Shown instead of a part of an address that may be a secret.
 const LEFT_OUT: &str = "***";
 /// Secrets that are read from the environment alone.
 const SECRETS: [&str; 3] = ["INTERNAL_API_KEY", "JWT_SECRET", "CODELAB_MASTER_KEY"];
@@ -131,12 +131,12 @@ fn address_without_secrets(text: &str) -> String {
             LEFT_OUT.to_owned()
         };
     };
-    let (place, parameters) = match rest.split_once('?') {
-        Some((place, parameters)) => (place, Some(parameters)),
+    let (location, parameters) = match rest.split_once('?') {
+        Some((location, parameters)) => (location, Some(parameters)),
         None => (rest, None),
     };
     let mut shown = format!("{scheme}://");
-    match place.rsplit_once('@') {
+    match location.rsplit_once('@') {
         Some((who, host)) => {
             match who.split_once(':') {
                 Some((name, _)) if scheme.starts_with("postgres") => {
@@ -148,7 +148,7 @@ fn address_without_secrets(text: &str) -> String {
             shown.push('@');
             shown.push_str(host);
         }
-        None => shown.push_str(place),
+        None => shown.push_str(location),
     }
     if let Some(parameters) = parameters {
         let plain: Vec<String> = parameters

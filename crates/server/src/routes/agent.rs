@@ -4,7 +4,9 @@
 use axum::extract::State;
 use axum::response::Response;
 use codelab_engine::UserMessage;
-use codelab_protocol::{AgentName, AgentStreamRequest, CallId, Digest, ErrorCode, MessageType};
+use codelab_protocol::{
+    AgentName, AgentStreamRequest, CallId, Digest, ErrorCode, MaybeKnown, MessageType,
+};
 use codelab_runtime::Reader;
 
 use super::decisions::{self, cut};
@@ -30,14 +32,17 @@ pub(super) async fn stream(
     State(app): State<App>,
     JsonBody(request): JsonBody<AgentStreamRequest>,
 ) -> ApiResult<Response> {
-    let kind = match request.message_type.as_deref() {
+    let kind = match &request.message_type {
         None => MessageType::UserMessage,
-        Some(text) => MessageType::parse(text).ok_or_else(|| {
-            ApiError::new(
-                ErrorCode::InvalidMessageType,
-                format!("Unknown message_type: {}", cut(text)),
-            )
-        })?,
+        Some(MaybeKnown::Known(kind)) => *kind,
+        Some(MaybeKnown::Unknown(text)) => {
+            let message = format!(
+                "message_type must be user_message, tool_result, switch_agent or hitl_decision, \
+                 not {}",
+                cut(text)
+            );
+            return Err(ApiError::new(ErrorCode::InvalidMessageType, message));
+        }
     };
     let reader = match kind {
         MessageType::UserMessage => user_message(&app, request).await?,

@@ -3,13 +3,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use codelab_protocol::{AgentMetrics, AgentStatusInfo};
+use codelab_protocol::{AgentId, AgentMetrics, AgentStatusInfo};
 use codelab_runtime::SpaceKey;
 use codelab_store::AgentRow;
 
-use super::project_agents::{MyAgent, not_found};
+use super::project_agents::MyAgent;
 use crate::app::App;
 use crate::error::{ApiResult, OrMissing};
+use crate::path::NamedInPath as _;
 
 /// Whether the agent is idle, works, is at its limit, or fails
 #[utoipa::path(
@@ -85,7 +86,7 @@ async fn set_registered(
         .runtime
         .set_agent_registered(project, row.clone(), registered)
         .await;
-    set.or_missing(not_found)?;
+    set.or_missing(AgentId::not_found)?;
     Ok(Json(
         app.runtime
             .agent_status(key, &AgentRow { registered, ..row }),

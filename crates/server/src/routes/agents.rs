@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
-use codelab_protocol::{AgentInfo, AgentList, CurrentAgent};
+use codelab_protocol::{AgentInfo, AgentList, CurrentAgent, SessionId};
 
 use crate::app::App;
-use crate::body::SessionPath;
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
+use crate::path::{NamedInPath as _, PathId};
 
 /// The registered agents
 #[utoipa::path(
@@ -38,12 +38,11 @@ pub(super) async fn list(State(app): State<App>) -> Json<AgentList> {
 )]
 pub(super) async fn current(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Json<CurrentAgent>> {
     let row = app.runtime.session(&id).await?;
     let context = app.runtime.store().context(row.key).await?;
-    let context =
-        context.ok_or_else(|| ApiError::from(codelab_runtime::RuntimeError::SessionNotFound))?;
+    let context = context.ok_or_else(SessionId::not_found)?;
     Ok(Json(CurrentAgent {
         session_id: id,
         current_agent: context.current_agent,

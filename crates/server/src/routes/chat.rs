@@ -121,7 +121,7 @@ pub(super) async fn user_message(
 
 /// Say something as an agent
 ///
-/// It is taken whether anybody reads or not. With the tag `signal` it wakes AdaptiveAgent.
+/// It is accepted whether anybody reads it or not. With the tag `signal` it wakes AdaptiveAgent.
 #[utoipa::path(
     post, path = "/chat/agent_message", request_body = PostAgentMessage,
     responses((status = 201, description = "Said", body = MessagePosted)),

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use codelab_engine::AgentMode;
-use codelab_protocol::{Alive, Health, HealthCheck, HealthStatus};
+use codelab_protocol::{Alive, AliveStatus, Health, HealthCheck, HealthStatus};
 use codelab_runtime::{CacheHealth, DatabaseTrouble};
 
 use crate::app::App;
@@ -48,7 +48,7 @@ pub(super) async fn ready(State(app): State<App>) -> (StatusCode, Json<Health>) 
 )]
 pub(super) async fn live() -> Json<Alive> {
     Json(Alive {
-        status: "alive".to_owned(),
+        status: AliveStatus::Alive,
     })
 }
 

@@ -4,16 +4,17 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use codelab_protocol::{ChangeProject, CreateProject, ErrorCode, Project, ProjectList};
+use codelab_protocol::{ChangeProject, CreateProject, ErrorCode, Project, ProjectId, ProjectList};
 use codelab_runtime::{SpaceKey, now, random_hex};
 use codelab_store::{NewProject, ProjectChange, ProjectRow, ProjectStore, UserStore};
 
 use super::paging::{Page, PageQuery};
 use super::project_agents::starter_agents;
 use crate::app::App;
-use crate::body::{JsonBody, path_id};
+use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult, OrMissing};
 use crate::fields;
+use crate::path::{NamedInPath as _, PathId};
 use crate::users::User;
 
 const MAX_PROJECTS: u64 = 1000;
@@ -29,16 +30,14 @@ impl FromRequestParts<App> for MyProject {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let id = path_id(parts, app, "project_id")
-            .await
-            .ok_or_else(not_found)?;
+        let PathId(id) = PathId::<ProjectId>::from_request_parts(parts, app).await?;
         app.runtime
             .store()
             .of(user.id())
             .project(id)
             .await?
             .map(Self)
-            .ok_or_else(not_found)
+            .ok_or_else(ProjectId::not_found)
     }
 }
 
@@ -50,9 +49,7 @@ impl FromRequestParts<App> for OperatedSpace {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let id = path_id(parts, app, "project_id")
-            .await
-            .ok_or_else(not_found)?;
+        let PathId(id) = PathId::<ProjectId>::from_request_parts(parts, app).await?;
         let store = app.runtime.store();
         let project = match user.is_admin() {
             true => store.project_of_anyone(id).await?,
@@ -60,7 +57,7 @@ impl FromRequestParts<App> for OperatedSpace {
         };
         project
             .map(|project| Self(SpaceKey::of(&project)))
-            .ok_or_else(not_found)
+            .ok_or_else(ProjectId::not_found)
     }
 }
 
@@ -80,7 +77,7 @@ pub(super) async fn default_project(app: &App, mine: &UserStore) -> ApiResult<Pr
 /// Its agents are on the bus before anybody asks.
 async fn make_ready(app: &App, project: &ProjectStore) {
     if let Err(error) = app.runtime.open_space(SpaceKey::of(project)).await {
-        tracing::debug!(project = %project.id(), %error, "the worker space is made at the next use");
+        tracing::debug!(project = %project.id(), %error, "opening the worker space failed, the next use tries again");
     }
 }
 
@@ -134,7 +131,7 @@ pub(super) async fn create(
     if mine.count_projects().await? >= MAX_PROJECTS {
         return Err(ApiError::new(
             ErrorCode::Conflict,
-            format!("A user has at most {MAX_PROJECTS} projects"),
+            format!("A user can have at most {MAX_PROJECTS} projects"),
         ));
     }
     let project = mine
@@ -172,7 +169,10 @@ pub(super) async fn change(
         budget_micro_usd: fields::patch(body.budget_usd, micro_usd)?,
         budget_tokens: fields::patch(body.budget_tokens, fields::budget_tokens)?,
     };
-    let row = project.change(change, now()).await.or_missing(not_found)?;
+    let row = project
+        .change(change, now())
+        .await
+        .or_missing(ProjectId::not_found)?;
     app.runtime.budget_changed(SpaceKey::of(&project));
     Ok(Json(shown(row)))
 }
@@ -191,12 +191,8 @@ pub(super) async fn delete(
     app.runtime
         .delete_project(project)
         .await
-        .or_missing(not_found)?;
+        .or_missing(ProjectId::not_found)?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-pub(super) fn not_found() -> ApiError {
-    ApiError::new(ErrorCode::ProjectNotFound, "Project not found")
 }
 
 fn new_project(app: &App, name: String) -> ApiResult<NewProject> {

@@ -4,7 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use codelab_protocol::{AgentHistory, AuditEntry, AuditList, PendingApprovals, SessionHistory};
+use codelab_protocol::{
+    AgentHistory, AuditEntry, AuditList, MaybeKnown, PendingApprovals, SessionHistory, SessionId,
+};
 use codelab_store::audit_chain::ChainOwner;
 use codelab_store::{AuditRow, SessionRow};
 use futures_util::stream;
@@ -13,8 +15,9 @@ use super::events::{StreamPosition, after};
 use super::frame::Frame;
 use super::long_list;
 use crate::app::App;
-use crate::body::{Params, SessionPath};
+use crate::body::Params;
 use crate::error::ApiResult;
+use crate::path::PathId;
 use crate::sse;
 
 /// The messages of a session
@@ -24,7 +27,7 @@ use crate::sse;
 )]
 pub(super) async fn history(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Response> {
     let row = app.runtime.session(&id).await?;
     let store = app.runtime.store().clone();
@@ -58,7 +61,7 @@ pub(super) async fn history(
 )]
 pub(super) async fn pending_approvals(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Json<PendingApprovals>> {
     let row = app.runtime.recovered_session(&id).await?;
     let pending_approvals = app.runtime.store().pending_approvals(row.key).await?;
@@ -75,7 +78,7 @@ pub(super) async fn pending_approvals(
 )]
 pub(super) async fn agent_history(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Json<AgentHistory>> {
     let row = app.runtime.session(&id).await?;
     let switches = app.runtime.store().switches(row.key).await?;
@@ -92,7 +95,7 @@ pub(super) async fn agent_history(
 )]
 pub(super) async fn audit(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Response> {
     let row = app.runtime.session(&id).await?;
     audit_of(&app, &row).await
@@ -142,7 +145,7 @@ fn entry(row: AuditRow) -> AuditEntry {
         original_args: record.original_args,
         modified_args: record.modified_args,
         // Rows from before there was a key have it in small letters, which their hash covers.
-        decision: record.decision.to_ascii_uppercase(),
+        decision: MaybeKnown::of(record.decision.to_ascii_uppercase()),
         decided_by: record.decided_by,
         reason: record.reason,
         timestamp: record.timestamp,
@@ -157,7 +160,7 @@ fn entry(row: AuditRow) -> AuditEntry {
 )]
 pub(super) async fn events(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
     Params(slot): Params<StreamPosition>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {

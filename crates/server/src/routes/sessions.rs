@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use codelab_protocol::{
-    CreateSession, SessionAck, SessionCreated, SessionId, SessionKind, SessionList,
+    AckStatus, CreateSession, CreatedStatus, SessionAck, SessionCreated, SessionId, SessionKind,
+    SessionList,
 };
 use codelab_runtime::SessionView;
 use serde::Deserialize;
@@ -12,8 +13,9 @@ use utoipa::IntoParams;
 
 use super::paging::{Page, PageQuery};
 use crate::app::App;
-use crate::body::{JsonBody, Params, SessionPath};
+use crate::body::{JsonBody, Params};
 use crate::error::ApiResult;
+use crate::path::PathId;
 
 /// The sessions, newest activity first
 #[utoipa::path(
@@ -54,7 +56,7 @@ pub(super) async fn create(
     let created = SessionCreated {
         session_id: request.session_id,
         created_at: row.created_at,
-        status: "created".to_owned(),
+        status: CreatedStatus::Created,
     };
     Ok((StatusCode::CREATED, Json(created)))
 }
@@ -74,7 +76,7 @@ pub(super) struct Deletion {
 )]
 pub(super) async fn delete(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
     Params(deletion): Params<Deletion>,
 ) -> ApiResult<StatusCode> {
     app.runtime.delete(&id, deletion.hard).await?;
@@ -88,12 +90,13 @@ pub(super) async fn delete(
 )]
 pub(super) async fn reset(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Json<SessionAck>> {
     let view = app.runtime.reset(&id).await?;
-    Ok(Json(acknowledged(id, "reset", view)))
+    Ok(Json(acknowledged(id, AckStatus::Reset, view)))
 }
 
+/// What else a cancellation ends.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Cancellation {
@@ -105,10 +108,16 @@ pub(super) struct Cancellation {
 
 #[derive(Deserialize, Default, PartialEq, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Queue {
+enum Queue {
     #[default]
     Keep,
     Drop,
+}
+
+impl Cancellation {
+    pub fn drops_queue(&self) -> bool {
+        self.queue == Queue::Drop
+    }
 }
 
 /// End the current turn with its open calls and approvals
@@ -118,16 +127,17 @@ pub(super) enum Queue {
 )]
 pub(super) async fn cancel(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
     Params(cancellation): Params<Cancellation>,
 ) -> ApiResult<Json<SessionAck>> {
-    let (view, cancelled) = app
-        .runtime
-        .cancel(&id, cancellation.queue == Queue::Drop)
-        .await?;
+    let (view, cancelled) = app.runtime.cancel(&id, cancellation.drops_queue()).await?;
     Ok(Json(acknowledged(
         id,
-        if cancelled { "cancelled" } else { "idle" },
+        if cancelled {
+            AckStatus::Cancelled
+        } else {
+            AckStatus::Idle
+        },
         view,
     )))
 }
@@ -142,16 +152,16 @@ pub(super) async fn cancel(
 )]
 pub(super) async fn restore(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Json<SessionAck>> {
     let view = app.runtime.restore(&id).await?;
-    Ok(Json(acknowledged(id, "restored", view)))
+    Ok(Json(acknowledged(id, AckStatus::Restored, view)))
 }
 
-fn acknowledged(session_id: SessionId, status: &str, view: SessionView) -> SessionAck {
+fn acknowledged(session_id: SessionId, status: AckStatus, view: SessionView) -> SessionAck {
     SessionAck {
         session_id,
-        status: status.to_owned(),
+        status,
         current_agent: view.current_agent,
         turn: view.turn,
         queued: view.queued,

@@ -4,12 +4,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use codelab_protocol::{SpaceHealth, SpaceMetrics};
+use codelab_protocol::{ProjectId, SpaceHealth, SpaceMetrics};
 use utoipa::IntoParams;
 
-use super::projects::{OperatedSpace, not_found};
+use super::projects::OperatedSpace;
 use crate::app::App;
 use crate::error::{ApiResult, OrMissing};
+use crate::path::NamedInPath as _;
 
 /// The parameter of these paths.
 #[derive(IntoParams)]
@@ -57,7 +58,10 @@ pub(super) async fn reset(
     State(app): State<App>,
     OperatedSpace(key): OperatedSpace,
 ) -> ApiResult<Json<SpaceMetrics>> {
-    app.runtime.reset_space(key).await.or_missing(not_found)?;
+    app.runtime
+        .reset_space(key)
+        .await
+        .or_missing(ProjectId::not_found)?;
     Ok(Json(app.runtime.space_metrics(key)))
 }
 

@@ -324,7 +324,7 @@ fn insert_approval(key: Param, info: &ApprovalInfo) -> Result<Stmt, StoreError> 
     let params = vec![
         key,
         Param::text(info.call_id.as_str()),
-        Param::text(&info.kind),
+        Param::text(info.kind.as_str()),
         Param::text(&info.tool_name),
         json(&info.arguments)?,
         (&info.digest).into(),

@@ -1,8 +1,8 @@
 //! What a session is made of, read back. Each method is one query.
 
 use codelab_protocol::{
-    ApprovalInfo, CallId, ClientMessageId, Message, PlanId, Role, SessionId, SessionInfo,
-    SessionKind, SwitchEntry, TaskId, TaskOrigin, TurnId, TurnStatus,
+    ApprovalInfo, ApprovalKind, CallId, ClientMessageId, Message, PlanId, Role, SessionId,
+    SessionInfo, SessionKind, SwitchEntry, TaskId, TaskOrigin, TurnId, TurnStatus,
 };
 
 use super::Store;
@@ -433,7 +433,7 @@ fn approval(row: &mut Columns<'_>) -> Result<ApprovalRow, StoreError> {
 pub(super) fn approval_info(row: &mut Columns<'_>) -> Result<ApprovalInfo, StoreError> {
     Ok(ApprovalInfo {
         call_id: row.id()?,
-        kind: row.string()?,
+        kind: row.parsed(ApprovalKind::parse)?,
         tool_name: row.string()?,
         arguments: row.json()?,
         digest: row.digest()?,

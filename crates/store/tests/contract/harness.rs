@@ -224,7 +224,7 @@ pub fn approval(call_id: &str) -> ApprovalInfo {
         .clone();
     ApprovalInfo {
         call_id: call(call_id),
-        kind: "tool".to_owned(),
+        kind: codelab_protocol::ApprovalKind::Tool,
         tool_name: "write_file".to_owned(),
         digest: arguments_digest("write_file", &arguments),
         arguments,

@@ -7,7 +7,7 @@ use codelab_protocol::{AgentUsage, ApprovalList, ProjectUsage, SessionUsage, Usa
 
 use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
-use super::approvals::shown;
+use super::approvals::approval_list;
 use super::{Of, total};
 use crate::app::App;
 use crate::body::Params;
@@ -43,13 +43,7 @@ pub(in crate::routes) async fn approvals(
     if app.runtime.touch_sessions_of(user.id(), &open).await? {
         (open, total) = mine.open_approvals(None, page.limit, page.offset).await?;
     }
-    let approvals = open.into_iter().map(shown).collect();
-    Ok(Json(ApprovalList {
-        approvals,
-        total,
-        limit: page.limit,
-        offset: page.offset,
-    }))
+    Ok(Json(approval_list(open, total, page)))
 }
 
 /// What the user's model calls used

@@ -1,58 +1,32 @@
 //! The plans of a session: reading, deciding, running failed tasks again.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::request::Parts;
+use axum::extract::State;
 use codelab_engine::Decision;
 use codelab_protocol::{
-    CallId, Digest, ErrorCode, MessageList, Plan, PlanDecision, PlanId, PlanList, TaskId,
+    CallId, DecisionChoice, Digest, ErrorCode, MessageList, Plan, PlanDecision, PlanId, PlanList,
+    TaskId,
 };
 use serde_json::Map;
 
 use super::super::decisions;
 use super::super::paging::{Page, PageQuery};
 use super::MySession;
+use super::messages::message_list;
 use crate::app::App;
-use crate::body::{JsonBody, path_id};
+use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
-
-/// The plan a path names.
-pub(in super::super) struct PlanPath(PlanId);
-
-impl FromRequestParts<App> for PlanPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "plan_id")
-            .await
-            .map(Self)
-            .ok_or_else(no_plan)
-    }
-}
-
-/// The task a path names.
-pub(in super::super) struct TaskPath(TaskId);
-
-impl FromRequestParts<App> for TaskPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "task_id")
-            .await
-            .map(Self)
-            .ok_or_else(no_task)
-    }
-}
+use crate::path::{NamedInPath as _, PathId};
 
 /// The plans of a session, oldest first
 #[utoipa::path(
     get, path = "/my/chat/{session_id}/plans", params(PageQuery),
     responses((status = 200, description = "A page of plans", body = PlanList)),
 )]
-pub(in crate::routes) async fn list(chat: MySession, page: Page) -> ApiResult<Json<PlanList>> {
-    let (rows, total) = chat
+pub(in crate::routes) async fn list(session: MySession, page: Page) -> ApiResult<Json<PlanList>> {
+    let (rows, total) = session
         .mine
-        .plans(chat.row.key, page.limit, page.offset)
+        .plans(session.row.key, page.limit, page.offset)
         .await?;
     let plans = rows.into_iter().map(|row| row.plan).collect();
     Ok(Json(PlanList {
@@ -69,10 +43,10 @@ pub(in crate::routes) async fn list(chat: MySession, page: Page) -> ApiResult<Js
     responses((status = 200, description = "The plan", body = Plan)),
 )]
 pub(in crate::routes) async fn get(
-    chat: MySession,
-    PlanPath(id): PlanPath,
+    session: MySession,
+    PathId(id): PathId<PlanId>,
 ) -> ApiResult<Json<Plan>> {
-    Ok(Json(plan(&chat, &id).await?))
+    Ok(Json(plan(&session, &id).await?))
 }
 
 /// Approve, reject or edit a plan that waits
@@ -88,30 +62,28 @@ pub(in crate::routes) async fn get(
 )]
 pub(in crate::routes) async fn decide(
     State(app): State<App>,
-    chat: MySession,
-    PlanPath(id): PlanPath,
+    session: MySession,
+    PathId(id): PathId<PlanId>,
     JsonBody(body): JsonBody<PlanDecision>,
 ) -> ApiResult<Json<Plan>> {
-    plan(&chat, &id).await?;
-    let text = body.decision.ok_or_else(|| ApiError::missing("decision"))?;
-    let decision = match text.to_ascii_lowercase().as_str() {
-        "approve" => Decision::Approve { remember: false },
-        "reject" => Decision::Reject {
+    plan(&session, &id).await?;
+    let decision = match decisions::choice(body.decision)? {
+        DecisionChoice::Approve => Decision::Approve { remember: false },
+        DecisionChoice::Reject => Decision::Reject {
             feedback: body.feedback,
         },
-        "edit" => {
+        DecisionChoice::Edit => {
             let tasks = body.tasks.ok_or_else(|| ApiError::missing("tasks"))?;
             Decision::Edit {
                 arguments: Map::from_iter([("tasks".to_owned(), tasks)]),
             }
         }
-        _ => return Err(decisions::unknown(&text)),
     };
     let digest = body.digest.as_deref().map(Digest::from_wire);
-    let call_id = CallId::parse(id.as_str()).map_err(|_| no_plan())?;
-    let decided_by = chat.user.id().to_string();
+    let call_id = CallId::parse(id.as_str()).map_err(|_| PlanId::not_found())?;
+    let decided_by = session.user.id().to_string();
     app.runtime
-        .decide_in_project(&chat.row, call_id, decision, digest, decided_by)
+        .decide_in_project(&session.row, call_id, decision, digest, decided_by)
         .await
         .map_err(|error| {
             let error = ApiError::from(error);
@@ -121,7 +93,7 @@ pub(in crate::routes) async fn decide(
             }
             error
         })?;
-    Ok(Json(plan(&chat, &id).await?))
+    Ok(Json(plan(&session, &id).await?))
 }
 
 /// Run the tasks of a plan again that failed or were skipped
@@ -135,11 +107,11 @@ pub(in crate::routes) async fn decide(
 )]
 pub(in crate::routes) async fn retry(
     State(app): State<App>,
-    chat: MySession,
-    PlanPath(id): PlanPath,
+    session: MySession,
+    PathId(id): PathId<PlanId>,
 ) -> ApiResult<Json<Plan>> {
-    app.runtime.retry_plan(&chat.row, id.clone()).await?;
-    Ok(Json(plan(&chat, &id).await?))
+    app.runtime.retry_plan(&session.row, id.clone()).await?;
+    Ok(Json(plan(&session, &id).await?))
 }
 
 /// The thread of one task, oldest first
@@ -148,41 +120,27 @@ pub(in crate::routes) async fn retry(
     responses((status = 200, description = "A page of messages", body = MessageList)),
 )]
 pub(in crate::routes) async fn task_messages(
-    chat: MySession,
-    PlanPath(id): PlanPath,
-    TaskPath(task): TaskPath,
+    session: MySession,
+    PathId(id): PathId<PlanId>,
+    PathId(task): PathId<TaskId>,
     page: Page,
 ) -> ApiResult<Json<MessageList>> {
-    let plan = plan(&chat, &id).await?;
+    let plan = plan(&session, &id).await?;
     if !plan.tasks.iter().any(|known| known.id == task) {
-        return Err(no_task());
+        return Err(TaskId::not_found());
     }
-    let (stored, total) = chat
+    let (stored, total) = session
         .mine
-        .task_messages(chat.row.key, &id, &task, page.limit, page.offset)
+        .task_messages(session.row.key, &id, &task, page.limit, page.offset)
         .await?;
-    let messages = stored.into_iter().map(|stored| stored.message).collect();
-    Ok(Json(MessageList {
-        messages,
-        total,
-        limit: page.limit,
-        offset: page.offset,
-    }))
+    Ok(Json(message_list(stored, total, page)))
 }
 
-async fn plan(chat: &MySession, id: &PlanId) -> ApiResult<Plan> {
-    Ok(chat
+async fn plan(session: &MySession, id: &PlanId) -> ApiResult<Plan> {
+    Ok(session
         .mine
-        .plan(chat.row.key, id)
+        .plan(session.row.key, id)
         .await?
-        .ok_or_else(no_plan)?
+        .ok_or_else(PlanId::not_found)?
         .plan)
-}
-
-fn no_plan() -> ApiError {
-    ApiError::new(ErrorCode::PlanNotFound, "Plan not found")
-}
-
-fn no_task() -> ApiError {
-    ApiError::new(ErrorCode::NotFound, "Task not found")
 }

@@ -1,11 +1,10 @@
-//! The hands: clients attach to a project, claim tool calls and send results.
+//! For tool runners: a client attaches to a project, claims tool calls and sends their results.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use codelab_protocol::{
-    AttachClient, AttachedClient, CallClaimed, CallResult, ClaimCall, ClientId, ErrorCode,
+    AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ErrorCode,
     ResultAck,
 };
 use codelab_runtime::{ResultAccepted, SpaceKey};
@@ -13,33 +12,17 @@ use serde_json::{Value, json};
 
 use super::super::projects::MyProject;
 use super::MySession;
-use super::approvals::CallPath;
 use crate::app::App;
-use crate::body::{JsonBody, path_id};
+use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
 use crate::fields;
+use crate::path::{NamedInPath as _, PathId};
 use crate::users::User;
-
-const SANDBOXES: [&str; 4] = ["bwrap+landlock", "bwrap", "landlock", "none"];
-
-/// The client a path names.
-pub(in super::super) struct ClientPath(ClientId);
-
-impl FromRequestParts<App> for ClientPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "client_id")
-            .await
-            .map(Self)
-            .ok_or_else(no_client)
-    }
-}
 
 /// Attach a client, or say that it is still there
 ///
-/// A client that is not heard of for a minute is taken for gone: attaching again, claiming and
-/// sending results count.
+/// A client that sends nothing for a minute counts as gone. Attaching again, claiming a call and
+/// sending a result keep it attached.
 #[utoipa::path(
     post, path = "/my/projects/{project_id}/clients", request_body = AttachClient,
     responses(
@@ -53,18 +36,12 @@ pub(in crate::routes) async fn attach(
     MyProject(project): MyProject,
     JsonBody(body): JsonBody<AttachClient>,
 ) -> ApiResult<(StatusCode, Json<AttachedClient>)> {
-    if !SANDBOXES.contains(&body.sandbox.as_str()) {
-        return Err(fields::wrong(
-            "sandbox",
-            "must be bwrap+landlock, bwrap, landlock or none",
-        ));
-    }
     let workspace = fields::workspace(body.workspace)?;
     let space = app.runtime.space(SpaceKey {
         user: user.id(),
         project: project.id(),
     });
-    let attached = space.attach_client(&body.client_id, &workspace, &body.sandbox);
+    let attached = space.attach_client(&body.client_id, &workspace, body.sandbox);
     let attached = attached.map_err(|full| ApiError::new(ErrorCode::Conflict, full.to_string()))?;
     Ok((StatusCode::CREATED, Json(attached)))
 }
@@ -78,7 +55,7 @@ pub(in crate::routes) async fn detach(
     State(app): State<App>,
     user: User,
     MyProject(project): MyProject,
-    ClientPath(client_id): ClientPath,
+    PathId(client_id): PathId<ClientId>,
 ) -> ApiResult<StatusCode> {
     let space = app.runtime.space(SpaceKey {
         user: user.id(),
@@ -86,7 +63,7 @@ pub(in crate::routes) async fn detach(
     });
     match app.runtime.detach_client(&space, &client_id).await? {
         true => Ok(StatusCode::NO_CONTENT),
-        false => Err(no_client()),
+        false => Err(ClientId::not_found()),
     }
 }
 
@@ -100,13 +77,13 @@ pub(in crate::routes) async fn detach(
 )]
 pub(in crate::routes) async fn claim(
     State(app): State<App>,
-    chat: MySession,
-    CallPath(call_id): CallPath,
+    session: MySession,
+    PathId(call_id): PathId<CallId>,
     JsonBody(body): JsonBody<ClaimCall>,
 ) -> ApiResult<Json<CallClaimed>> {
     let lease_seconds = app
         .runtime
-        .claim(&chat.row, call_id, body.client_id)
+        .claim(&session.row, call_id, body.client_id)
         .await?;
     Ok(Json(CallClaimed {
         claimed: true,
@@ -118,14 +95,14 @@ pub(in crate::routes) async fn claim(
 #[utoipa::path(
     post, path = "/my/chat/{session_id}/tool_calls/{call_id}/result", request_body = CallResult,
     responses(
-        (status = 200, description = "Taken; the turn goes on", body = ResultAck),
+        (status = 200, description = "Accepted; the turn goes on", body = ResultAck),
         (status = 409, description = "Not this client's, or another result came before"),
     ),
 )]
 pub(in crate::routes) async fn result(
     State(app): State<App>,
-    chat: MySession,
-    CallPath(call_id): CallPath,
+    session: MySession,
+    PathId(call_id): PathId<CallId>,
     JsonBody(body): JsonBody<CallResult>,
 ) -> ApiResult<Json<ResultAck>> {
     let result: Value = match (body.result, body.error) {
@@ -134,16 +111,12 @@ pub(in crate::routes) async fn result(
         (None, None) => return Err(ApiError::missing("result")),
         (Some(_), Some(_)) => return Err(ApiError::invalid("Send result or error, not both")),
     };
-    let taken = app
+    let accepted = app
         .runtime
-        .client_result(&chat.row, call_id.clone(), body.client_id, result)
+        .client_result(&session.row, call_id.clone(), body.client_id, result)
         .await?;
     Ok(Json(ResultAck {
         call_id,
-        duplicate: taken == ResultAccepted::Duplicate,
+        duplicate: accepted == ResultAccepted::Duplicate,
     }))
-}
-
-fn no_client() -> ApiError {
-    ApiError::new(ErrorCode::NotFound, "Client not found")
 }
