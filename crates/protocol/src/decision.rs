@@ -72,14 +72,14 @@ impl<'de> Deserialize<'de> for DecisionChoice {
     }
 }
 
-/// The document lists the two usual spellings.
+/// The document lists the spellings in one case.
 impl PartialSchema for DecisionChoice {
     fn schema() -> RefOr<Schema> {
         let words = Self::ALL.map(Self::as_str);
         let upper = words.map(str::to_ascii_uppercase);
         ObjectBuilder::new()
             .schema_type(Type::String)
-            .description(Some("What a person chooses, in any case."))
+            .description(Some("What a person chooses, in upper or lower case."))
             .enum_values(Some(
                 upper
                     .into_iter()

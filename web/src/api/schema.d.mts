@@ -12,7 +12,7 @@ export interface paths {
         put?: never;
         /**
          * Say something as an agent
-         * @description It is taken whether anybody reads or not. With the tag `signal` it wakes AdaptiveAgent.
+         * @description It is accepted whether anybody reads it or not. With the tag `signal` it wakes AdaptiveAgent.
          */
         post: {
             parameters: {
@@ -760,8 +760,8 @@ export interface paths {
         post: {
             parameters: {
                 query?: {
-                    /** @description `drop` empties the queue as well. */
-                    queue?: string;
+                    /** @description `drop` empties the queue as well; otherwise the next waiting message starts. */
+                    queue?: "keep" | "drop";
                 };
                 header?: never;
                 path: {
@@ -1302,7 +1302,7 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description Taken; the turn goes on */
+                /** @description Accepted; the turn goes on */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -2066,8 +2066,8 @@ export interface paths {
         put?: never;
         /**
          * Attach a client, or say that it is still there
-         * @description A client that is not heard of for a minute is taken for gone: attaching again, claiming and
-         *     sending results count.
+         * @description A client that sends nothing for a minute counts as gone. Attaching again, claiming a call and
+         *     sending a result keep it attached.
          */
         post: {
             parameters: {
@@ -2392,10 +2392,12 @@ export interface components {
     schemas: {
         /** @enum {string} */
         AcceptedStatus: "accepted" | "queued" | "answered";
+        /** @enum {string} */
+        AckStatus: "reset" | "cancelled" | "idle" | "restored";
         /** @description Body of `POST …/agents/{agent_id}/context`: something the agent should remember. */
         AddContext: {
             text: string;
-            /** @description `note` where absent. */
+            /** @description `note` if absent. */
             type?: string | null;
             success?: boolean | null;
             task_id?: components["schemas"]["TaskId"] | null;
@@ -2466,7 +2468,7 @@ export interface components {
         AgentStatusInfo: {
             agent: components["schemas"]["AgentName"];
             status: components["schemas"]["AgentStatus"];
-            /** @description Whether it takes tasks; an agent can be taken out by hand. */
+            /** @description Whether it accepts tasks; a person can take an agent out of service. */
             registered: boolean;
         };
         /**
@@ -2492,7 +2494,8 @@ export interface components {
         };
         /** @description The process answers; nothing more is said. */
         Alive: {
-            status: string;
+            /** @enum {string} */
+            status: "alive";
         };
         AnswerQuestion: {
             answer: string;
@@ -2500,8 +2503,7 @@ export interface components {
         /** @description A durable question to a person. */
         ApprovalInfo: {
             call_id: components["schemas"]["CallId"];
-            /** @description `tool`, `plan` or `budget`. */
-            kind: string;
+            kind: components["schemas"]["ApprovalKind"];
             tool_name: string;
             arguments: Record<string, unknown>;
             digest: components["schemas"]["Digest"];
@@ -2512,6 +2514,11 @@ export interface components {
             /** Format: int64 */
             timeout_seconds: number;
         };
+        /**
+         * @description What an approval is about.
+         * @enum {string}
+         */
+        ApprovalKind: "tool" | "plan" | "budget";
         ApprovalList: {
             approvals: components["schemas"]["OpenApproval"][];
             /** Format: int64 */
@@ -2521,15 +2528,19 @@ export interface components {
             /** Format: int64 */
             offset: number;
         };
+        /**
+         * @description How an approval ended, as events tell it.
+         * @enum {string}
+         */
+        ApprovalOutcome: "approve" | "edit" | "reject" | "expired" | "cancelled";
         ApprovalRequest: components["schemas"]["ApprovalInfo"] & components["schemas"]["TaskOrigin"] & {
             agent?: components["schemas"]["AgentName"] | null;
         };
         ApprovalResolved: {
             call_id: components["schemas"]["CallId"];
-            /** @description `tool` or `budget`. */
-            kind: string;
-            /** @description `approve`, `edit`, `reject`, `expired` or `cancelled`. */
-            decision: string;
+            /** @description Never `plan`: a plan has an event of its own. */
+            kind: components["schemas"]["ApprovalKind"];
+            decision: components["schemas"]["ApprovalOutcome"];
             decided_by: string;
             reason?: string | null;
             /** @description The arguments as they will run, after an edit. */
@@ -2541,7 +2552,7 @@ export interface components {
             question: string;
             /**
              * Format: int64
-             * @description 300 where absent; counted from the request, also while other questions are answered first.
+             * @description 300 if absent. The time starts with the request, even if other questions are asked first.
              */
             timeout_seconds?: number | null;
         };
@@ -2573,26 +2584,29 @@ export interface components {
             client_id: components["schemas"]["ClientId"];
             /** @description The folder it works in, as people should see it. */
             workspace?: string;
-            /** @description `bwrap+landlock`, `bwrap`, `landlock` or `none`. */
-            sandbox: string;
+            sandbox: components["schemas"]["SandboxKind"];
         };
         /** @description A program that runs tools in a user's workspace. */
         AttachedClient: {
             client_id: components["schemas"]["ClientId"];
             workspace: string;
-            sandbox: string;
+            sandbox: components["schemas"]["SandboxKind"];
             attached_at: components["schemas"]["Timestamp"];
-            /** @description Heard of within the last minute. */
+            /** @description It sent something within the last minute. */
             present: boolean;
         };
+        /**
+         * @description A decision as the audit log spells it.
+         * @enum {string}
+         */
+        AuditDecision: "APPROVE" | "EDIT" | "REJECT";
         /** @description One decision. A purge blanks the arguments and keeps the row. */
         AuditEntry: {
             call_id: components["schemas"]["CallId"];
             tool_name: string;
             original_args?: Record<string, unknown> | null;
             modified_args?: Record<string, unknown> | null;
-            /** @description `approve`, `edit` or `reject`; an approval that expired was rejected by `timeout`. */
-            decision: string;
+            decision: components["schemas"]["AuditDecision"];
             decided_by: string;
             reason?: string | null;
             timestamp: components["schemas"]["Timestamp"];
@@ -2615,7 +2629,7 @@ export interface components {
             claimed: boolean;
             /**
              * Format: int64
-             * @description Claim again before it is over to keep the call.
+             * @description Claim again before the lease ends to keep the call.
              */
             lease_seconds: number;
         };
@@ -2638,7 +2652,7 @@ export interface components {
         };
         /** @description What is absent stays; `null` clears a temperature, a token limit or the file restrictions. */
         ChangeAgent: {
-            /** @description A name cannot be changed; the present one may be repeated. */
+            /** @description The name cannot be changed; only the present one is accepted. */
             name?: string;
             role?: string;
             description?: string;
@@ -2757,7 +2771,7 @@ export interface components {
             name: string;
             role?: string | null;
             description?: string | null;
-            /** @description The server's default model where absent. */
+            /** @description Without it, the server's default model. */
             model?: string | null;
             /** Format: double */
             temperature?: number | null;
@@ -2768,12 +2782,12 @@ export interface components {
              *     `{{householdId}}`.
              */
             system_prompt?: string | null;
-            /** @description Tools for reading and for finishing where absent. */
+            /** @description Without it, the tools for reading and for finishing. */
             allowed_tools?: components["schemas"]["Tool"][] | null;
             file_restrictions?: string[] | null;
             /**
              * Format: int32
-             * @description Tasks at once; 4 where absent.
+             * @description How many tasks run at once; 4 if absent.
              */
             concurrency_limit?: number | null;
         };
@@ -2788,7 +2802,7 @@ export interface components {
         /** @description Body of `POST /my/chat/sessions`. */
         CreateProjectSession: {
             project_id?: components["schemas"]["ProjectId"] | null;
-            /** @description The first line said where absent. */
+            /** @description Without it, the first line of the first message. */
             title?: string | null;
             /** Format: double */
             budget_usd?: number | null;
@@ -2807,6 +2821,11 @@ export interface components {
             switch_count: number;
             last_switch_at?: components["schemas"]["Timestamp"] | null;
         };
+        /**
+         * @description What a person chooses, in upper or lower case.
+         * @enum {string}
+         */
+        DecisionChoice: "APPROVE" | "EDIT" | "REJECT" | "approve" | "edit" | "reject";
         /** @description SHA-256 as lower-case hex. */
         Digest: string;
         DirectAgentCall: {
@@ -2814,7 +2833,7 @@ export interface components {
             /** @description The user message that is answered. */
             message_id: components["schemas"]["MessageId"];
         };
-        /** @description What a direct call came to. */
+        /** @description The result of a direct call. */
         DirectAnswer: {
             /** @description The user's message. */
             message_id: components["schemas"]["MessageId"];
@@ -2824,7 +2843,7 @@ export interface components {
             status: components["schemas"]["TurnStatus"];
             success: boolean;
             response?: string | null;
-            /** @description What the agent was reminded of from its memory. */
+            /** @description What the agent recalled from its memory. */
             context?: string[];
             usage?: components["schemas"]["Usage"] | null;
             /**
@@ -2832,16 +2851,19 @@ export interface components {
              *     it.
              */
             warnings?: string[];
-            /** @description What the call waits for: the data of the event that asked. */
-            pending?: Record<string, unknown> | null;
+            pending?: components["schemas"]["PendingData"] | null;
             error?: string | null;
-            /** @description `timeout`, `execution`, `unavailable` or `cancelled`. */
-            error_type?: string | null;
+            error_type?: components["schemas"]["DirectErrorType"] | null;
             error_code?: components["schemas"]["ErrorCode"] | null;
             detail?: string | null;
             /** @description What is known about the failure, such as a model error's `kind`. */
             details?: Record<string, unknown> | null;
         };
+        /**
+         * @description Why a direct call failed.
+         * @enum {string}
+         */
+        DirectErrorType: "timeout" | "execution" | "unavailable" | "cancelled";
         /** @description The closing frame of a stream, `event: done`. */
         Done: {
             status: components["schemas"]["TurnStatus"];
@@ -2873,8 +2895,8 @@ export interface components {
             data: string;
         };
         /**
-         * @description Event numbers that cannot be read. The stream goes on behind them, unless the reader itself came
-         *     with `to` and the log never got that far: then the log follows from its start.
+         * @description Event numbers that cannot be read. The stream continues after them. If the reader asked for
+         *     events after `to` and the log is shorter than that, the log follows from its start.
          */
         Gap: {
             /** Format: int64 */
@@ -2940,9 +2962,9 @@ export interface components {
             messages: number;
             summary: string;
         };
-        /** @description A person's decision; `decision` is APPROVE, EDIT or REJECT in any case. */
+        /** @description A person's decision about an approval. */
         HitlDecision: {
-            decision?: string | null;
+            decision?: components["schemas"]["DecisionChoice"] | null;
             /** @description The new arguments, for EDIT. */
             modified_args?: Record<string, unknown> | null;
             feedback?: string | null;
@@ -2989,8 +3011,7 @@ export interface components {
             workflow_id?: components["schemas"]["WorkflowId"] | null;
             /**
              * Format: int64
-             * @description How many messages are before it, itself included; 0 when it has begun and waits for its busy
-             *     agent.
+             * @description Its position in the queue: 1 is next. 0 when it has begun and waits for a slot of its agent.
              */
             position?: number | null;
         };
@@ -3048,12 +3069,18 @@ export interface components {
             session_id: components["schemas"]["SessionId"];
             pending_approvals: components["schemas"]["ApprovalInfo"][];
         };
+        /** @description What a direct call waits for: a tool's result, a decision or an answer. */
+        PendingData: components["schemas"]["PendingToolCall"] | components["schemas"]["ApprovalRequest"] | components["schemas"]["AgentQuestion"];
+        /** @description A tool call that waits for its result. Its id stands where approvals and questions have theirs. */
+        PendingToolCall: components["schemas"]["ToolCallEvent"] & {
+            call_id: components["schemas"]["CallId"];
+        };
         /** @description A plan as people see it. */
         Plan: {
             plan_id: components["schemas"]["PlanId"];
             workflow_id: components["schemas"]["WorkflowId"];
             status: components["schemas"]["PlanStatus"];
-            /** @description The planner gave nothing usable; one agent was chosen by keywords. */
+            /** @description The planner's answer was not usable, so keywords chose one agent. */
             fallback: boolean;
             /** Format: double */
             estimated_cost_usd: number;
@@ -3062,9 +3089,9 @@ export interface components {
             requires_approval: boolean;
             tasks: components["schemas"]["Task"][];
         };
-        /** @description A person's word about a plan; `decision` is approve, reject or edit in any case. */
+        /** @description A person's decision about a plan. */
         PlanDecision: {
-            decision: string;
+            decision: components["schemas"]["DecisionChoice"];
             /** @description The tasks as they should run, for `edit`. */
             tasks?: components["schemas"]["PlannedTask"][] | null;
             feedback?: string | null;
@@ -3087,8 +3114,7 @@ export interface components {
         };
         PlanResolved: {
             plan_id: components["schemas"]["PlanId"];
-            /** @description `approve`, `edit`, `reject`, `expired` or `cancelled`. */
-            decision: string;
+            decision: components["schemas"]["ApprovalOutcome"];
             decided_by: string;
             reason?: string | null;
             /** @description The tasks as they will run, after an edit. */
@@ -3127,7 +3153,7 @@ export interface components {
             budget_usd?: number | null;
             /** Format: int64 */
             budget_tokens?: number | null;
-            /** @description Where sessions go that name no project. */
+            /** @description New sessions without a project belong to this one. */
             is_default: boolean;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -3141,7 +3167,7 @@ export interface components {
             model: string;
             /**
              * Format: double
-             * @description The model's own default where absent.
+             * @description Without it, the model's own default.
              */
             temperature?: number | null;
             /** Format: int32 */
@@ -3203,7 +3229,7 @@ export interface components {
             /** Format: int64 */
             queued: number;
         };
-        /** @description A session with its newest messages and how it stands. */
+        /** @description A session with its newest messages and its state. */
         ProjectSessionDetail: components["schemas"]["ProjectSession"] & {
             /** @description The newest ones, oldest first. */
             messages: components["schemas"]["Message"][];
@@ -3241,11 +3267,16 @@ export interface components {
         };
         ResultAck: {
             call_id: components["schemas"]["CallId"];
-            /** @description The same result came before. */
+            /** @description The same result was received before. */
             duplicate: boolean;
         };
         /** @enum {string} */
         Role: "system" | "user" | "assistant" | "tool";
+        /**
+         * @description What keeps a client's commands within its workspace.
+         * @enum {string}
+         */
+        SandboxKind: "bwrap+landlock" | "bwrap" | "landlock" | "none";
         /** @description The answer to saving an agent. */
         SavedAgent: components["schemas"]["ProjectAgent"] & {
             /**
@@ -3259,7 +3290,7 @@ export interface components {
             query: string;
             /**
              * Format: int32
-             * @description 5 where absent.
+             * @description 5 if absent.
              */
             top_k?: number | null;
             filter?: components["schemas"]["ContextFilter"] | null;
@@ -3277,8 +3308,8 @@ export interface components {
         /** @description Answer of an action on a session. */
         SessionAck: {
             session_id: components["schemas"]["SessionId"];
-            /** @description What the action did: `reset`, `cancelled`, `idle` (there was nothing to cancel), `restored`. */
-            status: string;
+            /** @description What the action did. */
+            status: components["schemas"]["AckStatus"];
             current_agent: components["schemas"]["AgentName"];
             turn?: components["schemas"]["TurnStatus"] | null;
             /** Format: int64 */
@@ -3287,14 +3318,15 @@ export interface components {
         SessionCreated: {
             session_id: components["schemas"]["SessionId"];
             created_at: components["schemas"]["Timestamp"];
-            status: string;
+            /** @enum {string} */
+            status: "created";
         };
         /** @description One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`. */
         SessionEvent: components["schemas"]["SessionEventBody"] & {
             session_id: components["schemas"]["SessionId"];
             /**
              * Format: int64
-             * @description Absent from what is never stored.
+             * @description Absent in events that are not stored.
              */
             seq?: number | null;
             timestamp: components["schemas"]["Timestamp"];
@@ -3370,7 +3402,7 @@ export interface components {
             /** @enum {string} */
             type: "tool_result";
         } | {
-            /** @description The call will not be run any more, or has ended; a client stops what it runs. */
+            /** @description The call has ended or will not run any more. A client that runs it stops. */
             data: components["schemas"]["ToolCallClosed"];
             /** @enum {string} */
             type: "tool_call_closed";
@@ -3413,7 +3445,7 @@ export interface components {
             session_id: components["schemas"]["SessionId"];
             messages: components["schemas"]["Message"][];
         };
-        /** @description One conversation. Chosen by the caller in the runtime realm, by the server in a project. */
+        /** @description One session. The caller chooses the id in the runtime API, the server in a project. */
         SessionId: string;
         SessionInfo: {
             session_id: components["schemas"]["SessionId"];
@@ -3514,7 +3546,7 @@ export interface components {
             response: string;
             /** @description The assistant message that holds the answer. */
             message_id: components["schemas"]["MessageId"];
-            /** @description What the agent was reminded of from its memory. */
+            /** @description What the agent recalled from its memory. */
             context?: string[];
             usage?: components["schemas"]["Usage"] | null;
         };
@@ -3551,7 +3583,7 @@ export interface components {
             plan_id: components["schemas"]["PlanId"];
             task_id: components["schemas"]["TaskId"];
             agent: components["schemas"]["AgentName"];
-            /** @description The task whose failure left this one without what it needs. */
+            /** @description The failed task that this one depends on. */
             because_of: components["schemas"]["TaskId"];
         };
         TaskStarted: {
@@ -3579,11 +3611,11 @@ export interface components {
         ToolCallChunk: {
             tool_call: components["schemas"]["ToolCall"];
             requires_approval: boolean;
-            /** @description Present once a person (or a remembered rule) has said yes. */
+            /** @description Present once a person or a remembered rule has approved the call. */
             approved?: boolean;
             reason?: string | null;
             digest: components["schemas"]["Digest"];
-            /** @description The simple commands a shell line is made of, each with why it asks. */
+            /** @description The simple commands of a shell line, each with the reason why it needs approval. */
             parts?: components["schemas"]["CommandPart"][];
             expires_at?: components["schemas"]["Timestamp"] | null;
             agent: components["schemas"]["AgentName"];
@@ -3594,7 +3626,7 @@ export interface components {
             outcome: components["schemas"]["CallOutcome"];
         };
         ToolCallEvent: components["schemas"]["ToolCallChunk"] & components["schemas"]["TaskOrigin"] & {
-            /** @description Whether somebody is there to run it. */
+            /** @description Whether a client is attached that can run it. */
             client_attached: boolean;
         };
         ToolResultChunk: {
@@ -3606,12 +3638,12 @@ export interface components {
             call_id: components["schemas"]["CallId"];
             tool_name: string;
             result: unknown;
-            /** @description The call had been given up before its result came. */
+            /** @description The result came after the call was closed. */
             late?: boolean;
         };
         TurnError: components["schemas"]["ErrorData"] & components["schemas"]["TaskOrigin"];
         /**
-         * @description How a turn stands when its stream ends.
+         * @description The state of a turn when its stream ends.
          * @enum {string}
          */
         TurnStatus: "completed" | "awaiting_tool_result" | "awaiting_approval" | "awaiting_answer" | "failed" | "cancelled";
@@ -3645,10 +3677,10 @@ export interface components {
             total_tokens: number;
             /**
              * Format: double
-             * @description The part whose price is known.
+             * @description The sum of the calls whose price is known.
              */
             cost_usd: number;
-            /** @description Whether that is all of it. */
+            /** @description Whether the price of every call is known. */
             cost_known: boolean;
         };
         UserAnswer: {

@@ -218,7 +218,7 @@ async fn ten_messages_wait_and_the_next_is_refused_until_there_is_room() {
     assert_eq!(
         server.send(&surplus).await.status(),
         TurnStatus::Completed,
-        "a refused message was not taken"
+        "a refused message was not accepted"
     );
     let texts = said(&server, "full").await;
     assert_eq!((texts.len(), texts[11].as_str()), (12, "one too many"));
@@ -519,18 +519,22 @@ async fn many_messages_at_once_are_each_taken_once_or_refused() {
             })
         })
         .collect();
-    let mut taken = Vec::new();
+    let mut accepted = Vec::new();
     for sender in senders {
-        taken.extend(sender.await.unwrap());
+        accepted.extend(sender.await.unwrap());
     }
-    assert!(taken.len() >= 11, "one runs and ten wait: {}", taken.len());
     assert!(
-        taken
+        accepted.len() >= 11,
+        "one runs and ten wait: {}",
+        accepted.len()
+    );
+    assert!(
+        accepted
             .iter()
             .all(|(_, seen)| seen.story() == ["assistant_message coder", "completion"])
     );
-    taken.sort_by_key(|(_, seen)| seen.ids()[0]);
-    let in_order: Vec<String> = taken.into_iter().map(|(text, _)| text).collect();
+    accepted.sort_by_key(|(_, seen)| seen.ids()[0]);
+    let in_order: Vec<String> = accepted.into_iter().map(|(text, _)| text).collect();
     assert_eq!(said(&server, "crowd").await, in_order);
 }
 

@@ -63,7 +63,7 @@ async fn an_approval_binds_to_what_was_shown() {
         ),
         (&json!("approve"), &json!("1"), &json!("tool"))
     );
-    assert!(log.place("approval_resolved", |_| true) < log.place("tool_call", |_| true));
+    assert!(log.index("approval_resolved", |_| true) < log.index("tool_call", |_| true));
     let audit = session.get(&session.path("audit/")).await.expect(200);
     assert_eq!(
         (&audit["session_id"], &audit["verified"]),
@@ -506,7 +506,7 @@ async fn a_message_answers_the_oldest_question() {
         .await
         .all()
         .await;
-    let created = &seen.0[seen.place("message_created", |data| data["role"] == "user")].data;
+    let created = &seen.0[seen.index("message_created", |data| data["role"] == "user")].data;
     assert_eq!(
         (&created["answers"], &created["task_id"]),
         (&second["call_id"], &second["task_id"])

@@ -486,7 +486,7 @@ async fn agent_unavailable() {
     assert_eq!(
         session.messages("?role=user").await.len(),
         5,
-        "a refused message was not taken"
+        "a refused message was not accepted"
     );
     session.call("writer", "go").await.expect(200);
     // In another project the same name is another agent.

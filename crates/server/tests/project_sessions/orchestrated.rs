@@ -331,8 +331,8 @@ async fn execution_after_approval() {
         (&json!("approve"), &json!("1"))
     );
     for (before, after) in [("a", "b"), ("b", "c")] {
-        let ended = seen.place("task_completed", |data| data["task_id"] == before);
-        let began = seen.place("task_started", |data| data["task_id"] == after);
+        let ended = seen.index("task_completed", |data| data["task_id"] == before);
+        let began = seen.index("task_started", |data| data["task_id"] == after);
         assert!(ended < began, "{before} before {after}: {:?}", seen.kinds());
     }
     assert_eq!(seen.one("workflow_completed")["response"], "All three.");

@@ -369,7 +369,7 @@ async fn a_request_to_a_busy_agent_is_told_that_it_is_queued() {
     server
         .model
         .on(says("first"), Reply::text("First.").hold(&gate));
-    // Longer than a request's patience, and at the limit of its agent, but at work: it is waited
+    // Longer than a request's deadline, and at the limit of its agent, but at work: it is waited
     // for.
     let first = tokio::spawn({
         let session = session.clone();

@@ -1,4 +1,4 @@
-//! A message that is sent again is not taken again, whatever form its answer has.
+//! A message that is sent again is not accepted again, whatever form its answer has.
 
 use codelab_testkit::{Gate, Reply};
 use serde_json::json;

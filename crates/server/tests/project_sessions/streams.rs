@@ -217,7 +217,7 @@ async fn one_stream_shows_all_of_a_users_sessions() {
         );
         assert_eq!(
             completed.id, None,
-            "numbers of several sessions are no place in this stream"
+            "numbers of several sessions are no position in this stream"
         );
     }
     let first = theirs.next().await.unwrap();

@@ -1,4 +1,4 @@
-//! Plans while they run: order, places, failures, time, cancel and retry.
+//! Plans while they run: order, slots, failures, time, cancel and retry.
 
 use std::time::{Duration, Instant};
 

@@ -70,9 +70,9 @@ async fn a_client_claims_runs_and_answers() {
         true,
         "claiming again renews the lease"
     );
-    let taken = session.result(&call, "laptop", content()).await.expect(200);
+    let accepted = session.result(&call, "laptop", content()).await.expect(200);
     assert_eq!(
-        (&taken["call_id"], &taken["duplicate"]),
+        (&accepted["call_id"], &accepted["duplicate"]),
         (&json!(call), &json!(false))
     );
     session.wait_for("task_completed", |_| true).await;
@@ -221,7 +221,7 @@ async fn one_client_runs_a_call_and_the_session_stays_with_it() {
         .result(&next, "desktop", content())
         .await
         .expect(200);
-    // Another session of the project may have other hands.
+    // Another session of the project may have another tool runner.
     let other = session.session().await;
     let elsewhere = read(&server, &other).await;
     other.claim(&elsewhere, "third").await.expect(200);
@@ -556,7 +556,7 @@ async fn a_stranger_that_hangs_up_and_is_refused_is_not_attached() {
     .await;
     claim.abort();
     lock.execute_batch("ROLLBACK").unwrap();
-    // Sooner than whoever was not heard of for a minute is taken for gone.
+    // Before a client that sends nothing for a minute counts as gone.
     let goes = eventually("it is forgotten", async || attached(0).await);
     tokio::time::timeout(Duration::from_secs(30), goes)
         .await

@@ -88,7 +88,7 @@ impl Names {
 /// A project in which an agent awaits an approval, and a plan another.
 async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, Names) {
     let project = person.project(name).await;
-    let tool_runner = format!("hands-of-{name}");
+    let tool_runner = format!("tools-of-{name}");
     person
         .post(
             &format!("/my/projects/{project}/clients"),

@@ -8,7 +8,7 @@ use crate::kit::{Person, claims, seconds_from_now, server, server_with, sign};
 pub struct Route {
     pub method: String,
     pub path: String,
-    /// A body that would be taken.
+    /// A body that would be accepted.
     pub body: Option<Value>,
 }
 

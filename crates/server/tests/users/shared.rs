@@ -172,7 +172,7 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
         })
         .await;
     }
-    // Taken out of service here, it takes nothing there; its deletion is heard of too.
+    // Out of service on one server, the agent accepts nothing on the other; the same after its deletion.
     here.tell(project, "agent_coder", "deregister")
         .await
         .expect(200);

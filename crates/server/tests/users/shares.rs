@@ -180,7 +180,7 @@ async fn streams_of_one_user_are_bounded_and_free_when_they_end() {
     ] {
         beyond(&greedy.get(&path).await, "limits.user_streams");
     }
-    // A message that asks for a stream is refused before it is taken; one that does not is
+    // A message that asks for a stream is refused before it is accepted; one that does not is
     // answered.
     let message = json!({ "content": "hello", "target_agent": "coder" });
     let path = format!("/my/chat/{session}/message/");
@@ -201,7 +201,7 @@ async fn streams_of_one_user_are_bounded_and_free_when_they_end() {
     greedy.post(&path, message).await.expect(200);
     all_others_are_served(&server).await;
     drop((all, one));
-    eventually("the places are free", async || {
+    eventually("the slots are free", async || {
         let answer = greedy
             .get(&format!("/my/chat/{session}/events/?follow=false"))
             .await;

@@ -279,7 +279,7 @@ fn chat(body: &SessionEventBody) -> String {
             format!(
                 "approval_request{} {}: {}{set_aside}",
                 of(&request.origin),
-                approval.kind,
+                approval.kind.as_str(),
                 approval.reason
             )
         }
