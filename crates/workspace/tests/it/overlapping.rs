@@ -170,3 +170,21 @@ async fn what_is_replaced_from_outside_is_guarded_all_the_same() {
         );
     }
 }
+
+/// While commands overlap nothing is mounted, so that another name can be given to what is
+/// protected.
+#[tokio::test]
+async fn a_name_given_meanwhile_is_no_way_in_later() {
+    for sandbox in walls("names").await {
+        let lab = project(&sandbox);
+        let stay = "touch src/staying; while [ ! -e src/go ]; do sleep 0.02; done";
+        let name = "ln .vscode/tasks.json src/t; ln .husky/pre-commit src/h; touch src/go";
+        let (_, result) = tokio::join!(lab.command(stay), lab.command_after("src/staying", name));
+        assert!(
+            lab.root.join("src/t").exists(),
+            "{sandbox:?}: no name was given: {result}"
+        );
+        let later = lab.command("echo evil > src/t; echo evil > src/h").await;
+        assert_as_it_was(&lab, &format!("{sandbox:?}: {result} {later}"));
+    }
+}

@@ -306,3 +306,63 @@ async fn nothing_stays_at_the_end_of_a_very_long_path() {
         );
     }
 }
+
+/// A wall guards names. The same file under a name that nobody guards is the same file.
+#[tokio::test]
+async fn another_name_of_a_protected_file_is_no_way_around() {
+    for sandbox in walls("hard links").await {
+        let lab = project(&sandbox);
+        let before = lab.read(".git/config");
+        for (protected, other) in [
+            (".git/config", "src/c"),
+            (".vscode/tasks.json", "src/t"),
+            (".husky/pre-commit", "src/h"),
+        ] {
+            fs::hard_link(lab.root.join(protected), lab.root.join(other)).unwrap();
+        }
+        let result = lab
+            .command("for f in src/c src/t src/h; do echo evil > $f; done")
+            .await;
+        assert_eq!(lab.read(".git/config"), before, "{sandbox:?}: {result}");
+        assert_as_it_was(&lab, &format!("{sandbox:?}: {result}"));
+        for path in [".git/config", ".vscode/tasks.json", ".husky/pre-commit"] {
+            assert!(
+                error(&result).contains(&format!("{path} was put back")),
+                "{sandbox:?}: {result}"
+            );
+        }
+        // Nothing leads there any more.
+        let result = lab.command("echo evil > src/c; echo evil > src/t").await;
+        assert_eq!(result["success"], true, "{sandbox:?}: {result}");
+        assert_eq!(lab.read(".git/config"), before, "{sandbox:?}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn a_pipe_as_git_folder_holds_up_nobody() {
+    for sandbox in walls("pipe").await {
+        let lab = Lab::behind(&sandbox);
+        let made = Command::new("mkfifo").arg(lab.root.join(".git")).status();
+        assert!(made.unwrap().success());
+        let limit = std::time::Duration::from_secs(60);
+        let ended = tokio::time::timeout(limit, lab.command("true")).await;
+        assert!(ended.is_ok(), "{sandbox:?}: the client waits for the pipe");
+    }
+}
+
+#[tokio::test]
+async fn a_protected_file_that_no_mount_reaches_stops_no_command() {
+    for sandbox in walls("deep").await {
+        let lab = Lab::behind(&sandbox);
+        let plant = r#"$n = "d" x 240; for (1..20) { mkdir $n; chdir $n or die } open(F, ">", ".envrc") or die"#;
+        let planted = Command::new("perl")
+            .args(["-e", plant])
+            .current_dir(&lab.root)
+            .status();
+        assert!(planted.unwrap().success());
+        let result = lab.command("echo on").await;
+        assert_eq!(result["stdout"], "on\n", "{sandbox:?}: {result}");
+        let gone = Command::new("rm").arg("-rf").arg(&lab.root).status();
+        assert!(gone.unwrap().success());
+    }
+}
