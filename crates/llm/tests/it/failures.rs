@@ -41,7 +41,7 @@ async fn fails(config: OpenAiConfig) -> (ModelFailure, Outcome) {
     (failure, outcome)
 }
 
-/// A reply, the requests it takes until the call gives up, and what is shown.
+/// A reply, the number of requests until the call fails, and the shown message.
 async fn check(name: &str, reply: Reply, code: &str, requests: usize, shown: &str) -> ModelFailure {
     let server = FakeModel::start().await;
     server.default_reply(reply);

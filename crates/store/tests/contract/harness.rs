@@ -16,6 +16,8 @@ use tempfile::TempDir;
 pub enum Engine {
     Sqlite,
     Postgres,
+    /// PostgreSQL as a user whom it accepts only over TLS.
+    PostgresOverTls,
 }
 
 pub struct Harness {
@@ -30,9 +32,19 @@ enum Place {
 }
 
 pub fn postgres_url() -> Option<String> {
-    std::env::var("CODELAB_TEST_POSTGRES_URL")
-        .ok()
-        .filter(|url| !url.is_empty())
+    variable(POSTGRES_URL)
+}
+
+/// Names the same server as the other variable, and a user whom it accepts only over TLS.
+pub fn postgres_tls_url() -> Option<String> {
+    variable(POSTGRES_TLS_URL)
+}
+
+const POSTGRES_URL: &str = "CODELAB_TEST_POSTGRES_URL";
+const POSTGRES_TLS_URL: &str = "CODELAB_TEST_POSTGRES_TLS_URL";
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|url| !url.is_empty())
 }
 
 impl Harness {
@@ -48,13 +60,21 @@ impl Harness {
                 let url = format!("sqlite:{}", folder.path().join("codelab.db").display());
                 (Place::Sqlite(folder), url)
             }
-            Engine::Postgres => {
+            Engine::Postgres | Engine::PostgresOverTls => {
                 let url = postgres_url()?;
+                let store_url = match engine {
+                    Engine::PostgresOverTls => postgres_tls_url()?,
+                    Engine::Sqlite | Engine::Postgres => url.clone(),
+                };
                 let schema = format!("test_{:016x}", random());
-                execute_postgres(&url, &format!("CREATE SCHEMA {schema}")).await;
-                let separator = if url.contains('?') { '&' } else { '?' };
+                let mut make = format!("CREATE SCHEMA {schema};");
+                if let Some(user) = user_of(&store_url) {
+                    make.push_str(&format!(" ALTER SCHEMA {schema} OWNER TO \"{user}\""));
+                }
+                execute_postgres(&url, &make).await;
+                let separator = if store_url.contains('?') { '&' } else { '?' };
                 let own = format!(
-                    "{url}{separator}options=-c%20search_path%3D{schema}&application_name={schema}"
+                    "{store_url}{separator}options=-c%20search_path%3D{schema}&application_name={schema}"
                 );
                 (Place::Postgres { url, schema }, own)
             }
@@ -115,6 +135,11 @@ impl Harness {
         self.store.commit(commit).await.unwrap();
         key
     }
+}
+
+fn user_of(url: &str) -> Option<&str> {
+    let (user, _) = url.split_once("://")?.1.split_once('@')?;
+    Some(user.split(':').next().unwrap_or(user))
 }
 
 pub async fn execute_postgres(url: &str, sql: &str) {

@@ -1,7 +1,8 @@
 //! What a store promises, on every database it supports.
 //!
-//! PostgreSQL takes part when `CODELAB_TEST_POSTGRES_URL` names a server; each case works in a
-//! schema of its own.
+//! PostgreSQL takes part when `CODELAB_TEST_POSTGRES_URL` names a server, as a superuser. If
+//! `CODELAB_TEST_POSTGRES_TLS_URL` names the same server with `sslmode=verify-full` and a user that
+//! is accepted only over TLS, every case also runs over TLS. Each case has a schema of its own.
 
 #![allow(
     clippy::unwrap_used,
@@ -38,12 +39,21 @@ macro_rules! contract {
                 super::run(super::Engine::Postgres, super::$module::$case).await;
             })*
         }
+        mod on_postgres_over_tls {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::run(super::Engine::PostgresOverTls, super::$module::$case).await;
+            })*
+        }
     };
 }
 
 async fn run<F: Future<Output = Harness>>(engine: Engine, case: impl FnOnce(Harness) -> F) {
     match Harness::open(engine).await {
         Some(harness) => case(harness).await.finish().await,
+        None if engine == Engine::PostgresOverTls => {
+            eprintln!("skipped: CODELAB_TEST_POSTGRES_TLS_URL is not set")
+        }
         None => eprintln!("skipped: CODELAB_TEST_POSTGRES_URL is not set"),
     }
 }
