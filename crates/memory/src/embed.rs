@@ -149,7 +149,7 @@ impl Embedder {
                     tracing::warn!(
                         model = self.model,
                         reason,
-                        "memory goes on without the embedding model"
+                        "embedding model failed, memory is searched by words only"
                     );
                     self.pause_until(Instant::now().checked_add(self.pause));
                     return None;

@@ -23,10 +23,10 @@ pub enum Engine {
 pub struct Harness {
     pub store: Store,
     pub options: StoreOptions,
-    place: Place,
+    location: Location,
 }
 
-enum Place {
+enum Location {
     Sqlite(TempDir),
     Postgres { url: String, schema: String },
 }
@@ -54,11 +54,11 @@ impl Harness {
     }
 
     pub async fn open_with(engine: Engine, adjust: impl FnOnce(&mut StoreOptions)) -> Option<Self> {
-        let (place, url) = match engine {
+        let (location, url) = match engine {
             Engine::Sqlite => {
                 let folder = tempfile::tempdir().unwrap();
                 let url = format!("sqlite:{}", folder.path().join("codelab.db").display());
-                (Place::Sqlite(folder), url)
+                (Location::Sqlite(folder), url)
             }
             Engine::Postgres | Engine::PostgresOverTls => {
                 let url = postgres_url()?;
@@ -76,7 +76,7 @@ impl Harness {
                 let own = format!(
                     "{store_url}{separator}options=-c%20search_path%3D{schema}&application_name={schema}"
                 );
-                (Place::Postgres { url, schema }, own)
+                (Location::Postgres { url, schema }, own)
             }
         };
         let mut options = StoreOptions::new(DatabaseUrl::parse(&url).unwrap());
@@ -86,13 +86,13 @@ impl Harness {
         Some(Self {
             store,
             options,
-            place,
+            location,
         })
     }
 
     pub async fn finish(self) {
         self.store.close().await;
-        if let Place::Postgres { url, schema } = &self.place {
+        if let Location::Postgres { url, schema } = &self.location {
             execute_postgres(url, &format!("DROP SCHEMA {schema} CASCADE")).await;
         }
     }
@@ -100,7 +100,7 @@ impl Harness {
     /// Ends the store's connections to PostgreSQL from the server's side, and waits until they are
     /// gone.
     pub async fn cut_connections(&self) {
-        if let Place::Postgres { url, schema } = &self.place {
+        if let Location::Postgres { url, schema } = &self.location {
             let end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = ";
             execute_postgres(url, &format!("{end}'{schema}'")).await;
         }
@@ -113,8 +113,8 @@ impl Harness {
 
     /// Changes the database behind the store's back.
     pub async fn tamper(&self, sql: &str) {
-        match &self.place {
-            Place::Sqlite(folder) => {
+        match &self.location {
+            Location::Sqlite(folder) => {
                 let connection =
                     rusqlite::Connection::open(folder.path().join("codelab.db")).unwrap();
                 connection
@@ -122,7 +122,7 @@ impl Harness {
                     .unwrap();
                 connection.execute_batch(sql).unwrap();
             }
-            Place::Postgres { url, schema } => {
+            Location::Postgres { url, schema } => {
                 execute_postgres(url, &format!("SET search_path = {schema}; {sql}")).await;
             }
         }
