@@ -186,6 +186,17 @@ async fn a_server_that_is_not_there_is_unavailable() {
 }
 
 #[tokio::test]
+async fn a_redirect_is_not_followed_because_it_would_carry_the_key() {
+    let other = FakeModel::start().await;
+    let location = format!("{}/v1/chat/completions", other.url());
+    let moved = Reply::status_with_headers(307, &[("location", &location)], "");
+    let failure = check("redirect", moved, "LLM_ERROR", 1, "").await;
+    assert!(failure.message.contains("redirects"), "{failure:?}");
+    assert_eq!(failure.details["status"], 307);
+    assert_eq!(other.request_count(), 0);
+}
+
+#[tokio::test]
 async fn a_server_without_tls_behind_https_is_unavailable() {
     let server = FakeModel::start().await;
     let mut config = config(&server);

@@ -185,6 +185,14 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
                 subject.place_of("llm.model", "LLM_MODEL")
             ),
         ),
+        (_, Some(code @ (301 | 302 | 303 | 307 | 308))) => DoctorFinding::problem(
+            CHECK,
+            format!("{place} redirects to another address (HTTP {code})."),
+            format!(
+                "Write the new address into {address}. Redirects are not followed, because they \
+                 would carry the key along."
+            ),
+        ),
         (_, Some(429)) => DoctorFinding::warning(
             CHECK,
             format!(
