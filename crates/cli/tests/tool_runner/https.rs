@@ -42,7 +42,9 @@ async fn exec_and_work_use_a_server_behind_an_https_proxy() {
     assert_eq!(trusted.stdout, b"All is well.\n", "{said}");
 
     // The variable does the same.
-    let mut work = lab.codelab(&[&["work"][..], &there].concat());
+    let workspace = lab.workspace.display().to_string();
+    let work = [&["work", "--workspace", &workspace][..], &there].concat();
+    let mut work = lab.codelab(&work);
     work.env("CODELAB_CA_FILE", &ca_file);
     let _tool_runner = Process::start(work, "working in ").await;
     let call = json!({"path": "out.txt", "content": "made\n"});
