@@ -4,14 +4,17 @@
 //! A test says what the model will answer, runs the code under test against [`FakeModel::url`], and
 //! then looks at what that code asked. Misbehaviour (silence, cuts, dribbling, error answers) is
 //! part of the script. Nothing here knows CodeLab's own model client, so both can be wrong only
-//! independently.
+//! independently. [`TlsFront`] and [`ForwardProxy`] stand between a client and this server, or any
+//! other.
 
 mod gate;
+mod network;
 mod reply;
 mod script;
 mod server;
 
 pub use gate::Gate;
+pub use network::{ForwardProxy, TestAuthority, TestCertificate, TlsFront};
 pub use reply::Reply;
 pub use server::{FakeModel, RecordedRequest};
 

@@ -5,6 +5,7 @@
 
 mod asked;
 mod database;
+mod haproxy;
 mod process;
 mod seen;
 mod server;
@@ -17,6 +18,7 @@ pub use codelab_client::{
 };
 pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply, is_classification};
 pub use database::OwnDatabase;
+pub use haproxy::HttpsProxy;
 pub use process::announced_url;
 pub use seen::SeenEvents;
 pub use server::{

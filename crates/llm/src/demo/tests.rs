@@ -1,4 +1,4 @@
-//! What the demonstration says, by what it is asked.
+//! Requests to the demonstration model, and its answers.
 
 use codelab_protocol::{CallId, ModelMessage, OutputSchema, Tool};
 

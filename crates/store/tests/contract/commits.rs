@@ -163,7 +163,7 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
     harness
 }
 
-pub async fn a_name_is_taken_once_per_realm(harness: Harness) -> Harness {
+pub async fn a_name_is_unique_per_kind_of_session(harness: Harness) -> Harness {
     let results = join_all((0..16).map(|_| harness.store.commit(create("taken")))).await;
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
     assert!(
@@ -337,11 +337,11 @@ pub async fn callers_that_leave_lose_nothing(harness: Harness) -> Harness {
     harness
 }
 
-pub async fn a_closed_store_refuses_and_keeps_what_it_took(mut harness: Harness) -> Harness {
+pub async fn a_closed_store_refuses_and_keeps_what_it_accepted(mut harness: Harness) -> Harness {
     let store = harness.store.clone();
     let commits = (0..32).map(|n| store.commit(create(&format!("c{n}"))));
     let (results, ()) = tokio::join!(join_all(commits), harness.store.close());
-    let taken = results.iter().filter(|result| result.is_ok()).count();
+    let accepted = results.iter().filter(|result| result.is_ok()).count();
     assert!(
         results
             .iter()
@@ -365,7 +365,7 @@ pub async fn a_closed_store_refuses_and_keeps_what_it_took(mut harness: Harness)
             .await
             .unwrap()
             .1,
-        taken as u64
+        accepted as u64
     );
     harness
 }

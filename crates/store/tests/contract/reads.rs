@@ -56,7 +56,7 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
     harness
 }
 
-pub async fn events_by_place(harness: Harness) -> Harness {
+pub async fn events_by_position(harness: Harness) -> Harness {
     let key = harness.session("log").await;
     let mut commit = Commit::new(key, FIRST);
     commit.events.extend((2..=6).map(|seq| event(seq, 1)));

@@ -342,7 +342,7 @@ pub async fn a_removed_project_takes_everything_along(harness: Harness) -> Harne
     harness
 }
 
-pub async fn a_login_ticket_is_taken_once_and_in_time(harness: Harness) -> Harness {
+pub async fn a_login_ticket_is_accepted_once_and_in_time(harness: Harness) -> Harness {
     let store = &harness.store;
     let hash = |text: &str| Digest::of_bytes(text.as_bytes());
     store

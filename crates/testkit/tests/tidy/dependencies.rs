@@ -7,7 +7,7 @@ use crate::metadata::{DependencyKind, Metadata};
 
 /// Crates that exist for tests, and the crates whose tests may use them.
 const TEST_CRATES: [&str; 2] = ["fakemodel", "testkit"];
-const TESTED_WITH_THEM: [&str; 5] = ["server", "cli", "bench", "llm", "runtime"];
+const TESTED_WITH_THEM: [&str; 6] = ["server", "cli", "bench", "llm", "runtime", "transport"];
 
 /// Crates that decide or name things, and what would let them perform: sockets, databases, timers.
 const DECIDING: [&str; 3] = ["protocol", "policy", "engine"];
