@@ -1,4 +1,4 @@
-//! Keeps the house in order: what rustc and clippy cannot see but a reader would notice.
+//! Rules on the repository that rustc and clippy cannot check but a reader would notice.
 //!
 //! Each test checks one rule on the whole repository and names every offender as `file:line`. The
 //! rules themselves live in the modules beside this file, each with small bad inputs that prove it
@@ -8,8 +8,12 @@
 mod architecture;
 #[path = "tidy/dependencies.rs"]
 mod dependencies;
+#[path = "tidy/glossary.rs"]
+mod glossary;
 #[path = "tidy/licences.rs"]
 mod licences;
+#[path = "tidy/links.rs"]
+mod links;
 #[path = "tidy/metadata.rs"]
 mod metadata;
 #[path = "tidy/names.rs"]
@@ -20,16 +24,22 @@ mod repository;
 mod source;
 #[path = "tidy/traces.rs"]
 mod traces;
+#[path = "tidy/types.rs"]
+mod types;
 
 use anyhow::Result;
+use glossary::KnownCode;
+use links::Targets;
 use metadata::Metadata;
 use repository::{Repository, TextFile};
 
 /// Programs that must start with `./name` in a fresh clone.
-const PROGRAMS: [&str; 5] = [
+const PROGRAMS: [&str; 7] = [
     "run",
     "test",
     ".ci/run",
+    "scripts/dependencies",
+    "scripts/fixture",
     "scripts/package",
     "tests/packages",
 ];
@@ -123,6 +133,60 @@ fn the_server_comes_to_sessions_through_their_users() -> Result<()> {
 #[test]
 fn no_banned_word_in_names() -> Result<()> {
     every_text(names::banned_in_source)
+}
+
+#[test]
+fn no_two_public_types_have_one_name() -> Result<()> {
+    let texts = Repository::open().texts()?;
+    none(types::twice(texts.iter().flat_map(types::public).collect()));
+    Ok(())
+}
+
+#[test]
+fn the_glossary_names_code_that_exists() -> Result<()> {
+    let repository = Repository::open();
+    let document = repository.text("docs/glossary.md")?;
+    let rows = glossary::rows(&document)?;
+    let texts = repository.texts()?;
+    let source = |file: &&TextFile| file.path.contains("/src/") || file.path.ends_with(".sql");
+    let known = KnownCode {
+        types: texts.iter().flat_map(types::names).collect(),
+        files: repository.files()?,
+        text: texts
+            .iter()
+            .filter(source)
+            .map(|file| file.text.as_str())
+            .collect(),
+    };
+    let mut findings = glossary::missing_words(&document, &rows);
+    findings.extend(glossary::unknown_code(&document, &rows, &known));
+    none(findings);
+    Ok(())
+}
+
+#[test]
+fn architecture_names_paths_that_exist() -> Result<()> {
+    let repository = Repository::open();
+    let targets = Targets::new(&repository.files()?, &repository.texts()?);
+    let crates: Vec<String> = repository.manifests()?.into_keys().collect();
+    let document = repository.text("ARCHITECTURE.md")?;
+    none(links::missing_paths(&document, &crates, &targets));
+    Ok(())
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() -> Result<()> {
+    let repository = Repository::open();
+    let texts = repository.texts()?;
+    let targets = Targets::new(&repository.files()?, &texts);
+    let broken = texts.iter().flat_map(|file| links::broken(file, &targets));
+    none(broken.collect());
+    Ok(())
+}
+
+#[test]
+fn no_private_word_in_names() -> Result<()> {
+    every_text(names::private_in_source)
 }
 
 #[test]

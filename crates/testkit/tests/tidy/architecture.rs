@@ -53,7 +53,7 @@ pub fn compare(table: &[CrateRow], folders: &[String]) -> Vec<String> {
 }
 
 /// What stands between backticks.
-fn quoted(cell: &str) -> Vec<String> {
+pub fn quoted(cell: &str) -> Vec<String> {
     cell.split('`')
         .enumerate()
         .filter(|(index, _)| index % 2 == 1)
