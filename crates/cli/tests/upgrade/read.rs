@@ -77,23 +77,17 @@ pub async fn check(lab: &Lab, sessions: &[Known], stored: &Connection) {
             assert_eq!(status, 404, "{label}: {answer}");
             continue;
         }
-        let events = session.events(lab).await;
-        let served: Vec<(u64, &str)> = events
-            .iter()
-            .map(|frame| {
-                let kind = frame["data"]["type"].as_str().unwrap();
-                (frame["id"].as_u64().unwrap(), kind)
-            })
-            .collect();
+        let served = session.events(lab).await;
         let wanted = stored_events(stored, session);
-        let wanted: Vec<(u64, &str)> = wanted
-            .iter()
-            .map(|(seq, kind)| (*seq, kind.as_str()))
-            .collect();
-        assert!(
-            served.starts_with(&wanted),
-            "{label}: stored {wanted:?}, served {served:?}"
-        );
+        assert!(served.len() >= wanted.len(), "{label}: events are missing");
+        for (frame, (seq, kind, body)) in served.iter().zip(&wanted) {
+            let event = &frame["data"];
+            assert_eq!((&frame["id"], &event["type"]), (seq, kind), "{label}");
+            assert!(
+                covers(event, body),
+                "{label}, event {seq}: stored {body}, served {event}"
+            );
+        }
         let messages = session.messages(lab).await;
         let said: Vec<(&str, &str)> = messages
             .iter()
@@ -127,12 +121,32 @@ async fn check_status(lab: &Lab, session: &Known) {
 const OF_SESSION: &str =
     "(SELECT id FROM sessions WHERE session_id = ?1 AND (user_id IS NULL) = ?2)";
 
-fn stored_events(stored: &Connection, session: &Known) -> Vec<(u64, String)> {
-    let sql = format!("SELECT seq, kind FROM events WHERE session_key = {OF_SESSION} ORDER BY seq");
+/// Number, type and content of each stored event.
+fn stored_events(stored: &Connection, session: &Known) -> Vec<(Value, Value, Value)> {
+    let sql =
+        format!("SELECT seq, kind, body FROM events WHERE session_key = {OF_SESSION} ORDER BY seq");
     let mut statement = stored.prepare(&sql).unwrap();
     let key = (&session.note.session_id, session.is_runtime());
-    let rows = statement.query_map(key, |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)));
+    let rows = statement.query_map(key, |row| {
+        let (seq, kind): (i64, String) = (row.get(0)?, row.get(1)?);
+        let body = serde_json::from_str(&row.get::<_, String>(2)?).unwrap();
+        Ok((Value::from(seq), Value::from(kind), body))
+    });
     rows.unwrap().map(|row| row.unwrap()).collect()
+}
+
+/// Whether everything stored is served. A later version may add fields.
+fn covers(served: &Value, stored: &Value) -> bool {
+    match (served, stored) {
+        (Value::Object(served), Value::Object(stored)) => stored.iter().all(|(name, value)| {
+            value.is_null() || served.get(name).is_some_and(|found| covers(found, value))
+        }),
+        (Value::Array(served), Value::Array(stored)) => {
+            let mut pairs = served.iter().zip(stored);
+            served.len() == stored.len() && pairs.all(|(served, stored)| covers(served, stored))
+        }
+        (served, stored) => served == stored,
+    }
 }
 
 fn stored_messages(stored: &Connection, session: &Known) -> Vec<(String, String)> {
