@@ -1,4 +1,4 @@
-//! Child processes of a run: they say their address on standard output, and end with it.
+//! Child processes of a run. They print their address on standard output and end with the run.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,19 +17,19 @@ use crate::wire::{LoadAccess, LoadTarget, Wire};
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 const KEY: &str = "bench-internal-key";
-/// A server that has just started is asked for its health this often.
+/// How often a server that has just started is asked for its health.
 const HEALTH_LOOK: Duration = Duration::from_millis(1);
 
-/// A process that serves.
+/// A child process that serves requests.
 pub struct Served {
     pub addr: String,
     child: Child,
-    /// Kept open: the process may write to it.
+    /// Kept open, because the process may write to it.
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Served {
-    /// One of this program's own parts.
+    /// Starts one of this program's own parts.
     pub async fn part(name: &str, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut part = Command::new(std::env::current_exe()?);
         part.arg(name).args(arguments);
@@ -70,7 +70,7 @@ impl Served {
     }
 }
 
-/// What a process has used of the machine.
+/// Processor time and memory that a process has used.
 #[derive(Debug, Clone, Copy)]
 pub struct ProcessUsage {
     pub cpu_seconds: f64,
@@ -80,8 +80,8 @@ pub struct ProcessUsage {
 impl ProcessUsage {
     fn of(process: u32) -> anyhow::Result<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-        // The name, in parentheses, may hold anything; numbers 14 and 15 are the times in user and
-        // kernel mode.
+        // The name, in parentheses, may contain anything. Fields 14 and 15 are the times in user
+        // and in kernel mode.
         let (_, fields) = stat
             .rsplit_once(") ")
             .context("an unknown form of /proc/PID/stat")?;
@@ -100,7 +100,7 @@ pub struct CodeLab {
     served: Served,
     program: PathBuf,
     folder: TempDir,
-    /// From the process's start to its first healthy answer.
+    /// From the start of the process to its first healthy answer.
     pub cold_start: Duration,
 }
 
@@ -122,9 +122,9 @@ impl CodeLab {
         serve
             .env("INTERNAL_API_KEY", KEY)
             .env("LLM_PROXY_URL", format!("http://{}", model.addr));
-        // A plan of ten tasks is to run without a person.
+        // A plan of ten tasks must run without a person's approval.
         serve.env("CODELAB_PLAN__APPROVAL_TASKS", "100");
-        // One user adds and searches memories as fast as it goes.
+        // One user adds and searches memories without a pause.
         serve.env("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "0");
         serve.stderr(std::fs::File::create(folder.path().join("server.log"))?);
         if let Some(url) = database {
@@ -141,7 +141,7 @@ impl CodeLab {
         })
     }
 
-    /// As the gateway: the runtime API.
+    /// Access as the gateway, for the runtime API.
     pub fn gateway(&self) -> LoadTarget {
         LoadTarget {
             addr: self.served.addr.clone(),
@@ -149,7 +149,7 @@ impl CodeLab {
         }
     }
 
-    /// As the first user.
+    /// Access as the first user.
     pub async fn user(&self) -> anyhow::Result<LoadTarget> {
         let mut token = Command::new(&self.program);
         token
@@ -208,7 +208,7 @@ async fn healthy(target: &LoadTarget) -> anyhow::Result<()> {
         .context("the server does not become healthy")?
 }
 
-/// The load generator at one order.
+/// The load generator with one order.
 pub struct Generator {
     child: Child,
     stdin: ChildStdin,
@@ -236,7 +236,7 @@ impl Generator {
         })
     }
 
-    /// Until it pauses.
+    /// Runs until it pauses.
     pub async fn pause(&mut self) -> anyhow::Result<()> {
         let line = self.line().await?;
         ensure!(line == PAUSE, "the load generator said {line:?}");
@@ -247,7 +247,7 @@ impl Generator {
         Ok(self.stdin.write_all(b"\n").await?)
     }
 
-    /// Goes on to the end, whatever pauses are left.
+    /// Continues to the end, through all remaining pauses.
     pub async fn report(mut self) -> anyhow::Result<LoadReport> {
         let mut line = PAUSE.to_owned();
         while line == PAUSE {

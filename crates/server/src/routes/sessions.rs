@@ -128,12 +128,12 @@ pub(super) struct Cancellation {
     /// `drop` empties the queue as well; otherwise the next waiting message starts.
     #[serde(default)]
     #[param(inline)]
-    queue: Queue,
+    queue: QueueChoice,
 }
 
 #[derive(Deserialize, Default, PartialEq, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Queue {
+pub(super) enum QueueChoice {
     #[default]
     Keep,
     Drop,
@@ -160,7 +160,7 @@ pub(super) async fn cancel(
 ) -> ApiResult<Json<SessionAck>> {
     let (view, cancelled) = app
         .runtime
-        .cancel(&id, cancellation.queue == Queue::Drop)
+        .cancel(&id, cancellation.queue == QueueChoice::Drop)
         .await?;
     Ok(Json(acknowledged(
         id,

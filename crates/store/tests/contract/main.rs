@@ -1,7 +1,7 @@
 //! What a store promises, on every database it supports.
 //!
-//! PostgreSQL takes part when `CODELAB_TEST_POSTGRES_URL` names a server; each case works in a
-//! schema of its own.
+//! PostgreSQL takes part if `CODELAB_TEST_POSTGRES_URL` names a server. Each case works in a schema
+//! of its own.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,13 +10,13 @@
 )]
 
 mod audit;
-mod chats;
 mod commits;
 mod harness;
 mod life;
 mod memories;
 mod ownership;
 mod postgres;
+mod project_sessions;
 mod reads;
 mod sqlite;
 mod usage;
@@ -50,7 +50,7 @@ async fn run<F: Future<Output = Harness>>(engine: Engine, case: impl FnOnce(Harn
 
 contract! {
     commits::everything_comes_back_after_a_restart,
-    commits::a_name_is_taken_once_per_realm,
+    commits::a_session_id_exists_once_per_session_kind,
     commits::a_refused_commit_leaves_its_neighbours_alone,
     commits::events_have_no_gap_and_no_twin,
     commits::an_acknowledged_commit_is_seen_by_the_next_read,
@@ -60,7 +60,7 @@ contract! {
     commits::one_decision_wins,
     commits::repeats_are_recognised,
     reads::ranges_of_messages,
-    reads::events_by_place,
+    reads::events_by_number,
     reads::sessions_are_listed_by_activity,
     reads::abandoned_reads_do_no_harm,
     reads::a_read_only_store_reads_and_never_writes,
@@ -85,17 +85,17 @@ contract! {
     users::one_default_project_is_made,
     users::changes_touch_only_what_they_name,
     users::a_removed_project_takes_everything_along,
-    users::a_login_ticket_is_taken_once_and_in_time,
+    users::a_login_ticket_is_used_once_and_in_time,
     users::a_web_session_lasts_until_its_end,
-    chats::sessions_are_listed_for_their_user,
-    chats::a_session_is_made_only_in_a_living_project_of_its_user,
-    chats::tasks_have_threads_of_their_own,
-    chats::histories_are_read_in_pages,
-    chats::large_messages_make_small_pages,
-    chats::plans_are_saved_as_they_stand,
-    chats::open_approvals_of_all_sessions_are_found,
-    chats::another_user_reads_nothing,
-    chats::project_sessions_are_found_after_a_restart,
+    project_sessions::sessions_are_listed_for_their_user,
+    project_sessions::a_session_is_made_only_in_a_living_project_of_its_user,
+    project_sessions::tasks_have_threads_of_their_own,
+    project_sessions::histories_are_read_in_pages,
+    project_sessions::large_messages_make_small_pages,
+    project_sessions::plans_are_saved_as_they_stand,
+    project_sessions::open_approvals_of_all_sessions_are_found,
+    project_sessions::another_user_reads_nothing,
+    project_sessions::project_sessions_are_found_after_a_restart,
     usage::spendings_are_summed,
     usage::what_was_spent_outlives_the_session_and_not_the_project,
     usage::an_agents_average_is_over_its_newest_tasks,

@@ -1,4 +1,4 @@
-//! The crate table of ARCHITECTURE.md, which is also the law on who may use whom.
+//! The crate table of ARCHITECTURE.md, which also says which crate may use which.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ pub fn compare(table: &[CrateRow], folders: &[String]) -> Vec<String> {
     missing.chain(stale).collect()
 }
 
-/// What stands between backticks.
+/// The texts between backticks.
 pub fn quoted(cell: &str) -> Vec<String> {
     cell.split('`')
         .enumerate()

@@ -67,8 +67,8 @@ pub fn rows(document: &TextFile) -> Result<Vec<GlossaryRow>> {
 }
 
 pub fn missing_words(document: &TextFile, rows: &[GlossaryRow]) -> Vec<String> {
-    let is_missing = |word: &&str| !rows.iter().any(|row| row.word == **word);
-    let missing = REQUIRED.iter().filter(is_missing);
+    let is_missing = |word: &str| !rows.iter().any(|row| row.word == word);
+    let missing = REQUIRED.into_iter().filter(|word| is_missing(word));
     missing
         .map(|word| format!("{}: no row for {word:?}", document.path))
         .collect()

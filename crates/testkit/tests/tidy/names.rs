@@ -15,7 +15,7 @@ const BANNED: [&str; 9] = [
     "v2",
 ];
 
-/// What stands before the name of an item.
+/// Keywords before the name of an item.
 const ITEMS: [&str; 9] = [
     "struct", "enum", "trait", "fn", "mod", "type", "union", "const", "static",
 ];

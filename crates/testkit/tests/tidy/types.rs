@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::repository::TextFile;
 use crate::source::code_only;
 
-/// What stands before the name of a type.
+/// Keywords before the name of a type.
 const KINDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
 /// Names that two crates may both use, with the reason.

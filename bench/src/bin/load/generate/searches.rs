@@ -1,4 +1,4 @@
-//! One agent's memory: filled through the API, then searched.
+//! One agent's memory, filled and then searched through the API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,8 @@ const FILLERS: usize = 32;
 /// Texts of the labelled set in one interaction.
 const TEXTS: usize = 3;
 const TOP_K: usize = 10;
-/// Stands in the last interaction alone: it is found when everything before it is in the index.
+/// Only the last interaction contains this text. When a search finds it, everything before it is in
+/// the index.
 const LAST_WORD: &str = "zyzzyva";
 const INDEX_LIMIT: Duration = Duration::from_secs(180);
 const INDEX_LOOK: Duration = Duration::from_millis(200);
@@ -30,7 +31,7 @@ pub async fn run(
     let mut wire = Wire::open(target).await?;
     let agents = agents_path(&mut wire).await?;
     fill(target, &agents, &set, interactions).await?;
-    // The first one was idle for too long.
+    // The first connection was idle for too long.
     let mut wire = Wire::open(target).await?;
     until_indexed(&mut wire, &agents).await?;
     let mut times = Vec::with_capacity(searches);
@@ -123,7 +124,8 @@ async fn fill(
 }
 
 fn interaction(texts: &[String], number: usize) -> String {
-    // Steps that share no factor with the set's size join different texts for a long while.
+    // A step that shares no factor with the size of the set combines different texts for a long
+    // time.
     let parts: Vec<&str> = (0..TEXTS)
         .map(|part| texts[(number * (part * 2 + 1) + part) % texts.len()].as_str())
         .collect();

@@ -172,7 +172,7 @@ pub(in crate::routes) async fn events(
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in super::super) struct Queue {
+pub(in super::super) struct CancelQuery {
     /// `drop` empties the queue as well.
     #[param(pattern = "^drop$")]
     queue: Option<String>,
@@ -184,7 +184,7 @@ pub(in super::super) struct Queue {
     path = "/my/chat/{session_id}/cancel",
     tag = "chat",
     security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), Queue),
+    params(("session_id" = String, Path, description = "The session"), CancelQuery),
     responses(
         (status = 200, description = "Nothing of it runs any more", body = ProjectSessionCancelled),
         (status = 404, description = "Unknown session", body = ErrorBody),
@@ -195,7 +195,7 @@ pub(in super::super) struct Queue {
 pub(in crate::routes) async fn cancel(
     State(app): State<App>,
     chat: MySession,
-    Params(queue): Params<Queue>,
+    Params(queue): Params<CancelQuery>,
 ) -> ApiResult<Json<ProjectSessionCancelled>> {
     let drop_queue = match queue.queue.as_deref() {
         None => false,
