@@ -27,10 +27,22 @@ pub fn public(file: &TextFile) -> Vec<PublicType> {
         .collect()
 }
 
-/// The names of all types of a file, private ones included.
+/// The names of all types of a file: private ones too, and those that a macro of the file declares
+/// from a line `Name, …`.
 pub fn names(file: &TextFile) -> Vec<String> {
-    let all = declared(file).into_iter();
-    all.map(|(_, found)| found.name).collect()
+    let mut names: Vec<String> = declared(file)
+        .into_iter()
+        .map(|(_, found)| found.name)
+        .collect();
+    if file.is_rust() && file.text.contains("macro_rules!") {
+        let heads = file.text.lines().filter_map(|line| line.split_once(','));
+        let words = heads.map(|(head, _)| head.trim());
+        let is_name = |word: &&str| {
+            word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphanumeric)
+        };
+        names.extend(words.filter(is_name).map(str::to_owned));
+    }
+    names
 }
 
 pub fn twice(types: Vec<PublicType>) -> Vec<String> {
@@ -110,5 +122,10 @@ mod tests {
     fn private_types_have_names_too() {
         let file = TextFile::new("crates/a/src/x.rs", "struct Inner;\npub trait Outer {}\n");
         assert_eq!(names(&file), ["Inner", "Outer"]);
+        let made = "macro_rules! id { () => {} }\nid!(\n    UserId, \"a number\"\n);\n";
+        assert_eq!(
+            names(&TextFile::new("crates/a/src/id.rs", made)),
+            ["UserId"]
+        );
     }
 }
