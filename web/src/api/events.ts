@@ -7,24 +7,26 @@ import type { ChatEvent, Message, TurnStatus } from "./types";
 export type SessionInput =
   | { kind: "event"; event: ChatEvent }
   | { kind: "done"; status: TurnStatus }
-  /** A new connection: tokens that were on their way are sent anew, or belong to an answer that is begun anew. */
+  /** A new connection. The server sends the text of a running answer again from its start. */
   | { kind: "connected" }
-  /** What was said before the events that are still kept. */
+  /** Messages older than the stored events. */
   | { kind: "history"; messages: Message[] }
-  /** The person let everything go that waited in line; no event says so. */
+  /** The user emptied the queue. No event reports this. */
   | { kind: "queue_emptied" };
 
 export interface FeedHandlers<T> {
-  onOpen(): void;
-  onInputs(inputs: T[]): void;
-  onCut(): void;
-  onRefused(error: ApiError): void;
+  onOpen: () => void;
+  onInputs: (inputs: T[]) => void;
+  onCut: () => void;
+  onRefused: (error: ApiError) => void;
 }
 
 export function followSession(sessionId: string, lastSeq: () => number, handlers: FeedHandlers<SessionInput>) {
   const path = `/my/chat/${encodeURIComponent(sessionId)}/events/`;
   return follow(path, () => String(lastSeq()), {
-    ...handlers,
+    onOpen: handlers.onOpen,
+    onCut: handlers.onCut,
+    onRefused: handlers.onRefused,
     onFrames: (frames) => handlers.onInputs(frames.map(decode)),
   });
 }
@@ -33,10 +35,12 @@ export async function readSession(sessionId: string): Promise<SessionInput[]> {
   return (await readAll(`/my/chat/${encodeURIComponent(sessionId)}/events/?follow=false`)).map(decode);
 }
 
-/** Everything that happens in the user's sessions from now on; what was missed is not repeated. */
+/** Events of all the user's sessions from now on. Missed events are not repeated. */
 export function followEverything(handlers: FeedHandlers<ChatEvent>) {
   return follow("/my/events/", () => undefined, {
-    ...handlers,
+    onOpen: handlers.onOpen,
+    onCut: handlers.onCut,
+    onRefused: handlers.onRefused,
     onFrames: (frames) => {
       const inputs = frames.map(decode);
       handlers.onInputs(inputs.flatMap((input) => (input.kind === "event" ? [input.event] : [])));

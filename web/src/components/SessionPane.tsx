@@ -1,4 +1,4 @@
-// One open session: who works, what happened, and where a person speaks.
+// One open session: its agents, its timeline and the message form.
 import { useEffect, useState } from "preact/hooks";
 import { listAgents } from "../api/projects";
 import type { ProjectAgent } from "../api/types";
@@ -54,7 +54,7 @@ export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPan
         <Empty
           icon="sessions"
           title={feed.isLoaded.value ? t("sessions.begin") : t("app.loading")}
-          {...(feed.isLoaded.value ? { text: t("sessions.beginText") } : {})}
+          text={feed.isLoaded.value ? t("sessions.beginText") : undefined}
         />
       ) : (
         <Scroller label={t("sessions.timeline")}>
@@ -128,7 +128,7 @@ function StatusChip({ status, isCut }: { status: SessionState["status"]; isCut: 
 
 const TRAIL_STEPS = 40;
 
-/** Who worked when, from left to right; the last one works now. */
+/** The agents in the order they worked, left to right. The last one is active. */
 function Trail({ state }: { state: SessionState }) {
   if (state.trail.length === 0) return null;
   const steps = state.trail.slice(-TRAIL_STEPS);

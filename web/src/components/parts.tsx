@@ -1,8 +1,8 @@
-// Small things that several views show.
+// Small components that several views use.
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { minute } from "../feeds/clock";
-import { region, t } from "../feeds/preferences";
+import { region, t, tell } from "../feeds/preferences";
 import { ago, fullTime, hueOf, shortName } from "../state/format";
 import { Icon, type IconName } from "./Icon";
 
@@ -49,6 +49,14 @@ export function Chip({ tone, children }: { tone: string; children: ComponentChil
   return <span class={`chip tone-${tone}`}>{children}</span>;
 }
 
+const DECISIONS = ["approve", "edit", "reject", "expired", "cancelled"] as const;
+
+/** A newer server may know more decisions than this page. */
+export function decisionText(decision: string): string {
+  const known = DECISIONS.find((name) => name === decision.toLowerCase());
+  return known === undefined ? decision : t(`decision.${known}`);
+}
+
 export function Ago({ at }: { at: string }) {
   const passed = ago(at, minute.value + 59_999);
   const text = passed.unit === "now" ? t("time.now") : t(`time.${passed.unit}`, { n: passed.n });
@@ -72,9 +80,39 @@ export function CopyLine({ text }: { text: string }) {
   );
 }
 
+interface TextWithDetailsProps {
+  text: string;
+  details: string | undefined;
+  /** Shown so that people can search the documentation and logs for it. */
+  code?: string;
+}
+
+/** A sentence in the user's language, and the server's English text beneath it as details. */
+export function TextWithDetails({ text, details, code }: TextWithDetailsProps) {
+  return (
+    <span>
+      {text}
+      {details !== undefined && details !== text && (
+        <span class="server-details">
+          {t("app.details", { text: details })} {code !== undefined && <code>{code}</code>}
+        </span>
+      )}
+    </span>
+  );
+}
+
+/** An `error` event of a session's stream. */
+export function ErrorLine({ code, message }: { code: string; message: string }) {
+  return (
+    <p class="error-line" role="alert">
+      <Icon name="warning" /> <TextWithDetails text={tell({ code })} details={message} code={code} />
+    </p>
+  );
+}
+
 const LONG_CHARACTERS = 1600;
 
-/** Text as it is, long ones folded until somebody wants them. */
+/** Preformatted text. Long text is cut until the user expands it. */
 export function Verbatim({ text, label }: { text: string; label: string }) {
   const [isWhole, setWhole] = useState(false);
   const isLong = text.length > LONG_CHARACTERS;
@@ -101,7 +139,7 @@ interface WriterProps {
   rows?: number;
 }
 
-/** A text to send. It is cleared only once it was accepted. */
+/** A message form. The text is cleared only after the server accepted it. */
 export function Writer({ label, placeholder, button, onSend, children, rows = 1 }: WriterProps) {
   const [text, setText] = useState("");
   const isSending = useRef(false);

@@ -1,4 +1,4 @@
-// What the whole page shares: who is in, where they are, which project, how the server stands, what went wrong.
+// State shared by the whole page: login, route, project, server health, notices.
 import { computed, effect, signal } from "@preact/signals";
 import { ApiError } from "../api/client";
 import { login, logout } from "../api/login";
@@ -6,7 +6,7 @@ import { health as readHealth } from "../api/operations";
 import { createProject, listProjects } from "../api/projects";
 import type { Health, Project } from "../api/types";
 import { linkTo, parseRoute, ticketOf, type Route } from "../state/route";
-import { keep, recall } from "./preferences";
+import { keep, recall, t, tell } from "./preferences";
 
 export type Access =
   | { state: "unknown" }
@@ -16,8 +16,17 @@ export type Access =
   | { state: "in" };
 export type Connection = "connecting" | "live" | "cut";
 
+export interface Notice {
+  text: string;
+  /** What the server itself said, in English. */
+  details?: string;
+  isError: boolean;
+}
+
 const HEALTH_PERIOD_MS = 30_000;
 const NOTICE_MS = 8_000;
+/** Errors stay longer: they have two sentences and often details. */
+const ERROR_MS = 20_000;
 const OFFLINE_PAUSE_MS = 2_000;
 
 export const access = signal<Access>({ state: "unknown" });
@@ -26,20 +35,24 @@ export const projects = signal<Project[]>([]);
 export const projectId = signal<number | undefined>(undefined);
 export const health = signal<Health | undefined>(undefined);
 export const connection = signal<Connection>("connecting");
-export const notice = signal<{ text: string; isError: boolean } | undefined>(undefined);
+export const notice = signal<Notice | undefined>(undefined);
 
 export const project = computed(() => projects.value.find((known) => known.project_id === projectId.value));
 export const isDemo = computed(() => health.value?.checks["model"]?.detail?.includes("demonstration") ?? false);
 
-/** Who logged in here; unknown where the login is older than what the browser remembers. */
+/** The id of the logged-in user; unknown if the browser's storage was cleared after the login. */
 export const ownUserId = () => Number(recall("user")) || undefined;
 
 let noticeTimer: ReturnType<typeof setTimeout> | undefined;
 
-export function say(text: string, isError = false) {
+export function say(text: string, details?: string) {
+  show({ text, details, isError: false });
+}
+
+function show(next: Notice) {
   clearTimeout(noticeTimer);
-  notice.value = { text, isError };
-  noticeTimer = setTimeout(() => (notice.value = undefined), NOTICE_MS);
+  notice.value = next;
+  noticeTimer = setTimeout(() => (notice.value = undefined), next.isError ? ERROR_MS : NOTICE_MS);
 }
 
 /** Tells the person what went wrong; a login that ended leads to the login page. */
@@ -48,10 +61,15 @@ export function report(error: unknown) {
     access.value = { state: "out", failure: undefined };
     return;
   }
-  say(error instanceof Error ? error.message : String(error), true);
+  if (!(error instanceof ApiError)) {
+    show({ text: t("app.pageError"), details: String(error), isError: true });
+    return;
+  }
+  // The browser's own message about a failed connection does not help a user.
+  show({ text: tell(error), details: error.status === 0 ? undefined : error.message, isError: true });
 }
 
-/** Runs what a person asked for and reports its failure; says whether it worked. */
+/** Runs an action of the user and reports its failure. Returns whether it worked. */
 export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
   try {
     await work();

@@ -7,10 +7,11 @@ import { reducePlan } from "./plans";
 import { emptySession } from "./session";
 import type { Item, MessageItem, Origin, SessionState, ToolItem, ToolState, TrailStep } from "./session";
 
-/** A batch is one copy of the lists, however many inputs it has. */
+/** A mutable copy of the state. A batch of inputs needs only one copy. */
 export interface Draft extends SessionState {
   items: Item[];
   positions: Map<string, number>;
+  proposed: string[];
   plans: Map<string, SessionState["plans"] extends ReadonlyMap<string, infer V> ? V : never>;
   agents: Record<string, SessionState["agents"][string]>;
   trail: TrailStep[];
@@ -18,23 +19,31 @@ export interface Draft extends SessionState {
   files: Map<string, string>;
 }
 
-export function reduceSession(state: SessionState, inputs: readonly SessionInput[]): SessionState {
-  const draft: Draft = {
+function draftOf(state: SessionState): Draft {
+  return {
     ...state,
     items: [...state.items],
     positions: new Map(state.positions),
+    proposed: [...state.proposed],
     plans: new Map(state.plans),
     agents: { ...state.agents },
     trail: [...state.trail],
     queue: [...state.queue],
     files: new Map(state.files),
   };
+}
+
+export function reduceSession(state: SessionState, inputs: readonly SessionInput[]): SessionState {
+  const draft = draftOf(state);
   for (const input of inputs) {
     switch (input.kind) {
       case "done":
         draft.status = input.status;
-        // What a turn had begun to say and never finished ends with it.
-        if (!input.status.startsWith("awaiting_")) dropLive(draft);
+        // An unfinished answer is dropped when the turn ends.
+        if (!input.status.startsWith("awaiting_")) {
+          dropLive(draft);
+          passOver(draft, () => true);
+        }
         break;
       case "connected":
         dropLive(draft);
@@ -77,8 +86,10 @@ function applyEvent(draft: Draft, event: ChatEvent) {
       return;
     case "agent_switched": {
       const { from_agent: from, to_agent: to, reason } = event.data;
-      // The way back at the end of a turn is nobody's taking over.
+      // The switch back at the end of a turn is not shown.
       if (to === "orchestrator") return;
+      // The switch is shown instead of the tool call that requested it.
+      dropItems(draft, (item) => item.kind === "tool" && item.name === "switch_mode" && item.state.step === "proposed");
       put(draft, { kind: "switch", key: `switch-${seq}`, at, origin: undefined, from, to, reason });
       return step(draft, { key: `${seq}`, agent: to, why: "switch", reason, at });
     }
@@ -96,9 +107,7 @@ function applyEvent(draft: Draft, event: ChatEvent) {
     case "tool_call_closed": {
       const { call_id, outcome } = event.data;
       return changeTool(draft, call_id, (tool) =>
-        outcome === "completed" || tool.state.step === "finished"
-          ? tool
-          : { ...tool, state: { step: "closed", outcome } },
+        outcome === "completed" || hasEnded(tool.state) ? tool : { ...tool, state: { step: "closed", outcome } },
       );
     }
     case "approval_request":
@@ -110,8 +119,16 @@ function applyEvent(draft: Draft, event: ChatEvent) {
       const origin = originOf(event.data);
       dropTool(draft, callId);
       return put(draft, {
-        ...{ kind: "question", key: `question-${callId}`, at, origin, callId, question, agent },
-        ...{ options: options ?? [], answer: undefined, isOpen: true },
+        kind: "question",
+        key: `question-${callId}`,
+        at,
+        origin,
+        callId,
+        question,
+        agent,
+        options: options ?? [],
+        answer: undefined,
+        isOpen: true,
       });
     }
     case "error": {
@@ -123,7 +140,7 @@ function applyEvent(draft: Draft, event: ChatEvent) {
       return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
     }
     case "gap": {
-      // What is missing cannot be read any more; the numbers go on behind it.
+      // The missing events were pruned. The log continues after them.
       const { from, to } = event.data;
       draft.lastSeq = Math.max(draft.lastSeq, to);
       return put(draft, { kind: "note", key: `gap-${from}`, at, origin: undefined, note: { type: "gap", from, to } });
@@ -141,26 +158,23 @@ function applyEvent(draft: Draft, event: ChatEvent) {
   }
 }
 
-/** What is known belongs to another log of the same name; this one follows from its start. */
+/** The state belongs to another log with the same session id. The new log follows from its start. */
 function startOver(draft: Draft, event: ChatEventOf<"gap">) {
-  Object.assign(draft, {
-    ...emptySession,
-    ...{ items: [], positions: new Map(), plans: new Map(), agents: {}, trail: [], queue: [], files: new Map() },
-  } satisfies Draft);
+  Object.assign(draft, draftOf(emptySession));
   put(draft, { kind: "note", key: "start-over", at: event.timestamp, origin: undefined, note: { type: "start_over" } });
 }
 
-/** A newer server may send more than this page knows; that is nothing to fail over. */
+/** A newer server may send events that this page does not know. They are ignored. */
 function unknownEvent(_event: never) {}
 
-/** Whether an event says that somebody works again. A message that waits in line does not end a suspension. */
+/** Whether an event means that the turn is running. A queued message does not resume a suspended turn. */
 function wakes(event: ChatEvent): boolean {
   switch (event.type) {
     case "message_queued":
     case "gap":
     case "history_compacted":
       return false;
-    // A turn that is over stays over.
+    // A late result does not start a turn.
     case "tool_result":
       return !event.data.late;
     default:
@@ -176,19 +190,23 @@ function applyMessage(draft: Draft, event: ChatEventOf<"message_created">) {
     return;
   }
   draft.queue = draft.queue.filter((id) => id !== data.message_id);
-  // Shown as what it answers.
+  // The answer to a question is shown in the question's card.
   if (data.answers && answerQuestion(draft, data.answers, data.content)) return;
   const item = messageItem(data, origin);
+  if (item.role === "assistant") passOver(draft, (tool) => isSamePlace(tool.origin, origin));
   put(draft, item);
   // The answer of a workflow carries what all its tasks used.
   if (data.usage && origin === undefined) {
     const { tokens, costUsd } = draft.usage;
     draft.usage = { tokens: tokens + data.usage.total_tokens, costUsd: costUsd + (data.usage.cost_usd ?? 0) };
   }
-  for (const call of data.tool_calls ?? []) put(draft, toolItem(call, item));
+  for (const call of data.tool_calls ?? []) {
+    put(draft, toolItem(call, item));
+    draft.proposed.push(call.call_id);
+  }
 }
 
-/** Puts what only the history knows before everything else. */
+/** Inserts messages that are older than the stored events at the start. */
 function addHistory(draft: Draft, messages: readonly Message[]) {
   const results = new Map(
     messages.flatMap((message) => (message.tool_call_id ? [[message.tool_call_id, message.content]] : [])),
@@ -219,17 +237,32 @@ function finished(content: string | undefined): ToolState {
 
 function messageItem(data: Message, origin: Origin | undefined): MessageItem {
   return {
-    ...{ kind: "message", key: data.message_id, at: data.timestamp, origin, content: data.content },
+    kind: "message",
+    key: data.message_id,
+    at: data.timestamp,
+    origin,
+    role: data.role === "tool" ? "system" : data.role,
+    content: data.content,
+    agent: data.agent_id ?? undefined,
+    isError: data.error ?? false,
+    usage: data.usage ?? undefined,
     warnings: data.warnings ?? [],
-    ...{ role: data.role === "tool" ? "system" : data.role, agent: data.agent_id ?? undefined },
-    ...{ isError: data.error ?? false, usage: data.usage ?? undefined },
   };
 }
 
 function toolItem(call: ToolCall, said: MessageItem): ToolItem {
   return {
-    ...{ kind: "tool", key: call.call_id, callId: call.call_id, at: said.at, origin: said.origin, name: call.name },
-    ...{ args: call.arguments, proposedArgs: undefined, agent: said.agent, parts: [], decision: undefined },
+    kind: "tool",
+    key: call.call_id,
+    callId: call.call_id,
+    at: said.at,
+    origin: said.origin,
+    name: call.name,
+    args: call.arguments,
+    proposedArgs: undefined,
+    agent: said.agent,
+    parts: [],
+    decision: undefined,
     state: { step: "proposed" },
   };
 }
@@ -240,7 +273,9 @@ function applyLive(draft: Draft, event: ChatEventOf<"message_delta">, at: string
   if (present !== undefined && present.kind !== "live") return;
   const delta: Delta = { content: data.content, attempt: data.attempt, offset: data.offset };
   const grown = applyDelta(present, delta);
-  put(draft, { kind: "live", key: data.message_id, at, origin: originOf(data), agent: data.agent, ...grown });
+  const { content, bytes, attempt } = grown;
+  const origin = originOf(data);
+  put(draft, { kind: "live", key: data.message_id, at, origin, agent: data.agent, content, bytes, attempt });
 }
 
 function applyToolCall(draft: Draft, event: ChatEventOf<"tool_call">, at: string) {
@@ -250,8 +285,16 @@ function applyToolCall(draft: Draft, event: ChatEventOf<"tool_call">, at: string
   const before = present?.kind === "tool" ? present : undefined;
   const isAsking = data.requires_approval && before?.state.step === "asking";
   put(draft, {
-    ...{ kind: "tool", key: callId, callId, at: before?.at ?? at, origin: originOf(data), name, args },
-    ...{ proposedArgs: before?.proposedArgs, agent: data.agent, parts: data.parts ?? before?.parts ?? [] },
+    kind: "tool",
+    key: callId,
+    callId,
+    at: before?.at ?? at,
+    origin: originOf(data),
+    name,
+    args,
+    proposedArgs: before?.proposedArgs,
+    agent: data.agent,
+    parts: data.parts ?? before?.parts ?? [],
     decision: before?.decision,
     state: isAsking
       ? before.state
@@ -264,10 +307,19 @@ function applyToolResult(draft: Draft, event: ChatEventOf<"tool_result">, at: st
   if (answerQuestion(draft, callId, result)) return;
   const present = find(draft, callId);
   if (present?.kind !== "tool") {
-    const args = {};
     put(draft, {
-      ...{ kind: "tool", key: callId, callId, at, origin: originOf(event.data), name, args, proposedArgs: undefined },
-      ...{ agent: undefined, parts: [], decision: undefined, state: { step: "proposed" } },
+      kind: "tool",
+      key: callId,
+      callId,
+      at,
+      origin: originOf(event.data),
+      name,
+      args: {},
+      proposedArgs: undefined,
+      agent: undefined,
+      parts: [],
+      decision: undefined,
+      state: { step: "proposed" },
     });
   }
   changeTool(draft, callId, (tool) => {
@@ -280,13 +332,23 @@ function applyApprovalRequest(draft: Draft, event: ChatEventOf<"approval_request
   const { data } = event;
   const origin = originOf(data);
   if (data.kind !== "tool") {
-    return put(draft, { kind: "budget", key: data.call_id, at, origin, approval: data, resolved: undefined });
+    const agent = data.agent ?? undefined;
+    return put(draft, { kind: "budget", key: data.call_id, at, origin, agent, approval: data, resolved: undefined });
   }
   const present = find(draft, data.call_id);
   put(draft, {
-    ...{ kind: "tool", key: data.call_id, callId: data.call_id, at: present?.at ?? at, origin, name: data.tool_name },
-    ...{ args: data.arguments, proposedArgs: undefined, agent: data.agent ?? undefined, parts: data.parts ?? [] },
-    ...{ decision: undefined, state: { step: "asking", approval: data } },
+    kind: "tool",
+    key: data.call_id,
+    callId: data.call_id,
+    at: present?.at ?? at,
+    origin,
+    name: data.tool_name,
+    args: data.arguments,
+    proposedArgs: undefined,
+    agent: data.agent ?? undefined,
+    parts: data.parts ?? [],
+    decision: undefined,
+    state: { step: "asking", approval: data },
   });
 }
 
@@ -302,7 +364,8 @@ function applyApprovalResolved(draft: Draft, event: ChatEventOf<"approval_resolv
       case "edit":
         return {
           ...decided,
-          ...{ proposedArgs: tool.args, args: modified_args ?? tool.args },
+          proposedArgs: tool.args,
+          args: modified_args ?? tool.args,
           state: { step: "waiting", clientAttached: true, approved: true },
         };
       case "expired":
@@ -336,7 +399,22 @@ function changeTool(draft: Draft, callId: string, change: (tool: ToolItem) => To
   if (question?.kind === "question") put(draft, { ...question, isOpen: false });
 }
 
-/** A question is shown as a question, not as the tool call that it also is. */
+/** The first end counts: the server closes an expired approval's call as rejected afterwards. */
+function hasEnded(state: ToolState): boolean {
+  return state.step === "finished" || state.step === "closed";
+}
+
+/** No event closes a refused call. It counts as not run when its agent speaks again or the turn ends. */
+function passOver(draft: Draft, isPassed: (tool: ToolItem) => boolean) {
+  draft.proposed = draft.proposed.filter((callId) => {
+    const tool = find(draft, callId);
+    if (tool?.kind !== "tool" || tool.state.step !== "proposed") return false;
+    if (isPassed(tool)) put(draft, { ...tool, state: { step: "not_run" } });
+    return !isPassed(tool);
+  });
+}
+
+/** A question is shown as a question card, not as a tool call. */
 function dropTool(draft: Draft, callId: string) {
   if (draft.positions.has(callId)) dropItems(draft, (item) => item.key === callId);
 }
@@ -368,6 +446,10 @@ function put(draft: Draft, item: Item) {
 
 function step(draft: Draft, next: TrailStep) {
   draft.trail.push(next);
+}
+
+function isSamePlace(one: Origin | undefined, other: Origin | undefined): boolean {
+  return one?.planId === other?.planId && one?.taskId === other?.taskId;
 }
 
 function originOf(data: { plan_id?: string | null; task_id?: string | null }): Origin | undefined {

@@ -1,4 +1,4 @@
-// What a session looks like, as a value: the timeline a person reads, its plans, its queue, how its turn stands.
+// The state of a session: timeline, plans, queue and the status of its turn.
 import type {
   AgentStatus,
   ApprovalInfo,
@@ -10,14 +10,14 @@ import type {
   Usage,
 } from "../api/types";
 
-/** Where in a plan something happened; absent for the session's own turn. */
+/** The task that something belongs to; absent for the session's own turn. */
 export interface Origin {
   planId: string;
   taskId: string;
 }
 
 interface Placed {
-  /** Unique in the session, and the same for the same thing whatever happens to it. */
+  /** Unique in the session. It never changes for an item. */
   key: string;
   at: string;
   origin: Origin | undefined;
@@ -47,14 +47,16 @@ export type ToolState =
   | { step: "asking"; approval: ApprovalInfo }
   | { step: "waiting"; clientAttached: boolean; approved: boolean }
   | { step: "finished"; result: unknown; late: boolean }
-  | { step: "closed"; outcome: CallOutcome };
+  | { step: "closed"; outcome: CallOutcome }
+  /** Refused, or never reached: the agent went on without it. */
+  | { step: "not_run" };
 
 export interface ToolItem extends Placed {
   kind: "tool";
   callId: string;
   name: string;
   args: Record<string, unknown>;
-  /** As the model wrote them, where a person changed them. */
+  /** The model's arguments, if a person changed them. */
   proposedArgs: Record<string, unknown> | undefined;
   agent: string | undefined;
   parts: readonly CommandPart[];
@@ -86,6 +88,7 @@ export interface PlanItem extends Placed {
 
 export interface BudgetItem extends Placed {
   kind: "budget";
+  agent: string | undefined;
   approval: ApprovalInfo;
   resolved: string | undefined;
 }
@@ -119,7 +122,7 @@ export interface PlanView extends Plan {
   response: string | undefined;
 }
 
-/** A step of the agents' timeline: who works from here on, and why. */
+/** A step in the list of agents: which agent took over, and why. */
 export interface TrailStep {
   key: string;
   agent: string;
@@ -131,18 +134,20 @@ export interface TrailStep {
 export type SessionStatus = "idle" | "working" | TurnStatus;
 
 export interface SessionState {
-  /** The last stored event that is in here; the stream goes on behind it. */
+  /** The number of the last stored event in this state. The stream continues after it. */
   lastSeq: number;
   items: readonly Item[];
   /** Positions in `items`, by key. */
   positions: ReadonlyMap<string, number>;
+  /** Tool calls without any event since the model requested them. */
+  proposed: readonly string[];
   plans: ReadonlyMap<string, PlanView>;
   agents: Readonly<Record<string, AgentStatus>>;
   trail: readonly TrailStep[];
-  /** Messages that wait for their turn, oldest first; each becomes an item when its turn begins. */
+  /** Ids of queued messages, oldest first. Each becomes an item when its turn starts. */
   queue: readonly string[];
   status: SessionStatus;
-  /** The newest whole content of files that this session has seen, by path. */
+  /** The newest full content of files read or written in this session, by path. */
   files: ReadonlyMap<string, string>;
   usage: { tokens: number; costUsd: number };
 }
@@ -151,6 +156,7 @@ export const emptySession: SessionState = {
   lastSeq: 0,
   items: [],
   positions: new Map(),
+  proposed: [],
   plans: new Map(),
   agents: {},
   trail: [],
