@@ -26,6 +26,8 @@ mod source;
 mod traces;
 #[path = "tidy/types.rs"]
 mod types;
+#[path = "tidy/versions.rs"]
+mod versions;
 
 use anyhow::Result;
 use glossary::KnownCode;
@@ -249,5 +251,24 @@ fn the_lock_file_is_tracked() -> Result<()> {
         Repository::open().is_tracked("Cargo.lock")?,
         "Cargo.lock: not tracked by git"
     );
+    Ok(())
+}
+
+#[test]
+fn every_file_has_the_version_of_the_changelog() -> Result<()> {
+    let repository = Repository::open();
+    let changelog = repository.text("CHANGELOG.md")?;
+    let versioned = ["Cargo.toml", "docs/openapi.json", "web/package.json"];
+    let files = versioned.map(|path| repository.text(path));
+    let files = files.into_iter().collect::<Result<Vec<TextFile>>>()?;
+    none(versions::differing(&changelog, &files));
+    Ok(())
+}
+
+#[test]
+fn every_release_has_an_upgrade_fixture() -> Result<()> {
+    let repository = Repository::open();
+    let changelog = repository.text("CHANGELOG.md")?;
+    none(versions::without_fixture(&changelog, &repository.files()?));
     Ok(())
 }

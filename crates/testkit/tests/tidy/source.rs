@@ -76,7 +76,7 @@ pub fn ownerless_session(file: &TextFile) -> Vec<String> {
     let named = code
         .lines()
         .enumerate()
-        .filter(|(_, line)| line.contains("Realm::Project"));
+        .filter(|(_, line)| line.contains("SessionKind::Project"));
     named
         .map(|(index, _)| {
             file.finding(
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_session_without_its_user_is_found() {
-        let asks = "store.session(Realm::Project, &id)";
+        let asks = "store.session(SessionKind::Project, &id)";
         assert_eq!(
             ownerless_session(&TextFile::new("crates/server/src/a.rs", asks)).len(),
             1
@@ -246,7 +246,7 @@ mod tests {
         assert!(
             ownerless_session(&TextFile::new(
                 "crates/server/src/a.rs",
-                "Realm::Runtime // Realm::Project"
+                "SessionKind::Runtime // SessionKind::Project"
             ))
             .is_empty()
         );
