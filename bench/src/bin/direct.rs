@@ -72,7 +72,7 @@ async fn main() -> anyhow::Result<()> {
         options.sessions,
         calls.len()
     );
-    println!("one user, whose shares are not bounded (limits.user_* = 0)");
+    println!("one user without per-user limits (limits.user_* = 0)");
     println!("| from a request to | P50 | P95 | goal at P95 |");
     println!("|---|---|---|---|");
     row(
@@ -130,7 +130,7 @@ impl User {
         let list: Value = serde_json::from_slice(&list.bytes().await?)?;
         let project = list["projects"][0]["project_id"]
             .as_i64()
-            .context("a default project")?;
+            .context("the answer has no default project")?;
         let agent = json!({ "name": "wide", "concurrency_limit": 64 });
         self.post(&format!("/my/projects/{project}/agents/"), agent)
             .await?;
@@ -139,7 +139,10 @@ impl User {
 
     async fn session(&self) -> anyhow::Result<String> {
         let made = self.post("/my/chat/sessions/", json!({})).await?;
-        Ok(made["session_id"].as_str().context("a session")?.to_owned())
+        Ok(made["session_id"]
+            .as_str()
+            .context("the new session has no id")?
+            .to_owned())
     }
 
     async fn post(&self, path: &str, body: Value) -> anyhow::Result<Value> {
@@ -189,7 +192,7 @@ impl User {
                 }
             }
         }
-        let started = started.context("no call begins without its agent")?;
+        let started = started.context("a call did not report that its agent started")?;
         Ok(Call {
             started,
             answered: answered.context("a call ended without an answer")?,

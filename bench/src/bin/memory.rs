@@ -262,8 +262,8 @@ impl Resident {
 }
 
 fn name(project: i64, agent: &str) -> anyhow::Result<CollectionName> {
-    let user = UserId::new(1).context("a positive id")?;
-    let project = ProjectId::new(project).context("a positive id")?;
+    let user = UserId::new(1).context("an id must be positive")?;
+    let project = ProjectId::new(project).context("an id must be positive")?;
     Ok(CollectionName::new(
         user,
         project,

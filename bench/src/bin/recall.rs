@@ -83,8 +83,8 @@ async fn main() -> anyhow::Result<()> {
 async fn search(set: &LabelledSet, embedder: Option<Embedder>) -> anyhow::Result<Vec<Vec<u64>>> {
     let folder = tempfile::tempdir()?;
     let memory = Memory::embedded(EmbeddedOptions::new(folder.path()), embedder);
-    let user = UserId::new(1).context("a positive id")?;
-    let project = ProjectId::new(1).context("a positive id")?;
+    let user = UserId::new(1).context("an id must be positive")?;
+    let project = ProjectId::new(1).context("an id must be positive")?;
     let name = CollectionName::new(user, project, &AgentName::parse("agent_coder")?)?;
     memory.create(&name).await?;
     for batch in set.interactions.chunks(BATCH) {

@@ -125,7 +125,7 @@ async fn measure(options: &Options) -> anyhow::Result<()> {
     };
     ensure!(
         program.is_file(),
-        "{} is not there: cargo build --release --bin codelab",
+        "{} does not exist; run: cargo build --release --bin codelab",
         program.display()
     );
     let size = if options.quick {

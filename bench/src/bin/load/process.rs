@@ -44,7 +44,13 @@ impl Served {
         let mut child = command
             .spawn()
             .with_context(|| format!("{name} does not start"))?;
-        let mut stdout = BufReader::new(child.stdout.take().context("no output")?).lines();
+        let mut stdout = BufReader::new(
+            child
+                .stdout
+                .take()
+                .context("the process has no standard output")?,
+        )
+        .lines();
         let url = tokio::time::timeout(START_LIMIT, announced_url(&mut stdout)).await;
         let url = url
             .ok()
@@ -84,7 +90,7 @@ impl ProcessUsage {
         // and in kernel mode.
         let (_, fields) = stat
             .rsplit_once(") ")
-            .context("an unknown form of /proc/PID/stat")?;
+            .context("/proc/PID/stat has an unknown format")?;
         let fields: Vec<&str> = fields.split(' ').collect();
         let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
         let pages: f64 = fields[21].parse()?;
@@ -159,7 +165,7 @@ impl CodeLab {
         let token = token.output().await?;
         ensure!(
             token.status.success(),
-            "no token: {}",
+            "codelab token failed: {}",
             String::from_utf8_lossy(&token.stderr)
         );
         let token = String::from_utf8(token.stdout)?.trim().to_owned();
@@ -185,7 +191,7 @@ impl CodeLab {
         )?;
         tokio::time::timeout(STOP_LIMIT, self.served.child.wait())
             .await
-            .context("the server does not stop")??;
+            .context("the server did not stop in time")??;
         Ok(())
     }
 }
@@ -205,7 +211,7 @@ async fn healthy(target: &LoadTarget) -> anyhow::Result<()> {
     };
     tokio::time::timeout(START_LIMIT, waiting)
         .await
-        .context("the server does not become healthy")?
+        .context("the server did not become healthy in time")?
 }
 
 /// The load generator with one order.
@@ -224,8 +230,17 @@ impl Generator {
             .stdout(Stdio::piped())
             .kill_on_drop(true);
         let mut child = generate.spawn()?;
-        let mut stdin = child.stdin.take().context("no input")?;
-        let stdout = BufReader::new(child.stdout.take().context("no output")?).lines();
+        let mut stdin = child
+            .stdin
+            .take()
+            .context("the process has no standard input")?;
+        let stdout = BufReader::new(
+            child
+                .stdout
+                .take()
+                .context("the process has no standard output")?,
+        )
+        .lines();
         stdin
             .write_all(format!("{}\n", serde_json::to_string(order)?).as_bytes())
             .await?;
@@ -239,7 +254,10 @@ impl Generator {
     /// Runs until it pauses.
     pub async fn pause(&mut self) -> anyhow::Result<()> {
         let line = self.line().await?;
-        ensure!(line == PAUSE, "the load generator said {line:?}");
+        ensure!(
+            line == PAUSE,
+            "the load generator printed {line:?} instead of a pause"
+        );
         Ok(())
     }
 
@@ -265,6 +283,6 @@ impl Generator {
         self.stdout
             .next_line()
             .await?
-            .context("the load generator ended; what it said stands above")
+            .context("the load generator ended; its output is above")
     }
 }

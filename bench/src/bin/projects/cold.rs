@@ -41,7 +41,7 @@ impl Cold {
         let mut stdout =
             BufReader::new(child.stdout.take().context("the server has no output")?).lines();
         let url = tokio::time::timeout(START_LIMIT, announced_url(&mut stdout)).await;
-        let url = url.ok().flatten().context("the server does not start")?;
+        let url = url.ok().flatten().context("the server did not start")?;
         // The program signs the token itself, with the secret of the data folder. The server gets
         // no request.
         let mut token = Command::new(program);
@@ -52,7 +52,7 @@ impl Cold {
         let token = token.output().await?;
         ensure!(
             token.status.success(),
-            "no token: {}",
+            "codelab token failed: {}",
             String::from_utf8_lossy(&token.stderr)
         );
         let token = String::from_utf8(token.stdout)?.trim().to_owned();

@@ -45,7 +45,7 @@ fn main() -> anyhow::Result<()> {
     };
     ensure!(
         program.is_file(),
-        "{} is not there: cargo build --release --bin codelab",
+        "{} does not exist; run: cargo build --release --bin codelab",
         program.display()
     );
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -38,7 +38,7 @@ pub async fn run(
             .await?;
         let session = session["session_id"]
             .as_str()
-            .context("a session has an id")?;
+            .context("the new session has no id")?;
         let body = json!({ "content": text }).to_string();
         let path = format!("/my/chat/{session}/message/");
         let streamed = wire
@@ -92,7 +92,7 @@ async fn prepare(wire: &mut Wire) -> anyhow::Result<()> {
         .await?;
     let project = list["projects"][0]["project_id"]
         .as_i64()
-        .context("a default project")?;
+        .context("the answer has no default project")?;
     let agent = json!({ "name": "wide", "concurrency_limit": 64 }).to_string();
     let _agent: Value = wire
         .json(

@@ -42,7 +42,7 @@ pub async fn run(
         times.push(began.elapsed());
         ensure!(
             found > 0 || query.kind == codelab_bench::QueryKind::Paraphrase,
-            "nothing found: {}",
+            "the search found nothing: {}",
             query.text
         );
     }
@@ -61,7 +61,7 @@ async fn agents_path(wire: &mut Wire) -> anyhow::Result<String> {
         .await?;
     let project = list["projects"][0]["project_id"]
         .as_i64()
-        .context("a default project")?;
+        .context("the answer has no default project")?;
     let agents = format!("/my/projects/{project}/agents/");
     let made: Value = wire
         .json(
@@ -72,7 +72,9 @@ async fn agents_path(wire: &mut Wire) -> anyhow::Result<String> {
         .await?;
     Ok(format!(
         "{agents}{}/context/",
-        made["agent_id"].as_str().context("an agent has an id")?
+        made["agent_id"]
+            .as_str()
+            .context("the new agent has no id")?
     ))
 }
 
@@ -138,7 +140,7 @@ async fn until_indexed(wire: &mut Wire, context: &str) -> anyhow::Result<()> {
     while search(wire, context, LAST_WORD).await? == 0 {
         ensure!(
             began.elapsed() < INDEX_LIMIT,
-            "the index is not complete after {} s",
+            "the index was not complete after {} s",
             INDEX_LIMIT.as_secs()
         );
         tokio::time::sleep(INDEX_LOOK).await;
@@ -153,6 +155,6 @@ async fn search(wire: &mut Wire, context: &str, query: &str) -> anyhow::Result<u
         .await?;
     Ok(found["results"]
         .as_array()
-        .context("a search has results")?
+        .context("the search has no results")?
         .len())
 }
