@@ -114,9 +114,8 @@ async fn project_step(
         let call = call_of(&frame);
         match frame["data"]["type"].as_str().unwrap() {
             "tool_call" if !delivered.contains(&call) => {
-                if deliver(lab, session, &call).await {
-                    delivered.insert(call);
-                }
+                let is_done = deliver(lab, session, &call).await;
+                delivered.extend(is_done.then_some(call));
             }
             "question" if !answered.contains(&call) => {
                 let path = format!("/my/chat/{id}/questions/{call}/answer/");

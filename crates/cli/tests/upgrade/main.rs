@@ -3,6 +3,12 @@
 //! Each folder beside this file is the data of one release, stopped in the middle of its work.
 //! `scripts/fixture` makes the folder of the next one.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says which data it reads"
+)]
+
 mod fixture;
 mod go_on;
 mod lab;
