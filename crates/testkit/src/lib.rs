@@ -1,6 +1,6 @@
 //! A real server on a free port with a scripted model, and ways to talk to it in a test.
 //!
-//! Panics where a test would: everything here is for tests only.
+//! It panics where a test would fail: everything here is for tests only.
 #![allow(clippy::unwrap_used, reason = "a test kit fails by panicking")]
 
 mod asked;

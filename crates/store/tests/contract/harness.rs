@@ -1,4 +1,5 @@
-//! A store on a fresh database, a way around it for tampering, and short ways to make rows.
+//! A store on a fresh database, direct access to that database for tampering, and functions that
+//! make rows.
 
 use codelab_protocol::{
     AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, ProjectId, Role,
@@ -48,7 +49,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl Harness {
-    /// `None` when there is no such database to test on.
+    /// `None` if there is no such database to test on.
     pub async fn open(engine: Engine) -> Option<Self> {
         Self::open_with(engine, |_| ()).await
     }
@@ -111,7 +112,7 @@ impl Harness {
         self.store = Store::open(self.options.clone()).await.unwrap();
     }
 
-    /// Changes the database behind the store's back.
+    /// Changes the database without the store.
     pub async fn tamper(&self, sql: &str) {
         match &self.location {
             Location::Sqlite(folder) => {
@@ -208,7 +209,7 @@ pub fn create(name: &str) -> Commit {
 }
 
 /// The first commit of a session in a project.
-pub fn chat(name: &str, user: UserId, project: ProjectId) -> Commit {
+pub fn project_session(name: &str, user: UserId, project: ProjectId) -> Commit {
     let mut commit = create(name);
     let session = commit.create.as_mut().unwrap();
     (session.kind, session.user_id, session.project_id) =

@@ -11,13 +11,13 @@
 )]
 
 mod audit;
-mod chats;
 mod commits;
 mod harness;
 mod life;
 mod memories;
 mod ownership;
 mod postgres;
+mod project_sessions;
 mod reads;
 mod sqlite;
 mod usage;
@@ -97,15 +97,15 @@ contract! {
     users::a_removed_project_takes_everything_along,
     users::a_login_ticket_is_accepted_once_and_in_time,
     users::a_web_session_lasts_until_its_end,
-    chats::sessions_are_listed_for_their_user,
-    chats::a_session_is_made_only_in_a_living_project_of_its_user,
-    chats::tasks_have_threads_of_their_own,
-    chats::histories_are_read_in_pages,
-    chats::large_messages_make_small_pages,
-    chats::plans_are_saved_as_they_stand,
-    chats::open_approvals_of_all_sessions_are_found,
-    chats::another_user_reads_nothing,
-    chats::project_sessions_are_found_after_a_restart,
+    project_sessions::sessions_are_listed_for_their_user,
+    project_sessions::a_session_is_made_only_in_a_living_project_of_its_user,
+    project_sessions::tasks_have_threads_of_their_own,
+    project_sessions::histories_are_read_in_pages,
+    project_sessions::large_messages_make_small_pages,
+    project_sessions::plans_are_saved_as_they_stand,
+    project_sessions::open_approvals_of_all_sessions_are_found,
+    project_sessions::another_user_reads_nothing,
+    project_sessions::project_sessions_are_found_after_a_restart,
     usage::spendings_are_summed,
     usage::what_was_spent_outlives_the_session_and_not_the_project,
     usage::an_agents_average_is_over_its_newest_tasks,

@@ -1,4 +1,4 @@
-//! What only a connection can suffer.
+//! How a connection to PostgreSQL can fail.
 
 use codelab_protocol::SessionKind;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ async fn lost_connections_are_made_again() {
     harness.finish().await;
 }
 
-/// As a standby answers, or a server that somebody made read-only.
+/// Answers like a standby, or like a server that was made read-only.
 #[tokio::test]
 async fn a_server_that_takes_no_writes_is_an_outage() {
     let Some(harness) = Harness::open(Engine::Postgres).await else {
@@ -113,7 +113,7 @@ async fn each_sslmode_asks_what_it_says() {
     }
 }
 
-/// Stands between store and server and cuts the line when a commit passes.
+/// A proxy between store and server that cuts the connection when a commit passes.
 struct Cutter {
     armed: Arc<AtomicBool>,
     /// Whether the commit still reaches the server.
@@ -151,7 +151,7 @@ async fn carry(near: TcpStream, far: TcpStream, armed: Arc<AtomicBool>, deliver:
             back.await.unwrap();
             if deliver {
                 to_far.write_all(sent).await.unwrap();
-                // The server ends the connection after it has done what was sent.
+                // The server closes the connection after it has executed what was sent.
                 to_far.shutdown().await.unwrap();
             }
             return;
@@ -193,7 +193,7 @@ async fn a_line_cut_during_a_commit_leaves_the_outcome_unknown() {
         let mut commit = Commit::new(key, FIRST);
         commit.events.push(event(2, 1));
         assert_eq!(store.commit(commit.clone()).await, Err(StoreError::Unknown));
-        // Reload and look: the same commit can be handed in again, and exactly one of the two is
+        // After a reload the same commit can be submitted again, and exactly one of the two is
         // stored.
         let again = loop {
             match store.commit(commit.clone()).await {
