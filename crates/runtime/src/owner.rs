@@ -202,7 +202,7 @@ impl Owner {
     async fn open(&mut self, mail: Mail) {
         match mail {
             Mail::Input { input, reply } => {
-                let accepted = self.command(input).await;
+                let accepted = self.handle_command(input).await;
                 self.runtime.count_input(&accepted);
                 // A caller that went away does not undo what was committed.
                 let _ = reply.send(accepted);
@@ -227,7 +227,7 @@ impl Owner {
         }
     }
 
-    async fn command(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
+    async fn handle_command(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
         let is_runtime = self.name.kind == SessionKind::Runtime;
         let creates =
             is_runtime && matches!(input, Command::UserMessage(_) | Command::SwitchAgent(_));

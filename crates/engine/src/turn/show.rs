@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::claim::LateCall;
 use super::{OpenCall, Thread, Turn};
 use crate::output::EventLog;
-use crate::{Approval, ApprovalKind, ApprovalStatus, Session};
+use crate::{Approval, ApprovalKind, ApprovalOutcome, Session};
 
 /// What people see of a turn. It adds events, and changes nothing.
 pub(crate) struct View<'a> {
@@ -335,7 +335,7 @@ impl View<'_> {
     pub(crate) fn show_resolved(
         &mut self,
         approval: &Approval,
-        status: ApprovalStatus,
+        status: ApprovalOutcome,
         decided_by: &str,
         reason: Option<String>,
         modified_args: Option<Map<String, Value>>,
@@ -345,8 +345,8 @@ impl View<'_> {
         }
         let resolved = ApprovalResolved {
             call_id: approval.call_id.clone(),
-            kind: approval.kind.as_str().to_owned(),
-            decision: status.as_str().to_owned(),
+            kind: approval.kind,
+            decision: status,
             decided_by: decided_by.to_owned(),
             reason,
             modified_args,

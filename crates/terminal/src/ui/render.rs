@@ -4,7 +4,7 @@ mod approval;
 mod call;
 mod live;
 
-use codelab_protocol::{PlanStatus, TaskStatus, Usage};
+use codelab_protocol::{ApprovalOutcome, PlanStatus, TaskStatus, Usage};
 
 use super::block::Block;
 use super::markdown::{self, MarkdownPiece};
@@ -82,7 +82,7 @@ pub fn block(block: &Block, width: usize) -> Vec<TextLine> {
             decision,
             by,
             reason,
-        } => vec![decided(decision, by, reason.as_deref())],
+        } => vec![decided(*decision, by, reason.as_deref())],
         Block::Question {
             agent,
             question,
@@ -214,14 +214,13 @@ fn plan_ended(status: PlanStatus, can_retry: bool) -> Vec<TextLine> {
     }]
 }
 
-fn decided(decision: &str, by: &str, reason: Option<&str>) -> TextLine {
+fn decided(decision: ApprovalOutcome, by: &str, reason: Option<&str>) -> TextLine {
     let (sign, style, word) = match decision {
-        "approve" => ("✓", GOOD, "approved"),
-        "edit" => ("✓", GOOD, "approved with your changes"),
-        "reject" => ("✗", BAD, "rejected"),
-        "expired" => ("✗", BAD, "nobody answered in time: rejected"),
-        "cancelled" => ("⊘", DIM, "no longer asked"),
-        other => ("·", DIM, other),
+        ApprovalOutcome::Approved => ("✓", GOOD, "approved"),
+        ApprovalOutcome::Edited => ("✓", GOOD, "approved with your changes"),
+        ApprovalOutcome::Rejected => ("✗", BAD, "rejected"),
+        ApprovalOutcome::Expired => ("✗", BAD, "nobody answered in time: rejected"),
+        ApprovalOutcome::Cancelled => ("⊘", DIM, "no longer asked"),
     };
     let line = TextLine::styled("  ", DIM)
         .with(sign, style)
@@ -235,7 +234,7 @@ fn decided(decision: &str, by: &str, reason: Option<&str>) -> TextLine {
     };
     // Why it was asked was told when it was.
     let reason = reason
-        .filter(|_| decision == "reject")
+        .filter(|_| decision == ApprovalOutcome::Rejected)
         .map(|reason| format!(": {reason}"))
         .unwrap_or_default();
     line.with(&format!("{by}{reason}"), DIM)

@@ -4,10 +4,10 @@
 mod tasks;
 
 use codelab_protocol::{
-    AgentName, AgentQuestion, AgentStatus, ApprovalRequest, CallId, CommandPart, ErrorData,
-    MessageCreated, MessageDelta, MessageId, PlanRequest, Role, SessionEvent, SessionEventBody,
-    SessionId, TaskId, TaskOrigin, Tool, ToolCall, ToolCallClosed, ToolCallEvent, ToolResultEvent,
-    TurnStatus, Usage, arguments_digest,
+    AgentName, AgentQuestion, AgentStatus, ApprovalKind, ApprovalRequest, CallId, CommandPart,
+    ErrorData, MessageCreated, MessageDelta, MessageId, PlanRequest, Role, SessionEvent,
+    SessionEventBody, SessionId, TaskId, TaskOrigin, Tool, ToolCall, ToolCallClosed, ToolCallEvent,
+    ToolResultEvent, TurnStatus, Usage, arguments_digest,
 };
 use serde_json::{Map, Value};
 
@@ -182,7 +182,7 @@ impl ViewState {
             SessionEventBody::ApprovalResolved(resolved) => {
                 self.answered(&resolved.call_id);
                 out.push(Block::Decided {
-                    decision: resolved.decision.clone(),
+                    decision: resolved.decision,
                     by: resolved.decided_by.clone(),
                     reason: resolved.reason.clone(),
                 });
@@ -462,9 +462,9 @@ impl ViewState {
     /// What a person sees of the question; `before` is the file it is about.
     pub fn shown(&self, request: &ApprovalRequest, before: &Before) -> ApprovalShown {
         let approval = &request.approval;
-        let kind = match approval.kind.as_str() {
-            "budget" => ApprovalCardKind::Budget(approval.arguments.clone()),
-            _ => approval_kind(
+        let kind = match approval.kind {
+            ApprovalKind::Budget => ApprovalCardKind::Budget(approval.arguments.clone()),
+            ApprovalKind::Tool | ApprovalKind::Plan => approval_kind(
                 &approval.tool_name,
                 &approval.arguments,
                 &approval.parts,

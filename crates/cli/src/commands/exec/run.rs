@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::bail;
 use codelab_client::{Backoff, Client, ClientError, EventData, FollowUntil, ResumingEvents};
 use codelab_protocol::{
-    AgentQuestion, ApprovalInfo, CallId, ErrorCode, SendMessage, SessionEvent, SessionEventBody,
-    SessionId, TurnStatus, WorkflowStatus,
+    AgentQuestion, ApprovalInfo, ApprovalOutcome, CallId, ErrorCode, SendMessage, SessionEvent,
+    SessionEventBody, SessionId, TurnStatus, WorkflowStatus,
 };
 use codelab_terminal::{PATIENT, ToolRunner, ToolRunnerEvent, repeated};
 use tokio::task::JoinSet;
@@ -196,8 +196,8 @@ impl Run {
         match event.body {
             SessionEventBody::ApprovalRequest(asked) => self.decide(asked.approval),
             SessionEventBody::PlanRequest(asked) => self.decide(asked.approval),
-            SessionEventBody::ApprovalResolved(resolved) => self.resolved(&resolved.decision),
-            SessionEventBody::PlanResolved(resolved) => self.resolved(&resolved.decision),
+            SessionEventBody::ApprovalResolved(resolved) => self.resolved(resolved.decision),
+            SessionEventBody::PlanResolved(resolved) => self.resolved(resolved.decision),
             SessionEventBody::Question(question) => self.answer(question),
             SessionEventBody::TaskCompleted(done) if done.origin.task_id.is_none() => {
                 self.response = Some(done.response)
@@ -218,8 +218,11 @@ impl Run {
         None
     }
 
-    fn resolved(&mut self, decision: &str) {
-        self.is_refused |= matches!(decision, "reject" | "expired");
+    fn resolved(&mut self, decision: ApprovalOutcome) {
+        self.is_refused |= matches!(
+            decision,
+            ApprovalOutcome::Rejected | ApprovalOutcome::Expired
+        );
     }
 
     fn answer(&mut self, question: AgentQuestion) {

@@ -77,7 +77,7 @@ fn line_of(body: &SessionEventBody) -> Option<String> {
                 plan.estimated_cost_usd
             )
         }
-        SessionEventBody::PlanResolved(resolved) => format!("plan: {}", resolved.decision),
+        SessionEventBody::PlanResolved(resolved) => format!("plan: {}", resolved.decision.as_str()),
         SessionEventBody::TaskStarted(task) => {
             format!(
                 "{} ({}): {}",
@@ -104,7 +104,9 @@ fn line_of(body: &SessionEventBody) -> Option<String> {
                 in_one_line(&asked.approval.reason)
             )
         }
-        SessionEventBody::ApprovalResolved(resolved) => format!("approval: {}", resolved.decision),
+        SessionEventBody::ApprovalResolved(resolved) => {
+            format!("approval: {}", resolved.decision.as_str())
+        }
         SessionEventBody::ToolCallClosed(closed) => match closed.outcome {
             CallOutcome::Unknown => "the outcome of the call is unknown".to_owned(),
             CallOutcome::Expired => "nobody took the call in time".to_owned(),

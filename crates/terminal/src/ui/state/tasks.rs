@@ -35,7 +35,7 @@ impl ViewState {
                     plan.replace(&resolved.tasks);
                 }
                 out.push(Block::Decided {
-                    decision: resolved.decision.clone(),
+                    decision: resolved.decision,
                     by: resolved.decided_by.clone(),
                     reason: resolved.reason.clone(),
                 });
