@@ -17,6 +17,7 @@ use codelab_llm::{PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
+use codelab_transport::Network;
 use serde::{Deserialize, Serialize};
 
 use self::file::File;
@@ -58,6 +59,8 @@ pub struct Settings {
     pub http: HttpSettings,
     pub internal_api_key: Option<Secret>,
     pub jwt_secret: Option<Secret>,
+    /// Of all outgoing connections.
+    pub network: Network,
     pub master_key: Option<Secret>,
     pub jwt: JwtSettings,
     pub retention: Retention,

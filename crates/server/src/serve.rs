@@ -334,6 +334,7 @@ pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
             let options = QdrantOptions {
                 url: url.clone(),
                 api_key,
+                network: settings.network.clone(),
             };
             Memory::server(options, embedder(settings)?)
                 .map_err(|error| wrong("qdrant.url", &error.to_string()))
@@ -365,6 +366,7 @@ fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
             };
             let options = EmbedderOptions {
                 auth_header,
+                network: settings.network.clone(),
                 ..EmbedderOptions::new(url.clone(), model.clone())
             };
             Ok(Some(Embedder::new(options).map_err(|error| {
@@ -433,6 +435,7 @@ pub fn model_config(settings: &Settings) -> Option<OpenAiConfig> {
         idle_timeout: Duration::from_secs(llm.idle_timeout_seconds),
         rate_limit_wait: Duration::from_secs(llm.rate_limit_wait_seconds),
         prices: llm.prices.clone(),
+        network: settings.network.clone(),
         ..OpenAiConfig::new(url)
     })
 }

@@ -9,9 +9,10 @@ use codelab_llm::{Price, PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
+use codelab_transport::{Network, ProxySettings};
 use tokio::sync::Semaphore;
 
-use super::file::{File, PolicyTable, PriceRow, SandboxTable, ServerTable};
+use super::file::{File, HttpTable, PolicyTable, PriceRow, SandboxTable, ServerTable};
 use super::{
     ChatSettings, ConfigError, DEFAULT_DATABASE, HttpOrigin, HttpSettings, JwtSettings,
     LlmSettings, ModelHint, SandboxSettings, Settings, SpaceSettings, wrong, wrong_database,
@@ -64,6 +65,7 @@ impl File {
             llm: self.llm(environment)?,
             policy: policy(&self.policy)?,
             sandbox: sandbox(&self.sandbox)?,
+            network: network(self.http, environment)?,
             http: http(self.server)?,
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
@@ -272,6 +274,20 @@ fn http(server: ServerTable) -> Result<HttpSettings, ConfigError> {
         allowed_hosts: hosts(server.allowed_hosts)?,
         write_timeout_seconds: server.write_timeout_seconds,
     })
+}
+
+fn network(
+    table: HttpTable,
+    environment: &BTreeMap<String, String>,
+) -> Result<Network, ConfigError> {
+    let network = Network {
+        ca_file: table.ca_file.filter(|path| !path.as_os_str().is_empty()),
+        proxies: ProxySettings::read(|name| environment.get(name).cloned()),
+    };
+    network
+        .check()
+        .map_err(|error| wrong("http.ca_file", &error.to_string()))?;
+    Ok(network)
 }
 
 /// The built-in rules and those that were added.

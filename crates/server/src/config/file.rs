@@ -24,6 +24,7 @@ pub(super) struct File {
     pub model_map: BTreeMap<String, String>,
     pub prices: BTreeMap<String, PriceRow>,
     pub server: ServerTable,
+    pub http: HttpTable,
     pub auth: AuthTable,
     pub retention: RetentionTable,
     pub redis: Redis,
@@ -35,6 +36,13 @@ pub(super) struct File {
     pub chat: ChatTable,
     pub policy: PolicyTable,
     pub sandbox: SandboxTable,
+}
+
+/// Outgoing connections. Proxies come from the environment, as for other programs.
+#[derive(Deserialize, Serialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct HttpTable {
+    pub ca_file: Option<PathBuf>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -196,6 +204,7 @@ impl Default for File {
             model_map: BTreeMap::new(),
             prices: BTreeMap::new(),
             server: ServerTable::default(),
+            http: HttpTable::default(),
             auth: AuthTable::default(),
             retention: RetentionTable::default(),
             redis: Redis::default(),

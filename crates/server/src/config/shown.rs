@@ -37,12 +37,14 @@ const LEFT_OUT: &str = "***";
 /// Secrets that are read from the environment alone.
 const SECRETS: [&str; 3] = ["INTERNAL_API_KEY", "JWT_SECRET", "CODELAB_MASTER_KEY"];
 /// Parts of a database's address that hold no secret.
-const PLAIN_PARAMETERS: [&str; 9] = [
+const PLAIN_PARAMETERS: [&str; 11] = [
     "application_name",
     "connect_timeout",
     "dbname",
     "host",
     "port",
+    "sslcert",
+    "sslkey",
     "sslmode",
     "sslrootcert",
     "target_session_attrs",

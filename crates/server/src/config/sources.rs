@@ -39,7 +39,7 @@ pub(super) struct Merged {
 }
 
 /// Names from before there was a prefix.
-const PLAIN_NAMES: [(&str, &str); 12] = [
+const PLAIN_NAMES: [(&str, &str); 13] = [
     ("DATABASE_URL", "database.url"),
     ("REDIS_URL", "redis.url"),
     ("QDRANT_URL", "qdrant.url"),
@@ -52,14 +52,16 @@ const PLAIN_NAMES: [(&str, &str); 12] = [
     ("LLM_API_KEY", "llm.api_key"),
     ("MULTI_AGENT_MODE", "multi_agent_mode"),
     ("CODELAB_ADDR", "addr"),
+    ("CODELAB_CA_FILE", "http.ca_file"),
 ];
 
 /// Settings without a table.
 const TOP_LEVEL: [&str; 3] = ["locale", "multi_agent_mode", "multiple_tool_calls"];
 /// Other variables of this program without a table. A `CODELAB_X` that is none of these belongs to
 /// somebody else (a shell script, a container's service links), unless it is one of these misspelt.
-const NO_SETTINGS: [&str; 7] = [
+const NO_SETTINGS: [&str; 8] = [
     "addr",
+    "ca_file",
     "data_dir",
     "failpoint",
     "master_key",
@@ -74,7 +76,7 @@ const PRICES: &str = "prices";
 const OF_MODELS: [&str; 2] = [MODEL_MAP, PRICES];
 
 /// These stay texts even if they look like numbers.
-const TEXTS: [&str; 11] = [
+const TEXTS: [&str; 12] = [
     "database.url",
     "redis.url",
     "qdrant.url",
@@ -86,6 +88,7 @@ const TEXTS: [&str; 11] = [
     "llm.api_key",
     "addr",
     "auth.jwt_public_key_file",
+    "http.ca_file",
 ];
 
 /// The flag, the environment, else the user's data folder.

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::kit::{Person, is_planning, server, task, tasks};
 
 #[tokio::test]
-async fn a_direct_call_hands_over_within_the_turn() {
+async fn a_direct_call_can_switch_agents_within_the_turn() {
     let server = server().await;
     let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::tool_call(

@@ -147,7 +147,7 @@ async fn a_command_does_not_lose_its_cover_when_another_one_ends() {
     }
 }
 
-/// A file that somebody outside replaces has no mount any more.
+/// A file that another program replaces loses its mount.
 #[tokio::test]
 async fn what_is_replaced_from_outside_is_guarded_all_the_same() {
     for sandbox in walls("replaced").await {
@@ -155,7 +155,7 @@ async fn what_is_replaced_from_outside_is_guarded_all_the_same() {
         let wait = "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > .vscode/tasks.json";
         tokio::join!(lab.command(wait), async {
             wait_until("the command runs", || lab.root.join("src/started").exists()).await;
-            // What is changed in place beneath a mount that holds can only be the person's doing.
+            // Only the person can have changed it in place beneath a mount that still holds.
             lab.write(".husky/pre-commit", "edited");
             lab.write("new", "mine");
             fs::rename(lab.root.join("new"), lab.root.join(".vscode/tasks.json")).unwrap();

@@ -1,5 +1,5 @@
-//! What hides in a workspace after a command, behind each wall: in closed folders, in folders that
-//! became repositories, behind links and in the parts of a git folder that an approved command may
+//! What a command can hide in a workspace, in each sandbox: in closed folders, in folders that
+//! became repositories, behind links, and in the parts of a git folder that an approved command may
 //! write.
 
 use std::fs;
@@ -68,7 +68,7 @@ async fn a_folder_that_a_command_closes_keeps_nothing_it_planted() {
 async fn a_folder_that_became_a_repository_is_none_afterwards() {
     for sandbox in walls("repositories").await {
         let lab = project(&sandbox);
-        // One that was there before.
+        // One that existed before.
         lab.git(&["init", "-q", "--bare", "known"]);
         let known = lab.read("known/config");
         let config = r"printf '[core]\nrepositoryformatversion=0\nbare=false\nworktree=..\nfsmonitor=./evil\n'";
@@ -211,7 +211,7 @@ async fn links_at_protected_names_lead_nowhere_new() {
     }
 }
 
-/// A hook that a person let run can write the git folder like the git command around it.
+/// A hook that a person allowed can write the git folder, like the git command around it.
 #[tokio::test]
 async fn code_inside_an_approved_git_command_leaves_no_program_behind() {
     for sandbox in walls("inside git").await {
@@ -273,7 +273,7 @@ async fn code_inside_an_approved_git_command_leaves_no_program_behind() {
     }
 }
 
-/// Longer than any path that the kernel takes at once, in names that are not text.
+/// Longer than any path that the kernel accepts at once, in names that are not text.
 #[tokio::test]
 async fn nothing_stays_at_the_end_of_a_very_long_path() {
     for sandbox in walls("long path").await {
