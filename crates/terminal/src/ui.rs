@@ -27,10 +27,9 @@ use std::path::PathBuf;
 
 use codelab_client::{Client, ClientError};
 use codelab_protocol::SessionId;
+use codelab_toolrunner::{RunnerQuestion, ToolRunner};
 use codelab_workspace::Workspace;
 use tokio::sync::mpsc;
-
-use crate::{RunnerQuestion, ToolRunner};
 
 pub struct UiOptions {
     pub client: Client,

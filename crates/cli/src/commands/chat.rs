@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use codelab_protocol::SessionId;
 use codelab_terminal::ui::{self, UiOptions};
-use codelab_terminal::{ServedCalls, ToolRunner};
+use codelab_toolrunner::{ServedCalls, ToolRunner};
 use codelab_workspace::{Launcher, Workspace, WorkspaceOptions};
 use tokio::sync::mpsc;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use codelab_protocol::{ClientMessageId, CreateProjectSession, SendMessage, SessionId};
-use codelab_terminal::{ServedCalls, ToolRunner};
+use codelab_toolrunner::{ServedCalls, ToolRunner};
 
 use self::approve::Approver;
 use self::deadline::ExecDeadline;

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::UserId;
 use codelab_server::Server;
-use codelab_terminal::{ServedCalls, ToolRunner, ToolRunnerEvent};
+use codelab_toolrunner::{ServedCalls, ToolRunner, ToolRunnerEvent};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::connection::{self, LocalServer};

@@ -8,7 +8,7 @@ use clap::Args;
 use codelab_policy::visible;
 use codelab_protocol::ProjectId;
 use codelab_server::SandboxSettings;
-use codelab_terminal::{
+use codelab_toolrunner::{
     RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent, ToolRunnerOptions,
 };
 use codelab_workspace::{Bounds, Launcher, Network};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use codelab_terminal::{ServedCalls, ToolRunner, ToolRunnerEvent};
+use codelab_toolrunner::{ServedCalls, ToolRunner, ToolRunnerEvent};
 
 use super::connection::{ServerTarget, WhenMissing};
 use super::tool_runner::{ToolRunnerFlags, at_the_terminal, line_of};

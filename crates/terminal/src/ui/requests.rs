@@ -2,7 +2,7 @@
 //! repeated when the connection is lost: a message carries an id and a decision can win only once,
 //! so neither counts twice.
 
-use codelab_client::{Client, ClientError};
+use codelab_client::{Client, ClientError, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
     CallId, ClientMessageId, CreateProjectSession, HitlDecision, PlanDecision, PlanId, ProjectId,
     SendMessage, SessionId, UsageTotal,
@@ -12,7 +12,6 @@ use super::block::Block;
 use super::plan::{PlanView, dollars, short};
 use super::render::grouped;
 use super::state::PendingAsk;
-use crate::{PATIENT, repeated};
 
 const LISTED_SESSIONS: u64 = 15;
 const MESSAGE_ID_BYTES: usize = 12;
@@ -72,7 +71,7 @@ pub async fn send(
         client_message_id: message_id(),
     };
     // The stream is for whoever has no other; its start says that the message is kept.
-    let sent = repeated(PATIENT, || async {
+    let sent = repeated(RESTART_BACKOFF, || async {
         client
             .stream_project_message(&session, &message)
             .await
@@ -91,7 +90,7 @@ pub async fn decide(
     decision: DecisionRequest,
     ask: PendingAsk,
 ) -> RequestOutcome {
-    let taken = repeated(PATIENT, || async {
+    let taken = repeated(RESTART_BACKOFF, || async {
         match &decision {
             DecisionRequest::Approval(call, body) => {
                 client.decide(&session, call, body).await.map(drop)
@@ -117,7 +116,11 @@ pub async fn decide(
 }
 
 pub async fn cancel(client: Client, session: SessionId) -> RequestOutcome {
-    match repeated(PATIENT, || client.cancel_project_session(&session, false)).await {
+    match repeated(RESTART_BACKOFF, || {
+        client.cancel_project_session(&session, false)
+    })
+    .await
+    {
         Ok(_) => RequestOutcome::Accepted,
         Err(error) => RequestOutcome::Failed(error),
     }

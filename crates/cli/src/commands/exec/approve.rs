@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use codelab_policy::visible;
 use codelab_protocol::{AgentQuestion, ApprovalInfo, HitlDecision};
-use codelab_terminal::RunnerQuestion;
+use codelab_toolrunner::RunnerQuestion;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 

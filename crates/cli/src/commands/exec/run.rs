@@ -5,12 +5,14 @@ use std::collections::HashSet;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use codelab_client::{Backoff, Client, ClientError, EventData, FollowUntil, ResumingEvents};
+use codelab_client::{
+    Backoff, Client, ClientError, EventData, FollowUntil, RESTART_BACKOFF, ResumingEvents, repeated,
+};
 use codelab_protocol::{
     AgentQuestion, ApprovalInfo, CallId, ErrorCode, SendMessage, SessionEvent, SessionEventBody,
     SessionId, TurnStatus, WorkflowStatus,
 };
-use codelab_terminal::{PATIENT, ToolRunner, ToolRunnerEvent, repeated};
+use codelab_toolrunner::{ToolRunner, ToolRunnerEvent};
 use tokio::task::JoinSet;
 
 use super::super::note;
@@ -166,7 +168,12 @@ impl Run {
         self.is_cancelled = true;
         let (client, session) = (self.client.clone(), self.session.clone());
         self.decisions.spawn(async move {
-            settled(repeated(PATIENT, || client.cancel_project_session(&session, true)).await)
+            settled(
+                repeated(RESTART_BACKOFF, || {
+                    client.cancel_project_session(&session, true)
+                })
+                .await,
+            )
         });
     }
 
@@ -234,7 +241,7 @@ impl Run {
         self.decisions.spawn(async move {
             let answer = approver.answer(&question).await;
             settled(
-                repeated(PATIENT, || {
+                repeated(RESTART_BACKOFF, || {
                     client.answer_question(&session, &question.call_id, &answer)
                 })
                 .await,
@@ -255,7 +262,7 @@ impl Run {
         self.decisions.spawn(async move {
             let decision = approver.decide(&approval).await;
             settled(
-                repeated(PATIENT, || {
+                repeated(RESTART_BACKOFF, || {
                     client.decide(&session, &approval.call_id, &decision)
                 })
                 .await,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use codelab_client::{Backoff, ClientError, EventData, FollowUntil, ResumingEvents, StreamEvent};
 use codelab_protocol::{Role, SessionEvent, SessionEventBody, SessionId, Tool, Usage, UsageTotal};
+use codelab_toolrunner::{RunnerQuestion, ToolRunnerEvent};
 use serde_json::Value;
 
 use super::Talk;
@@ -14,7 +15,6 @@ use crate::ui::render::ConnectionState;
 use crate::ui::requests;
 use crate::ui::state::{LocalAsk, ViewState};
 use crate::ui::{UiError, files};
-use crate::{RunnerQuestion, ToolRunnerEvent};
 
 /// Of a session that is resumed.
 const MAX_REPLAYED_BLOCKS: usize = 30;
