@@ -122,7 +122,7 @@ test("until a person chooses, the page speaks the server's language", async ({ s
 test("a server without a model says that a demonstration answers", async () => {
   const demo = await World.make({ isDemo: true });
   const { page } = await demo.open("#/chat");
-  await page.locator(".banner", { hasText: "Offline demonstration" }).waitFor();
+  await page.locator(".banner", { hasText: "Demo mode" }).waitFor();
   await demo.close();
   const real = await world.open("#/operations");
   await real.page.locator(".checklist", { hasText: "model" }).first().waitFor();

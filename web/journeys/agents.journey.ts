@@ -32,8 +32,8 @@ test("an agent is made, changed, tried, and remembers", async () => {
 
   await page.locator("[role=tab]", { hasText: "Memory" }).click();
   await page.locator(".memory input[type=text]").fill("Sheds are painted on Fridays");
-  await page.locator(".memory button", { hasText: "Let it remember" }).click();
-  await page.locator(".notice", { hasText: "Remembered" }).waitFor();
+  await page.locator(".memory button", { hasText: "Add to memory" }).click();
+  await page.locator(".notice", { hasText: "Added to memory" }).waitFor();
   await page.locator(".memory input[type=search]").fill("painting a shed");
   // What was noted can be found a moment later.
   const search = async () => {
@@ -42,7 +42,7 @@ test("an agent is made, changed, tried, and remembers", async () => {
   };
   await expect.poll(search, { timeout: 15_000, interval: 300 }).toBe(1);
 
-  await page.locator("button", { hasText: "Take out of service" }).click();
-  await page.locator(".chip", { hasText: "Out of service" }).waitFor();
+  await page.locator("button", { hasText: "Disable" }).click();
+  await page.locator(".chip", { hasText: "Disabled" }).waitFor();
   expect(complaints).toEqual([]);
 });

@@ -43,8 +43,8 @@ test("a write is shown as a change, edited and approved; the edit is what runs",
 
   await card.locator("button", { hasText: "Edit" }).click();
   await card.locator(".field", { hasText: "content" }).locator("textarea").fill("hello\nsmall world\n");
-  await card.locator("button", { hasText: "Approve as edited" }).click();
-  await page.locator(".empty-title", { hasText: "Nothing waits for you" }).waitFor();
+  await card.locator("button", { hasText: "Approve with changes" }).click();
+  await page.locator(".empty-title", { hasText: "Nothing is waiting for you" }).waitFor();
 
   const call = await world.awaitCall(session, (name) => name === "write_file");
   const event = (await world.events(session)).findLast((found) => found.type === "tool_call")!;
@@ -74,7 +74,7 @@ test("a command is shown in its parts and rejected with a reason that the model 
   await card.locator("button", { hasText: "Reject" }).click();
   await page.locator(".line", { hasText: "I leave it alone then." }).waitFor();
   await page.locator(".tool .tone-bad", { hasText: "rejected" }).waitFor();
-  const told = await until(async () =>
+  const told = await until(() =>
     world.model.requests.find((request) =>
       request.messages.some(
         (message) => message.role === "tool" && message.content?.includes("The cache is still needed"),
@@ -90,7 +90,7 @@ test("a browser that looks elsewhere is notified", async () => {
     const shown: string[] = [];
     const stand = class {
       static permission = "default";
-      static requestPermission = async () => "granted";
+      static requestPermission = () => Promise.resolve("granted");
       constructor(title: string, { body }: { body: string }) {
         shown.push(`${title}: ${body}`);
       }
@@ -98,7 +98,7 @@ test("a browser that looks elsewhere is notified", async () => {
     Object.assign(window, { Notification: stand, shown });
     document.hasFocus = () => false;
   });
-  await page.locator("button", { hasText: "Notify me" }).click();
+  await page.locator("button", { hasText: "Turn on notifications" }).click();
   await page.locator("button[aria-pressed=true]", { hasText: "Notifications are on" }).waitFor();
   const session = await world.session("Look here");
   await world.send(session, "Please tidy up", "coder");
@@ -124,5 +124,5 @@ test("of two that decide at once the second learns that it is decided", async ()
     await route.continue();
   });
   await card.locator("button", { hasText: "Approve" }).click();
-  await page.locator(".notice", { hasText: "decided already" }).waitFor();
+  await page.locator(".notice", { hasText: "already decided" }).waitFor();
 });

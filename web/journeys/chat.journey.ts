@@ -37,7 +37,7 @@ test("an agent asks, waits, gets the answer and goes on", async () => {
   const asked = world
     .agentSays<{ answer: string }>("/chat/ask_user", { author: "Planner", question: "Which branch should I use?" })
     .finally(() => (isAnswered = true));
-  await page.locator(".dock-note", { hasText: "Planner waits for your answer" }).waitFor();
+  await page.locator(".dock-note", { hasText: "Planner is waiting for your answer" }).waitFor();
   const field = page.locator(".dock textarea");
   const button = page.locator(".dock button[type=submit]");
   await field.fill("   ");

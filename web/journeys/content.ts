@@ -116,7 +116,7 @@ export const contentRules: Rule[] = [
           },
         }
       : undefined,
-  (request) => (lastOf(request, "user").includes("Describe the policy") ? { status: 400 } : undefined),
+  (request) => (/Describe the policy|Translate the guide/.test(lastOf(request, "user")) ? { status: 400 } : undefined),
   (request) =>
     lastOf(request, "user").includes("Move all callers") && !hasResult(request)
       ? { text: "I look for callers.", call: { name: "search_in_code", args: { query: "request(", pattern: "*.ts" } } }
@@ -127,6 +127,10 @@ export interface Content {
   loader: string;
   /** A tool call waits here and nobody is attached. */
   lonely: string;
+  /** The model answered with an error here. */
+  failed: string;
+  /** A budget is used up here. */
+  poor: string;
   plan: { session: string; planId: string };
   running: { session: string; planId: string };
 }
@@ -184,7 +188,14 @@ export async function fill(world: World): Promise<Content> {
     const coder = agents.find((agent) => agent.name === "agent_coder")!;
     await world.api(`/my/projects/1/agents/${coder.agent_id}/context/`, { text, type: "note", success: true });
   }
-  return { loader, lonely, plan, running };
+  const failed = await world.session("Translation of the guide");
+  await world.send(failed, "Translate the guide", "writer");
+  const { session_id: poor } = await world.api<{ session_id: string }>("/my/chat/sessions/", {
+    title: "A small budget",
+    budget_tokens: 100,
+  });
+  await world.send(poor, "Summarise the guide", "writer");
+  return { loader, lonely, failed, poor, plan, running };
 }
 
 async function planOf(world: World, session: string): Promise<string> {

@@ -37,7 +37,7 @@ test("a plan is edited, approved, watched and its failed task tried again", asyn
   await page.locator(".dock textarea").fill("Make the thing and tell about it");
   await page.locator(".dock textarea").press("Enter");
   await page.locator(".plan-entry .approval", { hasText: "The plan has 4 tasks" }).waitFor();
-  await page.locator(".plan-entry a", { hasText: "Look at the plan" }).first().click();
+  await page.locator(".plan-entry a", { hasText: "Open plan" }).first().click();
 
   const node = (id: string) => page.locator(`.node[data-task=${id}]`);
   await node("tell").waitFor();
@@ -46,10 +46,10 @@ test("a plan is edited, approved, watched and its failed task tried again", asyn
 
   await page.locator("button", { hasText: "Edit" }).click();
   await node("extra").click();
-  await page.locator("button", { hasText: "Drop task" }).click();
+  await page.locator("button", { hasText: "Remove task" }).click();
   await node("tell").click();
   await page.locator(".task-editor textarea").fill("Tell the whole story");
-  await page.locator("button", { hasText: "Approve as edited" }).click();
+  await page.locator("button", { hasText: "Approve with changes" }).click();
 
   await page.locator(".node[data-task=look][data-status=completed]").waitFor();
   await page.locator(".node[data-task=build][data-status=running]").waitFor();

@@ -105,7 +105,7 @@ export class World {
     const response = await fetch(this.url + path, {
       method,
       headers: { authorization: `Bearer ${this.token}`, "content-type": "application/json" },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      body: body === undefined ? null : JSON.stringify(body),
     });
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
     return (response.status === 204 ? undefined : await response.json()) as T;
@@ -138,7 +138,7 @@ export class World {
         "content-type": "application/json",
         accept: "text/event-stream",
       },
-      body: JSON.stringify({ content, ...(target_agent !== undefined && { target_agent }) }),
+      body: JSON.stringify({ content, target_agent }),
       signal: stop.signal,
     });
     if (!response.ok) throw new Error(`send: ${response.status} ${await response.text()}`);
@@ -213,12 +213,12 @@ export class World {
 const WAIT_LIMIT_MS = 20_000;
 
 /** Asks again until there is something. */
-export async function until<T>(ask: () => Promise<T | undefined>): Promise<T> {
+export async function until<T>(ask: () => Promise<T | undefined> | T | undefined): Promise<T> {
   const deadline = Date.now() + WAIT_LIMIT_MS;
   for (;;) {
     const found = await ask();
     if (found !== undefined) return found;
-    if (Date.now() > deadline) throw new Error(`nothing came within ${WAIT_LIMIT_MS} ms: ${ask}`);
+    if (Date.now() > deadline) throw new Error(`nothing came within ${WAIT_LIMIT_MS} ms: ${ask.toString()}`);
     await new Promise((resolve) => setTimeout(resolve, 40));
   }
 }

@@ -9,14 +9,20 @@ import {
   reduceApprovals,
   type Waiting,
 } from "../src/state/approvals";
+import { budgetOf } from "../src/state/budget";
 import { emptyChat, openQuestion, reduceChat, unread } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
 import { linkTo, parseRoute, ticketOf } from "../src/state/route";
+import budgetOpen from "../../tests/projection/budget-open.json";
 import { fixtures } from "./fixtures";
 
 const message = (id: number, more: Partial<ChatMessage> = {}): ChatMessage => ({
-  ...{ id, ts: "2026-01-01T00:00:00Z", role: "agent", author: "A", text: `m${id}` },
+  id,
+  ts: "2026-01-01T00:00:00Z",
+  role: "agent",
+  author: "A",
+  text: `m${id}`,
   ...more,
 });
 
@@ -179,5 +185,26 @@ describe("numbers and times", () => {
       "AdaptiveAgent",
     ];
     expect(new Set(names.map(hueOf)).size).toBe(names.length);
+  });
+});
+
+describe("a question about a budget", () => {
+  const request = budgetOpen.events.find((event) => event.type === "approval_request");
+  test("says what was spent, of what limit", () => {
+    const args = (request?.data as { arguments: Record<string, unknown> }).arguments;
+    expect(budgetOf(args)).toEqual({
+      scope: "session",
+      limit: { usd: undefined, tokens: 10 },
+      spent: { usd: 0, tokens: 0 },
+      reserved: { usd: 0, tokens: 0 },
+      model: undefined,
+    });
+  });
+  test("may be about a model without a price", () => {
+    expect(budgetOf({ scope: "project", limit: { usd: 2, tokens: null }, model: "mine" })).toMatchObject({
+      scope: "project",
+      limit: { usd: 2, tokens: undefined },
+      model: "mine",
+    });
   });
 });

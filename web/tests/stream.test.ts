@@ -60,13 +60,13 @@ test("a stream that is cut, even within an event, goes on behind the last one", 
 test("letters that are split between packets stay whole", async () => {
   const bytes = new TextEncoder().encode("data: Привіт\n\n");
   answers = [];
-  vi.stubGlobal("fetch", async () => {
+  vi.stubGlobal("fetch", () => {
     const body = new ReadableStream<Uint8Array>({
       start(controller) {
         for (const byte of bytes) controller.enqueue(new Uint8Array([byte]));
       },
     });
-    return new Response(body);
+    return Promise.resolve(new Response(body));
   });
   const frames: Frame[] = [];
   const stop = follow("/events", () => undefined, {

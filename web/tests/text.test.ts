@@ -3,6 +3,9 @@ import { parseMarkdown, safeHref, type Block, type Inline } from "../src/state/m
 import { compare, diffOfWrite, fold, visible } from "../src/state/diff";
 import { TEXTS, LOCALES, startingLocale, translate } from "../src/i18n/text";
 import { en, type Key } from "../src/i18n/en";
+import { ERRORS, problemText } from "../src/i18n/errors";
+import openapi from "../../docs/openapi.json";
+import rustCodes from "../../crates/protocol/src/error.rs?raw";
 
 const keys = Object.keys(en) as Key[];
 const placeholders = (text: string) => [...new Set(text.match(/\{+\w+\}+/g) ?? [])].sort();
@@ -39,7 +42,7 @@ describe("languages", () => {
     ]);
   });
   test("a value is put in, a template's own braces stay", () => {
-    expect(translate("en", "chat.waiting", { author: "{n}" })).toBe("{n} waits for your answer");
+    expect(translate("en", "chat.waiting", { author: "{n}" })).toBe("{n} is waiting for your answer");
     expect(translate("en", "agents.promptHint")).toContain("{{userId}}");
   });
   test("every text is used", () => {
@@ -65,6 +68,43 @@ describe("languages", () => {
     ["xx", "yy", ["uk"], "uk"],
   ] as const)("chosen %s, set %s, wanted %s: %s", (chosen, configured, wanted, locale) => {
     expect(startingLocale(chosen, configured, wanted)).toBe(locale);
+  });
+});
+
+describe("errors", () => {
+  const inRust = [...rustCodes.matchAll(/= "([A-Z_]+)" => (\d+)/g)].map(([, code = "", status = ""]) => ({
+    code,
+    status,
+  }));
+  const codes = new Set([...openapi.components.schemas.ErrorCode.enum, ...inRust.map(({ code }) => code)]);
+  const answered = Object.values(openapi.paths).flatMap((path) =>
+    Object.values(path).flatMap((operation: { responses?: object }) => Object.keys(operation.responses ?? {})),
+  );
+  const statuses = new Set(
+    [...answered, ...inRust.map(({ status }) => status)].filter((status) => /^[45]/.test(status)),
+  );
+  test("the sources were found", () => {
+    expect(codes.size).toBeGreaterThan(35);
+    expect(statuses.size).toBeGreaterThan(8);
+  });
+  for (const locale of LOCALES) {
+    test(`${locale} has a sentence for every code and status`, () => {
+      const texts = ERRORS[locale];
+      const lacking = [...codes, ...[...statuses].map((status) => `status_${status}`)].filter((key) => !texts[key]);
+      expect(lacking).toEqual([]);
+      expect(Object.keys(texts)).toEqual(Object.keys(ERRORS.en));
+      for (const [key, text] of Object.entries(texts)) expect(text, key).toMatch(/^\p{Lu}.+\.$/u);
+    });
+  }
+  test.each([
+    [{ code: "QUEUE_FULL", status: 429 }, ERRORS.en["QUEUE_FULL"]],
+    [{ code: "", status: 413 }, ERRORS.en["status_413"]],
+    [{ code: "NEWER_THAN_THIS_PAGE", status: 409 }, ERRORS.en["status_409"]],
+    [{ code: "", status: 418 }, ERRORS.en["status_4xx"]],
+    [{ code: "OFFLINE", status: 0 }, ERRORS.en["status_0"]],
+    [{ code: "NEWER_THAN_THIS_PAGE" }, ERRORS.en["status_5xx"]],
+  ])("%o", (problem, text) => {
+    expect(problemText("en", problem)).toBe(text);
   });
 });
 
@@ -121,19 +161,17 @@ describe("Markdown", () => {
   test("what people write comes out as they meant it", () => {
     expect(
       parseMarkdown("# T\n\n- [x] a\n- b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> q\n\n---").map((block) => block.type),
-    ).toEqual([...["heading", "list", "table", "quote", "rule"]]);
+    ).toEqual(["heading", "list", "table", "quote", "rule"]);
     expect(inlinesOf("a **b** _c_ ~~d~~ `e` &amp;")).toMatchObject([
-      ...[
-        { value: "a " },
-        { type: "strong" },
-        {},
-        { type: "emphasis" },
-        {},
-        { type: "strike" },
-        {},
-        { type: "code" },
-        { value: " &" },
-      ],
+      { value: "a " },
+      { type: "strong" },
+      {},
+      { type: "emphasis" },
+      {},
+      { type: "strike" },
+      {},
+      { type: "code" },
+      { value: " &" },
     ]);
   });
   test("depth and length have ends", () => {

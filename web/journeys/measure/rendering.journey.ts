@@ -41,9 +41,11 @@ test(`a session of ${MESSAGES} messages`, async () => {
   const events = Array.from({ length: MESSAGES }, (_, at) => ({
     type: "message_created",
     data: {
-      ...{ message_id: `msg-${at}`, role: at % 2 === 0 ? "user" : "assistant", timestamp: "2026-01-01T00:00:00Z" },
+      message_id: `msg-${at}`,
+      role: at % 2 === 0 ? "user" : "assistant",
+      timestamp: "2026-01-01T00:00:00Z",
       content: at % 2 === 0 ? `Question number ${at}?` : `Answer ${at}. ${PROSE}`,
-      ...(at % 2 === 1 && { agent_id: "agent_coder" }),
+      agent_id: at % 2 === 1 ? "agent_coder" : undefined,
     },
   }));
   const { page } = await world.open("#/approvals");
@@ -62,13 +64,13 @@ test(`a session of ${MESSAGES} messages`, async () => {
 test(`a plan of ${TASKS} tasks`, async () => {
   const session = await world.session("Wide");
   const tasks = Array.from({ length: TASKS }, (_, at) => ({
-    ...{
-      id: `t${at}`,
-      agent: ["agent_coder", "agent_writer", "agent_analyzer"][at % 3],
-      description: `Do part ${at} of the work`,
-    },
-    ...{ depends_on: at < 5 ? [] : [`t${at - 5}`, `t${Math.floor(at / 5) * 5 - 5}`], status: "pending" },
-    ...{ estimated_tokens: 900, estimated_cost_usd: 0.04 },
+    id: `t${at}`,
+    agent: ["agent_coder", "agent_writer", "agent_analyzer"][at % 3],
+    description: `Do part ${at} of the work`,
+    depends_on: at < 5 ? [] : [`t${at - 5}`, `t${Math.floor(at / 5) * 5 - 5}`],
+    status: "pending",
+    estimated_tokens: 900,
+    estimated_cost_usd: 0.04,
   }));
   const plan = {
     plan_id: "plan-1",

@@ -112,7 +112,7 @@ test("messages that wait in line, and a cancelled turn", async () => {
     return isCancelled && isDone("completed")(frame);
   });
   await world.send(session, "Please wait", "coder");
-  await until(async () =>
+  await until(() =>
     world.model.requests.some((request) => lastOf(request, "user").includes("wait")) ? true : undefined,
   );
   await world.send(session, "Second", "coder");

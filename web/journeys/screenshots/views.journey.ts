@@ -8,6 +8,8 @@ import { World } from "../world";
 const OUTPUT = join(import.meta.dirname, "../output");
 const SIZES = { wide: { width: 1360, height: 880 }, narrow: { width: 400, height: 820 } } as const;
 
+const LOCALES: Record<string, string> = { "wide dark": "ru", "narrow dark": "uk" };
+
 let world: World;
 let content: Content;
 
@@ -23,6 +25,8 @@ const views: Record<string, () => { hash: string; ready: string; click?: string 
   sessions: () => ({ hash: `#/sessions/${content.loader}`, ready: ".approval" }),
   "sessions-hint": () => ({ hash: `#/sessions/${content.lonely}`, ready: ".hint-box" }),
   "sessions-plan": () => ({ hash: `#/sessions/${content.running.session}`, ready: ".plan-entry" }),
+  "sessions-error": () => ({ hash: `#/sessions/${content.failed}`, ready: ".error-line" }),
+  "sessions-budget": () => ({ hash: `#/sessions/${content.poor}`, ready: ".approval" }),
   approvals: () => ({ hash: "#/approvals", ready: ".approval" }),
   "plan-waits": () => ({ hash: `#/plans/${content.plan.session}/${content.plan.planId}`, ready: ".node" }),
   "plan-runs": () => ({
@@ -40,7 +44,7 @@ for (const [size, viewport] of Object.entries(SIZES)) {
       const { page } = await world.open("#/chat", {
         viewport,
         colorScheme,
-        locale: size === "narrow" && colorScheme === "dark" ? "uk" : "en-GB",
+        locale: LOCALES[`${size} ${colorScheme}`] ?? "en-GB",
       });
       for (const [name, view] of Object.entries(views)) {
         const { hash, ready, click } = view();

@@ -14,12 +14,14 @@ export function postUserMessage(text: string): Promise<{ id: number }> {
 }
 
 interface ChatHandlers extends Omit<StreamHandlers, "onFrames"> {
-  onMessages(messages: ChatMessage[]): void;
+  onMessages: (messages: ChatMessage[]) => void;
 }
 
 export function followChat(lastId: () => number, handlers: ChatHandlers): () => void {
   return follow("/chat/stream", () => (lastId() > 0 ? String(lastId()) : undefined), {
-    ...handlers,
+    onOpen: handlers.onOpen,
+    onCut: handlers.onCut,
+    onRefused: handlers.onRefused,
     onFrames: (frames) => {
       const messages = frames.filter((frame) => frame.event === "message");
       handlers.onMessages(messages.map((frame) => JSON.parse(frame.data) as ChatMessage));

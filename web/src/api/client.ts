@@ -32,18 +32,20 @@ export async function value<T>(pending: Promise<Answer<T>>): Promise<T> {
 
 export function refusal(response: Response, body: unknown): ApiError {
   const told = typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
-  const text = (name: string) => (typeof told[name] === "string" ? (told[name] as string) : undefined);
+  const text = (name: string) => (typeof told[name] === "string" ? told[name] : undefined);
   const message = text("detail") ?? text("error") ?? `${response.status} ${response.statusText}`;
   return new ApiError(response.status, text("error_code") ?? "", message);
 }
 
 /** For the routes that the schema does not have. */
 export async function requestJson<T>(path: string, body?: unknown): Promise<T> {
-  const init: RequestInit =
-    body === undefined
-      ? {}
-      : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  const response = await fetch(path, { credentials: "same-origin", ...init }).catch((cause: unknown) => {
+  const init: RequestInit = { credentials: "same-origin" };
+  if (body !== undefined) {
+    init.method = "POST";
+    init.headers = { "content-type": "application/json" };
+    init.body = JSON.stringify(body);
+  }
+  const response = await fetch(path, init).catch((cause: unknown) => {
     throw new ApiError(0, "OFFLINE", String(cause));
   });
   const answered: unknown = response.status === 204 ? undefined : await response.json().catch(() => undefined);

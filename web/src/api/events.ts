@@ -15,16 +15,18 @@ export type SessionInput =
   | { kind: "queue_emptied" };
 
 export interface FeedHandlers<T> {
-  onOpen(): void;
-  onInputs(inputs: T[]): void;
-  onCut(): void;
-  onRefused(error: ApiError): void;
+  onOpen: () => void;
+  onInputs: (inputs: T[]) => void;
+  onCut: () => void;
+  onRefused: (error: ApiError) => void;
 }
 
 export function followSession(sessionId: string, lastSeq: () => number, handlers: FeedHandlers<SessionInput>) {
   const path = `/my/chat/${encodeURIComponent(sessionId)}/events/`;
   return follow(path, () => String(lastSeq()), {
-    ...handlers,
+    onOpen: handlers.onOpen,
+    onCut: handlers.onCut,
+    onRefused: handlers.onRefused,
     onFrames: (frames) => handlers.onInputs(frames.map(decode)),
   });
 }
@@ -36,7 +38,9 @@ export async function readSession(sessionId: string): Promise<SessionInput[]> {
 /** Everything that happens in the user's sessions from now on; what was missed is not repeated. */
 export function followEverything(handlers: FeedHandlers<ChatEvent>) {
   return follow("/my/events/", () => undefined, {
-    ...handlers,
+    onOpen: handlers.onOpen,
+    onCut: handlers.onCut,
+    onRefused: handlers.onRefused,
     onFrames: (frames) => {
       const inputs = frames.map(decode);
       handlers.onInputs(inputs.flatMap((input) => (input.kind === "event" ? [input.event] : [])));

@@ -3,8 +3,8 @@ import { client, value } from "./client";
 import type { ChangeAgent, ContextHit, CreateAgent, Project, ProjectAgent } from "./types";
 
 const PAGE = 1000;
-const inProject = (project_id: number) => ({ params: { path: { project_id } } });
-const ofAgent = (project_id: number, agent_id: string) => ({ params: { path: { project_id, agent_id } } });
+const inProject = (project_id: number) => ({ path: { project_id } });
+const ofAgent = (project_id: number, agent_id: string) => ({ path: { project_id, agent_id } });
 
 export async function listProjects(): Promise<Project[]> {
   return (await value(client.GET("/my/projects", { params: { query: { limit: PAGE } } }))).projects;
@@ -13,7 +13,7 @@ export async function listProjects(): Promise<Project[]> {
 export const createProject = (name: string) => value(client.POST("/my/projects", { body: { name } }));
 
 export const changeBudget = (id: number, budget_usd: number | null, budget_tokens: number | null) =>
-  value(client.PATCH("/my/projects/{project_id}", { ...inProject(id), body: { budget_usd, budget_tokens } }));
+  value(client.PATCH("/my/projects/{project_id}", { params: inProject(id), body: { budget_usd, budget_tokens } }));
 
 export async function listAgents(project: number): Promise<ProjectAgent[]> {
   const params = { path: { project_id: project }, query: { limit: PAGE } };
@@ -21,35 +21,38 @@ export async function listAgents(project: number): Promise<ProjectAgent[]> {
 }
 
 export const createAgent = (project: number, body: CreateAgent) =>
-  value(client.POST("/my/projects/{project_id}/agents", { ...inProject(project), body }));
+  value(client.POST("/my/projects/{project_id}/agents", { params: inProject(project), body }));
 
 export const changeAgent = (project: number, agent: string, body: ChangeAgent) =>
-  value(client.PATCH("/my/projects/{project_id}/agents/{agent_id}", { ...ofAgent(project, agent), body }));
+  value(client.PATCH("/my/projects/{project_id}/agents/{agent_id}", { params: ofAgent(project, agent), body }));
 
 export const deleteAgent = (project: number, agent: string) =>
-  value(client.DELETE("/my/projects/{project_id}/agents/{agent_id}", ofAgent(project, agent)));
+  value(client.DELETE("/my/projects/{project_id}/agents/{agent_id}", { params: ofAgent(project, agent) }));
 
 export const agentStatus = (project: number, agent: string) =>
-  value(client.GET("/my/projects/{project_id}/agents/{agent_id}/status", ofAgent(project, agent)));
+  value(client.GET("/my/projects/{project_id}/agents/{agent_id}/status", { params: ofAgent(project, agent) }));
 
 export const agentMetrics = (project: number, agent: string) =>
-  value(client.GET("/my/projects/{project_id}/agents/{agent_id}/metrics", ofAgent(project, agent)));
+  value(client.GET("/my/projects/{project_id}/agents/{agent_id}/metrics", { params: ofAgent(project, agent) }));
 
 export const setInService = (project: number, agent: string, inService: boolean) =>
   inService
-    ? value(client.POST("/my/projects/{project_id}/agents/{agent_id}/register", ofAgent(project, agent)))
-    : value(client.POST("/my/projects/{project_id}/agents/{agent_id}/deregister", ofAgent(project, agent)));
+    ? value(client.POST("/my/projects/{project_id}/agents/{agent_id}/register", { params: ofAgent(project, agent) }))
+    : value(client.POST("/my/projects/{project_id}/agents/{agent_id}/deregister", { params: ofAgent(project, agent) }));
 
 export async function searchMemory(project: number, agent: string, query: string): Promise<ContextHit[]> {
   const body = { query, top_k: 20 };
   const path = "/my/projects/{project_id}/agents/{agent_id}/context/search";
-  return (await value(client.POST(path, { ...ofAgent(project, agent), body }))).results;
+  return (await value(client.POST(path, { params: ofAgent(project, agent), body }))).results;
 }
 
 export const remember = (project: number, agent: string, text: string) =>
   value(
-    client.POST("/my/projects/{project_id}/agents/{agent_id}/context", { ...ofAgent(project, agent), body: { text } }),
+    client.POST("/my/projects/{project_id}/agents/{agent_id}/context", {
+      params: ofAgent(project, agent),
+      body: { text },
+    }),
   );
 
 export const forgetAll = (project: number, agent: string) =>
-  value(client.DELETE("/my/projects/{project_id}/agents/{agent_id}/context", ofAgent(project, agent)));
+  value(client.DELETE("/my/projects/{project_id}/agents/{agent_id}/context", { params: ofAgent(project, agent) }));

@@ -5,7 +5,7 @@ import type { Message, PlanDecision, Session } from "./types";
 import { whole } from "./whole";
 
 const PAGE = 1000;
-const at = (session_id: string) => ({ params: { path: { session_id } } });
+const at = (session_id: string) => ({ path: { session_id } });
 
 export async function listSessions(project_id: number): Promise<Session[]> {
   const list = await value(client.GET("/my/chat/sessions", { params: { query: { project_id, limit: PAGE } } }));
@@ -15,9 +15,9 @@ export async function listSessions(project_id: number): Promise<Session[]> {
 export const createSession = (project_id: number) => value(client.POST("/my/chat/sessions", { body: { project_id } }));
 
 export const renameSession = (id: string, title: string) =>
-  value(client.PATCH("/my/chat/sessions/{session_id}", { ...at(id), body: { title } }));
+  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { title } }));
 
-export const deleteSession = (id: string) => value(client.DELETE("/my/chat/sessions/{session_id}", at(id)));
+export const deleteSession = (id: string) => value(client.DELETE("/my/chat/sessions/{session_id}", { params: at(id) }));
 
 /** Everything said, oldest first. */
 export async function allMessages(session_id: string): Promise<Message[]> {
@@ -40,7 +40,7 @@ export async function sendMessage(
   // A streamed answer begins as soon as the message is durable; a direct call's JSON would come only at its end.
   const stream = await value(
     client.POST("/my/chat/{session_id}/message", {
-      ...at(id),
+      params: at(id),
       body,
       headers: { accept: "text/event-stream" },
       parseAs: "stream",
@@ -68,7 +68,7 @@ async function firstEvent(
 
 /** A direct call that waits for its answer. */
 export const askAgent = (id: string, content: string, target_agent: string) =>
-  value(client.POST("/my/chat/{session_id}/message", { ...at(id), body: { content, target_agent } }));
+  value(client.POST("/my/chat/{session_id}/message", { params: at(id), body: { content, target_agent } }));
 
 export const cancelTurn = (id: string, dropQueue: boolean) =>
   value(

@@ -9,12 +9,12 @@ export interface Frame {
 }
 
 export interface StreamHandlers {
-  onOpen(): void;
-  onFrames(frames: Frame[]): void;
+  onOpen: () => void;
+  onFrames: (frames: Frame[]) => void;
   /** The connection is gone and is being made again. */
-  onCut(): void;
+  onCut: () => void;
   /** The server refused for good; nothing is tried again. */
-  onRefused(error: ApiError): void;
+  onRefused: (error: ApiError) => void;
 }
 
 /** The server sends something at least every 15 s; after three silent beats the connection is taken for dead. */
@@ -34,7 +34,7 @@ async function run(path: string, after: () => string | undefined, handlers: Stre
   while (!stop.aborted) {
     try {
       await connect(path, after(), stop, {
-        ...handlers,
+        onFrames: handlers.onFrames,
         onOpen: () => {
           delayMs = FIRST_DELAY_MS;
           handlers.onOpen();
@@ -55,7 +55,9 @@ function isFinal(status: number): boolean {
   return status >= 400 && status < 500 && status !== 429 && status !== 408;
 }
 
-async function connect(path: string, after: string | undefined, stop: AbortSignal, handlers: StreamHandlers) {
+type FrameHandlers = Pick<StreamHandlers, "onOpen" | "onFrames">;
+
+async function connect(path: string, after: string | undefined, stop: AbortSignal, handlers: FrameHandlers) {
   const silence = new AbortController();
   const abort = () => silence.abort();
   stop.addEventListener("abort", abort, { once: true });
@@ -108,8 +110,6 @@ export async function readAll(path: string): Promise<Frame[]> {
   await connect(path, undefined, new AbortController().signal, {
     onOpen: () => undefined,
     onFrames: (some) => frames.push(...some),
-    onCut: () => undefined,
-    onRefused: () => undefined,
   });
   return frames;
 }

@@ -61,11 +61,10 @@ function valuesOf(agent: ProjectAgent | undefined): Values {
 function bodyOf(values: Values): AgentValues {
   const number = (text: string) => (text.trim() === "" ? null : Number(text));
   const restrictions = values.restrictions.split("\n").filter((line) => line.trim() !== "");
-  return {
+  const body: AgentValues = {
     name: values.name,
     role: values.role,
     description: values.description,
-    ...(values.model.trim() !== "" && { model: values.model }),
     temperature: number(values.temperature),
     max_tokens: number(values.maxTokens),
     system_prompt: values.prompt,
@@ -73,6 +72,8 @@ function bodyOf(values: Values): AgentValues {
     file_restrictions: restrictions.length > 0 ? restrictions : null,
     concurrency_limit: Number(values.concurrency),
   };
+  if (values.model.trim() !== "") body.model = values.model;
+  return body;
 }
 
 export function AgentForm({ agent, onSave }: AgentFormProps) {

@@ -52,7 +52,7 @@ export default function AgentsView() {
           <Empty
             icon="agents"
             title={agents?.length === 0 ? t("agents.empty") : t("agents.choose")}
-            {...(agents?.length === 0 ? { text: t("agents.emptyText") } : {})}
+            text={agents?.length === 0 ? t("agents.emptyText") : undefined}
           />
         ) : (
           <AgentPane key={agent.agent_id} project={project} agent={agent} onChanged={load} />
@@ -121,7 +121,7 @@ function NewAgent({ project, onMade }: { project: number; onMade: () => void }) 
 }
 
 function warn(warnings: readonly string[]) {
-  if (warnings.length > 0) say(warnings.join(" "), true);
+  if (warnings.length > 0) say(t("agents.savedWithWarnings"), warnings.join(" "));
   else say(t("app.saved"));
 }
 

@@ -24,6 +24,7 @@ import { useFocus } from "./focus";
 import { Icon, Mark } from "./Icon";
 import { lazy } from "./Lazy";
 import { LoginView } from "./LoginView";
+import { TextWithDetails } from "./parts";
 import { SessionsView } from "./SessionsView";
 
 const SHOWN: Record<View, ComponentType> = {
@@ -222,7 +223,7 @@ function Notice() {
     <div class="notices" role="status" aria-live="polite">
       {shown !== undefined && (
         <p class={`notice ${shown.isError ? "is-error" : ""}`}>
-          <span>{shown.text}</span>
+          <TextWithDetails text={shown.text} details={shown.details} />
           <button
             type="button"
             class="quiet icon-only"

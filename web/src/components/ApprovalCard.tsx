@@ -9,13 +9,15 @@ import { now } from "../feeds/clock";
 import { knownContent } from "../feeds/files";
 import { t } from "../feeds/preferences";
 import type { Waiting } from "../state/approvals";
+import { budgetOf } from "../state/budget";
 import { diffOfWrite, visible } from "../state/diff";
-import { timeLeft } from "../state/format";
+import { plainText, timeLeft } from "../state/format";
 import { linkTo } from "../state/route";
+import { BudgetSummary, budgetText } from "./BudgetSummary";
 import { Buttons, BudgetForm, EditForm, RejectForm, type Mode } from "./ApprovalForms";
 import { DiffView } from "./DiffView";
 import { Icon, type IconName } from "./Icon";
-import { AgentName, Chip } from "./parts";
+import { AgentName, Chip, TextWithDetails } from "./parts";
 
 export function ApprovalCard({ approval, isInSession }: { approval: Waiting; isInSession: boolean }) {
   const [mode, setMode] = useState<Mode>("look");
@@ -36,7 +38,7 @@ export function ApprovalCard({ approval, isInSession }: { approval: Waiting; isI
       setSending(false);
     }
   };
-  const shared = { approval, isSending, answer, onBack: () => setMode("look") };
+  const back = () => setMode("look");
   return (
     <article
       class="card approval"
@@ -44,18 +46,15 @@ export function ApprovalCard({ approval, isInSession }: { approval: Waiting; isI
       aria-label={`${approval.tool_name}: ${approval.reason}`}
     >
       <ApprovalHead approval={approval} isInSession={isInSession} />
-      {mode === "edit" ? (
-        approval.kind === "budget" ? (
-          <BudgetForm {...shared} />
-        ) : (
-          <EditForm {...shared} />
-        )
-      ) : (
-        <>
-          <ApprovalBody approval={approval} />
-          {mode === "reject" ? <RejectForm {...shared} /> : <Buttons {...shared} setMode={setMode} />}
-        </>
+      {mode === "edit" && approval.kind === "budget" && (
+        <BudgetForm approval={approval} isSending={isSending} answer={answer} onBack={back} />
       )}
+      {mode === "edit" && approval.kind !== "budget" && (
+        <EditForm approval={approval} isSending={isSending} answer={answer} onBack={back} />
+      )}
+      {mode !== "edit" && <ApprovalBody approval={approval} />}
+      {mode === "reject" && <RejectForm isSending={isSending} answer={answer} onBack={back} />}
+      {mode === "look" && <Buttons approval={approval} isSending={isSending} answer={answer} setMode={setMode} />}
     </article>
   );
 }
@@ -106,7 +105,12 @@ function Countdown({ approval }: { approval: Waiting }) {
 function ApprovalBody({ approval }: { approval: Waiting }) {
   return (
     <div class="card-body">
-      <p class="reason">{approval.reason}</p>
+      <p class="reason">
+        <TextWithDetails
+          text={aboutText(approval)}
+          details={approval.kind === "budget" ? undefined : approval.reason}
+        />
+      </p>
       <What approval={approval} />
       <p class="digest" title={approval.digest}>
         {t("approvals.digest")} <code>{approval.digest.slice(0, 16)}</code>
@@ -115,9 +119,23 @@ function ApprovalBody({ approval }: { approval: Waiting }) {
   );
 }
 
+/** What is asked, in the person's language; the server's own reason is English. */
+function aboutText(approval: Waiting): string {
+  if (approval.kind === "budget") return budgetText(budgetOf(approval.arguments));
+  if (approval.kind === "plan") return t("approvals.about.plan");
+  switch (approval.tool_name) {
+    case "write_file":
+    case "execute_command":
+    case "create_directory":
+      return t(`approvals.about.${approval.tool_name}`);
+    default:
+      return t("approvals.about.tool");
+  }
+}
+
 function What({ approval }: { approval: Waiting }) {
   if (approval.kind === "plan") return <PlanSummary approval={approval} />;
-  if (approval.kind === "budget") return <Fields args={approval.arguments} />;
+  if (approval.kind === "budget") return <BudgetSummary budget={budgetOf(approval.arguments)} />;
   switch (approval.tool_name) {
     case "write_file":
       return <WritePreview approval={approval} />;
@@ -129,7 +147,7 @@ function What({ approval }: { approval: Waiting }) {
 }
 
 function WritePreview({ approval }: { approval: Waiting }) {
-  const path = String(approval.arguments["path"] ?? "");
+  const path = plainText(approval.arguments["path"]);
   const [before, setBefore] = useState<string | undefined>(undefined);
   useEffect(() => {
     let isCurrent = true;
@@ -139,7 +157,7 @@ function WritePreview({ approval }: { approval: Waiting }) {
     return () => {
       isCurrent = false;
     };
-  }, [approval.session_id, approval.call_id]);
+  }, [approval.session_id, approval.call_id, path]);
   const diff = diffOfWrite(approval.arguments, before);
   return (
     <>
@@ -157,7 +175,7 @@ function CommandPreview({ approval }: { approval: Waiting }) {
   return (
     <>
       <pre class="verbatim command" tabIndex={0} aria-label={t("approvals.command")}>
-        {visible(String(command ?? ""))}
+        {visible(plainText(command))}
       </pre>
       {Object.keys(others).length > 0 && <Fields args={others} />}
       {parts.length > 0 && (
@@ -184,8 +202,8 @@ function PlanSummary({ approval }: { approval: Waiting }) {
     <>
       <ol class="plan-summary">
         {list.map((task) => (
-          <li key={String(task.id)}>
-            <AgentName name={String(task.agent)} /> <span>{visible(String(task.description))}</span>
+          <li key={plainText(task.id)}>
+            <AgentName name={plainText(task.agent)} /> <span>{visible(plainText(task.description))}</span>
           </li>
         ))}
       </ol>
@@ -203,7 +221,7 @@ export function Fields({ args }: { args: Record<string, unknown> }) {
         <div key={name}>
           <dt>{name}</dt>
           <dd>
-            <code>{visible(typeof value === "string" ? value : JSON.stringify(value))}</code>
+            <code>{visible(plainText(value))}</code>
           </dd>
         </div>
       ))}

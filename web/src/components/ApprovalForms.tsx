@@ -9,13 +9,24 @@ import { Icon } from "./Icon";
 export type Mode = "look" | "edit" | "reject";
 
 interface AnswerProps {
-  approval: Waiting;
   isSending: boolean;
   answer: (decision: Decision) => Promise<void>;
+}
+
+interface ButtonsProps extends AnswerProps {
+  approval: Waiting;
+  setMode: (mode: Mode) => void;
+}
+
+interface RejectProps extends AnswerProps {
   onBack: () => void;
 }
 
-export function Buttons({ approval, isSending, answer, setMode }: AnswerProps & { setMode: (mode: Mode) => void }) {
+interface EditProps extends RejectProps {
+  approval: Waiting;
+}
+
+export function Buttons({ approval, isSending, answer, setMode }: ButtonsProps) {
   const [isRemembered, setRemembered] = useState(false);
   const isRememberable = approval.tool_name === "write_file" || approval.tool_name === "execute_command";
   const rememberText = approval.tool_name === "write_file" ? "approvals.rememberFile" : "approvals.rememberCommand";
@@ -47,7 +58,7 @@ export function Buttons({ approval, isSending, answer, setMode }: AnswerProps & 
   );
 }
 
-export function RejectForm({ isSending, answer, onBack }: AnswerProps) {
+export function RejectForm({ isSending, answer, onBack }: RejectProps) {
   const [reason, setReason] = useState("");
   const field = useFocus<HTMLTextAreaElement>();
   return (
@@ -77,7 +88,7 @@ export function RejectForm({ isSending, answer, onBack }: AnswerProps) {
 }
 
 /** Texts get a field each; anything with more shape is edited as JSON. */
-export function EditForm({ approval, isSending, answer, onBack }: AnswerProps) {
+export function EditForm({ approval, isSending, answer, onBack }: EditProps) {
   const isFlat = Object.values(approval.arguments).every((value) => typeof value === "string");
   const [fields, setFields] = useState(approval.arguments as Record<string, string>);
   const [json, setJson] = useState(() => JSON.stringify(approval.arguments, null, 2));
@@ -124,7 +135,7 @@ export function EditForm({ approval, isSending, answer, onBack }: AnswerProps) {
 const BUDGETS = ["budget_usd", "budget_tokens"] as const;
 
 /** New limits in the place of those that were reached. */
-export function BudgetForm({ approval, isSending, answer, onBack }: AnswerProps) {
+export function BudgetForm({ approval, isSending, answer, onBack }: EditProps) {
   const limits = BUDGETS.filter((name) => typeof approval.arguments[name] === "number");
   const [values, setValues] = useState(() => new Map(limits.map((name) => [name, String(approval.arguments[name])])));
   return (

@@ -11,7 +11,7 @@ export function ApprovalsView() {
     <section class="view">
       <ViewHead
         title={t("approvals.title")}
-        {...(list.length > 0 ? { lead: t("approvals.count", { n: list.length }) } : {})}
+        lead={list.length > 0 ? t("approvals.count", { n: list.length }) : undefined}
       >
         <NotifyButton />
       </ViewHead>
@@ -20,7 +20,7 @@ export function ApprovalsView() {
           <Empty
             icon="approvals"
             title={approvals.value.isLoaded ? t("approvals.empty") : t("app.loading")}
-            {...(approvals.value.isLoaded ? { text: t("approvals.emptyText") } : {})}
+            text={approvals.value.isLoaded ? t("approvals.emptyText") : undefined}
           />
         ) : (
           <div class="column">

@@ -8,7 +8,7 @@ import { region, t } from "../feeds/preferences";
 import { visible } from "../state/diff";
 import { fullTime } from "../state/format";
 import { Icon } from "./Icon";
-import { Chip } from "./parts";
+import { Chip, decisionText } from "./parts";
 import { Panel } from "./OperationsView";
 
 export function AuditPanel({ project, round }: { project: number; round: number }) {
@@ -55,13 +55,6 @@ function Verdict({ isWhole }: { isWhole: boolean }) {
       <Icon name={isWhole ? "check" : "warning"} /> {isWhole ? t("operations.verified") : t("operations.broken")}
     </Chip>
   );
-}
-
-const DECISIONS = ["approve", "edit", "reject"] as const;
-
-function decisionText(decision: string): string {
-  const known = DECISIONS.find((name) => name === decision.toLowerCase());
-  return known === undefined ? decision : t(`decision.${known}`);
 }
 
 function Rows({ rows }: { rows: readonly AuditEntry[] }) {

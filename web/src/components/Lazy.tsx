@@ -27,7 +27,7 @@ export function lazy(load: Load): ComponentType {
         known = module.default;
         setView(() => module.default);
       }, reloadOnce);
-    }, []);
+    }, [View]);
     return View === undefined ? <p class="hint side-note">{t("app.loading")}</p> : <View />;
   };
 }

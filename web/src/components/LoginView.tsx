@@ -1,6 +1,6 @@
 import { t } from "../feeds/preferences";
 import { Mark } from "./Icon";
-import { CopyLine } from "./parts";
+import { CopyLine, TextWithDetails } from "./parts";
 
 export function LoginView({ failure }: { failure: string | undefined }) {
   return (
@@ -9,7 +9,7 @@ export function LoginView({ failure }: { failure: string | undefined }) {
       <h1>{t("login.title")}</h1>
       {failure !== undefined && (
         <p class="bad" role="alert">
-          {t("login.failed", { message: failure })}
+          <TextWithDetails text={t("login.failed")} details={failure} />
         </p>
       )}
       <p>{t("login.text")}</p>

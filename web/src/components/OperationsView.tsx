@@ -1,6 +1,6 @@
 // How the server and the project stand, what was used, and who decided what.
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useState } from "preact/hooks";
 import { cleanSpace, clearCache, resetSpace, spaceHealth, spaceMetrics, usage as readUsage } from "../api/operations";
 import { changeBudget } from "../api/projects";
 import type { HealthStatus, SpaceHealth, SpaceMetrics, UsageReport } from "../api/types";
@@ -92,11 +92,11 @@ function Checks({ checks }: { checks: SpaceHealth["checks"] }) {
 function SpacePanel({ project: id, round }: { project: number; round: number }) {
   const [metrics, setMetrics] = useState<SpaceMetrics | undefined>(undefined);
   const [checks, setChecks] = useState<SpaceHealth | undefined>(undefined);
-  const load = () => {
+  const load = useCallback(() => {
     spaceMetrics(id).then(setMetrics, report);
     spaceHealth(id).then(setChecks, report);
-  };
-  useEffect(load, [round]);
+  }, [id]);
+  useEffect(load, [load, round]);
   const act = (work: () => Promise<unknown>) => () =>
     void attempt(async () => {
       await work();
@@ -129,8 +129,9 @@ function SpacePanel({ project: id, round }: { project: number; round: number }) 
 }
 
 function SpaceNumbers({ metrics }: { metrics: SpaceMetrics }) {
+  const oneDigit = new Intl.NumberFormat(region.value, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
   const average = (seconds: number) =>
-    seconds > 0 ? t("operations.average", { seconds: seconds.toFixed(1) }) : undefined;
+    seconds > 0 ? t("operations.average", { seconds: oneDigit.format(seconds) }) : undefined;
   return (
     <dl class="numbers">
       <Figure label={t("operations.activeAgents")} value={metrics.active_agents} />
@@ -204,14 +205,19 @@ function UsagePanel({ round }: { round: number }) {
         <BarChart
           title={t("operations.byAgent")}
           bars={byTokens.map(([agent, tokens]) => ({
-            ...{ key: agent, label: shortName(agent), value: tokens.total, part: tokens.written },
+            key: agent,
+            label: shortName(agent),
+            value: tokens.total,
+            part: tokens.written,
             text: `${count(region.value, tokens.total)} · ${t("operations.completionTokens")} ${count(region.value, tokens.written)}`,
           }))}
         />
         <BarChart
           title={t("operations.bySession")}
           bars={byCost.slice(0, SHOWN_BARS).map(({ session_id, title, usage }) => ({
-            ...{ key: session_id, label: title ?? t("sessions.untitled"), value: usage.cost_usd },
+            key: session_id,
+            label: title ?? t("sessions.untitled"),
+            value: usage.cost_usd,
             text: money(region.value, usage.cost_usd),
           }))}
         />

@@ -4,7 +4,7 @@ import type { Task } from "../api/types";
 import { region, t } from "../feeds/preferences";
 import { visible } from "../state/diff";
 import { money } from "../state/format";
-import { layoutPlan, NODE_HEIGHT, NODE_WIDTH, pathOf } from "../state/layout";
+import { layoutPlan, NODE_HEIGHT, NODE_WIDTH, pathOf, type Dependent } from "../state/layout";
 import type { TaskProgress } from "../state/session";
 import { AgentName } from "./parts";
 
@@ -20,12 +20,14 @@ const SMALLEST_SCALE = 0.85;
 const NARROW = "(max-width: 760px)";
 
 export function PlanGraph({ tasks, progress, selected, isFitted, onSelect }: PlanGraphProps) {
-  const shape = tasks.map((task) => `${task.id}<${task.depends_on.join()}`).join(";");
+  // Only ids and dependencies decide where tasks stand: a new status must not lay them out anew.
+  const shape = JSON.stringify(tasks.map(({ id, depends_on }) => ({ id, depends_on })));
   const direction = globalThis.matchMedia?.(NARROW).matches ? "TB" : "LR";
-  const plan = useMemo(() => layoutPlan(tasks, direction), [shape, direction]);
+  const plan = useMemo(() => layoutPlan(JSON.parse(shape) as Dependent[], direction), [shape, direction]);
   const byId = new Map(tasks.map((task) => [task.id, task]));
   // A plan a little too wide is drawn a little smaller; past that it scrolls.
-  const size = isFitted ? {} : { width: plan.width, style: { minWidth: `${plan.width * SMALLEST_SCALE}px` } };
+  const width = isFitted ? undefined : plan.width;
+  const style = isFitted ? undefined : { minWidth: `${plan.width * SMALLEST_SCALE}px` };
   return (
     <div
       class={`graph ${isFitted ? "is-fitted" : ""}`}
@@ -34,7 +36,7 @@ export function PlanGraph({ tasks, progress, selected, isFitted, onSelect }: Pla
       role="group"
       aria-label={t("plans.graph")}
     >
-      <svg viewBox={`0 0 ${plan.width} ${plan.height}`} {...size}>
+      <svg viewBox={`0 0 ${plan.width} ${plan.height}`} width={width} style={style}>
         <defs>
           <Tip id="tip" className="edge-tip" />
           <Tip id="tip-done" className="edge-tip is-done" />

@@ -12,7 +12,7 @@ import { linkTo } from "../state/route";
 import { tasksEnded, type PlanView, type SessionState } from "../state/session";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
-import { Chip, Empty } from "./parts";
+import { Chip, Empty, TextWithDetails } from "./parts";
 import { PlanGraph } from "./PlanGraph";
 import { TaskEditor, TaskPanel } from "./TaskPanel";
 import { toneOfPlan } from "./Timeline";
@@ -113,14 +113,18 @@ interface PlanActionsProps {
 function PlanActions({ sessionId, plan, draft, setDraft }: PlanActionsProps) {
   const { plan_id: planId, request } = plan;
   const decide = (decision: string, tasks?: PlannedTask[]) =>
-    attempt(() =>
-      decidePlan(sessionId, planId, { decision, ...(tasks && { tasks }), ...(request && { digest: request.digest }) }),
-    );
+    attempt(() => decidePlan(sessionId, planId, { decision, tasks, digest: request?.digest }));
   if (request !== undefined) {
     const isCircular = draft !== undefined && hasCycle(draft);
     return (
       <div class="plan-actions">
-        <p class="reason">{isCircular ? t("plans.cycle") : request.reason}</p>
+        <p class="reason">
+          {isCircular ? (
+            t("plans.cycle")
+          ) : (
+            <TextWithDetails text={t("approvals.about.plan")} details={request.reason} />
+          )}
+        </p>
         <span class="grow" />
         {draft === undefined ? (
           <>

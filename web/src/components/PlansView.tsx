@@ -25,9 +25,10 @@ export default function PlansView() {
     route.value.view === "plans" ? route.value : { sessionId: undefined, planId: undefined };
   const [listed, setListed] = useState<Listed[] | undefined>(undefined);
   const project = projectId.value;
+  const changedAt = activity.value.at;
   useEffect(() => {
     if (project !== undefined) readPlans(project).then(setListed, report);
-  }, [project, planId, activity.value.at]);
+  }, [project, planId, changedAt]);
   const open = listed?.find((entry) => entry.plan.plan_id === planId);
   return (
     <section class={`view split ${planId === undefined ? "at-list" : "at-detail"}`}>

@@ -54,7 +54,7 @@ export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPan
         <Empty
           icon="sessions"
           title={feed.isLoaded.value ? t("sessions.begin") : t("app.loading")}
-          {...(feed.isLoaded.value ? { text: t("sessions.beginText") } : {})}
+          text={feed.isLoaded.value ? t("sessions.beginText") : undefined}
         />
       ) : (
         <Scroller label={t("sessions.timeline")}>

@@ -15,10 +15,11 @@ export function SessionsView() {
   const current = route.value.view === "sessions" ? route.value.sessionId : undefined;
   const [sessions, setSessions] = useState<Session[] | undefined>(undefined);
   const project = projectId.value;
+  const changedAt = activity.value.at;
   useEffect(() => {
     if (project === undefined) return;
     listSessions(project).then(setSessions, report);
-  }, [project, current, activity.value.at]);
+  }, [project, current, changedAt]);
 
   const begin = () =>
     attempt(async () => {
@@ -92,7 +93,7 @@ function SessionList({ sessions, current }: { sessions: Session[] | undefined; c
           >
             <span class="side-title">{session.title ?? t("sessions.untitled")}</span>
             <span class="side-meta">
-              {asking.has(session.session_id) && <Chip tone="warn">{t("tool.asking")}</Chip>}
+              {asking.has(session.session_id) && <Chip tone="warn">{t("sessions.waits")}</Chip>}
               <span>{t("sessions.messages", { n: session.message_count })}</span>
               <Ago at={session.last_activity} />
             </span>

@@ -6,7 +6,7 @@ import { money } from "../state/format";
 import type { PlanView, SessionState } from "../state/session";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
-import { AgentName, Chip } from "./parts";
+import { AgentName, Chip, ErrorLine } from "./parts";
 import { Entries } from "./Timeline";
 
 interface TaskPanelProps {
@@ -50,11 +50,7 @@ export function TaskPanel({ task, plan, state, sessionId }: TaskPanelProps) {
           {t("plans.dependsOn")}: {task.depends_on.join(", ")}
         </p>
       )}
-      {task.error != null && (
-        <p class="error-line" role="alert">
-          <Icon name="warning" /> <span>{task.error.message}</span> <code>{task.error.error_code}</code>
-        </p>
-      )}
+      {task.error != null && <ErrorLine code={task.error.error_code} message={task.error.message} />}
       {thread.length > 0 ? (
         <>
           <p class="label">{t("plans.thread")}</p>

@@ -3,23 +3,32 @@ import { useState } from "preact/hooks";
 import { answerQuestion } from "../api/sessions";
 import { attempt } from "../feeds/app";
 import { locale, region, t } from "../feeds/preferences";
+import { budgetOf } from "../state/budget";
 import { clockTime, count, fullTime, money } from "../state/format";
 import type { BudgetItem, Item, MessageItem, NoteItem, PlanItem, QuestionItem, SessionState } from "../state/session";
 import { tasksEnded } from "../state/session";
 import { linkTo } from "../state/route";
 import { ApprovalCard } from "./ApprovalCard";
+import { budgetText } from "./BudgetSummary";
 import { Chunks } from "./Chunks";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
-import { AgentName, Chip } from "./parts";
+import { AgentName, Chip, decisionText, ErrorLine } from "./parts";
 import { ToolCard } from "./ToolCard";
 
 export function Timeline({ state, sessionId }: { state: SessionState; sessionId: string }) {
   // A task's own words are read in its plan; what it needs from a person is shown here as well.
   const rows = state.items.filter(
-    (item) => item.origin === undefined || item.kind === "tool" || item.kind === "question" || item.kind === "budget",
+    (item, at) =>
+      !isEcho(item, state.items[at + 1]) &&
+      (item.origin === undefined || item.kind === "tool" || item.kind === "question" || item.kind === "budget"),
   );
   return <Entries items={rows} state={state} sessionId={sessionId} />;
+}
+
+/** A failure is told twice: as a message for the history, and as an error with its code, which can be translated. */
+function isEcho(item: Item, next: Item | undefined): boolean {
+  return item.kind === "message" && item.isError && next?.kind === "error" && next.message === item.content;
 }
 
 interface EntriesProps {
@@ -78,11 +87,7 @@ function Entry({ item, state, sessionId }: EntryProps) {
     case "budget":
       return <BudgetEntry item={item} sessionId={sessionId} />;
     case "error":
-      return (
-        <p class="error-line" role="alert">
-          <Icon name="warning" /> <span>{item.message}</span> <code>{item.code}</code>
-        </p>
-      );
+      return <ErrorLine code={item.code} message={item.message} />;
     case "note":
       return <NoteEntry item={item} />;
   }
@@ -223,7 +228,8 @@ function BudgetEntry({ item, sessionId }: { item: BudgetItem; sessionId: string 
   }
   return (
     <p class="switch">
-      <Icon name="operations" /> {item.approval.reason} <span class="meta">{item.resolved}</span>
+      <Icon name="operations" /> {budgetText(budgetOf(item.approval.arguments))}{" "}
+      <span class="meta">{decisionText(item.resolved)}</span>
     </p>
   );
 }

@@ -2,12 +2,13 @@
 import { t } from "../feeds/preferences";
 import type { Waiting } from "../state/approvals";
 import { diffOfWrite, visible } from "../state/diff";
+import { plainText } from "../state/format";
 import type { ToolItem } from "../state/session";
 import type { Key } from "../i18n/en";
 import { ApprovalCard, Fields } from "./ApprovalCard";
 import { DiffView } from "./DiffView";
 import { Icon, type IconName } from "./Icon";
-import { AgentName, Chip, CopyLine, Verbatim } from "./parts";
+import { AgentName, Chip, CopyLine, decisionText, Verbatim } from "./parts";
 
 const ICONS: Record<string, IconName> = {
   read_file: "file",
@@ -79,6 +80,8 @@ function ToolChip({ item }: { item: ToolItem }) {
       return <Chip tone="good">{t(state.late ? "tool.late" : "tool.finished")}</Chip>;
     case "closed":
       return <Chip tone={state.outcome === "completed" ? "good" : "bad"}>{t(`tool.${state.outcome}`)}</Chip>;
+    case "not_run":
+      return <Chip tone="bad">{t("tool.notRun")}</Chip>;
   }
 }
 
@@ -88,17 +91,14 @@ export function isFailure(result: unknown): boolean {
   return told["success"] === false || (told["success"] === undefined && typeof told["error"] === "string");
 }
 
-const DECISIONS: readonly string[] = ["approve", "edit", "reject", "expired", "cancelled"];
-
 function ToolDetails({ item }: { item: ToolItem }) {
   const { decision, state } = item;
-  const decided = decision !== undefined && DECISIONS.includes(decision.decision);
   return (
     <div class="tool-details">
       {item.agent !== undefined && <AgentName name={item.agent} />}
-      {decided && (
+      {decision !== undefined && (
         <p class="meta">
-          {t("tool.decidedBy", { decision: t(`decision.${decision.decision}` as Key), by: decision.by })}
+          {t("tool.decidedBy", { decision: decisionText(decision.decision), by: decision.by })}
           {decision.reason !== undefined && ` — ${decision.reason}`}
         </p>
       )}
@@ -126,7 +126,7 @@ function Arguments({ name, args }: { name: string; args: Record<string, unknown>
   return (
     <>
       <p class="path">
-        <code>{visible(String(args["path"] ?? ""))}</code>
+        <code>{visible(plainText(args["path"]))}</code>
       </p>
       <DiffView diff={diff} />
     </>
@@ -151,7 +151,7 @@ function Result({ result }: { result: unknown }) {
     const text = [told.stdout, told.stderr].filter((part) => typeof part === "string" && part !== "").join("\n");
     return (
       <>
-        <p class="meta">{t("tool.exit", { code: String(told.exit_code ?? "?") })}</p>
+        <p class="meta">{t("tool.exit", { code: plainText(told.exit_code ?? "?") })}</p>
         {text !== "" && <Verbatim text={visible(text)} label={t("tool.result")} />}
       </>
     );
@@ -181,5 +181,6 @@ function Lines({
 }
 
 const fileLine = (entry: Record<string, unknown>) =>
-  `${entry["path"]}${entry["type"] === "directory" || entry["type"] === "dir" ? "/" : ""}`;
-const matchLine = (entry: Record<string, unknown>) => `${entry["path"]}:${entry["line"]}: ${entry["text"]}`;
+  `${plainText(entry["path"])}${entry["type"] === "directory" || entry["type"] === "dir" ? "/" : ""}`;
+const matchLine = (entry: Record<string, unknown>) =>
+  `${plainText(entry["path"])}:${plainText(entry["line"])}: ${plainText(entry["text"])}`;

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { minute } from "../feeds/clock";
-import { region, t } from "../feeds/preferences";
+import { region, t, tell } from "../feeds/preferences";
 import { ago, fullTime, hueOf, shortName } from "../state/format";
 import { Icon, type IconName } from "./Icon";
 
@@ -49,6 +49,14 @@ export function Chip({ tone, children }: { tone: string; children: ComponentChil
   return <span class={`chip tone-${tone}`}>{children}</span>;
 }
 
+const DECISIONS = ["approve", "edit", "reject", "expired", "cancelled"] as const;
+
+/** A newer server may know more decisions than this page. */
+export function decisionText(decision: string): string {
+  const known = DECISIONS.find((name) => name === decision.toLowerCase());
+  return known === undefined ? decision : t(`decision.${known}`);
+}
+
 export function Ago({ at }: { at: string }) {
   const passed = ago(at, minute.value + 59_999);
   const text = passed.unit === "now" ? t("time.now") : t(`time.${passed.unit}`, { n: passed.n });
@@ -69,6 +77,36 @@ export function CopyLine({ text }: { text: string }) {
         {isCopied ? t("app.copied") : t("app.copy")}
       </button>
     </span>
+  );
+}
+
+interface TextWithDetailsProps {
+  text: string;
+  details: string | undefined;
+  /** To search for in documents and logs. */
+  code?: string;
+}
+
+/** A sentence in the person's language; beneath it the facts as the server told them, in English. */
+export function TextWithDetails({ text, details, code }: TextWithDetailsProps) {
+  return (
+    <span>
+      {text}
+      {details !== undefined && details !== text && (
+        <span class="server-details">
+          {t("app.details", { text: details })} {code !== undefined && <code>{code}</code>}
+        </span>
+      )}
+    </span>
+  );
+}
+
+/** An error that a stream told. */
+export function ErrorLine({ code, message }: { code: string; message: string }) {
+  return (
+    <p class="error-line" role="alert">
+      <Icon name="warning" /> <TextWithDetails text={tell({ code })} details={message} code={code} />
+    </p>
   );
 }
 

@@ -6,7 +6,7 @@ import { health as readHealth } from "../api/operations";
 import { createProject, listProjects } from "../api/projects";
 import type { Health, Project } from "../api/types";
 import { linkTo, parseRoute, ticketOf, type Route } from "../state/route";
-import { keep, recall } from "./preferences";
+import { keep, recall, t, tell } from "./preferences";
 
 export type Access =
   | { state: "unknown" }
@@ -16,8 +16,17 @@ export type Access =
   | { state: "in" };
 export type Connection = "connecting" | "live" | "cut";
 
+export interface Notice {
+  text: string;
+  /** What the server itself said, in English. */
+  details?: string;
+  isError: boolean;
+}
+
 const HEALTH_PERIOD_MS = 30_000;
 const NOTICE_MS = 8_000;
+/** An error has two sentences and often a detail to read. */
+const ERROR_MS = 20_000;
 const OFFLINE_PAUSE_MS = 2_000;
 
 export const access = signal<Access>({ state: "unknown" });
@@ -26,7 +35,7 @@ export const projects = signal<Project[]>([]);
 export const projectId = signal<number | undefined>(undefined);
 export const health = signal<Health | undefined>(undefined);
 export const connection = signal<Connection>("connecting");
-export const notice = signal<{ text: string; isError: boolean } | undefined>(undefined);
+export const notice = signal<Notice | undefined>(undefined);
 
 export const project = computed(() => projects.value.find((known) => known.project_id === projectId.value));
 export const isDemo = computed(() => health.value?.checks["model"]?.detail?.includes("demonstration") ?? false);
@@ -36,10 +45,14 @@ export const ownUserId = () => Number(recall("user")) || undefined;
 
 let noticeTimer: ReturnType<typeof setTimeout> | undefined;
 
-export function say(text: string, isError = false) {
+export function say(text: string, details?: string) {
+  show({ text, details, isError: false });
+}
+
+function show(next: Notice) {
   clearTimeout(noticeTimer);
-  notice.value = { text, isError };
-  noticeTimer = setTimeout(() => (notice.value = undefined), NOTICE_MS);
+  notice.value = next;
+  noticeTimer = setTimeout(() => (notice.value = undefined), next.isError ? ERROR_MS : NOTICE_MS);
 }
 
 /** Tells the person what went wrong; a login that ended leads to the login page. */
@@ -48,7 +61,12 @@ export function report(error: unknown) {
     access.value = { state: "out", failure: undefined };
     return;
   }
-  say(error instanceof Error ? error.message : String(error), true);
+  if (!(error instanceof ApiError)) {
+    show({ text: t("app.pageError"), details: String(error), isError: true });
+    return;
+  }
+  // What the browser says of a server that does not answer tells nobody anything.
+  show({ text: tell(error), details: error.status === 0 ? undefined : error.message, isError: true });
 }
 
 /** Runs what a person asked for and reports its failure; says whether it worked. */

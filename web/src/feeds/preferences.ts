@@ -1,6 +1,7 @@
 // What this browser remembers of a person's choices. Where storage is closed, choices last as long as the page.
 import { computed, effect, signal } from "@preact/signals";
 import { startingLocale, translate, type Locale, type Values } from "../i18n/text";
+import { problemText, type Problem } from "../i18n/errors";
 import type { Key } from "../i18n/en";
 
 export type Theme = "auto" | "light" | "dark";
@@ -44,6 +45,11 @@ export const region = computed(
 
 export function t(key: Key, values?: Values): string {
   return translate(locale.value, key, values);
+}
+
+/** A sentence about what went wrong. */
+export function tell(problem: Problem): string {
+  return problemText(locale.value, problem);
 }
 
 /** Shows the choices on the document and remembers them. */

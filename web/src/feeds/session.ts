@@ -29,7 +29,7 @@ const kept = new Map<string, SessionFeed>();
 
 export function useSession(sessionId: string): SessionFeed {
   const feed = feedOf(sessionId);
-  useEffect(() => whileVisible(() => connect(sessionId, feed)), [feed]);
+  useEffect(() => whileVisible(() => connect(sessionId, feed)), [sessionId, feed]);
   return feed;
 }
 

@@ -38,8 +38,11 @@ export function contentAfter(args: Record<string, unknown>, before: string | und
 export function editsOf(args: Record<string, unknown>): Edit[] | undefined {
   const edits = args["edits"];
   if (!Array.isArray(edits)) return undefined;
-  return edits.filter(
-    (edit): edit is Edit =>
-      typeof edit === "object" && edit !== null && typeof edit.old === "string" && typeof edit.new === "string",
-  );
+  return edits.filter(isEdit);
+}
+
+function isEdit(value: unknown): value is Edit {
+  if (typeof value !== "object" || value === null) return false;
+  const { old, new: replacement } = value as Partial<Record<keyof Edit, unknown>>;
+  return typeof old === "string" && typeof replacement === "string";
 }

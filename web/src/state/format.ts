@@ -4,8 +4,11 @@ const DOLLAR_DIGITS_SMALL = 4;
 export function money(locale: string, usd: number): string {
   const digits = usd !== 0 && Math.abs(usd) < 1 ? DOLLAR_DIGITS_SMALL : 2;
   return new Intl.NumberFormat(locale, {
-    ...{ style: "currency", currency: "USD", currencyDisplay: "narrowSymbol" },
-    ...{ minimumFractionDigits: 2, maximumFractionDigits: digits },
+    style: "currency",
+    currency: "USD",
+    currencyDisplay: "narrowSymbol",
+    minimumFractionDigits: 2,
+    maximumFractionDigits: digits,
   }).format(usd);
 }
 
@@ -73,4 +76,10 @@ export function hueOf(name: string): number {
 /** `agent_coder` is `coder` to people. */
 export function shortName(agent: string): string {
   return agent.startsWith("agent_") ? agent.slice("agent_".length) : agent;
+}
+
+/** A value of a tool's arguments or result as text: strings as they are, nothing as nothing, all else as JSON. */
+export function plainText(value: unknown): string {
+  if (typeof value === "string") return value;
+  return value === undefined ? "" : JSON.stringify(value);
 }

@@ -29,7 +29,7 @@ export const NODE_WIDTH = 208;
 export const NODE_HEIGHT = 92;
 const MARGIN = 16;
 
-interface Dependent {
+export interface Dependent {
   id: string;
   depends_on?: readonly string[];
 }

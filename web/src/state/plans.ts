@@ -8,7 +8,10 @@ export function reducePlan(draft: Draft, event: ChatEvent) {
     case "task_plan_created":
       draft.plans.set(event.data.plan_id, {
         ...event.data,
-        ...{ request: undefined, decidedBy: undefined, progress: {}, response: undefined },
+        request: undefined,
+        decidedBy: undefined,
+        progress: {},
+        response: undefined,
       });
       return;
     case "plan_request":
@@ -84,8 +87,12 @@ function edit(
 ): Task {
   const before = plan.tasks.find((task) => task.id === planned.id);
   return {
-    ...{ status: "pending", estimated_tokens: planned.estimated_tokens ?? before?.estimated_tokens ?? 0 },
-    ...{ id: planned.id, agent: planned.agent, description: planned.description, depends_on: planned.depends_on ?? [] },
+    id: planned.id,
+    agent: planned.agent,
+    description: planned.description,
+    depends_on: planned.depends_on ?? [],
+    status: "pending",
+    estimated_tokens: planned.estimated_tokens ?? before?.estimated_tokens ?? 0,
     estimated_cost_usd: before?.estimated_cost_usd ?? null,
   };
 }

@@ -11,6 +11,7 @@ import type { Item, MessageItem, Origin, SessionState, ToolItem, ToolState, Trai
 export interface Draft extends SessionState {
   items: Item[];
   positions: Map<string, number>;
+  proposed: string[];
   plans: Map<string, SessionState["plans"] extends ReadonlyMap<string, infer V> ? V : never>;
   agents: Record<string, SessionState["agents"][string]>;
   trail: TrailStep[];
@@ -18,23 +19,31 @@ export interface Draft extends SessionState {
   files: Map<string, string>;
 }
 
-export function reduceSession(state: SessionState, inputs: readonly SessionInput[]): SessionState {
-  const draft: Draft = {
+function draftOf(state: SessionState): Draft {
+  return {
     ...state,
     items: [...state.items],
     positions: new Map(state.positions),
+    proposed: [...state.proposed],
     plans: new Map(state.plans),
     agents: { ...state.agents },
     trail: [...state.trail],
     queue: [...state.queue],
     files: new Map(state.files),
   };
+}
+
+export function reduceSession(state: SessionState, inputs: readonly SessionInput[]): SessionState {
+  const draft = draftOf(state);
   for (const input of inputs) {
     switch (input.kind) {
       case "done":
         draft.status = input.status;
         // What a turn had begun to say and never finished ends with it.
-        if (!input.status.startsWith("awaiting_")) dropLive(draft);
+        if (!input.status.startsWith("awaiting_")) {
+          dropLive(draft);
+          passOver(draft, () => true);
+        }
         break;
       case "connected":
         dropLive(draft);
@@ -79,6 +88,8 @@ function applyEvent(draft: Draft, event: ChatEvent) {
       const { from_agent: from, to_agent: to, reason } = event.data;
       // The way back at the end of a turn is nobody's taking over.
       if (to === "orchestrator") return;
+      // The call that asked for the switch is told by the switch itself.
+      dropItems(draft, (item) => item.kind === "tool" && item.name === "switch_mode" && item.state.step === "proposed");
       put(draft, { kind: "switch", key: `switch-${seq}`, at, origin: undefined, from, to, reason });
       return step(draft, { key: `${seq}`, agent: to, why: "switch", reason, at });
     }
@@ -96,9 +107,7 @@ function applyEvent(draft: Draft, event: ChatEvent) {
     case "tool_call_closed": {
       const { call_id, outcome } = event.data;
       return changeTool(draft, call_id, (tool) =>
-        outcome === "completed" || tool.state.step === "finished"
-          ? tool
-          : { ...tool, state: { step: "closed", outcome } },
+        outcome === "completed" || hasEnded(tool.state) ? tool : { ...tool, state: { step: "closed", outcome } },
       );
     }
     case "approval_request":
@@ -110,8 +119,16 @@ function applyEvent(draft: Draft, event: ChatEvent) {
       const origin = originOf(event.data);
       dropTool(draft, callId);
       return put(draft, {
-        ...{ kind: "question", key: `question-${callId}`, at, origin, callId, question, agent },
-        ...{ options: options ?? [], answer: undefined, isOpen: true },
+        kind: "question",
+        key: `question-${callId}`,
+        at,
+        origin,
+        callId,
+        question,
+        agent,
+        options: options ?? [],
+        answer: undefined,
+        isOpen: true,
       });
     }
     case "error": {
@@ -143,10 +160,7 @@ function applyEvent(draft: Draft, event: ChatEvent) {
 
 /** What is known belongs to another log of the same name; this one follows from its start. */
 function startOver(draft: Draft, event: ChatEventOf<"gap">) {
-  Object.assign(draft, {
-    ...emptySession,
-    ...{ items: [], positions: new Map(), plans: new Map(), agents: {}, trail: [], queue: [], files: new Map() },
-  } satisfies Draft);
+  Object.assign(draft, draftOf(emptySession));
   put(draft, { kind: "note", key: "start-over", at: event.timestamp, origin: undefined, note: { type: "start_over" } });
 }
 
@@ -179,13 +193,17 @@ function applyMessage(draft: Draft, event: ChatEventOf<"message_created">) {
   // Shown as what it answers.
   if (data.answers && answerQuestion(draft, data.answers, data.content)) return;
   const item = messageItem(data, origin);
+  if (item.role === "assistant") passOver(draft, (tool) => isSamePlace(tool.origin, origin));
   put(draft, item);
   // The answer of a workflow carries what all its tasks used.
   if (data.usage && origin === undefined) {
     const { tokens, costUsd } = draft.usage;
     draft.usage = { tokens: tokens + data.usage.total_tokens, costUsd: costUsd + (data.usage.cost_usd ?? 0) };
   }
-  for (const call of data.tool_calls ?? []) put(draft, toolItem(call, item));
+  for (const call of data.tool_calls ?? []) {
+    put(draft, toolItem(call, item));
+    draft.proposed.push(call.call_id);
+  }
 }
 
 /** Puts what only the history knows before everything else. */
@@ -219,17 +237,32 @@ function finished(content: string | undefined): ToolState {
 
 function messageItem(data: Message, origin: Origin | undefined): MessageItem {
   return {
-    ...{ kind: "message", key: data.message_id, at: data.timestamp, origin, content: data.content },
+    kind: "message",
+    key: data.message_id,
+    at: data.timestamp,
+    origin,
+    role: data.role === "tool" ? "system" : data.role,
+    content: data.content,
+    agent: data.agent_id ?? undefined,
+    isError: data.error ?? false,
+    usage: data.usage ?? undefined,
     warnings: data.warnings ?? [],
-    ...{ role: data.role === "tool" ? "system" : data.role, agent: data.agent_id ?? undefined },
-    ...{ isError: data.error ?? false, usage: data.usage ?? undefined },
   };
 }
 
 function toolItem(call: ToolCall, said: MessageItem): ToolItem {
   return {
-    ...{ kind: "tool", key: call.call_id, callId: call.call_id, at: said.at, origin: said.origin, name: call.name },
-    ...{ args: call.arguments, proposedArgs: undefined, agent: said.agent, parts: [], decision: undefined },
+    kind: "tool",
+    key: call.call_id,
+    callId: call.call_id,
+    at: said.at,
+    origin: said.origin,
+    name: call.name,
+    args: call.arguments,
+    proposedArgs: undefined,
+    agent: said.agent,
+    parts: [],
+    decision: undefined,
     state: { step: "proposed" },
   };
 }
@@ -240,7 +273,9 @@ function applyLive(draft: Draft, event: ChatEventOf<"message_delta">, at: string
   if (present !== undefined && present.kind !== "live") return;
   const delta: Delta = { content: data.content, attempt: data.attempt, offset: data.offset };
   const grown = applyDelta(present, delta);
-  put(draft, { kind: "live", key: data.message_id, at, origin: originOf(data), agent: data.agent, ...grown });
+  const { content, bytes, attempt } = grown;
+  const origin = originOf(data);
+  put(draft, { kind: "live", key: data.message_id, at, origin, agent: data.agent, content, bytes, attempt });
 }
 
 function applyToolCall(draft: Draft, event: ChatEventOf<"tool_call">, at: string) {
@@ -250,8 +285,16 @@ function applyToolCall(draft: Draft, event: ChatEventOf<"tool_call">, at: string
   const before = present?.kind === "tool" ? present : undefined;
   const isAsking = data.requires_approval && before?.state.step === "asking";
   put(draft, {
-    ...{ kind: "tool", key: callId, callId, at: before?.at ?? at, origin: originOf(data), name, args },
-    ...{ proposedArgs: before?.proposedArgs, agent: data.agent, parts: data.parts ?? before?.parts ?? [] },
+    kind: "tool",
+    key: callId,
+    callId,
+    at: before?.at ?? at,
+    origin: originOf(data),
+    name,
+    args,
+    proposedArgs: before?.proposedArgs,
+    agent: data.agent,
+    parts: data.parts ?? before?.parts ?? [],
     decision: before?.decision,
     state: isAsking
       ? before.state
@@ -264,10 +307,19 @@ function applyToolResult(draft: Draft, event: ChatEventOf<"tool_result">, at: st
   if (answerQuestion(draft, callId, result)) return;
   const present = find(draft, callId);
   if (present?.kind !== "tool") {
-    const args = {};
     put(draft, {
-      ...{ kind: "tool", key: callId, callId, at, origin: originOf(event.data), name, args, proposedArgs: undefined },
-      ...{ agent: undefined, parts: [], decision: undefined, state: { step: "proposed" } },
+      kind: "tool",
+      key: callId,
+      callId,
+      at,
+      origin: originOf(event.data),
+      name,
+      args: {},
+      proposedArgs: undefined,
+      agent: undefined,
+      parts: [],
+      decision: undefined,
+      state: { step: "proposed" },
     });
   }
   changeTool(draft, callId, (tool) => {
@@ -280,13 +332,23 @@ function applyApprovalRequest(draft: Draft, event: ChatEventOf<"approval_request
   const { data } = event;
   const origin = originOf(data);
   if (data.kind !== "tool") {
-    return put(draft, { kind: "budget", key: data.call_id, at, origin, approval: data, resolved: undefined });
+    const agent = data.agent ?? undefined;
+    return put(draft, { kind: "budget", key: data.call_id, at, origin, agent, approval: data, resolved: undefined });
   }
   const present = find(draft, data.call_id);
   put(draft, {
-    ...{ kind: "tool", key: data.call_id, callId: data.call_id, at: present?.at ?? at, origin, name: data.tool_name },
-    ...{ args: data.arguments, proposedArgs: undefined, agent: data.agent ?? undefined, parts: data.parts ?? [] },
-    ...{ decision: undefined, state: { step: "asking", approval: data } },
+    kind: "tool",
+    key: data.call_id,
+    callId: data.call_id,
+    at: present?.at ?? at,
+    origin,
+    name: data.tool_name,
+    args: data.arguments,
+    proposedArgs: undefined,
+    agent: data.agent ?? undefined,
+    parts: data.parts ?? [],
+    decision: undefined,
+    state: { step: "asking", approval: data },
   });
 }
 
@@ -302,7 +364,8 @@ function applyApprovalResolved(draft: Draft, event: ChatEventOf<"approval_resolv
       case "edit":
         return {
           ...decided,
-          ...{ proposedArgs: tool.args, args: modified_args ?? tool.args },
+          proposedArgs: tool.args,
+          args: modified_args ?? tool.args,
           state: { step: "waiting", clientAttached: true, approved: true },
         };
       case "expired":
@@ -334,6 +397,21 @@ function changeTool(draft: Draft, callId: string, change: (tool: ToolItem) => To
   if (present?.kind === "tool") return put(draft, change(present));
   const question = find(draft, `question-${callId}`);
   if (question?.kind === "question") put(draft, { ...question, isOpen: false });
+}
+
+/** How a call ended first is what counts: one that expired is closed as rejected after that. */
+function hasEnded(state: ToolState): boolean {
+  return state.step === "finished" || state.step === "closed";
+}
+
+/** No event closes a call that was refused: whoever asked for it goes on without it, or the turn ends. */
+function passOver(draft: Draft, isPassed: (tool: ToolItem) => boolean) {
+  draft.proposed = draft.proposed.filter((callId) => {
+    const tool = find(draft, callId);
+    if (tool?.kind !== "tool" || tool.state.step !== "proposed") return false;
+    if (isPassed(tool)) put(draft, { ...tool, state: { step: "not_run" } });
+    return !isPassed(tool);
+  });
 }
 
 /** A question is shown as a question, not as the tool call that it also is. */
@@ -368,6 +446,10 @@ function put(draft: Draft, item: Item) {
 
 function step(draft: Draft, next: TrailStep) {
   draft.trail.push(next);
+}
+
+function isSamePlace(one: Origin | undefined, other: Origin | undefined): boolean {
+  return one?.planId === other?.planId && one?.taskId === other?.taskId;
 }
 
 function originOf(data: { plan_id?: string | null; task_id?: string | null }): Origin | undefined {

@@ -47,7 +47,9 @@ export type ToolState =
   | { step: "asking"; approval: ApprovalInfo }
   | { step: "waiting"; clientAttached: boolean; approved: boolean }
   | { step: "finished"; result: unknown; late: boolean }
-  | { step: "closed"; outcome: CallOutcome };
+  | { step: "closed"; outcome: CallOutcome }
+  /** Refused, or never reached: the agent went on without it. */
+  | { step: "not_run" };
 
 export interface ToolItem extends Placed {
   kind: "tool";
@@ -86,6 +88,7 @@ export interface PlanItem extends Placed {
 
 export interface BudgetItem extends Placed {
   kind: "budget";
+  agent: string | undefined;
   approval: ApprovalInfo;
   resolved: string | undefined;
 }
@@ -136,6 +139,8 @@ export interface SessionState {
   items: readonly Item[];
   /** Positions in `items`, by key. */
   positions: ReadonlyMap<string, number>;
+  /** Calls that a model asked for and that nothing was heard of since. */
+  proposed: readonly string[];
   plans: ReadonlyMap<string, PlanView>;
   agents: Readonly<Record<string, AgentStatus>>;
   trail: readonly TrailStep[];
@@ -151,6 +156,7 @@ export const emptySession: SessionState = {
   lastSeq: 0,
   items: [],
   positions: new Map(),
+  proposed: [],
   plans: new Map(),
   agents: {},
   trail: [],

@@ -1,0 +1,22 @@
+// What went wrong, in the person's language: a sentence for each error code and HTTP status. The terminal reads the same
+// files. The server's own English text is shown beneath it, for the facts that only it has.
+import en from "./errors/en.json";
+import ru from "./errors/ru.json";
+import uk from "./errors/uk.json";
+import type { Locale } from "./text";
+
+export const ERRORS: Record<Locale, Readonly<Record<string, string>>> = { en, ru, uk };
+
+export interface Problem {
+  /** The API's `error_code`; empty where an answer has none. */
+  code: string;
+  /** The HTTP status, 0 for no answer at all; absent for what came in a stream. */
+  status?: number;
+}
+
+/** The code says most; a status says something; what is left is a fault of the server. */
+export function problemText(locale: Locale, { code, status }: Problem): string {
+  const texts = ERRORS[locale];
+  const group = status !== undefined && status >= 400 && status < 500 ? "status_4xx" : "status_5xx";
+  return texts[code] ?? texts[`status_${status}`] ?? texts[group] ?? code;
+}

@@ -1,0 +1,145 @@
+// What a session's state means for a person, in the words of `tests/projection/README.md`.
+import { isFailure } from "../src/components/ToolCard";
+import type { BudgetItem, Item, Origin, PlanView, QuestionItem, SessionState, ToolItem } from "../src/state/session";
+
+export function project(state: SessionState) {
+  const items = state.items;
+  return {
+    messages: items.flatMap(message),
+    tool_calls: items.filter((item) => item.kind === "tool").map(toolCall),
+    questions: items.filter((item) => item.kind === "question").map(question),
+    plans: items.flatMap((item) => (item.kind === "plan" ? plan(state.plans.get(item.planId)) : [])),
+    waiting: items.flatMap((item) => waiting(item, state)),
+    errors: items.flatMap(error),
+    notes: items.flatMap(note),
+    turn: { status: state.status, queued: state.queue },
+    last_seq: state.lastSeq,
+  };
+}
+
+const place = (origin: Origin | undefined) => ({
+  plan_id: origin?.planId ?? null,
+  task_id: origin?.taskId ?? null,
+});
+
+function message(item: Item) {
+  if ((item.kind !== "message" && item.kind !== "live") || item.content === "") return [];
+  const isLive = item.kind === "live";
+  return [
+    {
+      message_id: item.key,
+      role: isLive ? "assistant" : item.role,
+      agent: item.agent ?? null,
+      text: item.content,
+      status: isLive ? "streaming" : item.isError ? "error" : "complete",
+      ...place(item.origin),
+    },
+  ];
+}
+
+function toolCall(item: ToolItem) {
+  const { state } = item;
+  return {
+    call_id: item.callId,
+    tool: item.name,
+    agent: item.agent ?? null,
+    ...place(item.origin),
+    status: callStatus(item),
+    arguments: item.args,
+    proposed_arguments: item.proposedArgs ?? null,
+    decision: item.decision?.decision ?? null,
+    result: state.step === "finished" ? state.result : null,
+    late: state.step === "finished" && state.late,
+  };
+}
+
+function callStatus({ state }: ToolItem): string {
+  switch (state.step) {
+    case "proposed":
+      return "proposed";
+    case "asking":
+      return "awaiting_approval";
+    case "waiting":
+      return state.clientAttached ? "running" : "awaiting_client";
+    case "finished":
+      return isFailure(state.result) ? "failed" : "completed";
+    case "closed":
+      return state.outcome;
+    case "not_run":
+      return "not_run";
+  }
+}
+
+function question(item: QuestionItem) {
+  return {
+    call_id: item.callId,
+    agent: item.agent,
+    ...place(item.origin),
+    question: item.question,
+    options: item.options,
+    status: item.isOpen ? "open" : item.answer === undefined ? "closed" : "answered",
+    answer: item.answer ?? null,
+  };
+}
+
+function plan(view: PlanView | undefined) {
+  if (view === undefined) return [];
+  const tasks = view.tasks.map((task) => ({
+    id: task.id,
+    agent: task.agent,
+    description: task.description,
+    depends_on: task.depends_on,
+    status: task.status,
+    result: task.result ?? null,
+    error_code: task.error?.error_code ?? null,
+  }));
+  return [{ plan_id: view.plan_id, status: view.status, tasks, response: view.response || null }];
+}
+
+function waiting(item: Item, state: SessionState) {
+  switch (item.kind) {
+    case "tool": {
+      if (item.state.step !== "asking") return [];
+      const { reason } = item.state.approval;
+      return [{ kind: "tool", call_id: item.callId, agent: item.agent ?? null, ...place(item.origin), text: reason }];
+    }
+    case "plan": {
+      const request = state.plans.get(item.planId)?.request;
+      if (request === undefined) return [];
+      return [{ kind: "plan", call_id: request.call_id, agent: null, ...place(undefined), text: request.reason }];
+    }
+    case "budget":
+      return budget(item);
+    case "question":
+      if (!item.isOpen) return [];
+      return [
+        { kind: "question", call_id: item.callId, agent: item.agent, ...place(item.origin), text: item.question },
+      ];
+    default:
+      return [];
+  }
+}
+
+function budget(item: BudgetItem) {
+  if (item.resolved !== undefined) return [];
+  const { call_id, reason } = item.approval;
+  return [{ kind: "budget", call_id, agent: item.agent ?? null, ...place(item.origin), text: reason }];
+}
+
+function error(item: Item) {
+  if (item.kind !== "error") return [];
+  return [{ error_code: item.code, message: item.message, ...place(item.origin) }];
+}
+
+function note(item: Item) {
+  if (item.kind === "switch") return [{ kind: "agent_switched", from: item.from, to: item.to, reason: item.reason }];
+  if (item.kind !== "note") return [];
+  switch (item.note.type) {
+    case "compacted":
+      return [{ kind: "history_compacted", messages: item.note.messages, summary: item.note.summary }];
+    case "gap":
+      return [{ kind: "gap", from: item.note.from, to: item.note.to }];
+    case "start_over":
+      return [{ kind: "start_over" }];
+  }
+}
