@@ -3,4 +3,7 @@
 //! It talks to a server through `codelab-client` only. It does not know whether that server runs in
 //! the same process.
 
+mod texts;
 pub mod ui;
+
+pub use texts::{Language, Text};
