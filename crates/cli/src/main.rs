@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            commands::complain(&error);
+            commands::print_error(&error);
             ExitCode::FAILURE
         }
     }

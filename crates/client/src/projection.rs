@@ -86,6 +86,9 @@ pub enum SessionChange {
     /// A question was answered or closed.
     QuestionEnded(CallId),
     PlanCreated(PlanId),
+    /// A task starts, for the first time or again.
+    TaskStarted(PlanId, TaskId),
+    /// A task has another status or does something else.
     Task(PlanId, TaskId),
     PlanEnded(PlanId),
     Error(TurnError),

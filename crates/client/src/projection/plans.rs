@@ -152,11 +152,16 @@ impl SessionView {
     }
 
     pub(super) fn task_started(&mut self, task: &TaskStarted, changes: &mut Vec<SessionChange>) {
-        self.change_task(&task.plan_id, &task.task_id, changes, |task, note| {
+        let (plan, id) = (&task.plan_id, &task.task_id);
+        let mut started = Vec::new();
+        self.change_task(plan, id, &mut started, |task, note| {
             task.status = TaskStatus::Running;
             (task.error, task.result) = (None, None);
             *note = None;
         });
+        if !started.is_empty() {
+            changes.push(SessionChange::TaskStarted(plan.clone(), id.clone()));
+        }
     }
 
     pub(super) fn task_progress(&mut self, task: &TaskProgress, changes: &mut Vec<SessionChange>) {
@@ -251,7 +256,10 @@ impl SessionView {
     /// A task has what it waited for.
     pub(super) fn task_goes_on(&mut self, origin: &TaskOrigin, changes: &mut Vec<SessionChange>) {
         self.change_origin(origin, changes, |task, note| {
-            task.status = TaskStatus::Running;
+            // A late result does not start a task that has ended.
+            if task.status == TaskStatus::Waiting {
+                task.status = TaskStatus::Running;
+            }
             note.take_if(|note| *note == TaskNote::WaitsForPerson);
         });
     }
@@ -287,12 +295,13 @@ impl SessionView {
         changes: &mut Vec<SessionChange>,
         change: impl FnOnce(&mut Task, &mut Option<TaskNote>),
     ) {
-        let mut is_known = false;
+        let mut has_changed = false;
         self.timeline.change_plan(plan, |view| {
             let mut note = view.notes.remove(id);
             if let Some(task) = view.plan.tasks.iter_mut().find(|task| task.id == *id) {
+                let before = (task.status, note.clone());
                 change(task, &mut note);
-                is_known = true;
+                has_changed = before != (task.status, note.clone());
                 // A plan that is retried runs again.
                 if task.status == TaskStatus::Running {
                     view.plan.status = PlanStatus::Running;
@@ -302,7 +311,7 @@ impl SessionView {
                 view.notes.insert(id.clone(), note);
             }
         });
-        if is_known {
+        if has_changed {
             changes.push(SessionChange::Task(plan.clone(), id.clone()));
         }
     }

@@ -47,7 +47,7 @@ impl ViewState {
             SessionChange::Error(error) => out.extend(self.error(error)),
             SessionChange::Note(note) => out.push(self.noted(note)),
             SessionChange::Used(usage) => out.push(Block::Spent(*usage)),
-            SessionChange::Stopped(_) => {}
+            SessionChange::TaskStarted(..) | SessionChange::Stopped(_) => {}
         }
         out
     }
