@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One orchestrated request from beginning to end, with nothing but curl: docs/orchestrated-request.md explains it.
+# One orchestrated request from beginning to end, with nothing but curl. docs/orchestrated-request.md explains it.
 # Needs a running server (CODELAB_URL, default http://127.0.0.1:8080) and a user's token (TOKEN, or `codelab` in the PATH).
 set -euo pipefail
 
@@ -18,7 +18,7 @@ field() { # NAME: the first value of that name in the JSON on standard input
 
 say() { printf '\n== %s\n' "$*"; }
 
-next_event() { # TYPE: waits for the next event of that type; its JSON is in $event
+next_event() { # TYPE: waits for the next event of that type and puts its JSON into $event
   local _
   for _ in $(seq 300); do
     event=$(api GET "/my/chat/$session/events/?follow=false&after=$seen" |
@@ -33,7 +33,7 @@ next_event() { # TYPE: waits for the next event of that type; its JSON is in $ev
   exit 1
 }
 
-run_tool() { # RESULT: takes the tool call that waits, as the program on the user's machine does, and says what it gave
+run_tool() { # RESULT: claims the waiting tool call, as a tool runner does, and sends the result
   next_event tool_call
   call=$(field call_id <<<"$event")
   echo "tool call: $(field name <<<"$event") ($call)"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by ./run and scripts/package: builds the web page, which the server carries, when it is not up to date.
+# Sourced by ./run and scripts/package: builds the web page, which is part of the program, when it is not up to date.
 
-# True when a source of the page in $1 is newer than what was last built from it.
+# True when a source of the page in $1 is newer than its last build.
 page_is_stale() {
   local built=$1/dist/index.html
   [[ -e $1/package.json ]] || return 1

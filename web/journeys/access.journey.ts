@@ -89,16 +89,23 @@ test("the keyboard reaches and does everything a decision needs", async () => {
 
 test("the page speaks three languages and remembers which", async () => {
   const { page } = await world.open("#/approvals");
-  for (const [locale, title] of [
-    ["uk", "Погодження"],
-    ["ru", "Согласования"],
-    ["en", "Approvals"],
+  for (const [locale, title, failure] of [
+    ["uk", "Погодження", "Сервер моделі повернув помилку"],
+    ["ru", "Одобрения", "Сервер модели вернул ошибку"],
+    ["en", "Approvals", "The model server returned an error"],
   ] as const) {
     await page.locator(".settings select").nth(1).selectOption(locale);
     await page.locator("h1", { hasText: title }).waitFor();
     await page.reload();
     await page.locator("h1", { hasText: title }).waitFor();
     expect(await page.evaluate(() => document.documentElement.lang)).toBe(locale);
+    // An error is told in the person's language, with the server's own words beneath.
+    await page.evaluate((id) => (location.hash = `#/sessions/${id}`), content.failed);
+    await page
+      .locator(".error-line", { hasText: failure })
+      .locator(".server-details", { hasText: "HTTP 400" })
+      .waitFor();
+    await page.evaluate(() => (location.hash = "#/approvals"));
   }
 });
 

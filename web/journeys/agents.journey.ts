@@ -17,7 +17,7 @@ test("an agent is made, changed, tried, and remembers", async () => {
   await field("Model").fill("gpt-4");
   await field("System prompt").fill("You review. {{nonsense}}");
   await page.locator("button", { hasText: "Create" }).click();
-  await page.locator(".notice.is-error", { hasText: "nonsense" }).waitFor();
+  await page.locator(".notice", { hasText: "nonsense" }).waitFor();
   await page.locator("h2", { hasText: "reviewer" }).waitFor();
   await page.locator(".side-item", { hasText: "reviewer" }).waitFor();
 

@@ -104,7 +104,7 @@ test("a browser that looks elsewhere is notified", async () => {
   await world.send(session, "Please tidy up", "coder");
   await page.locator(".approval").waitFor();
   expect(await page.evaluate(() => (window as unknown as { shown: string[] }).shown)).toEqual([
-    "CodeLab asks for your approval: execute_command: Dangerous command: rm -rf",
+    "CodeLab needs your approval: execute_command: Dangerous command: rm -rf",
   ]);
   await page.locator(".approval button", { hasText: "Approve" }).click();
   await page.locator(".empty-title").waitFor();

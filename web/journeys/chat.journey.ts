@@ -13,7 +13,7 @@ test("a message an agent wrote before anybody looked is seen after a late open",
   const { page, complaints } = await world.open("#/chat");
   await page.locator(".line", { hasText: "The nightly run finished." }).waitFor();
   await page.locator(".line em", { hasText: "finished" }).waitFor();
-  expect(await page.locator(".lead").textContent()).toContain("Shared by all users");
+  expect(await page.locator(".lead").textContent()).toContain("All users of this server share");
 
   await page.locator("nav a[data-view=approvals]").click();
   await world.agentSays("/chat/agent_message", { author: "Nightly", text: "A word while you looked away." });

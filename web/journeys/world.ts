@@ -1,4 +1,4 @@
-// One harness for all journeys: the real server, a scripted model, the page in Chromium, and a client's hands.
+// One harness for all journeys: the real server, a scripted model, the page in Chromium, and a tool runner.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";

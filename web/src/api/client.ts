@@ -1,4 +1,4 @@
-// The one door to the server: typed requests in, values or ApiError out.
+// All requests to the server go through here. They return a value or throw an ApiError.
 import createClient from "openapi-fetch";
 import type { paths } from "./schema.mjs";
 

@@ -7,11 +7,11 @@ import type { ChatEvent, Message, TurnStatus } from "./types";
 export type SessionInput =
   | { kind: "event"; event: ChatEvent }
   | { kind: "done"; status: TurnStatus }
-  /** A new connection: tokens that were on their way are sent anew, or belong to an answer that is begun anew. */
+  /** A new connection. The server sends the text of a running answer again from its start. */
   | { kind: "connected" }
-  /** What was said before the events that are still kept. */
+  /** Messages older than the stored events. */
   | { kind: "history"; messages: Message[] }
-  /** The person let everything go that waited in line; no event says so. */
+  /** The user emptied the queue. No event reports this. */
   | { kind: "queue_emptied" };
 
 export interface FeedHandlers<T> {
@@ -35,7 +35,7 @@ export async function readSession(sessionId: string): Promise<SessionInput[]> {
   return (await readAll(`/my/chat/${encodeURIComponent(sessionId)}/events/?follow=false`)).map(decode);
 }
 
-/** Everything that happens in the user's sessions from now on; what was missed is not repeated. */
+/** Events of all the user's sessions from now on. Missed events are not repeated. */
 export function followEverything(handlers: FeedHandlers<ChatEvent>) {
   return follow("/my/events/", () => undefined, {
     onOpen: handlers.onOpen,

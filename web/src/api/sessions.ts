@@ -19,7 +19,7 @@ export const renameSession = (id: string, title: string) =>
 
 export const deleteSession = (id: string) => value(client.DELETE("/my/chat/sessions/{session_id}", { params: at(id) }));
 
-/** Everything said, oldest first. */
+/** All messages of a session, oldest first. */
 export async function allMessages(session_id: string): Promise<Message[]> {
   return whole(async (query) => {
     const list = await value(client.GET("/my/chat/{session_id}/messages", { params: { path: { session_id }, query } }));
@@ -27,7 +27,7 @@ export async function allMessages(session_id: string): Promise<Message[]> {
   });
 }
 
-/** Sends and does not wait: what comes of it is on the session's stream. Gives the message's id where it has one. */
+/** Sends a message without waiting for the answer, which comes on the session's stream. Returns its id if it has one. */
 export async function sendMessage(
   id: string,
   content: string,

@@ -1,4 +1,4 @@
-// Server-sent events that come back by themselves: after a cut the stream goes on behind the last number seen.
+// Server-sent events with reconnection: after a lost connection the stream continues after the last event seen.
 import { createParser } from "eventsource-parser";
 import { ApiError, refusal } from "./client";
 
@@ -11,18 +11,18 @@ export interface Frame {
 export interface StreamHandlers {
   onOpen: () => void;
   onFrames: (frames: Frame[]) => void;
-  /** The connection is gone and is being made again. */
+  /** The connection was lost and is being opened again. */
   onCut: () => void;
-  /** The server refused for good; nothing is tried again. */
+  /** The server refused the request. It is not tried again. */
   onRefused: (error: ApiError) => void;
 }
 
-/** The server sends something at least every 15 s; after three silent beats the connection is taken for dead. */
+/** The server sends a heartbeat every 15 s. After three missing heartbeats the connection counts as lost. */
 const SILENCE_LIMIT_MS = 45_000;
 const FIRST_DELAY_MS = 300;
 const LONGEST_DELAY_MS = 10_000;
 
-/** Follows until the returned function is called. `after` says what to start behind, anew for each connection. */
+/** Follows a stream until the returned function is called. `after` gives the last event seen, for each connection. */
 export function follow(path: string, after: () => string | undefined, handlers: StreamHandlers): () => void {
   const stop = new AbortController();
   void run(path, after, handlers, stop.signal);
@@ -94,7 +94,7 @@ async function connect(path: string, after: string | undefined, stop: AbortSigna
 function pause(delayMs: number, stop: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, delayMs);
-    // Coming back to the network, or to the tab, is a better moment than any delay.
+    // When the network is back, do not wait for the rest of the delay.
     const now = () => {
       clearTimeout(timer);
       resolve();
@@ -104,7 +104,7 @@ function pause(delayMs: number, stop: AbortSignal): Promise<void> {
   });
 }
 
-/** All stored frames of a stream that ends by itself. */
+/** All frames of a stream that ends by itself. */
 export async function readAll(path: string): Promise<Frame[]> {
   const frames: Frame[] = [];
   await connect(path, undefined, new AbortController().signal, {

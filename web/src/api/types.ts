@@ -1,4 +1,4 @@
-// The words of the API, as the generated schema spells them.
+// Short names for the types of the generated schema.
 import type { components } from "./schema.mjs";
 
 type Schemas = components["schemas"];

@@ -1,6 +1,6 @@
 const PAGE = 1000;
 
-/** Every page of a list. One with large things in it is short without being the last. */
+/** Reads all pages of a list. A page can be short without being the last one. */
 export async function whole<T>(
   page: (query: { limit: number; offset: number }) => Promise<[T[], number]>,
 ): Promise<T[]> {

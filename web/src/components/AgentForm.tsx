@@ -1,4 +1,4 @@
-// The definition of an agent, for a new one or a known one.
+// The form that creates or edits an agent.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { ChangeAgent, ProjectAgent, ToolName } from "../api/types";
@@ -22,7 +22,7 @@ const FIRST_TOOLS: readonly ToolName[] = [
   "ask_followup_question",
 ];
 
-/** What a form gives: enough to make an agent, and to change one. */
+/** The values of the form. They are enough to create an agent and to change one. */
 export type AgentValues = ChangeAgent & { name: string };
 
 interface AgentFormProps {

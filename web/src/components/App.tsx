@@ -1,4 +1,4 @@
-// The frame around all views.
+// The layout around all views: navigation, banners, notices.
 import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import {

@@ -1,4 +1,4 @@
-// One thing that waits for a decision: what would happen, and the ways to answer.
+// One approval request: what would happen, and the buttons to decide.
 import { useEffect, useState } from "preact/hooks";
 import { decide } from "../api/approvals";
 import { ApiError } from "../api/client";
@@ -119,7 +119,7 @@ function ApprovalBody({ approval }: { approval: Waiting }) {
   );
 }
 
-/** What is asked, in the person's language; the server's own reason is English. */
+/** What is asked, in the user's language. The server's own reason is in English. */
 function aboutText(approval: Waiting): string {
   if (approval.kind === "budget") return budgetText(budgetOf(approval.arguments));
   if (approval.kind === "plan") return t("approvals.about.plan");

@@ -87,7 +87,7 @@ export function RejectForm({ isSending, answer, onBack }: RejectProps) {
   );
 }
 
-/** Texts get a field each; anything with more shape is edited as JSON. */
+/** Arguments that are all strings get a field each; anything else is edited as JSON. */
 export function EditForm({ approval, isSending, answer, onBack }: EditProps) {
   const isFlat = Object.values(approval.arguments).every((value) => typeof value === "string");
   const [fields, setFields] = useState(approval.arguments as Record<string, string>);
@@ -134,7 +134,7 @@ export function EditForm({ approval, isSending, answer, onBack }: EditProps) {
 
 const BUDGETS = ["budget_usd", "budget_tokens"] as const;
 
-/** New limits in the place of those that were reached. */
+/** Sets new limits for a budget. */
 export function BudgetForm({ approval, isSending, answer, onBack }: EditProps) {
   const limits = BUDGETS.filter((name) => typeof approval.arguments[name] === "number");
   const [values, setValues] = useState(() => new Map(limits.map((name) => [name, String(approval.arguments[name])])));

@@ -1,4 +1,4 @@
-// Who decided what in a session, and whether the chain of its rows is whole.
+// The audit log of a session, and whether its hash chain is valid.
 import { useEffect, useState } from "preact/hooks";
 import { audit as readAudit } from "../api/operations";
 import { listSessions } from "../api/sessions";

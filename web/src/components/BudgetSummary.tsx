@@ -1,4 +1,4 @@
-// What a question about a budget is about: how much was spent, of what limit, and what each answer does.
+// A budget approval: how much was spent, the limit, and what each decision does.
 import { region, t } from "../feeds/preferences";
 import type { BudgetQuestion } from "../state/budget";
 import { count, money } from "../state/format";

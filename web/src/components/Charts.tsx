@@ -1,4 +1,4 @@
-// Bars, drawn as SVG. Every bar has its number in words, so nobody needs to see it.
+// Bar charts in SVG. Every bar also has its value as text, for screen readers.
 export interface Bar {
   key: string;
   label: string;

@@ -1,4 +1,4 @@
-// The global Chat: a window onto what agents and people say. Opening it starts nothing.
+// The view of the global Chat. Opening it starts no agent.
 import { useEffect, useRef } from "preact/hooks";
 import { postUserMessage } from "../api/chat";
 import type { ChatMessage } from "../api/types";
@@ -14,7 +14,7 @@ import { Scroller } from "./Scroller";
 
 export function ChatView() {
   const { messages } = chat.value;
-  // Where the person had stopped reading when they came.
+  // The last message the user had read when the view was opened.
   const seenAtOpen = useRef(chat.value.seenId);
   const seen = () => {
     if (document.visibilityState === "visible") markSeen();
@@ -81,7 +81,7 @@ interface ChatRow {
   message: ChatMessage;
 }
 
-/** The same message gives the same row, so that made chunks are left alone. */
+/** The same message always gives the same row object, so rendered chunks are not rendered again. */
 const rows = new WeakMap<ChatMessage, ChatRow>();
 
 function rowOf(message: ChatMessage): ChatRow {

@@ -3,14 +3,14 @@
 import { Component, createRef, type ComponentChildren } from "preact";
 
 const CHUNK_ROWS = 16;
-/** A chunk that nobody has seen yet is about this high. */
+/** Estimated height of a row in a chunk that was never rendered. */
 const ROW_HEIGHT_GUESS = 96;
 const AHEAD = "1200px 0px";
 
 interface ChunksProps<T> {
   rows: readonly T[];
   render: (row: T) => ComponentChildren;
-  /** Something else that rows depend upon; when it changes, all made rows are drawn again. */
+  /** Anything else that rows depend on. When it changes, all rendered rows are rendered again. */
   stamp?: unknown;
 }
 

@@ -1,13 +1,13 @@
-// Views that are fetched when they are first looked at.
+// Views whose code is loaded when they are first opened.
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { report } from "../feeds/app";
 import { t } from "../feeds/preferences";
 
-/** Set while a reload is tried, so that it is tried once. */
+/** Set during a reload, so that the page reloads only once. */
 const RELOADED = "view.reloaded";
 
-/** A server that was replaced has its views under other names. */
+/** After a server upgrade the files of the views have other names, so the page must be loaded again. */
 function reloadOnce(error: unknown) {
   if (sessionStorage.getItem(RELOADED) !== null) return report(error);
   sessionStorage.setItem(RELOADED, "1");

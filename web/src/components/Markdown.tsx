@@ -1,4 +1,4 @@
-// Shows a parsed tree. Text goes in as text; there is no way here to make HTML of it.
+// Renders a parsed Markdown tree. Text stays text; nothing here can create HTML from it.
 import { useMemo } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { parseMarkdown, type Block, type Inline } from "../state/markdown";
@@ -13,7 +13,7 @@ function showBlock(block: Block): ComponentChildren {
     case "paragraph":
       return <p>{block.children.map(showInline)}</p>;
     case "heading":
-      // Headings of a message stand beneath those of the page.
+      // Headings in a message rank below the page's own headings.
       return (
         <p
           class={`heading heading-${Math.min(block.depth, 4)}`}
@@ -103,7 +103,7 @@ function showInline(inline: Inline): ComponentChildren {
   }
 }
 
-/** A link says where it leads: a model's words for an address are not to be trusted. */
+/** Shows the address beside the link text, because a model's link text cannot be trusted. */
 function Link({ href, children }: { href: string; children: Inline[] }) {
   const label = children.map((child) => (child.type === "text" || child.type === "code" ? child.value : "")).join("");
   const isItself = label === href || `${label}/` === href || href === `mailto:${label}` || href === `http://${label}`;

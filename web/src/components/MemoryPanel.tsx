@@ -1,4 +1,4 @@
-// What an agent remembers, by search; notes can be added and everything can be forgotten.
+// Search in an agent's memory. Notes can be added, and the memory can be cleared.
 import { useState } from "preact/hooks";
 import { forgetAll, remember, searchMemory } from "../api/projects";
 import type { ContextHit, ProjectAgent } from "../api/types";

@@ -1,4 +1,4 @@
-// How the server and the project stand, what was used, and who decided what.
+// Health of the server and the project, usage and cost, and the audit log.
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { cleanSpace, clearCache, resetSpace, spaceHealth, spaceMetrics, usage as readUsage } from "../api/operations";

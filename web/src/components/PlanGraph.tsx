@@ -1,4 +1,4 @@
-// A plan drawn as the graph it is.
+// Draws a plan as a graph of tasks.
 import { useMemo } from "preact/hooks";
 import type { Task } from "../api/types";
 import { region, t } from "../feeds/preferences";
@@ -20,12 +20,12 @@ const SMALLEST_SCALE = 0.85;
 const NARROW = "(max-width: 760px)";
 
 export function PlanGraph({ tasks, progress, selected, isFitted, onSelect }: PlanGraphProps) {
-  // Only ids and dependencies decide where tasks stand: a new status must not lay them out anew.
+  // The layout depends only on ids and dependencies, so a status change does not compute it again.
   const shape = JSON.stringify(tasks.map(({ id, depends_on }) => ({ id, depends_on })));
   const direction = globalThis.matchMedia?.(NARROW).matches ? "TB" : "LR";
   const plan = useMemo(() => layoutPlan(JSON.parse(shape) as Dependent[], direction), [shape, direction]);
   const byId = new Map(tasks.map((task) => [task.id, task]));
-  // A plan a little too wide is drawn a little smaller; past that it scrolls.
+  // A plan slightly wider than the window is scaled down; a wider one scrolls.
   const width = isFitted ? undefined : plan.width;
   const style = isFitted ? undefined : { minWidth: `${plan.width * SMALLEST_SCALE}px` };
   return (

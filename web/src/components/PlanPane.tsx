@@ -1,4 +1,4 @@
-// One plan: its graph, the chosen task, and the decision while it waits.
+// One plan: its graph, the selected task, and the approval buttons.
 import { useEffect, useState } from "preact/hooks";
 import { listAgents } from "../api/projects";
 import { cancelTurn, decidePlan, retryPlan } from "../api/sessions";

@@ -17,7 +17,7 @@ interface Listed {
   plan: Plan;
 }
 
-/** Plans are read per session; older sessions are reached through the sessions themselves. */
+/** Plans are loaded per session, for the newest sessions only. Plans of older sessions are linked from the session. */
 const NEWEST_SESSIONS = 40;
 
 export default function PlansView() {

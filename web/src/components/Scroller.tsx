@@ -1,4 +1,4 @@
-// A list that stays at its newest end while a person reads there, and stays put while they read further up.
+// A list that follows new entries while the user is at the end, and does not move while they read further up.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../feeds/preferences";
@@ -22,7 +22,7 @@ export function Scroller({ label, children, onEnd }: ScrollerProps) {
     if (box.current !== null) box.current.scrollTop = box.current.scrollHeight;
   };
   const scrolled = () => {
-    // A browser may still tell of a scroll once the list has left the page.
+    // The browser can still send a scroll event after the list was removed.
     if (box.current === null) return;
     const { scrollHeight, scrollTop, clientHeight } = box.current;
     isAtEnd.current = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;

@@ -1,4 +1,4 @@
-// One open session: who works, what happened, and where a person speaks.
+// One open session: its agents, its timeline and the message form.
 import { useEffect, useState } from "preact/hooks";
 import { listAgents } from "../api/projects";
 import type { ProjectAgent } from "../api/types";
@@ -128,7 +128,7 @@ function StatusChip({ status, isCut }: { status: SessionState["status"]; isCut: 
 
 const TRAIL_STEPS = 40;
 
-/** Who worked when, from left to right; the last one works now. */
+/** The agents in the order they worked, left to right. The last one is active. */
 function Trail({ state }: { state: SessionState }) {
   if (state.trail.length === 0) return null;
   const steps = state.trail.slice(-TRAIL_STEPS);

@@ -1,4 +1,4 @@
-// What happened in a session, in order.
+// The timeline of a session.
 import { useState } from "preact/hooks";
 import { answerQuestion } from "../api/sessions";
 import { attempt } from "../feeds/app";
@@ -17,7 +17,7 @@ import { AgentName, Chip, decisionText, ErrorLine } from "./parts";
 import { ToolCard } from "./ToolCard";
 
 export function Timeline({ state, sessionId }: { state: SessionState; sessionId: string }) {
-  // A task's own words are read in its plan; what it needs from a person is shown here as well.
+  // Messages of tasks are shown in the plan view. What a task needs from the user is also shown here.
   const rows = state.items.filter(
     (item, at) =>
       !isEcho(item, state.items[at + 1]) &&
@@ -26,7 +26,10 @@ export function Timeline({ state, sessionId }: { state: SessionState; sessionId:
   return <Entries items={rows} state={state} sessionId={sessionId} />;
 }
 
-/** A failure is told twice: as a message for the history, and as an error with its code, which can be translated. */
+/**
+ * The server reports a failure twice: as a message in the history and as an error event. Only the event is shown, because
+ * it has a code that can be translated.
+ */
 function isEcho(item: Item, next: Item | undefined): boolean {
   return item.kind === "message" && item.isError && next?.kind === "error" && next.message === item.content;
 }

@@ -1,4 +1,4 @@
-// A tool call on the timeline: what it wants, how it stands, what came of it.
+// A tool call on the timeline: its arguments, its status and its result.
 import { t } from "../feeds/preferences";
 import type { Waiting } from "../state/approvals";
 import { diffOfWrite, visible } from "../state/diff";
@@ -56,7 +56,7 @@ export function ToolCard({ item, sessionId }: { item: ToolItem; sessionId: strin
   );
 }
 
-/** The one argument that tells most. */
+/** The most useful argument to show in one line. */
 function about(item: ToolItem): string {
   for (const name of ["path", "command", "query", "expression", "text", "result", "agent"]) {
     const value = item.args[name];

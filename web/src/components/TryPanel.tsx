@@ -1,4 +1,4 @@
-// One question to one agent, in a session of its own.
+// Sends one question to one agent. Each question gets its own session.
 import { useState } from "preact/hooks";
 import { askAgent, createSession } from "../api/sessions";
 import type { ProjectAgent } from "../api/types";

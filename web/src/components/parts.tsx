@@ -1,4 +1,4 @@
-// Small things that several views show.
+// Small components that several views use.
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { minute } from "../feeds/clock";
@@ -83,11 +83,11 @@ export function CopyLine({ text }: { text: string }) {
 interface TextWithDetailsProps {
   text: string;
   details: string | undefined;
-  /** To search for in documents and logs. */
+  /** Shown so that people can search the documentation and logs for it. */
   code?: string;
 }
 
-/** A sentence in the person's language; beneath it the facts as the server told them, in English. */
+/** A sentence in the user's language, and the server's English text beneath it as details. */
 export function TextWithDetails({ text, details, code }: TextWithDetailsProps) {
   return (
     <span>
@@ -101,7 +101,7 @@ export function TextWithDetails({ text, details, code }: TextWithDetailsProps) {
   );
 }
 
-/** An error that a stream told. */
+/** An `error` event of a session's stream. */
 export function ErrorLine({ code, message }: { code: string; message: string }) {
   return (
     <p class="error-line" role="alert">
@@ -112,7 +112,7 @@ export function ErrorLine({ code, message }: { code: string; message: string }) 
 
 const LONG_CHARACTERS = 1600;
 
-/** Text as it is, long ones folded until somebody wants them. */
+/** Preformatted text. Long text is cut until the user expands it. */
 export function Verbatim({ text, label }: { text: string; label: string }) {
   const [isWhole, setWhole] = useState(false);
   const isLong = text.length > LONG_CHARACTERS;
@@ -139,7 +139,7 @@ interface WriterProps {
   rows?: number;
 }
 
-/** A text to send. It is cleared only once it was accepted. */
+/** A message form. The text is cleared only after the server accepted it. */
 export function Writer({ label, placeholder, button, onSend, children, rows = 1 }: WriterProps) {
   const [text, setText] = useState("");
   const isSending = useRef(false);

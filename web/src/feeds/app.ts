@@ -1,4 +1,4 @@
-// What the whole page shares: who is in, where they are, which project, how the server stands, what went wrong.
+// State shared by the whole page: login, route, project, server health, notices.
 import { computed, effect, signal } from "@preact/signals";
 import { ApiError } from "../api/client";
 import { login, logout } from "../api/login";
@@ -25,7 +25,7 @@ export interface Notice {
 
 const HEALTH_PERIOD_MS = 30_000;
 const NOTICE_MS = 8_000;
-/** An error has two sentences and often a detail to read. */
+/** Errors stay longer: they have two sentences and often details. */
 const ERROR_MS = 20_000;
 const OFFLINE_PAUSE_MS = 2_000;
 
@@ -40,7 +40,7 @@ export const notice = signal<Notice | undefined>(undefined);
 export const project = computed(() => projects.value.find((known) => known.project_id === projectId.value));
 export const isDemo = computed(() => health.value?.checks["model"]?.detail?.includes("demonstration") ?? false);
 
-/** Who logged in here; unknown where the login is older than what the browser remembers. */
+/** The id of the logged-in user; unknown if the browser's storage was cleared after the login. */
 export const ownUserId = () => Number(recall("user")) || undefined;
 
 let noticeTimer: ReturnType<typeof setTimeout> | undefined;
@@ -65,11 +65,11 @@ export function report(error: unknown) {
     show({ text: t("app.pageError"), details: String(error), isError: true });
     return;
   }
-  // What the browser says of a server that does not answer tells nobody anything.
+  // The browser's own message about a failed connection does not help a user.
   show({ text: tell(error), details: error.status === 0 ? undefined : error.message, isError: true });
 }
 
-/** Runs what a person asked for and reports its failure; says whether it worked. */
+/** Runs an action of the user and reports its failure. Returns whether it worked. */
 export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
   try {
     await work();

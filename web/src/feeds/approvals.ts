@@ -1,4 +1,4 @@
-// What waits for a person, in all sessions, and the browser's notice of it.
+// Open approvals of all sessions, and browser notifications about them.
 import { computed, signal } from "@preact/signals";
 import { openApprovals } from "../api/approvals";
 import { followEverything } from "../api/events";
@@ -18,7 +18,7 @@ import { keep, recall, t } from "./preferences";
 
 export const approvals = signal(noApprovals);
 export const waiting = computed(() => inOrder(approvals.value));
-/** Grows with everything that happens in the user's sessions: lists that should follow read it. */
+/** Changes whenever something happens in the user's sessions. Lists that depend on them read it. */
 export const activity = signal<{ sessionId: string; at: number }>({ sessionId: "", at: 0 });
 export const notifications = signal<"off" | "on" | "denied">(
   globalThis.Notification?.permission === "denied" ? "denied" : recall("notify") === "on" ? "on" : "off",

@@ -1,4 +1,4 @@
-// What this browser remembers of a person's choices. Where storage is closed, choices last as long as the page.
+// The user's preferences in this browser. Without storage they last until the page is closed.
 import { computed, effect, signal } from "@preact/signals";
 import { startingLocale, translate, type Locale, type Values } from "../i18n/text";
 import { problemText, type Problem } from "../i18n/errors";
@@ -32,7 +32,7 @@ export const locale = signal<Locale>(
   ),
 );
 
-/** Only a choice is remembered, so that the server's setting and the browser's languages count until there is one. */
+/** Only an explicit choice is stored. Until then the server's setting and the browser's languages decide. */
 export function chooseLocale(chosen: Locale) {
   locale.value = chosen;
   keep("locale", chosen);

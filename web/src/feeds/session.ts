@@ -11,20 +11,20 @@ import { whileVisible } from "./visible";
 export interface SessionFeed {
   state: Signal<SessionState>;
   connection: Signal<Connection>;
-  /** What is stored has been read once. */
+  /** The stored events have been read. */
   isLoaded: Signal<boolean>;
   isMissing: Signal<boolean>;
-  /** What was said here and may still wait in line, by message id: the queue itself carries no texts. */
+  /** Texts of sent messages that may still be queued, by message id. A `message_queued` event has no text. */
   said: Signal<ReadonlyMap<string, string>>;
 }
 
 const BATCH_MS = 16;
-/** A reader that has heard nothing for this long has what is stored. */
+/** After this much silence all stored events are considered read. */
 const QUIET_MS = 150;
 const MAX_KEPT = 6;
 const MAX_SAID = 20;
 
-/** Sessions that were open lately: they go on from where they were. */
+/** Recently opened sessions. When one is opened again, its stream continues where it stopped. */
 const kept = new Map<string, SessionFeed>();
 
 export function useSession(sessionId: string): SessionFeed {
@@ -98,12 +98,12 @@ function connect(sessionId: string, feed: SessionFeed): () => void {
     feed.connection.value = "connecting";
     clearTimeout(timer);
     clearTimeout(quiet);
-    // What arrived and was not drawn yet must not be lost: the next connection starts behind it.
+    // Apply inputs that were not rendered yet: the next connection starts after them.
     if (waiting.length > 0) flush();
   };
 }
 
-/** What was sent and not yet acknowledged: sent again, it is the same message. */
+/** Messages sent and not yet acknowledged. A repeat uses the same id, so it does not start a second turn. */
 const unacknowledged = new Map<string, { text: string; agent: string | undefined; id: string }>();
 
 export async function speak(sessionId: string, text: string, agent: string | undefined) {
@@ -130,7 +130,7 @@ export async function stop(sessionId: string, isQueueDropped: boolean) {
     feed.state.value = reduceSession(feed.state.value, [{ kind: "queue_emptied" }]);
 }
 
-/** The state of a session that was read lately. */
+/** The state of a recently opened session. */
 export function keptState(sessionId: string): SessionState | undefined {
   const feed = kept.get(sessionId);
   return feed?.isLoaded.value && feed.connection.value === "live" ? feed.state.value : undefined;

@@ -1,4 +1,4 @@
-// The page's words in English. The other languages have exactly these keys.
+// The page's texts in English. The other languages have exactly the same keys.
 export const en = {
   "nav.label": "Main menu",
   "nav.chat": "Chat",

@@ -1,5 +1,5 @@
-// What went wrong, in the person's language: a sentence for each error code and HTTP status. The terminal reads the same
-// files. The server's own English text is shown beneath it, for the facts that only it has.
+// A sentence for each error code and HTTP status, in each language. The terminal reads the same JSON files. The
+// server's English text is shown beneath the sentence as details.
 import en from "./errors/en.json";
 import ru from "./errors/ru.json";
 import uk from "./errors/uk.json";
@@ -14,7 +14,7 @@ export interface Problem {
   status?: number;
 }
 
-/** The code says most; a status says something; what is left is a fault of the server. */
+/** The code is the most exact, then the status, then the group of the status. */
 export function problemText(locale: Locale, { code, status }: Problem): string {
   const texts = ERRORS[locale];
   const group = status !== undefined && status >= 400 && status < 500 ? "status_4xx" : "status_5xx";

@@ -1,4 +1,4 @@
-// Words for keys, in the language chosen. Pure: the language is an argument.
+// Looks up texts by key and language. Pure: the language is an argument.
 import { en, type Key, type Text } from "./en";
 import { ru } from "./ru";
 import { uk } from "./uk";

@@ -1,4 +1,4 @@
-// Everything that waits for a person, across sessions: a list that is read at each connection, kept true by events.
+// Open approvals of all sessions. The list is read on each connection and updated by events.
 import type { ApprovalInfo, ChatEvent, OpenApproval } from "../api/types";
 
 /** An approval as the list gives it, or as an event did, which does not name the project. */
@@ -11,7 +11,7 @@ export interface Waiting extends ApprovalInfo {
 
 export interface ApprovalsState {
   open: ReadonlyMap<string, Waiting>;
-  /** What events told since the connection was made: the list may have been read before or after them. */
+  /** Changes reported by events since the connection was opened. The list may be older or newer than they are. */
   added: ReadonlySet<string>;
   resolved: ReadonlySet<string>;
   isLoaded: boolean;
@@ -82,7 +82,7 @@ function without(state: ApprovalsState, key: string): ApprovalsState {
   return { ...state, open, added, resolved: new Set(state.resolved).add(key) };
 }
 
-/** Whether a list of sessions should be read again: something was said, or a question came up or went away. */
+/** Whether the list of sessions must be read again: there is a new message, or a question was asked or closed. */
 export function changesSessions(event: ChatEvent): boolean {
   switch (event.type) {
     case "message_created":

@@ -1,4 +1,4 @@
-// A question about a budget, as its approval's arguments tell it.
+// A budget approval, parsed from its arguments.
 
 interface Amount {
   usd: number | undefined;
@@ -9,9 +9,9 @@ export interface BudgetQuestion {
   scope: "session" | "project";
   limit: Amount;
   spent: Amount;
-  /** What calls that run now may still use. */
+  /** Reserved for model calls that are running. */
   reserved: Amount;
-  /** Set where the question is about a model without a known price. */
+  /** Set if the approval is about a model whose price is unknown. */
   model: string | undefined;
 }
 

@@ -4,7 +4,7 @@ import type { ChatMessage } from "../api/types";
 export interface ChatState {
   /** By id, each once. */
   messages: readonly ChatMessage[];
-  /** The newest message that a person has had before their eyes. */
+  /** The newest message that the user has seen. */
   seenId: number;
 }
 
@@ -42,7 +42,7 @@ export function unread(state: ChatState): number {
   return state.messages.filter((message) => message.id > state.seenId && message.role !== "user").length;
 }
 
-/** The question that waits: whatever answers or withdraws it replies to it, and the user's next words are its answer. */
+/** The open question, if any. A reply to it or the user's next message closes it. */
 export function openQuestion(state: ChatState): ChatMessage | undefined {
   const isQuestion = (message: ChatMessage) => message.meta?.tags?.includes("question") ?? false;
   const place = state.messages.findLastIndex(isQuestion);

@@ -1,4 +1,4 @@
-// Tokens on their way. Offsets count bytes of UTF-8; a higher attempt replaces what was shown.
+// Text of an answer while it is streamed. Offsets count bytes of UTF-8. A higher attempt replaces the text.
 export interface Delta {
   content: string;
   attempt: number;
@@ -22,7 +22,7 @@ export function applyDelta(present: LiveText | undefined, delta: Delta): LiveTex
   }
   if (attempt < present.attempt) return present;
   if (offset === present.bytes) return { content: present.content + content, bytes: present.bytes + size, attempt };
-  // Behind a hole nothing can be placed; the finished message closes it.
+  // Text after a missing part cannot be placed. The stored message will replace it.
   if (offset > present.bytes) return present;
   const kept = decoder.decode(encoder.encode(present.content).slice(0, offset));
   return { content: kept + content, bytes: offset + size, attempt };

@@ -13,7 +13,7 @@ export type WriteDiff =
   | { kind: "edits"; edits: DiffLine[][] };
 
 const CONTEXT_LINES = 3;
-/** Comparing more than this takes longer than a person waits; the new text is shown instead. */
+/** Larger files take too long to compare; the new text is shown instead. */
 const MAX_COMPARED_CHARACTERS = 400_000;
 
 export function diffOfWrite(args: Record<string, unknown>, before: string | undefined): WriteDiff | undefined {

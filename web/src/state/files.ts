@@ -5,7 +5,7 @@ interface Edit {
   new: string;
 }
 
-/** Takes in the result of a file tool. Only whole contents count. */
+/** Remembers a file's content from a tool result. Partial reads are ignored. */
 export function learnFiles(files: Map<string, string>, tool: string, args: Record<string, unknown>, result: unknown) {
   const path = args["path"];
   if (typeof path !== "string" || typeof result !== "object" || result === null) return;
@@ -21,7 +21,7 @@ export function learnFiles(files: Map<string, string>, tool: string, args: Recor
   }
 }
 
-/** What the file holds after a write; unknown where an edit meets a file nobody has read. */
+/** The file's content after a write; unknown for edits of a file that was not read. */
 export function contentAfter(args: Record<string, unknown>, before: string | undefined): string | undefined {
   if (typeof args["content"] === "string") return args["content"];
   const edits = editsOf(args);

@@ -1,4 +1,4 @@
-// Where the tasks of a plan stand when it is drawn: in layers, each task right of everything it needs.
+// Layout of a plan's graph: in layers, each task to the right of its dependencies.
 import { graphlib, layout } from "@dagrejs/dagre";
 
 export interface LaidOutNode {

@@ -1,4 +1,4 @@
-// Plans as their session's events tell them.
+// Applies a session's events to its plans.
 import type { ChatEvent, Task, TaskStatus } from "../api/types";
 import type { Draft } from "./reduce";
 import type { PlanView } from "./session";

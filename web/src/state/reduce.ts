@@ -7,7 +7,7 @@ import { reducePlan } from "./plans";
 import { emptySession } from "./session";
 import type { Item, MessageItem, Origin, SessionState, ToolItem, ToolState, TrailStep } from "./session";
 
-/** A batch is one copy of the lists, however many inputs it has. */
+/** A mutable copy of the state. A batch of inputs needs only one copy. */
 export interface Draft extends SessionState {
   items: Item[];
   positions: Map<string, number>;
@@ -39,7 +39,7 @@ export function reduceSession(state: SessionState, inputs: readonly SessionInput
     switch (input.kind) {
       case "done":
         draft.status = input.status;
-        // What a turn had begun to say and never finished ends with it.
+        // An unfinished answer is dropped when the turn ends.
         if (!input.status.startsWith("awaiting_")) {
           dropLive(draft);
           passOver(draft, () => true);
@@ -86,9 +86,9 @@ function applyEvent(draft: Draft, event: ChatEvent) {
       return;
     case "agent_switched": {
       const { from_agent: from, to_agent: to, reason } = event.data;
-      // The way back at the end of a turn is nobody's taking over.
+      // The switch back at the end of a turn is not shown.
       if (to === "orchestrator") return;
-      // The call that asked for the switch is told by the switch itself.
+      // The switch is shown instead of the tool call that requested it.
       dropItems(draft, (item) => item.kind === "tool" && item.name === "switch_mode" && item.state.step === "proposed");
       put(draft, { kind: "switch", key: `switch-${seq}`, at, origin: undefined, from, to, reason });
       return step(draft, { key: `${seq}`, agent: to, why: "switch", reason, at });
@@ -140,7 +140,7 @@ function applyEvent(draft: Draft, event: ChatEvent) {
       return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
     }
     case "gap": {
-      // What is missing cannot be read any more; the numbers go on behind it.
+      // The missing events were pruned. The log continues after them.
       const { from, to } = event.data;
       draft.lastSeq = Math.max(draft.lastSeq, to);
       return put(draft, { kind: "note", key: `gap-${from}`, at, origin: undefined, note: { type: "gap", from, to } });
@@ -158,23 +158,23 @@ function applyEvent(draft: Draft, event: ChatEvent) {
   }
 }
 
-/** What is known belongs to another log of the same name; this one follows from its start. */
+/** The state belongs to another log with the same session id. The new log follows from its start. */
 function startOver(draft: Draft, event: ChatEventOf<"gap">) {
   Object.assign(draft, draftOf(emptySession));
   put(draft, { kind: "note", key: "start-over", at: event.timestamp, origin: undefined, note: { type: "start_over" } });
 }
 
-/** A newer server may send more than this page knows; that is nothing to fail over. */
+/** A newer server may send events that this page does not know. They are ignored. */
 function unknownEvent(_event: never) {}
 
-/** Whether an event says that somebody works again. A message that waits in line does not end a suspension. */
+/** Whether an event means that the turn is running. A queued message does not resume a suspended turn. */
 function wakes(event: ChatEvent): boolean {
   switch (event.type) {
     case "message_queued":
     case "gap":
     case "history_compacted":
       return false;
-    // A turn that is over stays over.
+    // A late result does not start a turn.
     case "tool_result":
       return !event.data.late;
     default:
@@ -190,7 +190,7 @@ function applyMessage(draft: Draft, event: ChatEventOf<"message_created">) {
     return;
   }
   draft.queue = draft.queue.filter((id) => id !== data.message_id);
-  // Shown as what it answers.
+  // The answer to a question is shown in the question's card.
   if (data.answers && answerQuestion(draft, data.answers, data.content)) return;
   const item = messageItem(data, origin);
   if (item.role === "assistant") passOver(draft, (tool) => isSamePlace(tool.origin, origin));
@@ -206,7 +206,7 @@ function applyMessage(draft: Draft, event: ChatEventOf<"message_created">) {
   }
 }
 
-/** Puts what only the history knows before everything else. */
+/** Inserts messages that are older than the stored events at the start. */
 function addHistory(draft: Draft, messages: readonly Message[]) {
   const results = new Map(
     messages.flatMap((message) => (message.tool_call_id ? [[message.tool_call_id, message.content]] : [])),
@@ -399,12 +399,12 @@ function changeTool(draft: Draft, callId: string, change: (tool: ToolItem) => To
   if (question?.kind === "question") put(draft, { ...question, isOpen: false });
 }
 
-/** How a call ended first is what counts: one that expired is closed as rejected after that. */
+/** The first end counts: the server closes an expired approval's call as rejected afterwards. */
 function hasEnded(state: ToolState): boolean {
   return state.step === "finished" || state.step === "closed";
 }
 
-/** No event closes a call that was refused: whoever asked for it goes on without it, or the turn ends. */
+/** No event closes a refused call. It counts as not run when its agent speaks again or the turn ends. */
 function passOver(draft: Draft, isPassed: (tool: ToolItem) => boolean) {
   draft.proposed = draft.proposed.filter((callId) => {
     const tool = find(draft, callId);
@@ -414,7 +414,7 @@ function passOver(draft: Draft, isPassed: (tool: ToolItem) => boolean) {
   });
 }
 
-/** A question is shown as a question, not as the tool call that it also is. */
+/** A question is shown as a question card, not as a tool call. */
 function dropTool(draft: Draft, callId: string) {
   if (draft.positions.has(callId)) dropItems(draft, (item) => item.key === callId);
 }

@@ -1,4 +1,4 @@
-// Where the person is, as the address says it.
+// The current view, parsed from the page's address.
 export type Route =
   | { view: "chat" }
   | { view: "sessions"; sessionId: string | undefined }

@@ -1,4 +1,4 @@
-// What a session looks like, as a value: the timeline a person reads, its plans, its queue, how its turn stands.
+// The state of a session: timeline, plans, queue and the status of its turn.
 import type {
   AgentStatus,
   ApprovalInfo,
@@ -10,14 +10,14 @@ import type {
   Usage,
 } from "../api/types";
 
-/** Where in a plan something happened; absent for the session's own turn. */
+/** The task that something belongs to; absent for the session's own turn. */
 export interface Origin {
   planId: string;
   taskId: string;
 }
 
 interface Placed {
-  /** Unique in the session, and the same for the same thing whatever happens to it. */
+  /** Unique in the session. It never changes for an item. */
   key: string;
   at: string;
   origin: Origin | undefined;
@@ -56,7 +56,7 @@ export interface ToolItem extends Placed {
   callId: string;
   name: string;
   args: Record<string, unknown>;
-  /** As the model wrote them, where a person changed them. */
+  /** The model's arguments, if a person changed them. */
   proposedArgs: Record<string, unknown> | undefined;
   agent: string | undefined;
   parts: readonly CommandPart[];
@@ -122,7 +122,7 @@ export interface PlanView extends Plan {
   response: string | undefined;
 }
 
-/** A step of the agents' timeline: who works from here on, and why. */
+/** A step in the list of agents: which agent took over, and why. */
 export interface TrailStep {
   key: string;
   agent: string;
@@ -134,20 +134,20 @@ export interface TrailStep {
 export type SessionStatus = "idle" | "working" | TurnStatus;
 
 export interface SessionState {
-  /** The last stored event that is in here; the stream goes on behind it. */
+  /** The number of the last stored event in this state. The stream continues after it. */
   lastSeq: number;
   items: readonly Item[];
   /** Positions in `items`, by key. */
   positions: ReadonlyMap<string, number>;
-  /** Calls that a model asked for and that nothing was heard of since. */
+  /** Tool calls without any event since the model requested them. */
   proposed: readonly string[];
   plans: ReadonlyMap<string, PlanView>;
   agents: Readonly<Record<string, AgentStatus>>;
   trail: readonly TrailStep[];
-  /** Messages that wait for their turn, oldest first; each becomes an item when its turn begins. */
+  /** Ids of queued messages, oldest first. Each becomes an item when its turn starts. */
   queue: readonly string[];
   status: SessionStatus;
-  /** The newest whole content of files that this session has seen, by path. */
+  /** The newest full content of files read or written in this session, by path. */
   files: ReadonlyMap<string, string>;
   usage: { tokens: number; costUsd: number };
 }

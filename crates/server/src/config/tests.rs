@@ -1,5 +1,7 @@
 //! Settings as an operator gives them.
 
+mod documented;
+
 use codelab_engine::Locale;
 use codelab_policy::Verdict;
 use codelab_protocol::{ToolArguments, Usage};

@@ -97,10 +97,11 @@ pub(super) fn arguments(
             .as_ref()
             .is_some_and(|home| path.starts_with(home))
     };
-    let is_covered = |path: &&PathBuf| {
-        is_at_home(path) || TEMPORARY.iter().any(|(place, _)| path.starts_with(place))
-    };
-    for path in boundary.readable.iter().filter(|path| !is_covered(path)) {
+    let is_temporary =
+        |path: &&PathBuf| TEMPORARY.iter().any(|(folder, _)| path.starts_with(folder));
+    let (at_home, elsewhere): (Vec<_>, Vec<_>) = boundary.readable.iter().partition(is_at_home);
+    let (temporary, system): (Vec<_>, Vec<_>) = elsewhere.into_iter().partition(is_temporary);
+    for path in system {
         arguments.show(path)?;
     }
     arguments.add(&["--dev", "/dev", "--proc", "/proc"]);
@@ -114,13 +115,17 @@ pub(super) fn arguments(
     for kept in KEPT.iter().chain(for_network) {
         arguments.add(&["--ro-bind-try", kept, kept]);
     }
+    // The home folder is emptied after this, because it may be in one of them.
+    for path in temporary {
+        arguments.show(path)?;
+    }
     if let Some(home) = &boundary.home {
         arguments.empty(home, "0700", HOME_MAX_BYTES);
     }
     // Whatever else is in there is not to be seen, and the file system behind it is not to be
     // filled.
     arguments.add(&["--remount-ro", "/dev"]);
-    for path in boundary.readable.iter().filter(is_covered) {
+    for path in at_home {
         arguments.show(path)?;
     }
     for path in boundary.writable.iter().chain(&boundary.pinned) {

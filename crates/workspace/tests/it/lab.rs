@@ -50,7 +50,10 @@ impl Lab {
     }
 
     pub fn with(change: impl FnOnce(&mut WorkspaceOptions)) -> Self {
-        let folder = folder();
+        Self::within(folder(), change)
+    }
+
+    pub fn within(folder: TempDir, change: impl FnOnce(&mut WorkspaceOptions)) -> Self {
         let base = folder.path().canonicalize().unwrap();
         let [root, outside, home, data] =
             ["root", "outside", "home", "data"].map(|name| base.join(name));

@@ -9,7 +9,7 @@ use codelab_workspace::{Network, Sandbox};
 use serde_json::json;
 
 use crate::commands::{marker, running, wait_until};
-use crate::lab::{CANARY, Lab, launcher};
+use crate::lab::{CANARY, Lab, folder, launcher};
 
 /// Every wall as far as it works here; one that does not is named.
 pub async fn walls(test: &str) -> Vec<Sandbox> {
@@ -129,78 +129,94 @@ async fn ordinary_work_is_possible() {
 #[tokio::test]
 async fn nothing_outside_is_changed_or_read() {
     for sandbox in walls("outside").await {
-        let lab = Lab::behind(&sandbox);
-        repository(&lab);
-        fs::create_dir_all(lab.home.join(".ssh")).unwrap();
-        fs::create_dir_all(lab.home.join(".config/gh")).unwrap();
-        for secret in [".ssh/id_ed25519", ".netrc", ".config/gh/hosts.yml"] {
-            fs::write(lab.home.join(secret), CANARY).unwrap();
-        }
-        fs::write(lab.home.join("notes.txt"), CANARY).unwrap();
-        fs::write(lab.data.join("codelab.env"), CANARY).unwrap();
-        lab.link("src/out", &lab.outside);
-        let (outside, home, data) = (
-            lab.outside.display(),
-            lab.home.display(),
-            lab.data.display(),
-        );
-        let client = std::process::id();
-        for command in [
-            format!("echo x > {outside}/planted"),
-            format!("echo x > {outside}/secret.txt"),
-            format!(": > {outside}/secret.txt"),
-            format!("truncate -s 0 {outside}/secret.txt"),
-            format!("rm {outside}/secret.txt"),
-            format!("mv {outside}/secret.txt src/"),
-            format!("ln {outside}/secret.txt src/hard && echo x > src/hard"),
-            format!("mkdir {outside}/planted"),
-            "echo x > src/out/planted".to_owned(),
-            "echo x > ../outside/planted".to_owned(),
-            "echo x > ../planted".to_owned(),
-            format!("cd {outside} && echo x > planted"),
-            format!("cat {home}/.ssh/id_ed25519"),
-            format!("cat {home}/.netrc {home}/.config/gh/hosts.yml"),
-            format!("cat {home}/notes.txt"),
-            format!("cat {outside}/secret.txt"),
-            format!("cat {data}/codelab.env"),
-            format!("cp -r {home}/.ssh src/copy && cat src/copy/*"),
-            format!("ln -s {data} src/data && cat src/data/codelab.env"),
-            format!("cat /proc/self/root{data}/codelab.env /proc/{client}/root{data}/codelab.env"),
-            format!("grep -z . /proc/{client}/environ"),
-            "exec 3<>/dev/tty".to_owned(),
-            "mount -t tmpfs none src".to_owned(),
-        ] {
-            let result = lab.command(&command).await;
+        nothing_leads_out(&sandbox, Lab::behind(&sandbox)).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_leads_out_of_a_workspace_among_temporary_files() {
+    for sandbox in walls("outside, temporary").await {
+        let folder = tempfile::tempdir().unwrap();
+        let lab = Lab::within(folder, |options| options.sandbox = sandbox.clone());
+        nothing_leads_out(&sandbox, lab).await;
+    }
+}
+
+async fn nothing_leads_out(sandbox: &Sandbox, lab: Lab) {
+    // There the folder above the workspace is the command's own, and empty.
+    let has_own_parent = matches!(sandbox, Sandbox::Bwrap { .. }) && lab.root.starts_with("/tmp");
+    repository(&lab);
+    fs::create_dir_all(lab.home.join(".ssh")).unwrap();
+    fs::create_dir_all(lab.home.join(".config/gh")).unwrap();
+    for secret in [".ssh/id_ed25519", ".netrc", ".config/gh/hosts.yml"] {
+        fs::write(lab.home.join(secret), CANARY).unwrap();
+    }
+    fs::write(lab.home.join("notes.txt"), CANARY).unwrap();
+    fs::write(lab.data.join("codelab.env"), CANARY).unwrap();
+    lab.link("src/out", &lab.outside);
+    let (outside, home, data) = (
+        lab.outside.display(),
+        lab.home.display(),
+        lab.data.display(),
+    );
+    let client = std::process::id();
+    for command in [
+        format!("echo x > {outside}/planted"),
+        format!("echo x > {outside}/secret.txt"),
+        format!(": > {outside}/secret.txt"),
+        format!("truncate -s 0 {outside}/secret.txt"),
+        format!("rm {outside}/secret.txt"),
+        format!("mv {outside}/secret.txt src/"),
+        format!("ln {outside}/secret.txt src/hard && echo x > src/hard"),
+        format!("mkdir {outside}/planted"),
+        "echo x > src/out/planted".to_owned(),
+        "echo x > ../outside/planted".to_owned(),
+        "echo x > ../planted".to_owned(),
+        format!("cd {outside} && echo x > planted"),
+        format!("cat {home}/.ssh/id_ed25519"),
+        format!("cat {home}/.netrc {home}/.config/gh/hosts.yml"),
+        format!("cat {home}/notes.txt"),
+        format!("cat {outside}/secret.txt"),
+        format!("cat {data}/codelab.env"),
+        format!("cp -r {home}/.ssh src/copy && cat src/copy/*"),
+        format!("ln -s {data} src/data && cat src/data/codelab.env"),
+        format!("cat /proc/self/root{data}/codelab.env /proc/{client}/root{data}/codelab.env"),
+        format!("grep -z . /proc/{client}/environ"),
+        "exec 3<>/dev/tty".to_owned(),
+        "mount -t tmpfs none src".to_owned(),
+    ] {
+        let result = lab.command(&command).await;
+        if !(has_own_parent && command.contains("../planted")) {
             assert_ne!(result["exit_code"], 0, "{sandbox:?} {command}: {result}");
-            assert!(
-                !result.to_string().contains(CANARY),
-                "{sandbox:?} {command}: {result}"
-            );
-            lab.assert_outside_untouched(&command);
         }
-        if matches!(sandbox, Sandbox::Bwrap { .. }) || landlock_holds_signals() {
-            assert_ne!(
-                lab.command(&format!("kill -0 {client}")).await["exit_code"],
-                0,
-                "{sandbox:?}"
-            );
-        }
+        assert!(
+            !result.to_string().contains(CANARY),
+            "{sandbox:?} {command}: {result}"
+        );
+        lab.assert_outside_untouched(&command);
+    }
+    if matches!(sandbox, Sandbox::Bwrap { .. }) || landlock_holds_signals() {
         assert_ne!(
-            lab.command("unshare -Ur true").await["exit_code"],
+            lab.command(&format!("kill -0 {client}")).await["exit_code"],
             0,
             "{sandbox:?}"
         );
-        let planted = format!("/tmp/codelab-planted-{client}");
-        lab.command(&format!("echo x > {planted}")).await;
-        assert!(
-            !fs::exists(&planted).unwrap(),
-            "{sandbox:?}: the shared folder for temporary files was written"
-        );
-        let result = lab
-            .command("grep -c 'NoNewPrivs:.*1' /proc/self/status")
-            .await;
-        assert_eq!(result["stdout"], "1\n", "{sandbox:?}: {result}");
     }
+    assert_ne!(
+        lab.command("unshare -Ur true").await["exit_code"],
+        0,
+        "{sandbox:?}"
+    );
+    let planted = format!("/tmp/codelab-planted-{client}");
+    lab.command(&format!("echo x > {planted}")).await;
+    assert!(
+        !fs::exists(&planted).unwrap(),
+        "{sandbox:?}: the shared folder for temporary files was written"
+    );
+    let result = lab
+        .command("grep -c 'NoNewPrivs:.*1' /proc/self/status")
+        .await;
+    assert_eq!(result["stdout"], "1\n", "{sandbox:?}: {result}");
 }
 
 #[tokio::test]
@@ -327,10 +343,15 @@ async fn a_plain_folder_is_writable_at_its_top() {
 
 #[tokio::test]
 async fn what_is_readable_by_name_is_seen_wherever_it_lies_but_not_a_home_in_it() {
-    for sandbox in walls("readable").await {
+    let homes = || [folder(), tempfile::tempdir().unwrap()];
+    for (sandbox, home) in walls("readable")
+        .await
+        .into_iter()
+        .flat_map(|sandbox| homes().map(|home| (sandbox.clone(), home)))
+    {
         let shared = tempfile::tempdir().unwrap();
         fs::write(shared.path().join("tool"), "tool\n").unwrap();
-        let lab = Lab::new();
+        let lab = Lab::within(home, |_| {});
         fs::write(lab.home.join("notes.txt"), CANARY).unwrap();
         let (base, root) = (lab.home.parent().unwrap().to_owned(), lab.root.clone());
         let mut options = codelab_workspace::WorkspaceOptions::new(launcher());
