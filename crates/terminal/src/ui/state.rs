@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use codelab_client::{PlanView, SessionView, WaitingItem};
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalRequest, CallId, CommandPart, MessageId, PlanRequest,
-    SessionEvent, SessionId, TaskId, TaskOrigin, Tool, TurnStatus, Usage, arguments_digest,
+    SessionEvent, SessionId, TaskId, TaskOrigin, Tool, TurnStatus, arguments_digest,
 };
 use serde_json::{Map, Value};
 
@@ -127,11 +127,6 @@ impl ViewState {
 
     pub fn plan(&self) -> Option<&PlanView> {
         self.view.latest_plan()
-    }
-
-    /// What the turns seen here have used.
-    pub fn spent(&self) -> Usage {
-        self.view.usage().unwrap_or_default()
     }
 
     /// Applies the next event and returns what is printed for it. `before` is the present content

@@ -110,7 +110,7 @@ fn demonstration(subject: &Subject) -> DoctorFinding {
 }
 
 fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration) -> DoctorFinding {
-    let place = place(subject);
+    let location = location(subject);
     // An answer of so few tokens is always cut.
     let other = answer
         .warnings
@@ -119,7 +119,7 @@ fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration
     match other {
         Some(warning) => DoctorFinding::warning(
             CHECK,
-            format!("{place} answers. {warning}"),
+            format!("{location} answers. {warning}"),
             format!(
                 "Set model_map.\"{asked}\" or the agents' own models to a name that the server knows."
             ),
@@ -127,7 +127,7 @@ fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration
         None => DoctorFinding::ok(
             CHECK,
             format!(
-                "{} at {place} answered in {:.1} s.",
+                "{} at {location} answered in {:.1} s.",
                 named(subject, asked),
                 took.as_secs_f64()
             ),
@@ -145,7 +145,7 @@ fn named(subject: &Subject, asked: &str) -> String {
         .unwrap_or_else(|| asked.to_owned())
 }
 
-fn place(subject: &Subject) -> String {
+fn location(subject: &Subject) -> String {
     format!(
         "{}{}",
         subject.shown("llm.proxy_url"),
@@ -154,7 +154,7 @@ fn place(subject: &Subject) -> String {
 }
 
 async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> DoctorFinding {
-    let place = place(subject);
+    let location = location(subject);
     let address = subject.place_of("llm.proxy_url", "LLM_PROXY_URL");
     let model = named(subject, asked);
     let status = failure
@@ -162,20 +162,22 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
         .get("status")
         .and_then(serde_json::Value::as_u64);
     match (failure.code, status) {
-        (ErrorCode::LlmProxyUnavailable, _) => unreachable(subject, &place, &address).await,
+        (ErrorCode::LlmProxyUnavailable, _) => unreachable(subject, &location, &address).await,
         (ErrorCode::LlmTimeout, _) => DoctorFinding::problem(
             CHECK,
             format!(
-                "{model} at {place} did not answer within {} s.",
+                "{model} at {location} did not answer within {} s.",
                 subject.limit.as_secs()
             ),
             "A local model may still be loading: try again, or give it longer with --timeout 60. Else look at the log of \
              the model server.",
         ),
-        (_, Some(code @ (401 | 403))) => wrong_key(subject, &place, code),
+        (_, Some(code @ (401 | 403))) => wrong_key(subject, &location, code),
         (_, Some(404)) => DoctorFinding::problem(
             CHECK,
-            format!("{place} does not know the model {model}, or has another address (HTTP 404)."),
+            format!(
+                "{location} does not know the model {model}, or has another address (HTTP 404)."
+            ),
             format!(
                 "Correct {} or {address}.",
                 subject.place_of("llm.model", "LLM_MODEL")
@@ -184,14 +186,14 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
         (_, Some(429)) => DoctorFinding::warning(
             CHECK,
             format!(
-                "{place} answers, but takes no more calls now. {}",
+                "{location} answers, but takes no more calls now. {}",
                 failure.message
             ),
             "Wait, or raise the limit at the provider; check that the account has credit.",
         ),
         (_, Some(code)) => DoctorFinding::problem(
             CHECK,
-            format!("{place} refused a call of {model} (HTTP {code})."),
+            format!("{location} refused a call of {model} (HTTP {code})."),
             format!(
                 "The log of the model server says why. Check {}, {} and {address}.",
                 subject.place_of("llm.model", "LLM_MODEL"),
@@ -201,7 +203,7 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
         (_, None) => DoctorFinding::problem(
             CHECK,
             format!(
-                "{place} did not answer as a model does. {}",
+                "{location} did not answer as a model does. {}",
                 failure.message
             ),
             format!("Check that {address} names a server that speaks the OpenAI chat format."),
@@ -209,17 +211,17 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
     }
 }
 
-fn wrong_key(subject: &Subject, place: &str, code: u64) -> DoctorFinding {
+fn wrong_key(subject: &Subject, location: &str, code: u64) -> DoctorFinding {
     let setting = key_setting(subject);
     match subject.settings.llm.api_key {
         Some(_) => DoctorFinding::problem(
             CHECK,
-            format!("{place} refuses the key in {setting} (HTTP {code})."),
+            format!("{location} refuses the key in {setting} (HTTP {code})."),
             format!("Put a valid key into {setting}."),
         ),
         None => DoctorFinding::problem(
             CHECK,
-            format!("{place} wants a key (HTTP {code}), and none is set."),
+            format!("{location} wants a key (HTTP {code}), and none is set."),
             "Set LLM_API_KEY to a key of that server.",
         ),
     }
@@ -229,7 +231,7 @@ fn key_setting(subject: &Subject) -> String {
     subject.place_of("llm.api_key", "LLM_API_KEY")
 }
 
-async fn unreachable(subject: &Subject, place: &str, address: &str) -> DoctorFinding {
+async fn unreachable(subject: &Subject, location: &str, address: &str) -> DoctorFinding {
     let why = match host_and_port(
         subject
             .settings
@@ -248,7 +250,11 @@ async fn unreachable(subject: &Subject, place: &str, address: &str) -> DoctorFin
             " CodeLab does not use {name}: it must reach that address directly."
         ));
     }
-    DoctorFinding::problem(CHECK, format!("{place} cannot be reached: {why}."), advice)
+    DoctorFinding::problem(
+        CHECK,
+        format!("{location} cannot be reached: {why}."),
+        advice,
+    )
 }
 
 /// What the system says of a connection to it. `limit` is for the name and for the connection,

@@ -63,7 +63,7 @@ fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Draw
         connection: ConnectionState::Live,
         is_sending: false,
         is_deciding: true,
-        spent: Some(state.spent()).filter(|spent| spent.total_tokens > 0),
+        spent: state.view.usage(),
         frame: 0,
         now: NOW,
     };
@@ -88,6 +88,32 @@ fn recorded_sessions_look_like_this() {
         ("rejected", include_str!("../fixtures/rejected.jsonl")),
     ] {
         insta::assert_snapshot!(name, shown(session, 80));
+    }
+}
+
+#[test]
+fn an_error_is_explained_in_the_persons_language_above_its_details() {
+    let error = Block::Error {
+        message: "The model server refused the request (HTTP 400).".to_owned(),
+        code: Some(codelab_protocol::ErrorCode::LlmError),
+        status: None,
+    };
+    for language in [Language::En, Language::Ru, Language::Uk] {
+        let text = block(&error, 300, language)
+            .iter()
+            .map(TextLine::to_text)
+            .collect::<Vec<_>>();
+        let meaning = language
+            .error(Some(codelab_protocol::ErrorCode::LlmError), None)
+            .unwrap();
+        let wrapped = text
+            .join(" ")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        let details = "The model server refused the request (HTTP 400). (LLM_ERROR)";
+        assert!(wrapped.starts_with(&format!("✗ {meaning}")), "{text:?}");
+        assert!(wrapped.ends_with(details), "{text:?}");
     }
 }
 

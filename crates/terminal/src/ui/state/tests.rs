@@ -243,7 +243,7 @@ fn reading_a_session_again_gives_the_same_state() {
         }
         assert_eq!(sources(&seen).concat(), sources(&seen_again).concat());
         assert!(!live.is_working() && live.asks.is_empty());
-        assert_eq!(live.spent(), again.spent());
+        assert_eq!(live.view.usage(), again.view.usage());
     }
 }
 
@@ -276,8 +276,8 @@ fn this_machines_questions_outlive_a_change_of_session() {
     state.become_session(ViewState::default());
     assert_eq!(state.asks, [PendingAsk::Local(local(1))]);
     assert!(!state.is_working());
-    let taken = (1..=MAX_OPEN)
+    let shown = (1..=MAX_OPEN)
         .filter(|call| state.ask_locally(local(*call)).is_some())
         .count();
-    assert_eq!(taken, MAX_OPEN - 1, "what is not asked is said not to be");
+    assert_eq!(shown, MAX_OPEN - 1, "a question past the limit is refused");
 }
