@@ -178,13 +178,12 @@ fn client_error(error: &anyhow::Error) -> Option<&ClientError> {
     })
 }
 
-/// Something on the way, for a person; what was asked for goes to standard output.
-/// Where nobody reads it any more, there is nobody to tell.
+/// Prints progress on standard error; results go to standard output. A closed pipe is ignored.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// What was asked for. A program whose reader has left goes on: a server is no less one then.
+/// Prints a result on standard output. A closed pipe is ignored: a server runs on without a reader.
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());

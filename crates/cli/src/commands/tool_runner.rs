@@ -25,7 +25,7 @@ pub const MAX_QUESTIONS: usize = 64;
 const MAX_SHOWN_CHARS: usize = 200;
 /// Lines that are shown of each argument of a call that asks.
 const MAX_SHOWN_LINES: usize = 100;
-/// The hidden command that runs what an agent asked for behind the sandbox.
+/// The hidden command that runs an agent's command in the sandbox.
 pub const SANDBOX_EXEC: &str = "sandbox-exec";
 
 #[derive(Args, Clone)]

@@ -1,4 +1,4 @@
-//! The model: asked for a few tokens. Where it cannot be reached, a plain connection tells why.
+//! The model: a request for a few tokens. If it fails, a plain connection tells why.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
