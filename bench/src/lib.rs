@@ -1,5 +1,5 @@
-//! The labelled set of `data/retrieval`: what agents did and said, what is asked, and which of the
-//! former answers it.
+//! The labelled set of `data/retrieval`: what agents did and said, queries, and the interactions
+//! that answer each query.
 
 use std::fmt;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub struct LabelledQuery {
     pub lang: QueryLanguage,
     pub kind: QueryKind,
     pub text: String,
-    /// The interactions that answer it: one or more.
+    /// The interactions that answer it, at least one.
     pub relevant: Vec<u64>,
 }
 
@@ -42,17 +42,17 @@ pub enum QueryLanguage {
     Uk,
 }
 
-/// How a query's words relate to those of its answer.
+/// How a query's words relate to the words of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QueryKind {
-    /// Names and words as they stand there.
+    /// The query uses names and words of its answer in the same form.
     Exact,
-    /// None of its telling words stands there in the same form.
+    /// No word of the query that matters has the same form in the answer.
     WordForm,
-    /// Some words in the same form, some in another.
+    /// Some words have the same form, some have another.
     Mixed,
-    /// Other words for the same thing.
+    /// The query uses other words for the same thing.
     Paraphrase,
 }
 

@@ -1,5 +1,5 @@
-//! The load harness works: every workload runs once, small, on the database at hand. What it
-//! measures then means nothing.
+//! The load harness works: every workload runs once, with small amounts, on the available database.
+//! The measured values mean nothing here.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
 // Streams as a real server sent them; `npm run record` writes them anew.
 import type { SessionInput } from "../src/api/events";
-import type { ChatEvent, TurnStatus } from "../src/api/types";
+import type { SessionEvent, TurnStatus } from "../src/api/types";
 import plan from "./fixtures/plan.json";
 import question from "./fixtures/question.json";
 import queue from "./fixtures/queue.json";
@@ -15,7 +15,7 @@ const inputs = (frames: Frame[]): SessionInput[] =>
   frames.map((frame) =>
     frame.event === "done"
       ? { kind: "done", status: (frame.data as { status: TurnStatus }).status }
-      : { kind: "event", event: frame.data as ChatEvent },
+      : { kind: "event", event: frame.data as SessionEvent },
   );
 
 export const fixtures = { plan: inputs(plan), question: inputs(question), queue: inputs(queue), tools: inputs(tools) };

@@ -1,12 +1,12 @@
 // The streams of tests/projection/, which every front of CodeLab reads alike.
 import { describe, expect, test } from "vitest";
 import type { SessionInput } from "../src/api/events";
-import type { ChatEvent, TurnStatus } from "../src/api/types";
+import type { SessionEvent, TurnStatus } from "../src/api/types";
 import { reduceSession } from "../src/state/reduce";
 import { emptySession } from "../src/state/session";
 import { project } from "./projection";
 
-type Line = ChatEvent | { type: "done"; data: { status: TurnStatus } } | { type: "connected" };
+type Line = SessionEvent | { type: "done"; data: { status: TurnStatus } } | { type: "connected" };
 
 interface Case {
   name: string;

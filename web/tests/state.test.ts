@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ChatEvent, ChatMessage, OpenApproval } from "../src/api/types";
+import type { SessionEvent, ChatMessage, OpenApproval } from "../src/api/types";
 import {
   approvalKey,
   askingSessions,
@@ -112,7 +112,7 @@ describe("approvals", () => {
   });
 
   test("a question that comes up or goes away changes the list of sessions", () => {
-    const event = (type: string, data: object) => ({ type, data }) as unknown as ChatEvent;
+    const event = (type: string, data: object) => ({ type, data }) as unknown as SessionEvent;
     expect(changesSessions(event("question", {}))).toBe(true);
     expect(changesSessions(event("message_created", {}))).toBe(true);
     expect(changesSessions(event("tool_call_closed", { outcome: "cancelled" }))).toBe(true);

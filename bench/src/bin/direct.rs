@@ -1,5 +1,5 @@
 //! `direct`: how long direct calls take with many sessions at once, from the request to the start
-//! of the work and to the answer. The model answers at once, so what is measured is CodeLab.
+//! of the work and to the answer. The model answers at once, so the time is CodeLab's own.
 
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measured")]
 
@@ -16,7 +16,7 @@ const START_GOAL_MS: f64 = 100.0;
 const ANSWER_GOAL_MS: f64 = 2000.0;
 const MAX_EVENT_BYTES: usize = 1024 * 1024;
 
-/// One user does what many would.
+/// One user sends what many users would.
 const UNBOUNDED: [(&str, &str); 5] = [
     ("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "0"),
     ("CODELAB_LIMITS__USER_SESSIONS_PER_MINUTE", "0"),
@@ -28,7 +28,7 @@ const UNBOUNDED: [(&str, &str); 5] = [
 /// Direct calls of many sessions at once, over HTTP and server-sent events.
 #[derive(Parser)]
 struct Options {
-    /// Sessions that talk at the same time
+    /// Sessions that send messages at the same time
     #[arg(long, default_value_t = 64)]
     sessions: usize,
     /// Messages of each session, one after the other
@@ -61,7 +61,8 @@ async fn main() -> anyhow::Result<()> {
     for _ in 0..options.sessions {
         sessions.push(user.session().await?);
     }
-    // Once each, so that every connection is open and every session is live.
+    // One call for each session first, so that every connection is open and every session is in
+    // memory.
     measure(&user, &sessions, 1).await?;
     let began = Instant::now();
     let calls = measure(&user, &sessions, options.messages).await?;
@@ -71,7 +72,7 @@ async fn main() -> anyhow::Result<()> {
         options.sessions,
         calls.len()
     );
-    println!("one user, whose shares are not bounded (limits.user_* = 0)");
+    println!("one user without per-user limits (limits.user_* = 0)");
     println!("| from a request to | P50 | P95 | goal at P95 |");
     println!("|---|---|---|---|");
     row(
@@ -118,7 +119,7 @@ struct User {
 }
 
 impl User {
-    /// An agent that takes them all at once; the starter pack's work on four each.
+    /// An agent with slots for all calls. The agents of the starter pack have four each.
     async fn wide_agent(&self) -> anyhow::Result<()> {
         let list = self
             .http
@@ -129,7 +130,7 @@ impl User {
         let list: Value = serde_json::from_slice(&list.bytes().await?)?;
         let project = list["projects"][0]["project_id"]
             .as_i64()
-            .context("a default project")?;
+            .context("the answer has no default project")?;
         let agent = json!({ "name": "wide", "concurrency_limit": 64 });
         self.post(&format!("/my/projects/{project}/agents/"), agent)
             .await?;
@@ -138,7 +139,10 @@ impl User {
 
     async fn session(&self) -> anyhow::Result<String> {
         let made = self.post("/my/chat/sessions/", json!({})).await?;
-        Ok(made["session_id"].as_str().context("a session")?.to_owned())
+        Ok(made["session_id"]
+            .as_str()
+            .context("the new session has no id")?
+            .to_owned())
     }
 
     async fn post(&self, path: &str, body: Value) -> anyhow::Result<Value> {
@@ -188,7 +192,7 @@ impl User {
                 }
             }
         }
-        let started = started.context("no call begins without its agent")?;
+        let started = started.context("a call did not report that its agent started")?;
         Ok(Call {
             started,
             answered: answered.context("a call ended without an answer")?,

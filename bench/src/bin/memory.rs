@@ -1,4 +1,4 @@
-//! `memory`: how long an agent's memory takes to create, to fill and to search, in the process.
+//! `memory`: how long it takes to create, fill and search an agent's memory inside the process.
 
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measured")]
 
@@ -23,28 +23,28 @@ const STARTERS: [&str; 4] = [
 ];
 const BATCH: u64 = 250;
 const SAMPLES: i64 = 200;
-/// Labelled interactions that make up one text: about 60 words, as a turn leaves them behind.
+/// Labelled interactions per text: about 60 words, as much as a turn stores.
 const PARTS: u64 = 3;
 const TOP_K: usize = 10;
 
-/// Creating a project's four memories, adding to one, searching it, opening it again, and what an
-/// open one occupies.
+/// Creates a project's four memories, adds to one, searches it, opens it again, and measures what
+/// an open one occupies.
 #[derive(Parser)]
 struct Options {
-    /// Folder on the disk to measure; a temporary one is made in it
+    /// Folder on the disk to measure; a temporary folder is created in it
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Interactions in the memories that are searched, one after the other
+    /// Sizes of the memories that are searched, one after the other
     #[arg(long, value_delimiter = ',', default_value = "1000,10000,100000")]
     interactions: Vec<u64>,
-    /// Server with an OpenAI-compatible /v1/embeddings: searches are by meaning as well, and wait
-    /// for its answers
+    /// Server with an OpenAI-compatible /v1/embeddings; searches are then by meaning as well, and
+    /// wait for its answers
     #[arg(long, requires = "model")]
     embeddings: Option<String>,
     /// Embedding model
     #[arg(long, requires = "embeddings")]
     model: Option<String>,
-    /// Opens memories that an earlier part of the program has filled, and says what they occupy
+    /// Open memories that an earlier part of the program filled, and print what they occupy
     #[arg(long, hide = true)]
     opened: Option<usize>,
 }
@@ -156,7 +156,8 @@ async fn measure_filled(options: &Options, texts: &Texts, interactions: u64) -> 
         "search once opened",
         searches(&memory, &collection, texts, &Filter::default()).await?,
     );
-    // A model that fails costs no search, so a figure could be that of words alone.
+    // A search still works when the model fails. Without this check a result could be that of words
+    // alone.
     ensure!(
         memory.health().await == MemoryHealth::Healthy,
         "the embedding model failed"
@@ -188,7 +189,7 @@ async fn searches(
     Ok(times)
 }
 
-/// Another process opens them, so that nothing else is counted.
+/// Another process opens them, so that only their memory is counted.
 fn occupied(root: &Path, collections: usize) -> anyhow::Result<()> {
     let mut process = Command::new(std::env::current_exe()?);
     let status = process
@@ -228,7 +229,7 @@ async fn print_occupied(root: &Path, collections: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a process occupies, in KiB: its own, and pages of files, which the system can take back.
+/// What a process occupies, in KiB: its own memory, and file pages, which the system can reclaim.
 struct Resident {
     own: u64,
     files: u64,
@@ -261,8 +262,8 @@ impl Resident {
 }
 
 fn name(project: i64, agent: &str) -> anyhow::Result<CollectionName> {
-    let user = UserId::new(1).context("a positive id")?;
-    let project = ProjectId::new(project).context("a positive id")?;
+    let user = UserId::new(1).context("an id must be positive")?;
+    let project = ProjectId::new(project).context("an id must be positive")?;
     Ok(CollectionName::new(
         user,
         project,
@@ -270,8 +271,8 @@ fn name(project: i64, agent: &str) -> anyhow::Result<CollectionName> {
     )?)
 }
 
-/// Interactions in any number, made of the labelled ones, so that words are as frequent as people
-/// make them.
+/// Any number of interactions, composed from the labelled ones, so that words have natural
+/// frequencies.
 struct Texts {
     set: LabelledSet,
 }
@@ -301,7 +302,7 @@ impl Texts {
     }
 }
 
-/// The same number for the same `n`, without a pattern in a row of them.
+/// The same number for the same `n`. A sequence of them shows no pattern.
 fn scattered(n: u64) -> usize {
     let mixed = (n ^ (n >> 31))
         .wrapping_add(0x9e37_79b9)

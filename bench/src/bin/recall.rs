@@ -1,4 +1,4 @@
-//! `recall`: how often a search of an agent's memory finds what answers it, on the labelled set of
+//! `recall`: how often a search of an agent's memory finds the right answer, on the labelled set of
 //! `data/retrieval`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measured")]
@@ -14,7 +14,8 @@ use codelab_memory::{
 };
 use codelab_protocol::{AgentName, ProjectId, Timestamp, UserId};
 
-/// A hit counts among the first five; the reciprocal of its rank counts among the first ten.
+/// A hit counts if it is among the first five. For MRR its rank counts if it is among the first
+/// ten.
 const RECALL_AT: usize = 5;
 const RANKS: usize = 10;
 const BATCH: usize = 250;
@@ -29,12 +30,12 @@ struct Options {
     /// Embedding model
     #[arg(long, requires = "embeddings")]
     model: Option<String>,
-    /// Says of every query that missed what was wanted and what was found
+    /// Print, for every query that missed, what was wanted and what was found
     #[arg(long)]
     misses: bool,
 }
 
-/// What one way of searching found: for each query the ids, best first.
+/// The hits of one way of searching: for each query the ids, best first.
 struct Run {
     name: &'static str,
     found: Vec<Vec<u64>>,
@@ -78,12 +79,12 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// By the product's own search: words alone, or words and meaning where there is a model.
+/// The product's own search: by words, or by words and meaning if there is a model.
 async fn search(set: &LabelledSet, embedder: Option<Embedder>) -> anyhow::Result<Vec<Vec<u64>>> {
     let folder = tempfile::tempdir()?;
     let memory = Memory::embedded(EmbeddedOptions::new(folder.path()), embedder);
-    let user = UserId::new(1).context("a positive id")?;
-    let project = ProjectId::new(1).context("a positive id")?;
+    let user = UserId::new(1).context("an id must be positive")?;
+    let project = ProjectId::new(1).context("an id must be positive")?;
     let name = CollectionName::new(user, project, &AgentName::parse("agent_coder")?)?;
     memory.create(&name).await?;
     for batch in set.interactions.chunks(BATCH) {
@@ -107,7 +108,8 @@ async fn search(set: &LabelledSet, embedder: Option<Embedder>) -> anyhow::Result
                 .collect(),
         );
     }
-    // A model that fails costs no search, so a figure could be that of words alone.
+    // A search still works when the model fails. Without this check a result could be that of words
+    // alone.
     ensure!(
         memory.health().await == MemoryHealth::Healthy,
         "the embedding model failed"
@@ -116,7 +118,7 @@ async fn search(set: &LabelledSet, embedder: Option<Embedder>) -> anyhow::Result
     Ok(found)
 }
 
-/// By meaning alone: every interaction compared, by the cosine of the angle as in the product's
+/// By meaning alone: compares every interaction, by the cosine of the angle like the product's
 /// dense vectors.
 async fn nearest(set: &LabelledSet, embedder: &Embedder) -> anyhow::Result<Vec<Vec<u64>>> {
     let texts: Vec<&str> = set
@@ -237,7 +239,7 @@ impl Score {
     }
 }
 
-/// The share of the answers that is among the first hits.
+/// The share of the answers that are among the first hits.
 fn recall(query: &LabelledQuery, found: &[u64]) -> f64 {
     let hits = found
         .iter()

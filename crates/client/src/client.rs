@@ -8,13 +8,14 @@ use codelab_protocol::{
     AgentHistory, AgentList, AgentStreamRequest, AuditList, CreateSession, CurrentAgent, Health,
     PendingApprovals, SessionAck, SessionCreated, SessionHistory, SessionId, SessionList,
 };
+use codelab_transport::Network;
 use http::header::ACCEPT;
 use http::{HeaderName, HeaderValue, Method, Request};
 use http_body_util::Full;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::http::{Transport, accepted, invalid, parse, with_query};
+use crate::http::{ApiConnection, accepted, invalid, parse, with_query};
 use crate::logged::LoggedEvent;
 use crate::stream::StreamEnd;
 use crate::{ClientError, ClientLimits, Credentials, EventStream, RawResponse};
@@ -24,7 +25,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A handle on one server; clones share its connections.
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) transport: Arc<Transport>,
+    pub(crate) transport: Arc<ApiConnection>,
 }
 
 impl fmt::Debug for Client {
@@ -34,9 +35,22 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// `base_url` is `http://host:port`, with a path prefix if the server has one.
+    /// `base_url` is `http://host:port` or `https://host`, with a path prefix if the server has
+    /// one. Trusts the system's certificates and uses no proxy.
     pub fn new(base_url: &str, access: Credentials) -> Result<Self, ClientError> {
-        Self::with_limits(base_url, access, ClientLimits::default())
+        Self::with_network(base_url, access, &Network::default())
+    }
+
+    /// Like [`Client::new`], with the CA file and proxies of `network`.
+    pub fn with_network(
+        base_url: &str,
+        access: Credentials,
+        network: &Network,
+    ) -> Result<Self, ClientError> {
+        let limits = ClientLimits::default();
+        Ok(Self {
+            transport: Arc::new(ApiConnection::new(base_url, &access, limits, network)?),
+        })
     }
 
     pub fn with_limits(
@@ -44,8 +58,9 @@ impl Client {
         access: Credentials,
         limits: ClientLimits,
     ) -> Result<Self, ClientError> {
+        let network = Network::default();
         Ok(Self {
-            transport: Arc::new(Transport::new(base_url, &access, limits)?),
+            transport: Arc::new(ApiConnection::new(base_url, &access, limits, &network)?),
         })
     }
 

@@ -1,22 +1,20 @@
-//! One HTTP exchange: building the request, proving access, bounding time and size, telling
-//! failures apart.
+//! Requests to one CodeLab server: builds them, adds the credentials, limits time and size, and
+//! turns refusals into errors.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use codelab_protocol::ErrorBody;
+use codelab_transport::{
+    HttpClient, HttpLimits, Network, TransportError, read_whole, redirect_host, within,
+};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tokio::time::timeout;
 
-use crate::error::chain;
 use crate::{ClientError, ClientLimits};
 
 /// How the caller proves who it is.
@@ -24,14 +22,14 @@ use crate::{ClientError, ClientLimits};
 pub enum Credentials {
     InternalKey(String),
     Bearer(String),
-    /// A bearer token for an address that others may have once the server is gone: nothing is sent
-    /// there unless it is known to be the server's.
+    /// A bearer token for an address that another program may use after the server has stopped. It
+    /// is sent only while the check says that the server still has the address.
     BearerWhile(String, AddressCheck),
     None,
 }
 
-/// Tells whether the server still has its address. Asked before every request, so it must not take
-/// long.
+/// Tells whether the server still has its address. It runs before every request, so it must be
+/// quick.
 pub type AddressCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Never shows the secret.
@@ -46,7 +44,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// An answer of any status, as it came.
+/// An answer of any status, unchanged.
 #[derive(Debug, Clone)]
 pub struct RawResponse {
     pub status: u16,
@@ -56,50 +54,48 @@ pub struct RawResponse {
 
 const INTERNAL_KEY: HeaderName = HeaderName::from_static("x-internal-auth");
 
-/// The connector is the one place where TLS would be added.
-type Connector = HttpConnector;
-
-pub(crate) struct Transport {
-    pool: Pool<Connector, Full<Bytes>>,
+pub(crate) struct ApiConnection {
+    http: HttpClient,
     /// Scheme, authority and path prefix, without a trailing slash.
     base: String,
     access: Option<(HeaderName, HeaderValue)>,
-    presence: Option<AddressCheck>,
+    address_check: Option<AddressCheck>,
     pub(crate) limits: ClientLimits,
 }
 
-impl Transport {
+impl ApiConnection {
     pub(crate) fn new(
         base_url: &str,
         access: &Credentials,
         limits: ClientLimits,
+        network: &Network,
     ) -> Result<Self, ClientError> {
         let base = base_url.trim_end_matches('/').to_owned();
         let uri: Uri = base
             .parse()
             .map_err(|error| invalid(format!("{base_url:?} is not an address: {error}")))?;
-        if uri.scheme_str() != Some("http") || uri.query().is_some() {
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        if !is_http || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
             return Err(invalid(format!(
-                "{base_url:?} is not an address of the form http://host:port"
+                "{base_url:?} is not an address of the form http://host:port or https://host"
             )));
         }
-        let mut connector = Connector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(Duration::from_millis(limits.connect_timeout_ms)));
-        let pool = Pool::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_millis(limits.idle_connection_timeout_ms))
-            .pool_max_idle_per_host(limits.idle_connections)
-            .build(connector);
-        let presence = match access {
-            Credentials::BearerWhile(_, presence) => Some(Arc::clone(presence)),
+        let http_limits = HttpLimits {
+            connect_timeout: Duration::from_millis(limits.connect_timeout_ms),
+            idle_connections: limits.idle_connections,
+            idle_connection_timeout: Duration::from_millis(limits.idle_connection_timeout_ms),
+        };
+        let http = HttpClient::new(&uri, network, http_limits)
+            .map_err(|error| invalid(error.to_string()))?;
+        let address_check = match access {
+            Credentials::BearerWhile(_, check) => Some(Arc::clone(check)),
             Credentials::InternalKey(_) | Credentials::Bearer(_) | Credentials::None => None,
         };
         Ok(Self {
-            pool,
+            http,
             base,
             access: access_header(access)?,
-            presence,
+            address_check,
             limits,
         })
     }
@@ -151,7 +147,7 @@ impl Transport {
         after_ms: u64,
         request: Request<Full<Bytes>>,
     ) -> Result<RawResponse, ClientError> {
-        in_time(after_ms, async {
+        within(Duration::from_millis(after_ms), async {
             let response = self.send(request).await?;
             self.read(response).await
         })
@@ -163,60 +159,59 @@ impl Transport {
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, ClientError> {
-        in_time(self.limits.answer_timeout_ms, async {
-            let response = self.send(request).await?;
-            if response.status().is_success() {
-                return Ok(response);
-            }
-            Err(refusal(&self.read(response).await?))
-        })
+        within(
+            Duration::from_millis(self.limits.answer_timeout_ms),
+            async {
+                let response = self.send(request).await?;
+                if response.status().is_success() {
+                    return Ok(response);
+                }
+                Err(refusal(&self.read(response).await?))
+            },
+        )
         .await
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
-        if self.presence.as_ref().is_some_and(|is_there| !is_there()) {
+        if self
+            .address_check
+            .as_ref()
+            .is_some_and(|is_there| !is_there())
+        {
             return Err(ClientError::Connect(format!(
                 "the server is no longer at {}",
                 self.base
             )));
         }
-        self.pool.request(request).await.map_err(failed_request)
+        Ok(self.http.send(request).await?)
     }
 
     async fn read(&self, response: Response<Incoming>) -> Result<RawResponse, ClientError> {
-        let (head, mut incoming) = response.into_parts();
-        let mut body = BytesMut::new();
-        while let Some(frame) = incoming.frame().await {
-            let frame = frame.map_err(|error| ClientError::Cut(chain(&error)))?;
-            let Ok(data) = frame.into_data() else {
-                continue;
-            };
-            if body.len() + data.len() > self.limits.answer_bytes {
-                return Err(invalid(format!(
-                    "the answer is larger than {} bytes",
-                    self.limits.answer_bytes
-                )));
-            }
-            body.extend_from_slice(&data);
-        }
+        let (head, body) = read_whole(response, self.limits.answer_bytes)
+            .await?
+            .into_parts();
         Ok(RawResponse {
             status: head.status.as_u16(),
             headers: head.headers,
-            body: body.freeze(),
+            body,
         })
     }
 }
 
-async fn in_time<T>(
-    after_ms: u64,
-    work: impl Future<Output = Result<T, ClientError>>,
-) -> Result<T, ClientError> {
-    timeout(Duration::from_millis(after_ms), work)
-        .await
-        .unwrap_or(Err(ClientError::Timeout { after_ms }))
+impl From<TransportError> for ClientError {
+    fn from(error: TransportError) -> Self {
+        match error {
+            TransportError::Connect(error) => Self::Connect(error.to_string()),
+            TransportError::Cut(reason) => Self::Cut(reason),
+            TransportError::Timeout { after } => Self::Timeout {
+                after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+            },
+            TransportError::TooLarge { .. } => Self::Invalid(error.to_string()),
+        }
+    }
 }
 
-/// The path with those parameters that have a value. Names and values need no escaping.
+/// The path with those parameters that have a value. Names and values must need no escaping.
 pub(crate) fn with_query<T: fmt::Display>(path: &str, parameters: &[(&str, Option<T>)]) -> String {
     let given = parameters
         .iter()
@@ -229,7 +224,7 @@ pub(crate) fn with_query<T: fmt::Display>(path: &str, parameters: &[(&str, Optio
     }
 }
 
-/// The answer if it is a success, else the refusal it says.
+/// The answer if its status is a success, otherwise the error that it describes.
 pub(crate) fn accepted(response: RawResponse) -> Result<RawResponse, ClientError> {
     if (200..300).contains(&response.status) {
         Ok(response)
@@ -244,6 +239,14 @@ pub(crate) fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Cl
 }
 
 fn refusal(response: &RawResponse) -> ClientError {
+    let status = StatusCode::from_u16(response.status).unwrap_or_default();
+    if let Some(host) = redirect_host(status, &response.headers) {
+        return invalid(format!(
+            "the server redirects to {host} (HTTP {status}); redirects are not followed, because \
+             they would carry your token along: use that address if you trust it",
+            status = response.status
+        ));
+    }
     let retry_after = response
         .headers
         .get(RETRY_AFTER)
@@ -255,14 +258,6 @@ fn refusal(response: &RawResponse) -> ClientError {
             .map(Box::new),
         text: String::from_utf8_lossy(&response.body).into_owned(),
         retry_after_seconds: retry_after.and_then(|seconds| seconds.trim().parse().ok()),
-    }
-}
-
-fn failed_request(error: hyper_util::client::legacy::Error) -> ClientError {
-    if error.is_connect() {
-        ClientError::Connect(chain(&error))
-    } else {
-        ClientError::Cut(chain(&error))
     }
 }
 

@@ -22,6 +22,7 @@ mod stream;
 mod tools;
 
 pub use ::http::{HeaderMap, Method};
+pub use codelab_transport::{Network, ProxySettings};
 
 pub use client::Client;
 pub use error::ClientError;

@@ -1,4 +1,4 @@
-//! One open event stream, read to its end. It never reconnects; see `resume` for that.
+//! One open event stream, read to its end. It never reconnects; `resume` does that.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,27 +6,26 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use codelab_protocol::{Chunk, Done};
+use codelab_transport::BodyReader;
 use http::Response;
 use http::header::CONTENT_TYPE;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
-use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::error::chain;
 use crate::http::invalid;
 use crate::logged::LoggedEvent;
 use crate::sse::{SseDecoder, SseEvent};
 use crate::{ClientError, ClientLimits};
 
-/// One event as the server sent it; `E` is [`Chunk`] in the runtime realm and `ChatEvent` in a
-/// user's projects.
+/// One event as the server sent it. `E` is [`Chunk`] for a runtime session and `ChatEvent` for a
+/// session of a project.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamEvent<E = Chunk> {
-    /// The event's number in the session's log; an ephemeral event (a delta) has none, nor has one
-    /// of the stream of all sessions.
+    /// The event's number in the session's log. Ephemeral events (deltas) have none, and events of
+    /// the stream of all sessions have none either.
     pub id: Option<u64>,
-    /// `message` or `error` for a chunk, the type of a chat event, or `done`; others are passed on.
+    /// `message` or `error` for a chunk, the type of a chat event, or `done`. Unknown names are
+    /// passed on.
     pub event: String,
     pub data: EventData<E>,
 }
@@ -39,30 +38,28 @@ pub enum EventData<E = Chunk> {
     Other(Value),
 }
 
-/// Where a stream may end without having been cut.
+/// Where a stream may end without counting as cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
-    /// The first `done` is the end.
+    /// At the first `done`.
     FirstDone,
-    /// After a `done`; more events may follow one.
+    /// After any `done`; more events may follow a `done`.
     AfterDone,
     Anywhere,
 }
 
-/// How long the closing bytes behind `done` are awaited, so that the connection can be used again.
-const DRAIN_TIMEOUT_MS: u64 = 200;
+/// How long to wait for the end of the body after `done`, so that the connection can be used again.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 const EVENT_STREAM: &str = "text/event-stream";
 
 pub struct EventStream<E = Chunk> {
-    body: Incoming,
+    body: BodyReader,
     decoder: SseDecoder,
-    /// Decoded and not yet taken; bounded by what one read of the connection holds.
+    /// Decoded but not yet returned. Bounded by what one read of the connection holds.
     ready: VecDeque<SseEvent>,
     closing: StreamEnd,
     phase: Phase,
-    idle_timeout_ms: u64,
-    last_heard: Instant,
-    /// Set by the first byte of the body, a heartbeat included.
+    /// Set by the first byte of the body. A heartbeat counts.
     heard: bool,
     kind: PhantomData<fn() -> E>,
 }
@@ -71,9 +68,9 @@ enum Phase {
     Reading {
         after_done: bool,
     },
-    /// The body is over or broken, and what was decoded before that is still to be taken.
+    /// The body has ended or is broken. Events decoded before that are still returned.
     Closed(Result<(), ClientError>),
-    /// The last event was taken, but the end of the body was not read yet.
+    /// The last event was returned, but the end of the body was not read yet.
     Draining,
     Over,
 }
@@ -95,24 +92,25 @@ impl<E: LoggedEvent> EventStream<E> {
             )));
         }
         Ok(Self {
-            body: response.into_body(),
+            body: BodyReader::new(
+                response.into_body(),
+                Duration::from_millis(limits.idle_timeout_ms),
+            ),
             decoder: SseDecoder::new(limits.event_bytes),
             ready: VecDeque::new(),
             closing,
             phase: Phase::Reading { after_done: false },
-            idle_timeout_ms: limits.idle_timeout_ms,
-            last_heard: Instant::now(),
             heard: false,
             kind: PhantomData,
         })
     }
 
-    /// The next event; `None` after the proper end. After an error there is nothing more. Dropping
-    /// the future loses nothing, so it may stand in a `select!`.
+    /// The next event, or `None` after the proper end. Nothing follows an error. Dropping the
+    /// future loses no event, so it can be used in `select!`.
     pub async fn next(&mut self) -> Option<Result<StreamEvent<E>, ClientError>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                return Some(self.take(event));
+                return Some(self.accept(event));
             }
             match self.phase {
                 Phase::Reading { after_done } => self.read(after_done).await,
@@ -123,10 +121,7 @@ impl<E: LoggedEvent> EventStream<E> {
                     return end.err().map(Err);
                 }
                 Phase::Draining => {
-                    let whole = async { while let Some(Ok(_)) = self.body.frame().await {} };
-                    // A server that keeps the stream open after `done` costs the connection, not
-                    // the caller's time.
-                    let _ = timeout(Duration::from_millis(DRAIN_TIMEOUT_MS), whole).await;
+                    self.body.drain(DRAIN_TIMEOUT).await;
                     self.phase = Phase::Over;
                 }
                 Phase::Over => return None,
@@ -143,34 +138,28 @@ impl<E: LoggedEvent> EventStream<E> {
         Ok(events)
     }
 
-    /// Whether the server sent anything on this stream, a heartbeat included.
+    /// Whether the server sent anything on this stream. A heartbeat counts.
     pub(crate) fn heard(&self) -> bool {
         self.heard
     }
 
     async fn read(&mut self, after_done: bool) {
-        let silent_at = self.last_heard + Duration::from_millis(self.idle_timeout_ms);
-        let end = match timeout_at(silent_at, self.body.frame()).await {
-            Ok(Some(Ok(frame))) => {
-                self.last_heard = Instant::now();
-                let Ok(data) = frame.into_data() else { return };
+        let end = match self.body.next().await {
+            Ok(Some(data)) => {
                 self.heard = true;
                 match self.decoder.push(&data, &mut self.ready) {
                     Ok(()) => return,
                     Err(error) => Err(invalid(error.to_string())),
                 }
             }
-            Ok(Some(Err(error))) => Err(ClientError::Cut(chain(&error))),
             Ok(None) if after_done || self.closing == StreamEnd::Anywhere => Ok(()),
             Ok(None) => Err(ClientError::Cut("the stream ended without done".into())),
-            Err(_) => Err(ClientError::Timeout {
-                after_ms: self.idle_timeout_ms,
-            }),
+            Err(error) => Err(error.into()),
         };
         self.phase = Phase::Closed(end);
     }
 
-    fn take(&mut self, event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
+    fn accept(&mut self, event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
         let event = match parse(event) {
             Ok(event) => event,
             Err(error) => {

@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_without_hands_has_server_tools_only() {
+    fn a_team_without_client_tools_has_server_tools_only() {
         for (mode, switches) in [(AgentMode::Multi, true), (AgentMode::Single, false)] {
             let team = Team::built_in(mode).unwrap().with_server_tools_only();
             for agent in team.specialists() {

@@ -2,8 +2,9 @@
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ChunkBody, ClientMessageId, CommandPart, Digest, Message,
-    MessageId, Plan, SessionEventBody, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, Usage,
+    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, AuditDecision, CallId, ChunkBody,
+    ClientMessageId, CommandPart, Digest, Message, MessageId, Plan, SessionEventBody, TaskId,
+    TaskOrigin, Timestamp, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -53,7 +54,7 @@ pub enum Effect {
     ApprovalOpened(Approval),
     ApprovalClosed {
         call_id: CallId,
-        status: ApprovalStatus,
+        status: ApprovalOutcome,
     },
     ApprovalMoved {
         call_id: CallId,
@@ -162,25 +163,6 @@ pub struct SwitchRecord {
     pub at: Timestamp,
 }
 
-/// What a person is asked about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalKind {
-    Tool,
-    Plan,
-    Budget,
-}
-
-impl ApprovalKind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tool => "tool",
-            Self::Plan => "plan",
-            Self::Budget => "budget",
-        }
-    }
-}
-
 /// An open question to a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
@@ -202,7 +184,7 @@ impl Approval {
     pub fn info(&self) -> ApprovalInfo {
         ApprovalInfo {
             call_id: self.call_id.clone(),
-            kind: self.kind.as_str().to_owned(),
+            kind: self.kind,
             tool_name: self.tool.clone(),
             arguments: self.arguments.clone(),
             digest: self.digest.clone(),
@@ -211,28 +193,6 @@ impl Approval {
             created_at: self.created_at,
             expires_at: self.expires_at,
             timeout_seconds: self.timeout_seconds,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApprovalStatus {
-    Approved,
-    Edited,
-    Rejected,
-    Expired,
-    Cancelled,
-}
-
-impl ApprovalStatus {
-    /// How the decision is called in events.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approved => "approve",
-            Self::Edited => "edit",
-            Self::Rejected => "reject",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -252,28 +212,10 @@ pub struct DecisionRecord {
     pub tool: String,
     pub original: Map<String, Value>,
     pub modified: Option<Map<String, Value>>,
-    pub decision: Decided,
+    pub decision: AuditDecision,
     pub decided_by: String,
     pub reason: Option<String>,
     pub at: Timestamp,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decided {
-    Approve,
-    Edit,
-    Reject,
-}
-
-impl Decided {
-    /// How the audit log spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approve => "APPROVE",
-            Self::Edit => "EDIT",
-            Self::Reject => "REJECT",
-        }
-    }
 }
 
 /// Names one model call of a session; an outcome for any other one is stale.

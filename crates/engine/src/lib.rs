@@ -29,11 +29,12 @@ pub use chat::{
     ADAPTIVE_AGENT, AskerId, CHAT_PROMPT, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits,
     IdBlock, MAX_CHAT_TEXT_BYTES, chat_history, chat_request,
 };
+pub use codelab_protocol::{ApprovalKind, ApprovalOutcome, AuditDecision};
 pub use compaction::Summary;
 pub use effect::{
-    AgentSpending, Applied, Approval, ApprovalKind, ApprovalStatus, CallStatus, CallerAnswer,
-    Decided, DecisionRecord, Effect, EventBody, EventRange, EventRecord, Interaction,
-    MessageRecord, ModelCall, ModelCallId, Purpose, SwitchRecord,
+    AgentSpending, Applied, Approval, CallStatus, CallerAnswer, DecisionRecord, Effect, EventBody,
+    EventRange, EventRecord, Interaction, MessageRecord, ModelCall, ModelCallId, Purpose,
+    SwitchRecord,
 };
 pub use input::{Decision, Downtime, Input, KnownCall, Refusal, UserMessage};
 pub use placeholders::{PLACEHOLDERS, unknown_placeholders};

@@ -1,4 +1,4 @@
-//! A door in a reply that the test opens when it is ready.
+//! Holds a reply until the test lets it continue.
 
 use tokio::sync::watch;
 
@@ -23,12 +23,12 @@ impl Gate {
         }
     }
 
-    /// Lets everything through, now and later.
+    /// Lets every reply pass, now and later.
     pub fn open(&self) {
         self.open.send_replace(true);
     }
 
-    /// Returns once a reply stands at this gate, or has passed it.
+    /// Returns once a reply has reached this gate, also if it has passed.
     pub async fn reached(&self) {
         wait_for(&self.reached, |count| *count > 0).await;
     }
@@ -39,8 +39,7 @@ impl Gate {
     }
 }
 
-/// Waits for a state that the sender itself keeps alive, so that the channel cannot close
-/// meanwhile.
+/// Waits for a state. The sender itself stays alive, so the channel cannot close meanwhile.
 pub(crate) async fn wait_for<T>(state: &watch::Sender<T>, wanted: impl FnMut(&T) -> bool) {
     let mut receiver = state.subscribe();
     let _alive = receiver.wait_for(wanted).await;

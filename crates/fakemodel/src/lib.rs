@@ -2,22 +2,25 @@
 //! runs.
 //!
 //! A test says what the model will answer, runs the code under test against [`FakeModel::url`], and
-//! then looks at what that code asked. Misbehaviour (silence, cuts, dribbling, error answers) is
-//! part of the script. Nothing here knows CodeLab's own model client, so both can be wrong only
-//! independently.
+//! then checks what that code asked. Misbehaviour (silence, cut connections, slow bytes, error
+//! answers) is part of the script. Nothing here uses CodeLab's own model client, so that an error
+//! in one cannot hide an error in the other. [`TlsFront`] and [`ForwardProxy`] stand between a client
+//! and this server, or any other.
 
 mod gate;
+mod network;
 mod reply;
 mod script;
 mod server;
 
 pub use gate::Gate;
+pub use network::{ForwardProxy, TestAuthority, TestCertificate, TlsFront};
 pub use reply::Reply;
 pub use server::{FakeModel, RecordedRequest};
 
 use serde_json::Value;
 
-/// Whether a request asks which agent should take a message: no tools, 200 tokens at most,
+/// Whether a request asks which agent should get a message: no tools, at most 200 tokens,
 /// temperature 0.3.
 pub fn is_classification(body: &Value) -> bool {
     let no_tools = body

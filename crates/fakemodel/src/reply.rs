@@ -1,4 +1,4 @@
-//! What the model answers to one request: the content, and the ways in which it goes wrong.
+//! What the model answers to one request: the content, and the ways in which it fails.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::gate::Gate;
 
 /// One scripted answer. Start with a content (`text`, `tool_call`, `raw`, `status`, `hang`), then
-/// add to it.
+/// change it with the `with_…` and `hold…` methods.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub(crate) content: ReplyContent,
@@ -28,9 +28,9 @@ pub(crate) enum ReplyContent {
         headers: Vec<(String, String)>,
         body: String,
     },
-    /// The request is taken and never answered.
+    /// The request is accepted and never answered.
     Hang,
-    /// Headers, then one comment byte at a time, for ever.
+    /// Headers, then one byte of a comment at a time, without end.
     Dribble {
         every: Duration,
     },
@@ -45,7 +45,7 @@ pub(crate) struct ScriptedCompletion {
     pub finish_reason: Option<String>,
 }
 
-/// Where in the stream something happens.
+/// The position in the stream at which something happens.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum After {
     Deltas(usize),
@@ -54,11 +54,11 @@ pub(crate) enum After {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Interruption {
-    /// The connection is closed without the end of the body.
+    /// The connection is closed before the end of the body.
     Cut,
     /// The connection stays open and nothing more comes.
     Silence,
-    /// The rest comes when the test says so.
+    /// The rest comes when the test opens the gate.
     Hold(Gate),
 }
 
@@ -99,7 +99,7 @@ impl Reply {
         })
     }
 
-    /// A call whose arguments are this very text, valid JSON or not.
+    /// A call with exactly this text as its arguments, valid JSON or not.
     pub fn tool_call_raw(name: &str, arguments: &str) -> Self {
         let calls = vec![(name.to_owned(), arguments.to_owned())];
         Self::completion(ScriptedCompletion {
@@ -109,7 +109,7 @@ impl Reply {
         })
     }
 
-    /// A 200 event stream with exactly these bytes, piece by piece, ended cleanly.
+    /// A 200 event stream with exactly these bytes, piece by piece, and a clean end.
     pub fn raw<P: Into<Bytes>>(pieces: impl IntoIterator<Item = P>) -> Self {
         Self::with_content(ReplyContent::Raw(
             pieces.into_iter().map(Into::into).collect(),
@@ -136,7 +136,7 @@ impl Reply {
         })
     }
 
-    /// The answer of a server that does not serve the asked model.
+    /// The answer of a server that does not serve the requested model.
     pub fn unknown_model(model: &str) -> Self {
         let message = format!("The model `{model}` does not exist");
         Self::status(
@@ -145,12 +145,13 @@ impl Reply {
         )
     }
 
-    /// Takes the request and never answers, until the caller goes or the server is dropped.
+    /// Accepts the request and never answers, until the caller disconnects or the server is
+    /// dropped.
     pub fn hang() -> Self {
         Self::with_content(ReplyContent::Hang)
     }
 
-    /// Answers with headers, then one byte of a comment at a time, for ever.
+    /// Answers with headers, then one byte of a comment at a time, without end.
     pub fn dribble(every: Duration) -> Self {
         Self::with_content(ReplyContent::Dribble { every })
     }
@@ -171,7 +172,7 @@ impl Reply {
         self.map_completion(|completion| completion.usage = None)
     }
 
-    /// Instead of `stop` or `tool_calls`.
+    /// The finish reason instead of `stop` or `tool_calls`.
     pub fn with_finish_reason(self, reason: &str) -> Self {
         self.map_completion(|completion| completion.finish_reason = Some(reason.to_owned()))
     }
@@ -181,7 +182,7 @@ impl Reply {
         self.map_completion(|completion| completion.argument_pieces = pieces.max(1))
     }
 
-    /// One JSON body, whatever was asked.
+    /// One JSON body, even if a stream was requested.
     pub fn not_streamed_json(mut self) -> Self {
         self.streamed = false;
         self
@@ -192,7 +193,7 @@ impl Reply {
         self
     }
 
-    /// Nothing at all, not even headers, before the gate opens.
+    /// Sends nothing, not even headers, before the gate opens.
     pub fn hold(mut self, gate: &Gate) -> Self {
         self.hold = Some(gate.clone());
         self

@@ -1,4 +1,5 @@
-//! A reply turned into bytes and waits, once, so that serving it a thousand times costs no JSON.
+//! A reply as bytes and pauses. They are computed once, so that serving a reply a thousand times
+//! needs no JSON.
 
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub(crate) enum ScriptStep {
     Pass(Gate),
     Silence,
     Cut,
-    /// One byte of a comment per period, for ever.
+    /// One byte of a comment per period, without end.
     Dribble(Duration),
 }
 

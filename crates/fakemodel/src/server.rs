@@ -1,4 +1,4 @@
-//! The HTTP side: takes requests, remembers them, performs the scripts.
+//! The HTTP side: accepts requests, records them, performs the scripts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use crate::gate::wait_for;
 use crate::reply::Reply;
 use crate::script::{ReplyScript, ScriptAnswer, ScriptStep};
 
-/// A test that waits longer than this for a request is wrong.
+/// A test that waits longer than this for a request has failed.
 const SAFETY_TIMEOUT: Duration = Duration::from_secs(30);
 /// A load run keeps only the newest requests.
 const MAX_RECORDED_REQUESTS: usize = 10_000;
@@ -53,7 +53,7 @@ impl RecordedRequest {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// The content of the message at this place, counted from the end if negative.
+    /// The content of the message at this index; a negative index counts from the end.
     pub fn message(&self, index: isize) -> &Value {
         let messages = self.body["messages"]
             .as_array()
@@ -71,9 +71,9 @@ impl RecordedRequest {
 
 struct Shared {
     state: Mutex<State>,
-    /// Requests taken so far.
+    /// Requests accepted so far.
     taken: watch::Sender<usize>,
-    /// Requests that were taken and whose answer has neither ended nor been given up by the caller.
+    /// Accepted requests whose answer has not ended and whose caller is still connected.
     in_flight: watch::Sender<usize>,
     connections: AtomicUsize,
 }
@@ -115,14 +115,14 @@ impl FakeModel {
         format!("http://{}", self.address)
     }
 
-    /// Appends to the script; each request that no rule takes gets the next reply.
+    /// Adds a reply to the script. Each request that no rule matches gets the next reply.
     pub fn reply(&self, reply: Reply) {
         self.state()
             .queue
             .push_back(Arc::new(ReplyScript::of(&reply)));
     }
 
-    /// Every request the matcher accepts gets this reply, before the script is looked at. The
+    /// Every request that the matcher accepts gets this reply, before the script is used. The
     /// newest rule wins.
     pub fn on(&self, matcher: impl Fn(&Value) -> bool + Send + Sync + 'static, reply: Reply) {
         self.state()
@@ -141,7 +141,7 @@ impl FakeModel {
         self.state().fallback = Some(Arc::new(ReplyScript::of(&reply)));
     }
 
-    /// What was asked so far, oldest first (the newest 10,000).
+    /// The requests so far, oldest first (the newest 10,000).
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state().requests.iter().cloned().collect()
     }
@@ -151,12 +151,12 @@ impl FakeModel {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// How many requests were ever taken.
+    /// How many requests were ever accepted.
     pub fn request_count(&self) -> usize {
         *self.shared.taken.borrow()
     }
 
-    /// Waits until `n` requests were taken in all.
+    /// Waits until `n` requests were accepted in total.
     ///
     /// # Panics
     /// When they do not come within the safety timeout.
@@ -172,8 +172,8 @@ impl FakeModel {
         self.requests()
     }
 
-    /// Waits until exactly `n` answers are under way; 0 after a caller hung up shows that the call
-    /// was aborted.
+    /// Waits until exactly `n` answers are in progress. If that is 0 after a caller disconnected,
+    /// its call was aborted.
     ///
     /// # Panics
     /// When that does not happen within the safety timeout.
@@ -203,7 +203,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the request and takes the script that answers it.
+    /// Records the request and returns the script that answers it.
     fn take(&self, request: RecordedRequest) -> Option<Arc<ReplyScript>> {
         let mut state = self.state();
         let rule = state
@@ -224,7 +224,7 @@ impl Shared {
     }
 }
 
-/// Connections live in the set, so that aborting this task ends them all.
+/// Connections are in the set, so that aborting this task ends all of them.
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
@@ -249,7 +249,7 @@ async fn serve_connection(socket: TcpStream, shared: Arc<Shared>) {
         .await;
 }
 
-/// Counts an answer from its request to its last byte or to the caller's hanging up.
+/// Counts an answer from its request until its last byte, or until the caller disconnects.
 struct UnderWay(Arc<Shared>);
 
 impl UnderWay {
@@ -330,7 +330,7 @@ async fn perform(script: &ReplyScript, under_way: UnderWay) -> Response<Body> {
         .expect("scripted status and headers are valid")
 }
 
-/// Performs steps up to the next one that sends something; an error makes hyper drop the
+/// Performs steps up to the next one that sends something. An error makes hyper close the
 /// connection.
 async fn next_frame(steps: &mut VecDeque<ScriptStep>) -> Option<io::Result<Frame<Bytes>>> {
     loop {

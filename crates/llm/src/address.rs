@@ -1,5 +1,5 @@
-//! What the address of a model server says: where to send calls, and whether it is near enough for
-//! the internal key.
+//! Reads the address of a model server: where calls go, and whether the host is private, so that it
+//! may get the internal key.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +20,7 @@ pub enum InvalidAddress {
     Query,
 }
 
-/// The address that chat completions are posted to. `base` may end in `/` or `/v1`.
+/// The address for chat completions. `base` may end in `/` or `/v1`.
 pub(crate) fn completions_uri(base: &str) -> Result<Uri, InvalidAddress> {
     let base = base.trim();
     let uri: Uri = base.parse().map_err(|_| InvalidAddress::Malformed)?;
@@ -50,8 +50,8 @@ pub(crate) fn completions_uri(base: &str) -> Result<Uri, InvalidAddress> {
 /// Whether the host is this machine or a private network: `localhost`, or a loopback or private IP
 /// literal.
 ///
-/// A name that merely resolves to such an address is not: names can be made to point anywhere.
-/// Link-local addresses are not either, because cloud metadata services live there.
+/// A name that resolves to such an address does not count, because a name can point anywhere.
+/// Link-local addresses do not count either, because cloud metadata services use them.
 pub fn is_private_address(url: &str) -> bool {
     let Ok(uri) = url.trim().parse::<Uri>() else {
         return false;

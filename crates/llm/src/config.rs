@@ -1,7 +1,9 @@
-//! What must be known to call a model server, with the limits a call obeys.
+//! The address, key, names and limits for calls to a model server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use codelab_transport::{Network, TransportConfigError};
 
 use crate::address::InvalidAddress;
 use crate::price::PriceTable;
@@ -10,33 +12,35 @@ use crate::secret::Secret;
 /// How to reach and use an OpenAI-compatible server. Start from [`OpenAiConfig::new`].
 #[derive(Debug, Clone)]
 pub struct OpenAiConfig {
-    /// `LLM_PROXY_URL`; a trailing `/` or `/v1` is tolerated.
+    /// `LLM_PROXY_URL`. It may end in `/` or `/v1`.
     pub base_url: String,
     pub auth: ModelAuth,
-    /// `LLM_MODEL`: used when the server does not know the asked model.
+    /// `LLM_MODEL`: called when the server does not know the requested model.
     pub fallback_model: Option<String>,
     /// `LLM_MODEL_OVERRIDE`: every call goes to this model.
     pub model_override: Option<String>,
-    /// Rewrites names on the wire, upper and lower case alike.
+    /// Rewrites model names in requests. Case does not matter.
     pub model_map: BTreeMap<String, String>,
-    /// The whole call, retries included.
+    /// Time limit of the whole call, retries included.
     pub timeout: Duration,
-    /// Silence within an answer that has begun.
+    /// Time limit for silence after the answer has begun.
     pub idle_timeout: Duration,
     pub connect_timeout: Duration,
-    /// Calls made again after 429, 5xx and connection failures.
+    /// Retries after 429, 5xx and connection failures.
     pub max_retries: u32,
-    /// Waits that the server announced, all of one call together; a longer one fails the call at
-    /// once.
+    /// Time limit for all waits of one call that the server announced. A longer wait fails the
+    /// call at once.
     pub rate_limit_wait: Duration,
-    /// The wait before the first retry; it doubles with each further one.
+    /// The wait before the first retry. It doubles with each further retry.
     pub retry_delay: Duration,
-    /// Text and tool arguments of one answer together.
+    /// Limit for the text and tool arguments of one answer together.
     pub max_output_bytes: usize,
     pub prices: PriceTable,
+    /// Proxies, and certificates to trust.
+    pub network: Network,
 }
 
-/// How a call proves who it is from.
+/// The credentials of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelAuth {
     /// `Authorization: Bearer`.
@@ -70,10 +74,11 @@ impl OpenAiConfig {
             retry_delay: Self::DEFAULT_RETRY_DELAY,
             max_output_bytes: Self::DEFAULT_MAX_OUTPUT_BYTES,
             prices: PriceTable::default(),
+            network: Network::default(),
         }
     }
 
-    /// The name to send for an agent's model.
+    /// The model name to send for the one that an agent asks for.
     pub(crate) fn wire_model<'a>(&'a self, asked: &'a str) -> &'a str {
         match &self.model_override {
             Some(model) => model,
@@ -81,7 +86,7 @@ impl OpenAiConfig {
         }
     }
 
-    /// The model to call when the server does not know the one it was sent.
+    /// The model to call when the server does not know `sent`.
     pub(crate) fn fallback_for(&self, sent: &str) -> Option<&str> {
         let fallback = self.mapped(self.fallback_model.as_deref()?);
         (fallback != sent).then_some(fallback)
@@ -110,7 +115,7 @@ impl ModelAuth {
     }
 }
 
-/// A setting that no call could be made with; the text names it.
+/// A setting that makes every call impossible. The text names it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelConfigError {
     #[error("LLM_PROXY_URL {0}")]
@@ -119,6 +124,6 @@ pub enum ModelConfigError {
     Key { setting: &'static str },
     #[error("{setting} must be more than 0")]
     Zero { setting: &'static str },
-    #[error("LLM_PROXY_URL is https, but this system's certificate store cannot be used: {reason}")]
-    Certificates { reason: String },
+    #[error("LLM_PROXY_URL cannot be used: {0}")]
+    Network(#[from] TransportConfigError),
 }

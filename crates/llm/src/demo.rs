@@ -1,8 +1,8 @@
-//! The built-in offline demonstration model: no network, no understanding, always the same answer
-//! to the same request.
+//! The built-in offline demonstration model. It uses no network, understands nothing, and gives the
+//! same answer to the same request.
 //!
-//! It exists so that a server without a configured model can show routing, a tool call, an approval
-//! and a plan, and it says what it is wherever it speaks. What it says lives in `texts`.
+//! With it, a server without a configured model can show routing, a tool call, an approval and a
+//! plan. Every answer says that it comes from the demonstration. The texts are in `texts`.
 
 mod language;
 mod reading;
@@ -20,12 +20,12 @@ use language::Language;
 use reading::{RequestKind, ToolOutcome};
 
 const DEFAULT_WORD_DELAY: Duration = Duration::from_millis(5);
-/// The estimate that the rest of CodeLab uses where nothing is measured.
+/// The same estimate as in the rest of CodeLab.
 const CHARACTERS_PER_TOKEN: usize = 4;
 const DEMO_FILE: &str = "codelab-demo.md";
 const TASK_TOKENS: u64 = 500;
 
-/// Answers without a model. Free of charge and of sense.
+/// Answers without a model, free of charge.
 #[derive(Debug, Clone)]
 pub struct DemoModel {
     word_delay: Duration,
@@ -40,7 +40,7 @@ impl Default for DemoModel {
 }
 
 impl DemoModel {
-    /// Waits this long after each word it says; zero says everything at once.
+    /// The pause after each word. With zero the whole answer comes at once.
     pub fn with_word_delay(word_delay: Duration) -> Self {
         Self { word_delay }
     }
@@ -108,8 +108,8 @@ fn answer(request: &ModelRequest) -> (String, Option<RawToolCall>) {
     }
 }
 
-/// The tasks of the demonstration's own plan show one thing each; any other request shows the most
-/// there is.
+/// Each task of the demonstration's own plan shows one feature. Any other request shows as many as
+/// possible.
 fn step(
     request: &ModelRequest,
     said: &str,
@@ -119,7 +119,7 @@ fn step(
     let can = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     match request.tools.is_empty() {
         true => (phrases.plain.to_owned(), None),
-        // Without hands there is only talking, and asking for those who want to see it.
+        // Without client tools it can only answer, or ask a question if the user wants to see one.
         false if !can("write_file") && !can("list_files") => {
             match (can("ask_followup_question"), texts::wants_a_question(said)) {
                 (true, true) => (
@@ -139,7 +139,7 @@ fn step(
             phrases.opening.to_owned(),
             call(request, phrases, &["write_file"]),
         ),
-        // Writing a file shows an approval; reading the folder is the next best.
+        // Writing a file shows an approval. Without that tool, the folder is listed.
         false => (
             phrases.opening.to_owned(),
             call(request, phrases, &["write_file", "list_files"]),
@@ -152,7 +152,7 @@ fn classification(prompt: &str) -> String {
     json!({"agent": agent, "confidence": "low", "reason": texts::ROUTING_REASON}).to_string()
 }
 
-/// A call of the first of these tools that is offered.
+/// A call of the first of these tools that the request offers.
 fn call(request: &ModelRequest, phrases: &texts::Phrases, wanted: &[&str]) -> Option<RawToolCall> {
     let name = *wanted
         .iter()

@@ -1,9 +1,9 @@
-//! Talks to language models: one client for everything that speaks the OpenAI chat format, and an
-//! offline demonstration model for a server without one.
+//! Calls language models. There is one client for all servers that speak the OpenAI chat format,
+//! and an offline demonstration model for servers without a model.
 //!
 //! What lives here: the wire format, timeouts, retries, prices. What must never: decisions about a
-//! turn, tools or agents, and anything that is stored. A failure leaves this crate as a
-//! [`ModelFailure`] whose text is safe to show.
+//! turn, tools or agents, and anything that is stored. Every failure is a [`ModelFailure`] whose
+//! text may be shown to users.
 
 mod address;
 mod config;
@@ -24,21 +24,21 @@ pub use openai::{OpenAiModel, ServerClock, Trial};
 pub use price::{Price, PriceTable};
 pub use secret::Secret;
 
-/// What is heard of a call before it ends.
+/// What a call reports before it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamedPart<'a> {
     /// A piece of the answer.
     Text(&'a str),
-    /// The server said when it can be asked again, and the call waits this long.
+    /// The server asked to wait this long before the next attempt.
     Waiting(Duration),
 }
 
-/// Is told what is heard.
+/// Receives what a call reports.
 pub type StreamListener<'a> = dyn FnMut(StreamedPart<'_>) + Send + 'a;
 
 /// Something that answers model requests.
 pub trait Model: Send + Sync {
-    /// Answers one request. `hear` gets the text piece by piece as it arrives; the pieces joined
+    /// Answers one request. `hear` gets each piece of the text as it arrives. Together the pieces
     /// are the answer's text. Dropping the future aborts the call.
     fn call<'a>(
         &'a self,
@@ -46,21 +46,21 @@ pub trait Model: Send + Sync {
         hear: &'a mut StreamListener<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>>;
 
-    /// What so many tokens of the model that an agent asks for would cost, half of them written by
-    /// it. `None` when the price of the model that is really called is not known.
+    /// The cost of this many tokens if half of them are output. `asked` is the model that an agent
+    /// asks for. `None` if the price of the model that is really called is unknown.
     fn price_usd(&self, asked: &str, tokens: u64) -> Option<f64>;
 
-    /// What a call of the model that an agent asks for would cost, of so many tokens each way.
-    /// `None` as with `price_usd`.
+    /// The cost of a call with these numbers of tokens. `asked` and `None` mean the same as in
+    /// `price_usd`.
     fn call_cost_usd(&self, asked: &str, prompt_tokens: u64, answer_tokens: u64) -> Option<f64>;
 
     fn describe(&self) -> ModelDescription;
 }
 
-/// What a person may know about the configured model: never its address or key.
+/// What users may see of the configured model. Never its address or key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelDescription {
     pub label: String,
-    /// Whether this is the built-in demonstration, which understands nothing.
+    /// Whether this is the built-in demonstration.
     pub demo: bool,
 }

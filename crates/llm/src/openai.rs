@@ -1,8 +1,7 @@
 //! The client for servers that speak the OpenAI chat format.
 //!
-//! `wire` is what is sent, `sse`, `chunk` and `answer` turn received bytes into an answer without
-//! any I/O, `patience` bounds the waiting, `transport` owns the connections, `failure` words what
-//! went wrong, and `client` joins them.
+//! `wire` builds requests. `chunk` and `answer` turn received bytes into an answer, without I/O.
+//! `deadline` limits waiting, `failure` describes what went wrong, and `client` connects the parts.
 
 mod answer;
 mod chunk;
@@ -10,9 +9,7 @@ mod client;
 mod deadline;
 mod failure;
 mod shape;
-mod sse;
 mod tool_calls;
-mod transport;
 mod wire;
 
 pub use client::{OpenAiModel, ServerClock, Trial};

@@ -1,11 +1,11 @@
-//! What tokens cost, as far as it is known.
+//! Prices of tokens.
 
 use std::collections::BTreeMap;
 
 use codelab_protocol::Usage;
 
 const TOKENS_PER_UNIT: f64 = 1_000_000.0;
-/// Shorter numbers after a name are versions, not dates or builds of the same model.
+/// A number after a name with fewer digits is a version, not a date or build of the same model.
 const MIN_BUILD_DIGITS: usize = 3;
 
 /// US dollars per million tokens.
@@ -26,11 +26,11 @@ impl Price {
     }
 }
 
-/// List prices of common models, under the configured ones (`prices.<model>`). Models' names are
-/// the same in upper and lower case.
+/// List prices of common models. Configured prices (`prices.<model>`) override them. Case does not
+/// matter in model names.
 #[derive(Debug, Clone, Default)]
 pub struct PriceTable {
-    /// By names in lower case.
+    /// Keys are in lower case.
     configured: BTreeMap<String, Price>,
 }
 
@@ -44,7 +44,7 @@ impl PriceTable {
         }
     }
 
-    /// What a call cost; `None` when the model's price is not known.
+    /// The cost of a call. `None` if the model's price is unknown.
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
         let price = self.price(model)?;
         let input = usage.prompt_tokens as f64 * price.input_usd;
@@ -52,7 +52,7 @@ impl PriceTable {
         Some((input + output) / TOKENS_PER_UNIT)
     }
 
-    /// What this many tokens would cost, half of them written by the model.
+    /// The cost of this many tokens, if half of them are output.
     pub fn estimate(&self, model: &str, tokens: u64) -> Option<f64> {
         let price = self.price(model)?;
         Some(tokens as f64 * (price.input_usd + price.output_usd) / 2.0 / TOKENS_PER_UNIT)
@@ -63,7 +63,7 @@ impl PriceTable {
         if let Some(price) = self.configured.get(&model) {
             return Some(*price);
         }
-        // `openai/gpt-4o` and the like, as gateways name them.
+        // Gateways put the provider before the name: `openai/gpt-4o`.
         let name = model.rsplit('/').next().unwrap_or(&model);
         let configured = self
             .configured
@@ -78,7 +78,7 @@ impl PriceTable {
     }
 }
 
-/// The price of the longest known name that the model is, or is a build of.
+/// The price of the longest known name that is the model's name or its beginning.
 fn best<'a>(known: impl Iterator<Item = (&'a str, Price)>, model: &str) -> Option<Price> {
     known
         .filter(|(name, _)| {
@@ -90,8 +90,8 @@ fn best<'a>(known: impl Iterator<Item = (&'a str, Price)>, model: &str) -> Optio
         .map(|(_, price)| price)
 }
 
-/// `-2024-08-06`, `-20250514`, `-001`, `-latest`, `-preview…`: the same model; `-mini` or `-5`:
-/// another one.
+/// `-2024-08-06`, `-20250514`, `-001`, `-latest` and `-preview…` mark the same model; `-mini` and
+/// `-5` mark another one.
 fn is_build(rest: &str) -> bool {
     let Some(rest) = rest.strip_prefix('-') else {
         return false;
@@ -108,7 +108,7 @@ const fn usd(input_usd: f64, output_usd: f64) -> Price {
     }
 }
 
-/// Public list prices, input and output. They change; `prices.<model>` corrects them.
+/// Public list prices for input and output. Prices change; `prices.<model>` overrides them.
 const LIST_PRICES: &[(&str, f64, f64)] = &[
     ("gpt-3.5-turbo", 0.50, 1.50),
     ("gpt-4", 30.0, 60.0),

@@ -1,10 +1,10 @@
-//! A text that must not reach a log, an error or an answer.
+//! Text that must not appear in a log, an error or an answer.
 
 use std::fmt;
 
 const SHOWN: &str = "[secret]";
 
-/// A key. It can be compared with and taken out only by name.
+/// A key. Its text is available only through methods with telling names.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -13,12 +13,12 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that sends it.
+    /// The text itself, for the code that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The text with every occurrence of this secret blanked.
+    /// `text` with every occurrence of this secret replaced.
     pub(crate) fn redact(&self, text: &str) -> String {
         if self.0.is_empty() {
             text.to_owned()

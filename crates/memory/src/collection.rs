@@ -1,5 +1,5 @@
-//! The name of an agent's memory. It becomes a folder or a server's collection, so it holds nothing
-//! that is unproven.
+//! The name of an agent's collection. It becomes the name of a file or of a collection on a server,
+//! so all its parts are validated.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::MemoryError;
 
 /// `user{user_id}_project{project_id}_{agent_name}_context`: one agent of one project of one user.
 ///
-/// Distinct agents have distinct names: the ids are digits, and the agent's name is all that stands
+/// Different agents have different names: the ids are digits, and the agent's name is everything
 /// between the project's id and the end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionName {
@@ -21,8 +21,8 @@ pub struct CollectionName {
 }
 
 impl CollectionName {
-    /// A project's agents are named with `a-z 0-9 _`; other names that an agent can have are
-    /// refused here, because neither every file system nor a Qdrant server keeps them apart.
+    /// Names of a project's agents use `a-z 0-9 _`. Other agent names are refused here, because
+    /// some file systems and Qdrant do not distinguish them.
     pub fn new(user: UserId, project: ProjectId, agent: &AgentName) -> Result<Self, MemoryError> {
         let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
         if !agent.as_str().bytes().all(is_allowed) {

@@ -1,14 +1,15 @@
 //! Meaning as dense vectors: the client of an OpenAI-compatible `/v1/embeddings`.
 //!
-//! An embedding model that fails costs meaning, never an interaction or a search: callers get
-//! `None` and go on with words. A model that failed is left alone for a while, so that its timeouts
-//! are not paid by every search.
+//! An embedding model that fails never fails an interaction or a search: callers get `None` and
+//! search by words only. A model that failed is not called for a while, so that not every search
+//! waits for its timeout.
 
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ::http::Method;
+use codelab_transport::Network;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -20,7 +21,7 @@ use crate::point::DenseLayout;
 
 /// Texts sent to the model at once.
 const MAX_EMBED_BATCH: usize = 64;
-/// A text's beginning stands for all of it: models refuse what is longer than they read.
+/// Only the beginning of a longer text is sent, because models refuse texts beyond their window.
 const MAX_EMBED_CHARS: usize = 8000;
 /// Requests to the model at the same time.
 const MAX_CALLS: usize = 8;
@@ -34,10 +35,12 @@ pub struct EmbedderOptions {
     /// Name and value of the header that carries the key.
     pub auth_header: Option<(String, String)>,
     pub model: String,
-    /// The longest one request takes before words go on alone.
+    /// Time limit of one request. After it, a search uses words only.
     pub timeout: Duration,
-    /// How long a model that failed is left alone.
+    /// How long a model that failed is not called.
     pub pause: Duration,
+    /// Proxies, and certificates to trust.
+    pub network: Network,
 }
 
 impl EmbedderOptions {
@@ -48,6 +51,7 @@ impl EmbedderOptions {
             model: model.into(),
             timeout: Duration::from_secs(5),
             pause: Duration::from_secs(15),
+            network: Network::default(),
         }
     }
 }
@@ -65,7 +69,7 @@ pub struct Embedder {
     http: Http,
     model: String,
     pause: Duration,
-    /// Known from the first answer on; an answer of another size is refused.
+    /// Set by the first answer. Answers of another size are refused.
     layout: OnceLock<DenseLayout>,
     paused_until: Mutex<Option<Instant>>,
     calls: Semaphore,
@@ -97,7 +101,7 @@ impl Embedder {
             .map(|(name, value)| HttpAuth::new(&name, &value))
             .transpose()?;
         Ok(Self {
-            http: Http::new(base, auth, options.timeout)?,
+            http: Http::new(base, auth, options.timeout, &options.network)?,
             model: options.model,
             pause: options.pause,
             layout: OnceLock::new(),
@@ -106,8 +110,8 @@ impl Embedder {
         })
     }
 
-    /// The meaning of each text, in order, for whoever compares meanings outside a memory. `None`
-    /// where the model failed.
+    /// The vector of each text, in order, for callers that compare texts without a collection.
+    /// `None` where the model failed.
     pub async fn vectors(&self, texts: &[&str]) -> Option<Vec<Vec<f32>>> {
         self.embed(texts).await.map(|embedded| embedded.vectors)
     }
@@ -145,7 +149,7 @@ impl Embedder {
                     tracing::warn!(
                         model = self.model,
                         reason,
-                        "memory goes on without the embedding model"
+                        "embedding model failed, memory is searched by words only"
                     );
                     self.pause_until(Instant::now().checked_add(self.pause));
                     return None;

@@ -1,4 +1,4 @@
-//! Memory inside the process: a file for each collection, which is read into an index when the
+//! Memory inside the process. Each collection is a file, which is read into an index when the
 //! collection is opened.
 
 mod best;
@@ -20,21 +20,20 @@ use crate::{CollectionName, Created, Hit, MemoryEntryId, MemoryError, MemoryHeal
 use file::FileFailure;
 use pool::{Pool, PoolState};
 
-/// Broken collections that one look at the health tries to open again.
+/// Broken collections that one health check tries to open again.
 const HEALTH_RETRIES: usize = 4;
 
 #[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
-    /// Holds a file for each collection. It is made when first needed.
+    /// The folder with a file for each collection. It is created when first needed.
     pub root: PathBuf,
-    /// Open collections past this number are closed, the longest unused first.
+    /// Maximum number of open collections. The least recently used ones are closed first.
     pub max_open: usize,
-    /// An open collection that nobody asked for this long is closed.
+    /// An open collection is closed after this time without a call.
     pub idle_timeout: Duration,
     /// Threads that read and write files at the same time.
     pub max_threads: usize,
-    /// Nothing is added with less than this free on the disk: an index must not take the last of
-    /// what the database needs.
+    /// Nothing is added if less than this is free on the disk, because the database needs the rest.
     pub min_free_bytes: u64,
 }
 
@@ -50,8 +49,8 @@ impl EmbeddedOptions {
     }
 }
 
-/// Collections are opened on demand and closed when unused. A file that cannot be used makes its
-/// own collection unavailable, and no other; it is tried again with every call.
+/// Collections are opened on demand and closed when unused. A broken file makes only its own
+/// collection unavailable, and every call tries to open it again.
 pub struct EmbeddedEngine {
     pool: Arc<Pool>,
 }
@@ -86,7 +85,7 @@ impl EmbeddedEngine {
         created.await
     }
 
-    /// The dense vectors of the new one are decided upon by its first addition.
+    /// The first addition decides the layout of the new collection's dense vectors.
     pub async fn replace(
         &self,
         name: &CollectionName,
@@ -180,7 +179,7 @@ impl EmbeddedEngine {
         deleted.await
     }
 
-    /// The file goes too, and with it what it still holds of deleted texts.
+    /// Also removes the file, and with it any deleted texts that are still in it.
     pub async fn clear(&self, name: &CollectionName) -> Result<(), MemoryError> {
         let collection = name.clone();
         let cleared = self.pool.write(name, move |pool, state| {
@@ -209,7 +208,7 @@ impl EmbeddedEngine {
             };
         }
         for collection in self.pool.broken().iter().take(HEALTH_RETRIES) {
-            // Its outcome is kept by the pool.
+            // The pool keeps the result.
             let _ = self.count(collection).await;
         }
         match self.pool.broken() {

@@ -1,14 +1,17 @@
-//! How memory fails: what a caller can decide upon, and nothing of the engines.
+//! Errors of memory, by what a caller can do about them. They tell nothing about the engines.
+
+use codelab_transport::TransportConfigError;
 
 use crate::CollectionName;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
-    /// The engine, or this one collection, cannot be used now. Work goes on without memory; a later
-    /// call may succeed, and a rebuild replaces a collection that is broken.
+    /// The engine, or this one collection, cannot be used now. Callers continue without memory. A
+    /// later call may succeed. A rebuild replaces a broken collection.
     #[error("memory is unavailable: {reason}")]
     Unavailable { reason: String },
-    /// The collection does not exist, or was written by another analysis of words: create it first.
+    /// The collection does not exist, or another version of the text analysis wrote it. Create it
+    /// first.
     #[error("there is no memory {collection}")]
     NotFound { collection: CollectionName },
     #[error("{reason}")]
@@ -23,7 +26,7 @@ impl MemoryError {
     }
 }
 
-/// Why a server cannot be addressed as asked.
+/// Why a server cannot be used with these options.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     #[error(
@@ -32,6 +35,6 @@ pub enum OptionsError {
     Url,
     #[error("the key holds characters that a header cannot carry")]
     Key,
-    #[error("the system's certificates cannot be read: {reason}")]
-    Certificates { reason: String },
+    #[error("{0}")]
+    Network(#[from] TransportConfigError),
 }

@@ -1,17 +1,17 @@
-//! Fuses what was found by words with what was found by meaning. Done here and not by the engine,
-//! so that every engine gives the same order.
+//! Fuses the results of the search by words with those of the search by meaning. This is done here
+//! and not by the engine, so that every engine gives the same order.
 
 use std::collections::HashMap;
 
 use crate::Hit;
 
-/// Ranks weigh 1/(K + rank). Small, as in Qdrant itself, so that the first of either list stays
-/// among the first: a question in other words has only chance hits by its words, and with a large K
-/// those that meaning knows as well, however far down, would push out its best.
+/// A rank weighs 1/(K + rank). K is small, as in Qdrant, so that the first of either list stays
+/// near the top. A question in other words than the text finds only chance hits by words. With a
+/// large K, such hits that also appear far down in the list by meaning would displace its best
+/// ones.
 const RRF_K: f32 = 2.0;
 
-/// One answer from what was found by each means, every list best first. A single list keeps its own
-/// scores.
+/// Merges lists that are sorted best first. A single list keeps its scores.
 pub(crate) fn lists(mut lists: Vec<Vec<Hit>>, top_k: usize) -> Vec<Hit> {
     if lists.len() > 1 {
         return best(reciprocal_ranks(lists), top_k);
@@ -33,7 +33,7 @@ fn reciprocal_ranks(lists: Vec<Vec<Hit>>) -> Vec<Hit> {
     fused.into_values().collect()
 }
 
-/// Best first; among equals the newest.
+/// Best first. Among equal scores the newest comes first.
 fn best(mut hits: Vec<Hit>, top_k: usize) -> Vec<Hit> {
     hits.sort_by(|left, right| {
         let by_score = right.score.total_cmp(&left.score);

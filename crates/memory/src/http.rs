@@ -1,28 +1,24 @@
-//! JSON requests to one server: pooled, HTTP/1.1, with TLS only where the address asks for it.
-//! Knows nothing of what is asked.
+//! JSON requests to one server. Knows nothing about their meaning.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use codelab_transport::{HttpClient, HttpLimits, Network, TransportError, redirect_host};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::{Connect, HttpConnector};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::Full;
 use serde_json::Value;
 
 use crate::OptionsError;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
-const MAX_IDLE_CONNECTIONS: usize = 16;
-/// Shorter than the usual server's, so that a call seldom meets a connection that is just being
-/// closed.
-const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(50);
+const LIMITS: HttpLimits = HttpLimits {
+    connect_timeout: Duration::from_secs(3),
+    idle_connections: 16,
+    // Shorter than most servers' own limit, so that a call seldom meets a connection that is just
+    // being closed.
+    idle_connection_timeout: Duration::from_secs(50),
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum HttpFailure {
@@ -32,6 +28,10 @@ pub enum HttpFailure {
     Timeout,
     #[error("the server's answer cannot be read: {0}")]
     Unreadable(String),
+    #[error(
+        "the server redirects to {0}; redirects are not followed, because they would carry the key"
+    )]
+    Redirected(String),
 }
 
 /// The header that carries a key.
@@ -52,18 +52,18 @@ impl HttpAuth {
 pub struct Http {
     base: String,
     auth: Option<HttpAuth>,
-    /// The longest a request takes, with its answer.
+    /// Time limit for a request with its whole answer.
     timeout: Duration,
-    transport: Transport,
-}
-
-enum Transport {
-    Plain(Client<HttpConnector, Full<Bytes>>),
-    Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+    client: HttpClient,
 }
 
 impl Http {
-    pub fn new(url: &str, auth: Option<HttpAuth>, timeout: Duration) -> Result<Self, OptionsError> {
+    pub fn new(
+        url: &str,
+        auth: Option<HttpAuth>,
+        timeout: Duration,
+        network: &Network,
+    ) -> Result<Self, OptionsError> {
         let base = url.trim().trim_end_matches('/').to_owned();
         let uri: Uri = base.parse().map_err(|_| OptionsError::Url)?;
         let has_user = uri
@@ -73,23 +73,20 @@ impl Http {
             || uri.host().is_none_or(str::is_empty)
             || uri.query().is_some()
             || base.contains('#')
+            || !matches!(uri.scheme_str(), Some("http" | "https"))
         {
             return Err(OptionsError::Url);
         }
-        let transport = match uri.scheme_str() {
-            Some("http") => Transport::Plain(client(connector())),
-            Some("https") => Transport::tls()?,
-            _ => return Err(OptionsError::Url),
-        };
         Ok(Self {
+            client: HttpClient::new(&uri, network, LIMITS)?,
             base,
             auth,
             timeout,
-            transport,
         })
     }
 
-    /// The status and the JSON of the server's answer, which is null where an error has none.
+    /// The status and the JSON of the server's answer. The JSON is null if an error answer has
+    /// none.
     pub async fn call(
         &self,
         method: Method,
@@ -107,70 +104,32 @@ impl Http {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body));
         let request = request.map_err(|error| HttpFailure::Unreachable(error.to_string()))?;
-        let answer = async {
-            let response = self.transport.send(request).await?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES)
-                .collect()
-                .await;
-            Ok((
-                status,
-                body.map_err(|error| HttpFailure::Unreadable(error.to_string()))?
-                    .to_bytes(),
-            ))
-        };
-        let (status, body) = tokio::time::timeout(self.timeout, answer)
-            .await
-            .map_err(|_| HttpFailure::Timeout)??;
+        let (head, body) = self
+            .client
+            .fetch(request, self.timeout, MAX_ANSWER_BYTES)
+            .await?
+            .into_parts();
+        if let Some(host) = redirect_host(head.status, &head.headers) {
+            return Err(HttpFailure::Redirected(host));
+        }
         match serde_json::from_slice(&body) {
-            Ok(answer) => Ok((status, answer)),
-            Err(_) if !status.is_success() => Ok((status, Value::Null)),
-            Err(_) => Err(HttpFailure::Unreadable("it is no JSON".into())),
+            Ok(answer) => Ok((head.status, answer)),
+            Err(_) if !head.status.is_success() => Ok((head.status, Value::Null)),
+            Err(_) => Err(HttpFailure::Unreadable("it is not JSON".into())),
         }
     }
 }
 
-impl Transport {
-    fn tls() -> Result<Self, OptionsError> {
-        let mut http = connector();
-        http.enforce_http(false);
-        let https = HttpsConnectorBuilder::new()
-            .with_provider_and_platform_verifier(Arc::new(rustls::crypto::ring::default_provider()))
-            .map_err(|error| OptionsError::Certificates {
-                reason: error.to_string(),
-            })?
-            .https_only()
-            .enable_http1()
-            .wrap_connector(http);
-        Ok(Self::Tls(client(https)))
+impl From<TransportError> for HttpFailure {
+    fn from(error: TransportError) -> Self {
+        match error {
+            TransportError::Connect(_) | TransportError::Cut(_) => {
+                Self::Unreachable(error.to_string())
+            }
+            TransportError::Timeout { .. } => Self::Timeout,
+            TransportError::TooLarge { .. } => Self::Unreadable(error.to_string()),
+        }
     }
-
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, HttpFailure> {
-        let sent = match self {
-            Self::Plain(client) => client.request(request).await,
-            Self::Tls(client) => client.request(request).await,
-        };
-        sent.map_err(|error| {
-            let cause = std::error::Error::source(&error)
-                .map_or_else(|| error.to_string(), ToString::to_string);
-            HttpFailure::Unreachable(cause)
-        })
-    }
-}
-
-fn connector() -> HttpConnector {
-    let mut http = HttpConnector::new();
-    http.set_nodelay(true);
-    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    http
-}
-
-fn client<C: Connect + Clone>(connector: C) -> Client<C, Full<Bytes>> {
-    Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE_CONNECTION_TIMEOUT)
-        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
-        .build(connector)
 }
 
 #[cfg(test)]
@@ -178,7 +137,7 @@ mod tests {
     use super::*;
 
     fn open(url: &str) -> Result<(), OptionsError> {
-        Http::new(url, None, Duration::from_secs(1)).map(|_| ())
+        Http::new(url, None, Duration::from_secs(1), &Network::default()).map(|_| ())
     }
 
     #[test]

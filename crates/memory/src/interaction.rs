@@ -1,5 +1,5 @@
-//! What is remembered, what is asked and what is found. Checked here once, so that engines meet
-//! only proven values.
+//! Interactions, queries and hits. They are validated here once, so that engines need not check
+//! them.
 
 use codelab_protocol::{SessionId, TaskId, Timestamp};
 use serde_json::{Map, Value};
@@ -11,10 +11,10 @@ const MAX_LABEL_BYTES: usize = 256;
 const MAX_METADATA_BYTES: usize = 16 * 1024;
 const MAX_QUERY_BYTES: usize = 16 * 1024;
 const MAX_TOP_K: usize = 100;
-/// Interactions in one call; more are added by several calls.
+/// Maximum number of interactions in one call.
 const MAX_BATCH: usize = 1000;
 
-/// Chosen by the caller, who keeps the interaction itself; adding under the same id replaces.
+/// Chosen by the caller, who stores the interaction. Adding with the same id replaces the old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemoryEntryId(pub u64);
 
@@ -27,13 +27,13 @@ pub struct MemoryEntry {
     pub kind: String,
     pub success: bool,
     pub task_id: Option<TaskId>,
-    /// Where it happened; it is forgotten with its session.
+    /// The session where it happened. It is removed with its session.
     pub session_id: Option<SessionId>,
     pub timestamp: Timestamp,
     pub metadata: Map<String, Value>,
 }
 
-/// Which interactions may be found. What is `None` does not matter; both times are included.
+/// Which interactions a search may return. `None` means any. Both times are inclusive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     pub kind: Option<String>,
@@ -49,8 +49,8 @@ pub struct Query {
     pub filter: Filter,
 }
 
-/// A found interaction, best first. Scores compare within one answer only: they are BM25 sums, or
-/// ranks fused from words and meaning where an embedding model is configured.
+/// A found interaction. Scores can be compared only within one result: they are BM25 sums, or fused
+/// ranks if an embedding model is configured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
     pub id: MemoryEntryId,

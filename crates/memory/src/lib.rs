@@ -1,10 +1,9 @@
-//! An agent's searchable past: found by words in English, Russian and Ukrainian, and by meaning
-//! where an embedding model is configured.
+//! Search in an agent's past interactions: by words in English, Russian and Ukrainian, and by
+//! meaning if an embedding model is configured.
 //!
-//! Two engines stand behind one handle, `Memory`: an index inside the process and a Qdrant server.
-//! What is found and in which order is decided here, in the words, weights and fusion that both
-//! share. The interactions themselves are kept in SQL; nothing here may be the only copy of
-//! anything.
+//! `Memory` is the handle for two engines: an index inside the process, and a Qdrant server. Both
+//! use the same terms, weights and fusion, so they return the same results in the same order. SQL
+//! keeps the interactions themselves. This crate must never hold the only copy of anything.
 
 mod collection;
 mod embed;

@@ -1,5 +1,5 @@
-//! The handle that callers hold: checks what comes in, asks the embedding model, and leaves the
-//! rest to one of the two engines.
+//! The public handle: validates input, calls the embedding model, and passes the rest to one of the
+//! two engines.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::{
     OptionsError, QdrantOptions, Query, fuse,
 };
 
-/// Interactions that a rebuild adds at once.
+/// Interactions that a rebuild adds in one call.
 const REBUILD_BATCH: usize = 250;
 
-/// Agents' searchable pasts, a collection for each. It is an index: the interactions themselves are
-/// kept elsewhere, and a collection that was lost is rebuilt from there.
+/// Searchable interactions of agents, with one collection for each agent. It is only an index: the
+/// interactions are stored elsewhere, and a lost collection is rebuilt from there.
 ///
-/// What was added is found by every later search. Calls may be dropped at any time; what they began
-/// then still ends. A clone is another handle on the same engine.
+/// Every later search finds what was added. A dropped call still completes the write that it began.
+/// A clone is another handle on the same engine.
 #[derive(Clone)]
 pub struct Memory {
     engine: Engine,
@@ -35,23 +35,23 @@ enum Engine {
     Server(Arc<ServerEngine>),
 }
 
-/// What `create` met.
+/// The result of `create`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    /// It is new and empty: whoever keeps the interactions rebuilds it, if there are any.
+    /// It is new and empty. The caller rebuilds it if there are interactions.
     New,
     Existing,
-    /// It can be searched by words, but not by the meaning that today's embedding model gives them:
-    /// a rebuild helps.
+    /// It can be searched by words, but its vectors are not from the current embedding model. A
+    /// rebuild fixes that.
     Outdated,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryHealth {
     Healthy,
-    /// The embedding model does not answer; words decide alone.
+    /// The embedding model does not answer, so searches use words only.
     WordsOnly,
-    /// These cannot be opened; the others can.
+    /// These collections cannot be opened. All others work.
     Broken {
         collections: Vec<CollectionName>,
     },
@@ -71,8 +71,8 @@ macro_rules! on_engine {
 }
 
 impl Memory {
-    /// Memory inside the process. Must be called inside a tokio runtime, whose blocking threads do
-    /// the work.
+    /// Memory inside the process. Must be called in a tokio runtime, because it uses the runtime's
+    /// blocking threads.
     pub fn embedded(options: EmbeddedOptions, embedder: Option<Embedder>) -> Self {
         Self::new(
             Engine::Embedded(EmbeddedEngine::new(options).into()),
@@ -80,7 +80,7 @@ impl Memory {
         )
     }
 
-    /// Memory on a Qdrant server, which need not be there yet.
+    /// Memory on a Qdrant server. The server may still be down.
     pub fn server(
         options: QdrantOptions,
         embedder: Option<Embedder>,
@@ -98,13 +98,13 @@ impl Memory {
         }
     }
 
-    /// Whether its collections are in this process, and nobody else's.
+    /// Whether the collections are in this process.
     pub fn is_embedded(&self) -> bool {
         matches!(self.engine, Engine::Embedded(_))
     }
 
-    /// Makes sure that the collection exists. One that was written by another analysis of words is
-    /// replaced by a new one.
+    /// Makes sure that the collection exists. If another version of the text analysis wrote it, a
+    /// new one replaces it.
     pub async fn create(&self, collection: &CollectionName) -> Result<Created, MemoryError> {
         let dense = self.dense_layout().await;
         on_engine!(self.create(collection, dense))
@@ -121,7 +121,7 @@ impl Memory {
         Ok(collections)
     }
 
-    /// Removes the collection and all in it, broken or not. It is no error if there is none.
+    /// Removes the collection, even a broken one. A missing collection is not an error.
     pub async fn remove(&self, collection: &CollectionName) -> Result<(), MemoryError> {
         on_engine!(self.remove(collection))
     }
@@ -147,8 +147,8 @@ impl Memory {
         ))
     }
 
-    /// The best `top_k` interactions that pass the filter, best first. Without an answer of the
-    /// embedding model words decide alone.
+    /// The best `top_k` interactions that pass the filter, best first. If the embedding model does
+    /// not answer, the search uses words only.
     pub async fn search(
         &self,
         collection: &CollectionName,
@@ -160,7 +160,7 @@ impl Memory {
         Ok(fuse::lists(lists, query.top_k))
     }
 
-    /// Ids that are not there are no error.
+    /// Unknown ids are not an error.
     pub async fn delete(
         &self,
         collection: &CollectionName,
@@ -170,7 +170,7 @@ impl Memory {
         on_engine!(self.delete(collection, ids))
     }
 
-    /// Forgets what a session left behind.
+    /// Removes the interactions of a session.
     pub async fn delete_session(
         &self,
         collection: &CollectionName,
@@ -179,9 +179,8 @@ impl Memory {
         on_engine!(self.delete_session(collection, session))
     }
 
-    /// Makes the collection's file anew, so that it holds nothing of what was deleted. What can be
-    /// found stays found, by words and by meaning. A Qdrant server frees deleted texts by itself,
-    /// when it optimises.
+    /// Rewrites the collection's file without deleted texts. Searches find the same as before. A
+    /// Qdrant server removes deleted texts by itself when it optimises.
     pub async fn rewrite(&self, collection: &CollectionName) -> Result<(), MemoryError> {
         match &self.engine {
             Engine::Embedded(engine) => engine.rewrite(collection).await,
@@ -189,7 +188,7 @@ impl Memory {
         }
     }
 
-    /// Removes what a rewriting left behind that was cut short. Not while one is under way.
+    /// Removes unfinished files of interrupted rewrites. Must not run during a rewrite.
     pub async fn tidy(&self) -> Result<(), MemoryError> {
         match &self.engine {
             Engine::Embedded(engine) => engine.tidy().await,
@@ -197,16 +196,16 @@ impl Memory {
         }
     }
 
-    /// Leaves an empty collection, whatever state it was in.
+    /// Replaces the collection by an empty one, whatever its state.
     pub async fn clear(&self, collection: &CollectionName) -> Result<(), MemoryError> {
         on_engine!(self.clear(collection))
     }
 
-    /// Replaces the collection, missing, whole or broken, by a new one with these interactions, and
-    /// returns their number. One past the limits of `add` is left out.
+    /// Replaces the collection by a new one with these interactions, and returns their number.
+    /// Interactions beyond the limits of `add` are skipped.
     ///
-    /// Until it ends a search finds only a part. What is added meanwhile stays; what is deleted
-    /// meanwhile may come back, so deletions wait for its end.
+    /// Until it ends, a search finds only a part. Interactions added meanwhile stay. Interactions
+    /// deleted meanwhile may come back, so callers delay deletions until its end.
     pub async fn rebuild<I>(
         &self,
         collection: &CollectionName,
@@ -236,7 +235,7 @@ impl Memory {
         on_engine!(self.count(collection))
     }
 
-    /// Looks again at what was broken, so that a recovery is seen without being asked for.
+    /// Checks broken parts again, so that a recovery is noticed without a request.
     pub async fn health(&self) -> MemoryHealth {
         match on_engine!(self.health()) {
             MemoryHealth::Healthy
@@ -251,7 +250,7 @@ impl Memory {
         }
     }
 
-    /// Closes every open collection in order. They open again if asked for.
+    /// Closes all open collections properly. The next call opens them again.
     pub async fn close(&self) {
         if let Engine::Embedded(engine) = &self.engine {
             engine.close().await;
@@ -265,8 +264,8 @@ impl Memory {
         }
     }
 
-    /// What dense vectors look like. The embedded engine decides upon it at the first addition, so
-    /// a creation does not wait for the model; a server must be told at once.
+    /// The layout of dense vectors. The embedded engine learns it with the first addition, so
+    /// creating a collection does not wait for the model. A Qdrant server must know it at once.
     async fn dense_layout(&self) -> Option<DenseLayout> {
         let embedder = self.embedder.as_ref()?;
         match &self.engine {

@@ -1,4 +1,4 @@
-//! An interaction as the engines store it: with its vectors. A Qdrant server gets the interaction
+//! An interaction with its vectors, as the engines store it. A Qdrant server gets the interaction
 //! and the filters as JSON.
 
 use codelab_protocol::{SessionId, TaskId, Timestamp};
@@ -26,11 +26,11 @@ pub(crate) const INDEXED_FIELDS: [(&str, &str); 4] = [
     (SESSION_ID, "keyword"),
 ];
 
-/// A fused search takes this many times `top_k` from each list, so that what is middling in both
-/// can still win.
+/// A fused search reads this many times `top_k` from each list. So an interaction that ranks in the
+/// middle of both lists can still win.
 const FUSION_DEPTH: usize = 4;
 
-/// The dense vector of a collection: one name per model, so that a change of model is a change of
+/// The dense vector of a collection. Its name contains the model, so another model means another
 /// layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DenseLayout {
@@ -38,7 +38,7 @@ pub(crate) struct DenseLayout {
     pub size: usize,
 }
 
-/// What to add, with the meaning of every text or of none.
+/// Interactions to add, with the dense vectors of all texts or of none.
 pub(crate) struct Batch {
     pub interactions: Vec<MemoryEntry>,
     pub embedded: Option<Embedded>,
@@ -46,12 +46,12 @@ pub(crate) struct Batch {
 
 pub(crate) struct Point {
     pub interaction: MemoryEntry,
-    /// `None` where the text has no words.
+    /// `None` if the text has no words.
     pub sparse: Option<SparseVector>,
     pub dense: Option<Vec<f32>>,
 }
 
-/// What to look for: by words, by meaning, or both.
+/// A search by words, by meaning, or both.
 pub(crate) struct Probe {
     pub sparse: Option<SparseVector>,
     pub dense: Option<(DenseLayout, Vec<f32>)>,
@@ -81,7 +81,7 @@ impl Batch {
         self.embedded.as_ref().map(|embedded| &embedded.layout)
     }
 
-    /// Points with dense vectors only where the collection has `dense`. Reads every word, so it
+    /// Points, with dense vectors only if the collection has `dense`. It analyses every word, so it
     /// must not run on an async thread.
     pub fn into_points(self, dense: Option<&DenseLayout>) -> impl Iterator<Item = Point> {
         let vectors = self
@@ -141,7 +141,7 @@ impl Probe {
         }
     }
 
-    /// How many hits each list is asked for.
+    /// The number of hits to read from each list.
     pub fn limit(&self) -> usize {
         if self.dense.is_some() {
             self.top_k * FUSION_DEPTH
@@ -151,12 +151,12 @@ impl Probe {
     }
 }
 
-/// All that a session left behind.
+/// Matches all interactions of a session.
 pub(crate) fn session_filter(session: &SessionId) -> Value {
     json!({"must": [{"key": SESSION_ID, "match": {"value": session.as_str()}}]})
 }
 
-/// `None` where a payload is not one of ours.
+/// `None` if the payload is not from CodeLab.
 pub(crate) fn hit(id: u64, score: f32, mut payload: Map<String, Value>) -> Option<Hit> {
     let mut string = |field: &str| match payload.remove(field) {
         Some(Value::String(text)) => Some(text),

@@ -1,7 +1,7 @@
 //! Memory on a Qdrant server, over its REST interface.
 //!
-//! The official client speaks gRPC and would bring a second generation of tonic and prost; the ten
-//! requests that are needed are plain JSON, in the same words that the embedded engine reads.
+//! The official client uses gRPC and would add tonic and prost as dependencies. We need ten
+//! requests, and their JSON is simple.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use ::http::{Method, StatusCode};
 use codelab_protocol::{Reminder, SessionId};
+use codelab_transport::Network;
 use serde_json::{Map, Value, json};
 
 use crate::http::{Http, HttpAuth, HttpFailure};
@@ -18,9 +19,9 @@ use crate::point::{
 use crate::text::{SparseVector, VECTOR_NAME};
 use crate::{CollectionName, Created, Hit, MemoryEntryId, MemoryError, MemoryHealth, OptionsError};
 
-/// Points in one request: a server refuses bodies past 32 MiB unless it is told otherwise.
+/// Points in one request. By default a server refuses bodies larger than 32 MiB.
 const POINTS_PER_REQUEST: usize = 50;
-/// The longest a request takes, with its answer.
+/// Time limit of a request with its answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 const API_KEY_HEADER: &str = "api-key";
 /// How much of an error's text is kept.
@@ -28,9 +29,11 @@ const MAX_REASON_CHARS: usize = 300;
 
 #[derive(Clone)]
 pub struct QdrantOptions {
-    /// Such as `http://127.0.0.1:6333`, with a path if the server stands behind one.
+    /// Such as `http://127.0.0.1:6333`, with a path if a reverse proxy adds one.
     pub url: String,
     pub api_key: Option<String>,
+    /// Proxies, and certificates to trust.
+    pub network: Network,
 }
 
 impl fmt::Debug for QdrantOptions {
@@ -43,7 +46,7 @@ impl fmt::Debug for QdrantOptions {
 
 pub struct ServerEngine {
     http: Http,
-    /// The log says that the server cannot be used.
+    /// Limits how often the log says that the server cannot be used.
     reminder: Mutex<Reminder>,
 }
 
@@ -66,7 +69,7 @@ impl ServerEngine {
             .map(|key| HttpAuth::new(API_KEY_HEADER, &key))
             .transpose()?;
         Ok(Self {
-            http: Http::new(&options.url, auth, CALL_TIMEOUT)?,
+            http: Http::new(&options.url, auth, CALL_TIMEOUT, &options.network)?,
             reminder: Mutex::default(),
         })
     }
@@ -92,7 +95,7 @@ impl ServerEngine {
             Some(_) => Created::Existing,
             None => self.make(collection, dense).await?,
         };
-        // A creation that was cut short may lack them.
+        // They are missing if an earlier creation was interrupted.
         for (field, schema) in INDEXED_FIELDS {
             let is_indexed = info
                 .as_ref()
@@ -123,7 +126,7 @@ impl ServerEngine {
         }
     }
 
-    /// Others on the same server are passed over.
+    /// Collections of other programs on the same server are skipped.
     pub async fn collections(&self) -> Result<Vec<CollectionName>, MemoryError> {
         let answer = self
             .request(Method::GET, "/collections", None)
@@ -187,7 +190,7 @@ impl ServerEngine {
             searches.push(search(json!(vector), &dense.name));
         }
         if searches.is_empty() {
-            // Nothing can be found, but a missing collection is still said to be missing.
+            // The result is empty, but a missing collection is still an error.
             self.count(collection).await?;
             return Ok(Vec::new());
         }
@@ -254,7 +257,7 @@ impl ServerEngine {
         }
     }
 
-    /// Once a minute, however often it is looked at.
+    /// At most once a minute.
     fn tell(&self, refusal: &Refusal) {
         if self
             .reminder
@@ -291,7 +294,7 @@ impl ServerEngine {
             .await
         {
             Ok(_) => Ok(Created::New),
-            // Somebody else was first, and fills it.
+            // Another call created it first and fills it.
             Err(Refusal::Conflict) => Ok(Created::Existing),
             Err(refusal) => Err(MemoryError::unavailable(refusal)),
         }
@@ -352,7 +355,7 @@ impl ServerEngine {
     ) -> Result<Value, Refusal> {
         let (status, mut answer) = self.http.call(method, path, body).await?;
         match status {
-            _ if status.is_success() => match taken(&mut answer, "result") {
+            _ if status.is_success() => match take_field(&mut answer, "result") {
                 Value::Null => {
                     Err(HttpFailure::Unreadable("it is none of a Qdrant server".into()).into())
                 }
@@ -406,11 +409,11 @@ fn sparse_json(vector: &SparseVector) -> Value {
 }
 
 fn hits(mut answer: Value) -> Vec<Hit> {
-    let Value::Array(points) = taken(&mut answer, "points") else {
+    let Value::Array(points) = take_field(&mut answer, "points") else {
         return Vec::new();
     };
     let hit = |mut point: Value| {
-        let Value::Object(payload) = taken(&mut point, "payload") else {
+        let Value::Object(payload) = take_field(&mut point, "payload") else {
             return None;
         };
         point::hit(
@@ -422,8 +425,9 @@ fn hits(mut answer: Value) -> Vec<Hit> {
     points.into_iter().filter_map(hit).collect()
 }
 
-/// Null where there is none. Indexing to change a value would panic on an answer of another shape.
-fn taken(value: &mut Value, field: &str) -> Value {
+/// Moves a field out of a value. Null if there is none. Indexing would panic on an unexpected
+/// answer.
+fn take_field(value: &mut Value, field: &str) -> Value {
     value.get_mut(field).map(Value::take).unwrap_or_default()
 }
 
@@ -436,6 +440,7 @@ mod tests {
         let options = QdrantOptions {
             url: "http://a".into(),
             api_key: Some("canary".into()),
+            network: Default::default(),
         };
         assert!(!format!("{options:?}").contains("canary"));
     }

@@ -1,5 +1,5 @@
 //! What needs a person: approval rules, the analysis of shell commands, protected paths. Pure: no
-//! input or output, no clock, no file system; paths and commands are judged by their text alone,
+//! input or output, no clock, no file system. Paths and commands are judged by their text alone,
 //! and what cannot be judged asks.
 
 mod paths;
@@ -18,8 +18,8 @@ use crate::visible::has_hidden;
 pub use crate::shell::{is_git_only, operands, runs_git};
 pub use crate::visible::visible;
 
-/// The rules that decide which tool calls ask. The default holds the built-in ones; they can be
-/// added to, never taken away.
+/// The rules that decide which tool calls ask. The default has the built-in rules. Rules can be
+/// added and never removed.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     protected: Arc<ProtectedPaths>,
@@ -36,11 +36,11 @@ pub enum Verdict {
 /// A question to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
-    /// Why, for the person.
+    /// The reason, as text for the person.
     pub reason: String,
-    /// The simple commands of a shell line, each with why it asks.
+    /// The simple commands of a shell line, each with the reason why it asks.
     pub parts: Vec<CommandPart>,
-    /// What a remembered yes would cover; without it every such call asks, whatever is remembered.
+    /// What a remembered approval would cover. Without it the call always asks.
     pub remember: Option<RememberKey>,
 }
 
@@ -49,7 +49,7 @@ pub struct Ask {
 #[serde(rename_all = "snake_case")]
 pub enum RememberKey {
     FileWrites,
-    /// The very same command in the very same folder: the JSON array of both.
+    /// Exactly this command in exactly this folder, as a JSON array of both.
     Command(String),
 }
 
@@ -61,8 +61,8 @@ pub struct InvalidPattern {
     pub reason: String,
 }
 
-/// Text that the eye reads in another order, or not at all, than the machine does. Windows line
-/// ends are ordinary.
+/// Text that looks different from what the machine reads, or is invisible. Windows line ends are
+/// ordinary.
 fn writes_hidden(write: &WriteFile) -> bool {
     let edits = write.edits.iter().flatten().map(|edit| &edit.new);
     write
@@ -73,17 +73,17 @@ fn writes_hidden(write: &WriteFile) -> bool {
 }
 
 impl Policy {
-    /// Protects one more path: components with `*` for any run of characters, matched wherever they
-    /// occur in a path.
+    /// Protects one more path. A component may contain `*` for any run of characters. The pattern
+    /// matches anywhere in a path.
     #[must_use]
     pub fn protect(mut self, pattern: &str) -> Self {
         Arc::make_mut(&mut self.protected).add(pattern);
         self
     }
 
-    /// The same rules for a workspace whose root is known: absolute paths beneath it count as
-    /// inside. Without a root, and with one that is no folder of its own (`/`, `/home`), every
-    /// absolute path is outside.
+    /// The same rules for a workspace with a known root: absolute paths beneath it are inside.
+    /// Without a root, or with one that is not a folder of its own (`/`, `/home`), every absolute
+    /// path is outside.
     #[must_use]
     pub fn in_workspace(&self, root: &str) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Policy {
         }
     }
 
-    /// Asks for every command that matches a regular expression, upper and lower case alike.
+    /// Asks for every command that matches the regular expression. Case does not matter.
     pub fn ask_for(mut self, pattern: &str) -> Result<Self, InvalidPattern> {
         Arc::make_mut(&mut self.floor)
             .add(pattern)
@@ -103,24 +103,25 @@ impl Policy {
         Ok(self)
     }
 
-    /// Whether writing this path always asks, whatever is remembered.
+    /// Whether writing this path always asks, whatever a person allowed before.
     pub fn protects(&self, path: &str) -> bool {
         Location::of(path).is_protected(&self.protected)
     }
 
-    /// Whether a shell may write this path unasked: a file that nothing executes, by its name.
+    /// Whether a shell may write this path without asking: judged by its name, nothing executes the
+    /// file.
     pub fn is_plain_data(&self, path: &str) -> bool {
         Location::of(path).is_plain_data()
     }
 
-    /// Whether a folder of this name can hold something protected that its own name does not tell,
-    /// as `.vscode` does. A link of such a name leads to it as well.
+    /// Whether a folder of this name can hold a protected file although the name alone is not
+    /// protected, as with `.vscode`. A symbolic link of such a name counts as well.
     pub fn may_hold_protected(&self, path: &str) -> bool {
         Location::of(path).ends_like_protected(&self.protected)
     }
 
-    /// The protected patterns, built-in and added: `/` between components, `*` for any run of
-    /// characters, upper and lower case alike. Each matches wherever it occurs in a path, and
+    /// The protected patterns, built-in and added. `/` separates components, `*` matches any run of
+    /// characters, and case does not matter. Each pattern matches anywhere in a path, with
     /// everything beneath it.
     pub fn protected_patterns(&self) -> impl Iterator<Item = &str> {
         self.protected.patterns()

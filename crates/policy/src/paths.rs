@@ -1,6 +1,6 @@
-//! What can be said about a path from its text alone: where it points, whether it is protected,
-//! whether a shell may write it unasked. Never touches a file system; the real resolution beneath
-//! the workspace's root is the client's.
+//! What the text of a path tells: where it points, whether it is protected, whether a shell may
+//! write it without asking. Nothing here touches a file system. The client resolves paths for real,
+//! beneath the workspace's root.
 
 mod protected;
 mod root;
@@ -10,17 +10,18 @@ use crate::visible::is_hidden;
 pub(crate) use protected::ProtectedPaths;
 pub(crate) use root::WorkspacePrefix;
 
-/// A path taken apart. Backslashes separate too, and components are folded (case, trailing dots and
-/// spaces, invisible characters, stream names, short names), because the client's file system may
-/// do the same.
+/// A parsed path. A backslash separates components too. Components are folded (case, trailing dots
+/// and spaces, invisible characters, stream names, short names), because the client's file system
+/// may fold them as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub absolute: bool,
-    /// Goes above the directory it starts from.
+    /// The path goes above the directory it starts from.
     pub climbs: bool,
-    /// After `.` and `..` were applied.
+    /// The components after `.` and `..` were applied.
     components: Vec<String>,
-    /// Before `..` was applied: with symbolic links `a/..` need not be where it started.
+    /// The components before `..` was applied: with symbolic links, `a/..` may be another
+    /// directory.
     written: Vec<String>,
 }
 
@@ -43,7 +44,7 @@ impl Location {
         location
     }
 
-    /// This path, seen from a base that is itself inside the workspace.
+    /// This path relative to the workspace, for a base that is itself inside the workspace.
     pub fn from_base(base: &str, path: &str) -> Self {
         let own = Self::of(path);
         if own.absolute || base.is_empty() {
@@ -69,7 +70,7 @@ impl Location {
         }
     }
 
-    /// Whether the text keeps the path beneath the directory it starts from.
+    /// Whether the path stays beneath the directory it starts from, judged by its text.
     pub fn is_inside(&self) -> bool {
         !self.absolute && !self.climbs
     }
@@ -93,24 +94,24 @@ impl Location {
         protected.covers(&self.components) || (self.goes_back() && protected.covers(&self.written))
     }
 
-    /// Whether a directory holds protected files, so that a relative name written from within it
-    /// may be one.
+    /// Whether a directory holds protected files. If so, a relative name written from inside it may
+    /// be protected.
     pub fn leads_to_protected(&self, protected: &ProtectedPaths) -> bool {
         self.is_protected(protected) || protected.may_lie_beneath(&self.written)
     }
 
-    /// Whether its last components begin a pattern that goes on.
+    /// Whether the last components are the beginning of a longer pattern.
     pub fn ends_like_protected(&self, protected: &ProtectedPaths) -> bool {
         protected.goes_on_beneath(&self.components)
     }
 
-    /// Holds `..`; without, what was written is where it leads.
+    /// Whether the path contains `..`. Without one, the path leads to where its text says.
     fn goes_back(&self) -> bool {
         self.components.len() != self.written.len()
     }
 
-    /// A file that no build, test run or tool executes, by its name: the only kind a shell may
-    /// write unasked.
+    /// Whether the file, judged by its name, is one that no build, test run or tool executes. A
+    /// shell may write only such files without asking.
     pub fn is_plain_data(&self) -> bool {
         let Some(name) = self.components.last() else {
             return false;
@@ -128,7 +129,7 @@ impl Location {
     }
 }
 
-/// The seed's list and its like on the other systems a client may run on.
+/// The list of the requirements, with the equivalents on other systems that a client may run on.
 const SYSTEM_DIRECTORIES: &[&str] = &[
     "etc",
     "usr",
@@ -159,8 +160,8 @@ const DATA_EXTENSIONS: &[&str] = &[
     "csv", "dat", "diff", "err", "log", "lst", "out", "tmp", "tsv", "txt",
 ];
 
-/// Text files that tools run or obey: pytest collects `test*.txt` as doctests, CMake and pip read
-/// the others.
+/// Text files that tools execute or read as settings: pytest runs `test*.txt` as doctests, CMake
+/// and pip read the others.
 const EXECUTED_TEXT: &[&str] = &[
     "test*.txt",
     "cmakelists.txt",
@@ -190,7 +191,7 @@ fn fold(component: &str) -> String {
     } else {
         trimmed
     };
-    // Upper first: `ſ` and the dotless i become plain letters only that way.
+    // Upper case comes first: only then do `ſ` and the dotless i become plain letters.
     let folded = kept.to_uppercase().to_lowercase();
     match folded.split_once('~') {
         Some(("git", _)) => ".git".to_owned(),
@@ -200,7 +201,7 @@ fn fold(component: &str) -> String {
     }
 }
 
-/// `*` stands for any run of characters; everything else for itself.
+/// `*` matches any run of characters; every other character matches itself.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {

@@ -1,6 +1,7 @@
-//! Decides whether a shell line needs a person. It passes only if it parses fully and every simple
-//! command in it is known to be safe; everything else asks. The analysis is for POSIX shells (`sh`,
-//! `bash`, `zsh`): a client that runs commands any other way has to ask for each of them.
+//! Decides whether a shell line needs a person's approval. A line passes only if it parses fully
+//! and every simple command in it is known to be safe; every other line asks. The analysis is for
+//! POSIX shells (`sh`, `bash`, `zsh`). A client that runs commands in another way has to ask for
+//! each of them.
 
 mod ast;
 mod floor;
@@ -28,9 +29,9 @@ pub(crate) use self::floor::Floor;
 pub use self::git_only::{is_git_only, runs_git};
 pub use self::operands::operands;
 
-/// A longer line is not analysed. Nobody reads more than this in a question.
+/// A longer line is not analysed and asks. Nobody reads more than this in a question.
 const MAX_COMMAND_BYTES: usize = 8192;
-/// More simple commands than this in a line ask, and no more are listed.
+/// A line with more simple commands than this asks, and the list shows no more than this.
 const MAX_PARTS: usize = 50;
 /// Longer parts are cut in the list; the call itself shows the whole command.
 const MAX_PART_CHARS: usize = 2000;
@@ -80,8 +81,8 @@ pub(crate) fn review(policy: &Policy, call: &ExecuteCommand) -> Verdict {
         (Some(finding), None) => format!("Command requires approval: {}", visible(&finding.reason)),
         (None, None) => return Verdict::Allow,
     };
-    // A loop's words or a variable may carry the path, so the whole line counts, with and without
-    // its quotes.
+    // A loop or a variable may hold the path, so the whole line is searched, with and without its
+    // quotes.
     let unquoted = command.replace(['\'', '"', '\\'], "");
     outcome.protected |= [command, &unquoted]
         .iter()
@@ -102,7 +103,7 @@ pub(crate) fn review(policy: &Policy, call: &ExecuteCommand) -> Verdict {
 struct Outcome<'a> {
     scene: WorkingFolder<'a>,
     parts: Vec<CommandPart>,
-    /// The finding to name: the first dangerous one, else the first.
+    /// The finding to show: the first dangerous one, or else the first one.
     first: Option<AskReason>,
     protected: bool,
 }
@@ -183,7 +184,7 @@ impl Outcome<'_> {
     }
 }
 
-/// Nothing is known about what such a line touches, so a remembered answer must never cover it.
+/// Nothing is known about what such a line touches, so no remembered approval covers it.
 fn unanalysed(command: &str, reason: String) -> Verdict {
     let parts = vec![CommandPart {
         text: shown(command),
@@ -200,7 +201,7 @@ fn dangerous(what: String) -> String {
     format!("Dangerous command: {what}")
 }
 
-/// The command and its folder as one JSON text, so that no two different calls share a key.
+/// The command and its folder as one JSON text, so that two different calls never share a key.
 fn remember_key(call: &ExecuteCommand) -> RememberKey {
     RememberKey::Command(serde_json::json!([call.command, call.cwd]).to_string())
 }

@@ -20,8 +20,7 @@ pub(crate) fn has_hidden(text: &str) -> bool {
     text.chars().any(is_hidden)
 }
 
-/// A character that shows nothing, moves its neighbours, or looks like a plain space without being
-/// one.
+/// A character that shows nothing, moves its neighbours, or looks like a plain space.
 pub(crate) fn is_hidden(character: char) -> bool {
     match character {
         '\n' | '\t' | ' '..='~' => false,
@@ -32,7 +31,8 @@ pub(crate) fn is_hidden(character: char) -> bool {
     }
 }
 
-/// Beyond control characters and white space, which the standard library knows.
+/// Invisible characters besides control characters and white space, which the standard library
+/// knows.
 const INVISIBLE: &[(char, char)] = &[
     ('\u{ad}', '\u{ad}'),        // soft hyphen
     ('\u{34f}', '\u{34f}'),      // combining grapheme joiner

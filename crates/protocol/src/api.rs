@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, CallId, ClientMessageId, CommandPart, Digest, Message, SessionId, Timestamp, Tool,
-    TurnStatus, UserId,
+    AgentName, ApprovalKind, AuditDecision, CallId, ClientMessageId, CommandPart, DecisionChoice,
+    Digest, MaybeKnown, Message, SessionId, Timestamp, Tool, TurnStatus, UserId,
 };
 
 /// Body of `POST /agent/message/stream`. What each `message_type` needs is checked after parsing,
@@ -18,7 +18,7 @@ pub struct AgentStreamRequest {
     /// `user_message` (default), `tool_result`, `switch_agent` or `hitl_decision`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<MessageType>)]
-    pub message_type: Option<String>,
+    pub message_type: Option<MaybeKnown<MessageType>>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -46,23 +46,12 @@ pub enum MessageType {
     HitlDecision,
 }
 
-impl MessageType {
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "user_message" => Some(Self::UserMessage),
-            "tool_result" => Some(Self::ToolResult),
-            "switch_agent" => Some(Self::SwitchAgent),
-            "hitl_decision" => Some(Self::HitlDecision),
-            _ => None,
-        }
-    }
-}
-
-/// A person's decision; `decision` is APPROVE, EDIT or REJECT in any case.
+/// A person's decision about an approval.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct HitlDecision {
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub decision: Option<String>,
+    #[schema(value_type = Option<DecisionChoice>)]
+    pub decision: Option<MaybeKnown<DecisionChoice>>,
     /// The new arguments, for EDIT.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<Object>)]
@@ -111,7 +100,14 @@ pub struct Health {
 /// The process answers; nothing more is said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Alive {
-    pub status: String,
+    #[schema(inline)]
+    pub status: AliveStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AliveStatus {
+    Alive,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -172,20 +168,37 @@ pub struct CreateSession {
 pub struct SessionCreated {
     pub session_id: SessionId,
     pub created_at: Timestamp,
-    pub status: String,
+    #[schema(inline)]
+    pub status: CreatedStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CreatedStatus {
+    Created,
 }
 
 /// Answer of an action on a session.
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SessionAck {
     pub session_id: SessionId,
-    /// What the action did: `reset`, `cancelled`, `idle` (there was nothing to cancel), `restored`.
-    pub status: String,
+    /// What the action did.
+    pub status: AckStatus,
     pub current_agent: AgentName,
     /// How the running turn stands, if there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub turn: Option<TurnStatus>,
     pub queued: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AckStatus {
+    Reset,
+    Cancelled,
+    /// There was nothing to cancel.
+    Idle,
+    Restored,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
@@ -204,8 +217,7 @@ pub struct PendingApprovals {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ApprovalInfo {
     pub call_id: CallId,
-    /// `tool`, `plan` or `budget`.
-    pub kind: String,
+    pub kind: ApprovalKind,
     pub tool_name: String,
     #[schema(value_type = Object)]
     pub arguments: Map<String, Value>,
@@ -252,8 +264,8 @@ pub struct AuditEntry {
     pub original_args: Option<Map<String, Value>>,
     #[schema(value_type = Option<Object>)]
     pub modified_args: Option<Map<String, Value>>,
-    /// `approve`, `edit` or `reject`; an approval that expired was rejected by `timeout`.
-    pub decision: String,
+    #[schema(value_type = AuditDecision)]
+    pub decision: MaybeKnown<AuditDecision>,
     pub decided_by: String,
     pub reason: Option<String>,
     pub timestamp: Timestamp,

@@ -52,7 +52,7 @@ pub struct GlobalMeta {
 }
 
 impl GlobalMeta {
-    /// Nothing at all where nothing is known.
+    /// `None` if nothing is known.
     pub fn known(self) -> Option<Self> {
         (self != Self::default()).then_some(self)
     }
@@ -101,7 +101,7 @@ pub struct AskUser {
     pub author: String,
     #[schema(min_length = 1)]
     pub question: String,
-    /// 300 where absent; counted from the request, also while other questions are answered first.
+    /// 300 if absent. The time starts with the request, even if other questions are asked first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(minimum = 1, maximum = 86400)]
     pub timeout_seconds: Option<u64>,

@@ -32,8 +32,8 @@ pub enum ChunkBody {
     Gap(Gap),
 }
 
-/// Event numbers that cannot be read. The stream goes on behind them, unless the reader itself came
-/// with `to` and the log never got that far: then the log follows from its start.
+/// Event numbers that cannot be read. The stream continues after them. If the reader asked for
+/// events after `to` and the log is shorter than that, the log follows from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Gap {
     pub from: u64,
@@ -75,13 +75,13 @@ pub struct AssistantDelta {
 pub struct ToolCallChunk {
     pub tool_call: ToolCall,
     pub requires_approval: bool,
-    /// Present once a person (or a remembered rule) has said yes.
+    /// Present once a person or a remembered rule has approved the call.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub approved: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     pub digest: Digest,
-    /// The simple commands a shell line is made of, each with why it asks.
+    /// The simple commands of a shell line, each with the reason why it needs approval.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub parts: Vec<CommandPart>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -145,7 +145,7 @@ pub struct Done {
     pub status: TurnStatus,
 }
 
-/// How a turn stands when its stream ends.
+/// The state of a turn when its stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {

@@ -1,4 +1,4 @@
-//! What was shown is what runs: a digest over a tool call.
+//! The digest of a tool call. It ensures that what a person approved is what runs.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ impl Digest {
         Self::of_bytes(&canonical)
     }
 
-    /// Takes a digest as sent by a caller; anything that is not one simply never matches.
+    /// A digest as a caller sent it. A text that is not a digest never matches.
     pub fn from_wire(text: &str) -> Self {
         Self(text.to_ascii_lowercase())
     }

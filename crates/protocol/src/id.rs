@@ -74,7 +74,7 @@ macro_rules! string_id {
 }
 
 string_id!(
-    /// One conversation. Chosen by the caller in the runtime realm, by the server in a project.
+    /// One session. The caller chooses the id in the runtime API, the server in a project.
     SessionId, "session_id", 128
 );
 string_id!(
@@ -116,7 +116,7 @@ string_id!(
 );
 
 impl AgentName {
-    /// Who plans, speaks for several agents, and is the active one between turns.
+    /// The agent that plans, answers for several agents, and is active between turns.
     pub const ORCHESTRATOR: &str = "orchestrator";
 
     pub fn is_orchestrator(&self) -> bool {

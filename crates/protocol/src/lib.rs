@@ -1,5 +1,5 @@
-//! The words of CodeLab: ids, messages, tool calls, chunks, error codes, request and response
-//! bodies.
+//! The types that CodeLab's parts share: ids, messages, tool calls, events, error codes, request and
+//! response bodies.
 //!
 //! Pure data: no I/O, no clock, no decisions. Names and fields are the public contract; the OpenAPI
 //! document is generated from these types.
@@ -7,9 +7,11 @@
 mod api;
 mod chat;
 mod chunk;
+mod decision;
 mod digest;
 mod error;
 mod id;
+mod maybe_known;
 mod message;
 mod model;
 mod patch;
@@ -24,10 +26,10 @@ mod time;
 mod tool;
 
 pub use api::{
-    AgentHistory, AgentInfo, AgentList, AgentStreamRequest, Alive, ApprovalInfo, AuditEntry,
-    AuditList, CallerContext, CreateSession, CurrentAgent, Health, HealthCheck, HealthStatus,
-    HitlDecision, MessageType, PendingApprovals, SessionAck, SessionCreated, SessionHistory,
-    SessionInfo, SessionList, SwitchEntry,
+    AckStatus, AgentHistory, AgentInfo, AgentList, AgentStreamRequest, Alive, AliveStatus,
+    ApprovalInfo, AuditEntry, AuditList, CallerContext, CreateSession, CreatedStatus, CurrentAgent,
+    Health, HealthCheck, HealthStatus, HitlDecision, MessageType, PendingApprovals, SessionAck,
+    SessionCreated, SessionHistory, SessionInfo, SessionList, SwitchEntry,
 };
 pub use chat::{
     AgentMeta, AskUser, GlobalMessage, GlobalMeta, GlobalRole, MessagePosted, PostAgentMessage,
@@ -37,12 +39,14 @@ pub use chunk::{
     AssistantDelta, AssistantMessage, Chunk, ChunkBody, Completion, CompletionStatus, Done,
     ErrorData, Gap, Question, SwitchAgent, ToolCallChunk, ToolResultChunk, TurnStatus,
 };
+pub use decision::{ApprovalKind, ApprovalOutcome, AuditDecision, DecisionChoice};
 pub use digest::{Digest, arguments_digest};
 pub use error::{ErrorBody, ErrorCode};
 pub use id::{
     AgentId, AgentName, CallId, ClientId, ClientMessageId, GlobalMessageId, InvalidId, MessageId,
     PlanId, ProjectId, SessionId, TaskId, TurnId, UserId, WorkflowId,
 };
+pub use maybe_known::MaybeKnown;
 pub use message::{Message, Role, ToolCall, Usage};
 pub use model::{
     ModelFailure, ModelMessage, ModelOutput, ModelRequest, ModelToolCall, OutputSchema,
@@ -56,10 +60,11 @@ pub use project::{
 };
 pub use project_session::{
     AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult, ClaimCall,
-    CreateProjectSession, DirectAnswer, MessageAccepted, MessageList, MessageMode, OpenApproval,
-    PlanDecision, PlanList, ProjectSession, ProjectSessionAck, ProjectSessionCancelled,
-    ProjectSessionDetail, ProjectSessionList, ProjectUsage, RenameProjectSession, ResultAck,
-    SendMessage, SessionUsage, UsageReport, UsageTotal,
+    CreateProjectSession, DirectAnswer, DirectErrorType, MessageAccepted, MessageList, MessageMode,
+    OpenApproval, PendingData, PendingToolCall, PlanDecision, PlanList, ProjectSession,
+    ProjectSessionAck, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
+    ProjectUsage, RenameProjectSession, ResultAck, SendMessage, SessionUsage, UsageReport,
+    UsageTotal,
 };
 pub use reminder::Reminder;
 pub use session_event::{
@@ -72,8 +77,8 @@ pub use session_event::{
 pub use session_kind::SessionKind;
 pub use space::{
     AddContext, AgentMetrics, AgentStatusInfo, AttachClient, AttachedClient, AverageDuration,
-    ContextAdded, ContextFilter, ContextHit, ContextResults, SearchContext, SpaceHealth,
-    SpaceMetrics,
+    ContextAdded, ContextFilter, ContextHit, ContextResults, SandboxKind, SearchContext,
+    SpaceHealth, SpaceMetrics,
 };
 pub use time::Timestamp;
 pub use tool::{

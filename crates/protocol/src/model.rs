@@ -1,4 +1,4 @@
-//! What the engine asks of a model and what comes back, whoever serves it.
+//! Requests to a model and its answers, independent of the provider.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

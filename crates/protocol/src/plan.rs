@@ -10,7 +10,7 @@ pub struct Plan {
     pub plan_id: PlanId,
     pub workflow_id: WorkflowId,
     pub status: PlanStatus,
-    /// The planner gave nothing usable; one agent was chosen by keywords.
+    /// The planner's answer was not usable, so keywords chose one agent.
     pub fallback: bool,
     pub estimated_cost_usd: f64,
     /// Whether the price of every task's model is known; if not, the estimate covers only a part.
@@ -25,7 +25,7 @@ pub enum PlanStatus {
     AwaitingApproval,
     Running,
     Completed,
-    /// Some tasks ended well, others did not.
+    /// Some tasks were completed, others were not.
     Partial,
     Failed,
     Cancelled,
@@ -71,7 +71,7 @@ pub struct Task {
 pub enum TaskStatus {
     /// Its predecessors have not finished, or the plan waits for a person.
     Pending,
-    /// Waits for a free place at its agent.
+    /// Waits for a free slot of its agent.
     Queued,
     Running,
     /// Waits for a person or a client.

@@ -12,7 +12,7 @@ pub struct Project {
     /// What the project may spend; absent = no limit.
     pub budget_usd: Option<f64>,
     pub budget_tokens: Option<u64>,
-    /// Where sessions go that name no project.
+    /// New sessions without a project belong to this one.
     pub is_default: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -65,7 +65,7 @@ pub struct ProjectAgent {
     pub role: String,
     pub description: String,
     pub model: String,
-    /// The model's own default where absent.
+    /// Without it, the model's own default.
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
     pub system_prompt: String,
@@ -107,7 +107,7 @@ pub struct CreateAgent {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(max_length = 2000)]
     pub description: Option<String>,
-    /// The server's default model where absent.
+    /// Without it, the server's default model.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(min_length = 1, max_length = 200)]
     pub model: Option<String>,
@@ -121,13 +121,13 @@ pub struct CreateAgent {
     /// `{{householdId}}`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub system_prompt: Option<String>,
-    /// Tools for reading and for finishing where absent.
+    /// Without it, the tools for reading and for finishing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub allowed_tools: Option<Vec<Tool>>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(max_items = 32)]
     pub file_restrictions: Option<Vec<String>>,
-    /// Tasks at once; 4 where absent.
+    /// How many tasks run at once; 4 if absent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(minimum = 1, maximum = 64)]
     pub concurrency_limit: Option<u32>,
@@ -136,7 +136,7 @@ pub struct CreateAgent {
 /// What is absent stays; `null` clears a temperature, a token limit or the file restrictions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChangeAgent {
-    /// A name cannot be changed; the present one may be repeated.
+    /// The name cannot be changed; only the present one is accepted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(nullable = false)]
     pub name: Option<String>,

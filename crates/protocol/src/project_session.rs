@@ -4,17 +4,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, ApprovalInfo, CallId, ClientId, ClientMessageId, Message, MessageId, Plan,
-    PlannedTask, ProjectId, SessionId, Timestamp, TurnStatus, Usage, WorkflowId,
+    AgentName, AgentQuestion, ApprovalInfo, ApprovalRequest, CallId, ClientId, ClientMessageId,
+    DecisionChoice, MaybeKnown, Message, MessageId, Plan, PlannedTask, ProjectId, SessionId,
+    Timestamp, ToolCallEvent, TurnStatus, Usage, WorkflowId,
 };
 
 /// Body of `POST /my/chat/sessions`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CreateProjectSession {
-    /// The user's default project where absent.
+    /// Without it, the user's default project.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub project_id: Option<ProjectId>,
-    /// The first line said where absent.
+    /// Without it, the first line of the first message.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(max_length = 200)]
     pub title: Option<String>,
@@ -44,15 +45,14 @@ pub struct ProjectSession {
     pub asks: bool,
 }
 
-/// A session with its newest messages and how it stands.
+/// A session with its newest messages and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProjectSessionDetail {
     #[serde(flatten)]
     pub session: ProjectSession,
     /// The newest ones, oldest first.
     pub messages: Vec<Message>,
-    /// How the current turn stands when it waits for somebody; absent when it works or there is
-    /// none.
+    /// What the current turn waits for. Absent while it works, and when there is no turn.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<TurnStatus>,
     pub busy: bool,
@@ -102,8 +102,7 @@ pub struct MessageAccepted {
     pub status: AcceptedStatus,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub workflow_id: Option<WorkflowId>,
-    /// How many messages are before it, itself included; 0 when it has begun and waits for its busy
-    /// agent.
+    /// Its position in the queue: 1 is next. 0 when it has begun and waits for a slot of its agent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub position: Option<u64>,
 }
@@ -117,7 +116,7 @@ pub enum AcceptedStatus {
     Answered,
 }
 
-/// What a direct call came to.
+/// The result of a direct call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct DirectAnswer {
     /// The user's message.
@@ -131,7 +130,7 @@ pub struct DirectAnswer {
     pub success: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub response: Option<String>,
-    /// What the agent was reminded of from its memory.
+    /// What the agent recalled from its memory.
     #[serde(default)]
     pub context: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -142,13 +141,11 @@ pub struct DirectAnswer {
     pub warnings: Vec<String>,
     /// What the call waits for: the data of the event that asked.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<Object>)]
-    pub pending: Option<Map<String, Value>>,
+    pub pending: Option<PendingData>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<String>,
-    /// `timeout`, `execution`, `unavailable` or `cancelled`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub error_type: Option<String>,
+    pub error_type: Option<DirectErrorType>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error_code: Option<crate::ErrorCode>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -157,6 +154,33 @@ pub struct DirectAnswer {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<Object>)]
     pub details: Option<Map<String, Value>>,
+}
+
+/// What a direct call waits for: a tool's result, a decision or an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(untagged)]
+pub enum PendingData {
+    ToolCall(Box<PendingToolCall>),
+    Approval(Box<ApprovalRequest>),
+    Question(Box<AgentQuestion>),
+}
+
+/// A tool call that waits for its result. Its id stands where approvals and questions have theirs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct PendingToolCall {
+    #[serde(flatten)]
+    pub event: ToolCallEvent,
+    pub call_id: CallId,
+}
+
+/// Why a direct call failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DirectErrorType {
+    Timeout,
+    Execution,
+    Unavailable,
+    Cancelled,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
@@ -175,12 +199,12 @@ pub struct PlanList {
     pub offset: u64,
 }
 
-/// A person's word about a plan; `decision` is approve, reject or edit in any case.
+/// A person's decision about a plan.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PlanDecision {
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(required = true, nullable = false)]
-    pub decision: Option<String>,
+    #[schema(value_type = DecisionChoice, required = true)]
+    pub decision: Option<MaybeKnown<DecisionChoice>>,
     /// The tasks as they should run, for `edit`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<Vec<PlannedTask>>)]
@@ -217,7 +241,7 @@ pub struct ClaimCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct CallClaimed {
     pub claimed: bool,
-    /// Claim again before it is over to keep the call.
+    /// Claim again before the lease ends to keep the call.
     pub lease_seconds: u64,
 }
 
@@ -234,7 +258,7 @@ pub struct CallResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ResultAck {
     pub call_id: CallId,
-    /// The same result came before.
+    /// The same result was received before.
     pub duplicate: bool,
 }
 
@@ -248,7 +272,7 @@ pub struct AnswerQuestion {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProjectSessionAck {
     pub session_id: SessionId,
-    /// How the turn stands now; absent when it works or is over.
+    /// What the turn waits for now. Absent while it works, and when it is over.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<TurnStatus>,
 }
@@ -268,9 +292,9 @@ pub struct UsageTotal {
     pub prompt_tokens: u64,
     pub completion_tokens: u64,
     pub total_tokens: u64,
-    /// The part whose price is known.
+    /// The sum of the calls whose price is known.
     pub cost_usd: f64,
-    /// Whether that is all of it.
+    /// Whether the price of every call is known.
     pub cost_known: bool,
 }
 

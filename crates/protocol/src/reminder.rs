@@ -1,8 +1,8 @@
-//! When something that goes on and on is told again.
+//! Limits how often the same trouble is logged.
 
 use std::time::{Duration, Instant};
 
-/// One line a minute about the same thing, however often it happens. The time is the caller's.
+/// Allows one log line a minute about the same thing. The caller passes the time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reminder {
     told_at: Option<Instant>,
@@ -11,7 +11,7 @@ pub struct Reminder {
 impl Reminder {
     pub const EVERY: Duration = Duration::from_secs(60);
 
-    /// Whether to tell now. Whoever gets `true` tells.
+    /// Whether to log now. A caller that gets `true` must log.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self
             .told_at

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, ApprovalInfo, CallId, ErrorData, Gap, Message, MessageId, Plan, PlanId, PlannedTask,
-    SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk, Usage, WorkflowId,
+    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, CallId, ErrorData, Gap, Message,
+    MessageId, Plan, PlanId, PlannedTask, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk,
+    Usage, WorkflowId,
 };
 
 /// One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`.
@@ -14,7 +15,7 @@ pub struct SessionEvent {
     #[serde(flatten)]
     pub body: SessionEventBody,
     pub session_id: SessionId,
-    /// Absent from what is never stored.
+    /// Absent in events that are not stored.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub seq: Option<u64>,
     pub timestamp: Timestamp,
@@ -42,7 +43,7 @@ pub enum SessionEventBody {
     WorkflowCompleted(WorkflowCompleted),
     ToolCall(Box<ToolCallEvent>),
     ToolResult(ToolResultEvent),
-    /// The call will not be run any more, or has ended; a client stops what it runs.
+    /// The call has ended or will not run any more. A client that runs it stops.
     ToolCallClosed(ToolCallClosed),
     ApprovalRequest(Box<ApprovalRequest>),
     ApprovalResolved(ApprovalResolved),
@@ -119,7 +120,7 @@ pub enum AgentStatus {
     Processing,
     /// At its concurrency limit.
     Busy,
-    /// Failed several times in a row, or was taken out by hand.
+    /// Failed several times in a row, or was taken out of service by a person.
     Error,
 }
 
@@ -144,8 +145,7 @@ pub struct PlanRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PlanResolved {
     pub plan_id: PlanId,
-    /// `approve`, `edit`, `reject`, `expired` or `cancelled`.
-    pub decision: String,
+    pub decision: ApprovalOutcome,
     pub decided_by: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
@@ -185,7 +185,7 @@ pub struct TaskCompleted {
     pub response: String,
     /// The assistant message that holds the answer.
     pub message_id: MessageId,
-    /// What the agent was reminded of from its memory.
+    /// What the agent recalled from its memory.
     #[serde(default)]
     pub context: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -205,7 +205,7 @@ pub struct TaskSkipped {
     pub plan_id: PlanId,
     pub task_id: TaskId,
     pub agent: AgentName,
-    /// The task whose failure left this one without what it needs.
+    /// The failed task that this one depends on.
     pub because_of: TaskId,
 }
 
@@ -234,7 +234,7 @@ pub enum WorkflowStatus {
 pub struct ToolCallEvent {
     #[serde(flatten)]
     pub call: ToolCallChunk,
-    /// Whether somebody is there to run it.
+    /// Whether a client is attached that can run it.
     pub client_attached: bool,
     #[serde(flatten)]
     pub origin: TaskOrigin,
@@ -245,7 +245,7 @@ pub struct ToolResultEvent {
     pub call_id: CallId,
     pub tool_name: String,
     pub result: Value,
-    /// The call had been given up before its result came.
+    /// The result came after the call was closed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub late: bool,
     #[serde(flatten)]
@@ -283,10 +283,9 @@ pub struct ApprovalRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ApprovalResolved {
     pub call_id: CallId,
-    /// `tool` or `budget`.
-    pub kind: String,
-    /// `approve`, `edit`, `reject`, `expired` or `cancelled`.
-    pub decision: String,
+    /// Never `plan`: a plan has an event of its own.
+    pub kind: ApprovalKind,
+    pub decision: ApprovalOutcome,
     pub decided_by: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,

@@ -48,7 +48,7 @@ pub struct SpaceHealth {
 pub struct AgentStatusInfo {
     pub agent: AgentName,
     pub status: AgentStatus,
-    /// Whether it takes tasks; an agent can be taken out by hand.
+    /// Whether it accepts tasks; a person can take an agent out of service.
     pub registered: bool,
 }
 
@@ -76,8 +76,29 @@ pub struct AttachClient {
     #[serde(default)]
     #[schema(max_length = 4096)]
     pub workspace: String,
-    /// `bwrap+landlock`, `bwrap`, `landlock` or `none`.
-    pub sandbox: String,
+    pub sandbox: SandboxKind,
+}
+
+/// What keeps a client's commands within its workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxKind {
+    #[serde(rename = "bwrap+landlock")]
+    BwrapAndLandlock,
+    Bwrap,
+    Landlock,
+    None,
+}
+
+impl SandboxKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BwrapAndLandlock => "bwrap+landlock",
+            Self::Bwrap => "bwrap",
+            Self::Landlock => "landlock",
+            Self::None => "none",
+        }
+    }
 }
 
 /// A program that runs tools in a user's workspace.
@@ -85,9 +106,9 @@ pub struct AttachClient {
 pub struct AttachedClient {
     pub client_id: ClientId,
     pub workspace: String,
-    pub sandbox: String,
+    pub sandbox: SandboxKind,
     pub attached_at: Timestamp,
-    /// Heard of within the last minute.
+    /// It sent something within the last minute.
     pub present: bool,
 }
 
@@ -95,7 +116,7 @@ pub struct AttachedClient {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AddContext {
     pub text: String,
-    /// `note` where absent.
+    /// `note` if absent.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none", default)]
     #[schema(max_length = 64)]
     pub kind: Option<String>,
@@ -117,7 +138,7 @@ pub struct ContextAdded {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SearchContext {
     pub query: String,
-    /// 5 where absent.
+    /// 5 if absent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(minimum = 1, maximum = 100)]
     pub top_k: Option<u32>,

@@ -1,4 +1,4 @@
-//! Points in time, in milliseconds. What time it is, others say.
+//! Points in time, in milliseconds. This crate never reads a clock.
 
 use std::fmt;
 use std::time::SystemTime;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_engine::{
-    ApprovalStatus, CallStatus, DecisionRecord, Effect, EventBody, EventRecord, MessageRecord,
+    ApprovalOutcome, CallStatus, DecisionRecord, Effect, EventBody, EventRecord, MessageRecord,
     ModelCall, Session,
 };
 use codelab_protocol::{
@@ -160,11 +160,11 @@ impl PreparedCommit {
             }
             Effect::ApprovalClosed { call_id, status } => {
                 let status = match status {
-                    ApprovalStatus::Approved => store::ApprovalStatus::Approved,
-                    ApprovalStatus::Edited => store::ApprovalStatus::Edited,
-                    ApprovalStatus::Rejected => store::ApprovalStatus::Rejected,
-                    ApprovalStatus::Expired => store::ApprovalStatus::Expired,
-                    ApprovalStatus::Cancelled => store::ApprovalStatus::Cancelled,
+                    ApprovalOutcome::Approved => store::ApprovalStatus::Approved,
+                    ApprovalOutcome::Edited => store::ApprovalStatus::Edited,
+                    ApprovalOutcome::Rejected => store::ApprovalStatus::Rejected,
+                    ApprovalOutcome::Expired => store::ApprovalStatus::Expired,
+                    ApprovalOutcome::Cancelled => store::ApprovalStatus::Cancelled,
                 };
                 commit.approvals_closed.push(ApprovalClosed {
                     call_id,

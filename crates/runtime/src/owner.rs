@@ -202,7 +202,7 @@ impl Owner {
     async fn open(&mut self, mail: Mail) {
         match mail {
             Mail::Input { input, reply } => {
-                let taken = self.outside(input).await;
+                let taken = self.handle_command(input).await;
                 self.runtime.count_input(&taken);
                 // A caller that went away does not undo what was committed.
                 let _ = reply.send(taken);
@@ -227,7 +227,7 @@ impl Owner {
         }
     }
 
-    async fn outside(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
+    async fn handle_command(&mut self, input: Command) -> Result<Accepted, RuntimeError> {
         let runtime_realm = self.name.kind == SessionKind::Runtime;
         let creates =
             runtime_realm && matches!(input, Command::UserMessage(_) | Command::SwitchAgent(_));

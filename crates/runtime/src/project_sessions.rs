@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use codelab_engine::{
-    Budget, CallerAnswer, Decision, EventRange, LEASE_SECONDS, Session, ThreadPhase, UserMessage,
+    Budget, CallerAnswer, Decision, EventRange, LEASE_SECONDS, ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
     AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId,
     SessionId, SessionKind, TurnId, UserId,
 };
-use codelab_store::{OpenApprovalRow, OwnedSession, Schedule, StoreError};
+use codelab_store::{OpenApprovalRow, OwnedSession, Schedule};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
@@ -187,9 +187,7 @@ impl Runtime {
         else {
             return Ok(false);
         };
-        let session: Session = serde_json::from_str(&row.state).map_err(|error| {
-            StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
-        })?;
+        let session = crate::state_of(&row)?;
         let turn = session.turn().filter(|now| now.id == turn);
         Ok(turn.is_some_and(|turn| {
             turn.threads().any(|thread| {

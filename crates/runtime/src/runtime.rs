@@ -364,9 +364,7 @@ impl Runtime {
                 StoreError::NotFound => RuntimeError::SessionNotFound,
                 other => other.into(),
             })?;
-        let session: Session = serde_json::from_str(&row.state).map_err(|error| {
-            StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
-        })?;
+        let session = crate::state_of(&row)?;
         Ok(SessionView::of(&session))
     }
 

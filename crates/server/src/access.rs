@@ -1,4 +1,4 @@
-//! Who may ask: the Host and Origin of a request, then its key.
+//! Access checks: the Host and Origin of a request, then its key.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Uri, header};
@@ -22,11 +22,11 @@ const PUBLIC: [&str; 5] = [
     "/assets/docs.css",
 ];
 
-/// Whoever watches the server asks these, by whatever name it has for them.
+/// Monitoring uses these paths, under any host name.
 const HEALTH: [&str; 3] = ["/health", "/health/ready", "/health/live"];
 
-/// How the paths end whose answers take as long as their readers or a person like: streams, and
-/// questions to the user.
+/// The ends of paths whose answers can stay open without a limit: streams, and questions to the
+/// user.
 const LONG_ENDS: [&str; 3] = ["events", "stream", "ask_user"];
 
 /// The names this server answers to.
@@ -34,8 +34,8 @@ const LONG_ENDS: [&str; 3] = ["events", "stream", "ask_user"];
 pub(crate) struct ServerNames {
     hosts: Vec<String>,
     origins: Vec<String>,
-    /// With which browsers reach this server. Unknown without a public address: a proxy may speak
-    /// TLS for it.
+    /// The schemes that browsers use to reach this server. Without a public address both are
+    /// possible: a proxy may add TLS.
     schemes: &'static [&'static str],
 }
 
@@ -128,8 +128,7 @@ pub(crate) async fn check_names(State(app): State<App>, request: Request, next: 
     next.run(request).await
 }
 
-/// Where all ordinary places are busy, whoever watches and operates the server is answered and
-/// nobody else.
+/// When all ordinary connections are in use, only health checks and operators are answered.
 pub(crate) async fn check_room(State(app): State<App>, request: Request, next: Next) -> Response {
     if let Some(ReservedConnection(connection)) = request.extensions().get::<ReservedConnection>()
         && !HEALTH.contains(&request.uri().path())
@@ -137,15 +136,14 @@ pub(crate) async fn check_room(State(app): State<App>, request: Request, next: N
     {
         let full = ApiError::new(
             ErrorCode::RateLimited,
-            "The server has too many connections; come back later",
+            "The server has too many connections; try again later",
         );
         return full.into_response();
     }
     next.run(request).await
 }
 
-/// Has the internal key, and does not ask for something that can hold its place for as long as it
-/// likes.
+/// Whether a request has the internal key, and its answer cannot stay open without a limit.
 fn is_short_of_operator(app: &App, request: &Request) -> bool {
     let path = request.uri().path().trim_end_matches('/');
     let is_long = LONG_ENDS.contains(&path.rsplit('/').next().unwrap_or_default());

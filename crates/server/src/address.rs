@@ -1,7 +1,7 @@
-//! Where the server of a data folder listens, for other commands on this machine. The address
-//! counts only while the server that wrote it lives: it holds a lock that the system frees when the
-//! process ends, however it ends. So nobody who has the port afterwards is taken for the server,
-//! and is sent a token.
+//! The file in the data folder that tells other commands on this machine where the server listens.
+//! The address is valid only while the server runs: it holds a lock, which the system frees when the
+//! process ends for any reason. So no command mistakes another program on the same port for the
+//! server, and sends it a token.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -57,12 +57,12 @@ impl KeptAddress {
 }
 
 impl KeptAddress {
-    /// Nobody is to find the server here any more; the data folder is still its own.
+    /// Removes the address, but keeps the lock of the data folder.
     pub fn withdraw(&self) {
         if std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text)
             && let Err(error) = remove(&self.path)
         {
-            tracing::warn!(%error, "the server's address stays in the data folder");
+            tracing::warn!(%error, "removing the file with the server's address failed");
         }
     }
 }
@@ -73,7 +73,7 @@ impl Drop for KeptAddress {
         // A process that is being started meanwhile holds a copy of the handle for a moment, and
         // with it the lock.
         if let Err(error) = self.lock.unlock() {
-            tracing::warn!(%error, "the lock of the server's address was not released");
+            tracing::warn!(%error, "releasing the lock of the server's address failed");
         }
     }
 }
@@ -116,36 +116,36 @@ mod tests {
     #[tokio::test]
     async fn an_address_counts_while_its_server_lives() {
         let folder = tempfile::tempdir().unwrap();
-        let (place, addr) = (folder.path(), "127.0.0.1:4711".parse().unwrap());
-        assert_eq!(living(place), None);
-        let kept = KeptAddress::write(place, addr).await.unwrap();
-        assert_eq!((living(place), living(place)), (Some(addr), Some(addr)));
+        let (data, addr) = (folder.path(), "127.0.0.1:4711".parse().unwrap());
+        assert_eq!(living(data), None);
+        let kept = KeptAddress::write(data, addr).await.unwrap();
+        assert_eq!((living(data), living(data)), (Some(addr), Some(addr)));
         let other = "127.0.0.1:4712".parse().unwrap();
-        let error = KeptAddress::write(place, other).await.unwrap_err();
+        let error = KeptAddress::write(data, other).await.unwrap_err();
         assert_eq!(
-            (error.kind(), living(place)),
+            (error.kind(), living(data)),
             (io::ErrorKind::WouldBlock, Some(addr)),
             "the first one stays"
         );
         drop(kept);
-        assert_eq!(living(place), None);
-        assert!(!place.join(ADDRESS_FILE).exists());
+        assert_eq!(living(data), None);
+        assert!(!data.join(ADDRESS_FILE).exists());
     }
 
     #[tokio::test]
     async fn what_a_killed_server_left_is_not_believed() {
         let folder = tempfile::tempdir().unwrap();
-        let (place, addr) = (folder.path(), "127.0.0.1:4711".parse().unwrap());
+        let (data, addr) = (folder.path(), "127.0.0.1:4711".parse().unwrap());
         for left in ["127.0.0.1:80", "", "nonsense"] {
-            std::fs::write(place.join(ADDRESS_FILE), left).unwrap();
-            File::create(place.join(LOCK_FILE)).unwrap();
-            assert_eq!(living(place), None, "{left:?}");
-            let kept = KeptAddress::write(place, addr).await.unwrap();
-            assert_eq!(living(place), Some(addr), "{left:?}");
+            std::fs::write(data.join(ADDRESS_FILE), left).unwrap();
+            File::create(data.join(LOCK_FILE)).unwrap();
+            assert_eq!(living(data), None, "{left:?}");
+            let kept = KeptAddress::write(data, addr).await.unwrap();
+            assert_eq!(living(data), Some(addr), "{left:?}");
             // Another server's by now, which did not ask.
-            std::fs::write(place.join(ADDRESS_FILE), "127.0.0.1:81").unwrap();
+            std::fs::write(data.join(ADDRESS_FILE), "127.0.0.1:81").unwrap();
             drop(kept);
-            assert!(place.join(ADDRESS_FILE).exists(), "only its own is removed");
+            assert!(data.join(ADDRESS_FILE).exists(), "only its own is removed");
         }
     }
 }

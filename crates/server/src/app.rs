@@ -1,4 +1,4 @@
-//! The routes and what stands before them.
+//! The router and its middleware.
 
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ async fn observe(State(app): State<App>, request: Request, next: Next) -> Respon
     let started = std::time::Instant::now();
     let mut response = next.run(request).await;
     let status = response.status();
-    tracing::debug!(%method, route, status = status.as_u16(), ms = started.elapsed().as_millis() as u64, "request");
+    tracing::debug!(%method, route, status = status.as_u16(), ms = started.elapsed().as_millis() as u64, "request answered");
     app.runtime.metrics().count_request(&route, status.as_u16());
     let headers = response.headers_mut();
     headers.insert(
@@ -128,7 +128,7 @@ async fn observe(State(app): State<App>, request: Request, next: Next) -> Respon
         header::REFERRER_POLICY,
         HeaderValue::from_static("no-referrer"),
     );
-    // Links in what models write must not be looked up before anybody follows them.
+    // Browsers must not resolve the hosts of links in model output before a person follows them.
     headers.insert(
         header::X_DNS_PREFETCH_CONTROL,
         HeaderValue::from_static("off"),
@@ -140,13 +140,13 @@ async fn observe(State(app): State<App>, request: Request, next: Next) -> Respon
 }
 
 async fn unknown_route() -> ApiError {
-    ApiError::new(ErrorCode::NotFound, "There is nothing at this address")
+    ApiError::new(ErrorCode::NotFound, "There is no route at this address")
 }
 
 async fn wrong_method() -> Response {
     let mut response = ApiError::new(
         ErrorCode::NotFound,
-        "This address does not take this method",
+        "This route does not support this method",
     )
     .into_response();
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;

@@ -1,13 +1,12 @@
-//! Requests become proven types here, or clear errors.
+//! Parses request bodies and queries into types, or answers with a clear error.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
-use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::header;
 use axum::http::request::Parts;
-use codelab_protocol::{ErrorCode, SessionId};
+use codelab_protocol::ErrorCode;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 
@@ -19,7 +18,7 @@ use crate::users::User;
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How much of a parser's complaint, which quotes the input, is shown back.
+/// How much of a parser error, which quotes the input, is shown to the caller.
 const MAX_SHOWN_CHARS: usize = 200;
 
 /// A JSON body within the limit.
@@ -33,8 +32,8 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     }
 }
 
-/// A JSON body within the limit, for routes whose fields are all optional: a request that brings
-/// nothing asks for the default.
+/// A JSON body within the limit, for routes whose fields are all optional. A request without a body
+/// gets the defaults.
 pub(crate) struct OptionalJsonBody<T>(pub T);
 
 impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalJsonBody<T> {
@@ -51,7 +50,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalJsonBody<T> {
     }
 }
 
-/// A JSON body of a few kilobytes, for those who have not proven anything yet.
+/// A JSON body of a few kilobytes, for callers who have not logged in.
 pub(crate) struct SmallJsonBody<T>(pub T);
 
 const SMALL_BODY_BYTES: usize = 4096;
@@ -100,7 +99,7 @@ async fn read<T: DeserializeOwned>(
     let arriving = collect(request.into_body(), limit, &mut held);
     let arrived = tokio::time::timeout(BODY_TIMEOUT, arriving).await;
     let bytes = arrived.map_err(|_| ApiError::invalid("The body did not arrive in time"))??;
-    // A list would be taken for an object whose fields are all optional.
+    // A list would be parsed as an object whose fields are all optional.
     if bytes
         .trim_ascii_start()
         .first()
@@ -108,7 +107,7 @@ async fn read<T: DeserializeOwned>(
     {
         return Err(ApiError::invalid("The body must be a JSON object"));
     }
-    // Checked as a whole: a parser looks only at the parts it needs.
+    // The whole body is checked, because a parser looks only at the parts that it needs.
     let text = std::str::from_utf8(&bytes)
         .map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
     serde_json::from_str(text).map_err(|error| refused(&error))
@@ -147,27 +146,6 @@ fn refused(error: &serde_json::Error) -> ApiError {
             let text: String = text.chars().take(MAX_SHOWN_CHARS).collect();
             ApiError::invalid(format!("The body is not valid: {text}"))
         }
-    }
-}
-
-/// What a part of the path names, by the part's name. A text that cannot be such an id names none.
-pub(crate) async fn path_id<T: FromStr>(parts: &mut Parts, app: &App, name: &str) -> Option<T> {
-    let path = RawPathParams::from_request_parts(parts, app).await.ok()?;
-    let (_, text) = path.iter().find(|(part, _)| *part == name)?;
-    text.parse().ok()
-}
-
-/// The session a path names.
-pub(crate) struct SessionPath(pub SessionId);
-
-impl FromRequestParts<App> for SessionPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "session_id")
-            .await
-            .map(Self)
-            .ok_or_else(ApiError::no_session)
     }
 }
 

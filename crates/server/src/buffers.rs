@@ -1,5 +1,5 @@
-//! Bytes that slow clients make the server hold: bodies that are still arriving, and answers that
-//! are not read.
+//! Limits the memory that slow clients use: request bodies that are still arriving, and answers that
+//! the client has not read yet.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use codelab_protocol::{ErrorCode, UserId};
 use crate::error::ApiError;
 use crate::guarded::Guarded;
 
-/// What one user may make the server hold at a time, unless a single body may be larger.
+/// Maximum bytes that one user can make the server hold, unless a single body may be larger.
 const MAX_USER_BYTES: usize = 64 << 20;
 /// The same for all requests together.
 const MAX_BYTES: usize = 512 << 20;
@@ -51,8 +51,8 @@ impl Buffers {
         }
     }
 
-    /// The answer, counted until its reader has taken it; a refusal where the user holds too much
-    /// already.
+    /// The answer, which counts until its reader has received it. A refusal if the user already
+    /// holds too much.
     pub fn answer(self: &Arc<Self>, user: UserId, response: Response) -> Response {
         let Some(bytes) = response
             .body()
@@ -74,7 +74,7 @@ impl Buffers {
     }
 }
 
-/// Bytes of one request; they are free again when this is dropped.
+/// Bytes of one request. Dropping this frees them.
 pub(crate) struct HeldBytes {
     buffers: Arc<Buffers>,
     user: Option<UserId>,

@@ -17,6 +17,7 @@ use codelab_llm::{PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
+use codelab_transport::Network;
 use serde::{Deserialize, Serialize};
 
 use self::file::File;
@@ -43,7 +44,7 @@ pub struct Settings {
     pub database: DatabaseUrl,
     pub mode: AgentMode,
     pub limits: SessionLimits,
-    /// What asks a person, here and in the hands that read these settings.
+    /// What needs a person's approval, on the server and in tool runners that read these settings.
     pub policy: Policy,
     pub sandbox: SandboxSettings,
     pub prompt: PromptLimits,
@@ -58,6 +59,8 @@ pub struct Settings {
     pub http: HttpSettings,
     pub internal_api_key: Option<Secret>,
     pub jwt_secret: Option<Secret>,
+    /// Of all outgoing connections.
+    pub network: Network,
     pub master_key: Option<Secret>,
     pub jwt: JwtSettings,
     pub retention: Retention,

@@ -1,9 +1,9 @@
 //! Which connections are open, and which one goes when there is no room for another. Each is an
 //! open file, so their number follows from how many of those the system allows.
 //!
-//! A few places beyond the bound are kept for whoever watches and operates the server: health and
-//! short requests with the internal key are answered there however many others hold the rest. Some
-//! of them are for health alone, so that nobody's slow request stands before it.
+//! A few slots beyond the limit are reserved for those who watch and operate the server. Health
+//! checks and short requests with the internal key are answered there, however many connections are
+//! open. Some of these slots are for health alone, so that no slow request can block it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,16 +12,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use codelab_runtime::{Metrics, OpenGauge};
 use tokio::sync::Notify;
 
-/// More than this nobody needs of one process, whatever the system allows.
+/// One process never needs more than this, whatever the system allows.
 const MAX_CONNECTIONS: usize = 20_000;
-/// Places for health and operators.
+/// Slots for health and operators.
 const RESERVED: usize = 32;
-/// Of these, operators can hold all but a few.
+/// How many of these operators can hold.
 const MAX_OPERATORS: usize = RESERVED - 8;
-/// Connections whose place was given to another and that are not closed yet.
+/// Connections that lost their slot to another one and are not closed yet.
 const MAX_LEAVING: usize = 32;
-/// Of the open files the server keeps a quarter for its own, between these bounds: the database,
-/// models, memories.
+/// The server keeps a quarter of the open files for itself, within these limits: for the database,
+/// models and memories.
 const MIN_OWN_FILES: u64 = 64;
 const MAX_OWN_FILES: u64 = 4096;
 
@@ -48,7 +48,7 @@ pub(crate) struct Connections {
 struct State {
     open: usize,
     reserved: usize,
-    /// Those on reserved places that asked for something else than health.
+    /// Connections in reserved slots that asked for something other than health.
     operators: usize,
     /// Those that are to close. Their files are open until they are dropped.
     leaving: usize,
@@ -56,7 +56,7 @@ struct State {
     time: u64,
     /// Those that have not sent a whole request, by when they came.
     silent: BTreeMap<u64, Arc<Notify>>,
-    /// The same, on reserved places.
+    /// The same, in reserved slots.
     silent_reserved: BTreeMap<u64, Arc<Notify>>,
     /// Those that wait for another request, by when the last was answered.
     idle: BTreeMap<u64, Arc<Notify>>,
@@ -68,13 +68,13 @@ enum Standing {
     Silent(u64),
     Busy,
     Idle(u64),
-    /// On a reserved place, with a request that is not about health.
+    /// In a reserved slot, with a request that is not about health.
     Operator,
-    /// Its place was given to another.
+    /// Another connection has its slot.
     Leaving,
 }
 
-/// An open connection; its place is free again when this is dropped.
+/// An open connection. Dropping it frees its slot.
 pub(crate) struct OpenConnection {
     table: Arc<Connections>,
     standing: Mutex<Standing>,
@@ -95,9 +95,9 @@ impl Connections {
         })
     }
 
-    /// A place for a connection that has just come. At the bound the oldest that has sent no
-    /// request gives its place, then the one that was idle for longest; where all are busy, or too
-    /// many are still closing, there are the reserved places. `None` where those are taken too.
+    /// A slot for a new connection. At the limit, the oldest connection without a request loses its
+    /// slot, then the one that was idle for longest. If all are busy, or too many are still closing,
+    /// a reserved slot is used. `None` if those are full too.
     pub fn admit(self: &Arc<Self>) -> Option<Arc<OpenConnection>> {
         let mut state = self.lock();
         let is_reserved = if state.open < self.bound {
@@ -140,7 +140,7 @@ impl Connections {
         self.freed.notified().await;
     }
 
-    /// From now on its place is another's.
+    /// Takes the slot away from a connection.
     fn close(&self, state: &mut State, close: &Notify) {
         state.leaving += 1;
         self.metrics.connections_closed.inc();
@@ -195,14 +195,13 @@ impl OpenConnection {
         self.has_spoken.load(Ordering::Relaxed)
     }
 
-    /// A request begins. Until it has come whole its connection gives its place like one that has
-    /// sent nothing: who sends half a request can otherwise hold a place for as long as a body may
-    /// take.
+    /// A request begins. Until all of it has arrived, the connection can lose its slot like one that
+    /// has sent nothing. Otherwise half a request could hold a slot for as long as a body may take.
     pub fn request(self: &Arc<Self>) -> BusyConnection {
         BusyConnection(Arc::clone(self))
     }
 
-    /// A request has come whole; the connection is busy until the request's guard is dropped.
+    /// A request has arrived in full. The connection is busy until the request's guard is dropped.
     pub fn busy(&self) {
         self.has_spoken.store(true, Ordering::Relaxed);
         if *self.standing() != Standing::Operator {
@@ -210,8 +209,8 @@ impl OpenConnection {
         }
     }
 
-    /// A place among the operators, for as long as the connection is open; false where they hold
-    /// all that they may.
+    /// Counts the connection as an operator for as long as it is open. False if the operators hold
+    /// all slots that they may.
     pub fn serves_operator(&self) -> bool {
         let mut state = self.table.lock();
         let mut standing = self.standing();
@@ -234,7 +233,7 @@ impl OpenConnection {
         }
     }
 
-    /// False where its place is another's by now.
+    /// False if another connection has its slot by now.
     fn forget(&self, state: &mut State, standing: Standing) -> bool {
         match standing {
             Standing::Silent(slot) if self.is_reserved => {
@@ -274,7 +273,7 @@ pub(crate) struct BusyConnection(Arc<OpenConnection>);
 
 impl Drop for BusyConnection {
     fn drop(&mut self) {
-        // A reserved place is used once.
+        // A reserved slot is used once.
         if !self.0.is_reserved {
             self.0.has_spoken.store(true, Ordering::Relaxed);
             self.0.stand(|state, close| {
@@ -335,7 +334,7 @@ mod tests {
         // All three places are busy: only health and operators are answered, on places that are
         // used once.
         let reserved: Vec<_> = (0..RESERVED)
-            .map(|_| table.admit().expect("a reserved place"))
+            .map(|_| table.admit().expect("a reserved slot"))
             .collect();
         assert!(reserved.iter().all(|connection| connection.is_reserved()));
         let another = table
@@ -367,7 +366,7 @@ mod tests {
         assert!(is_closed(&first) && !first.has_spoken());
         drop((half, first));
         let whole = whole_request(&second);
-        assert!(table.admit().expect("a reserved place").is_reserved());
+        assert!(table.admit().expect("a reserved slot").is_reserved());
         drop((whole, second));
         assert_empty(&table);
     }
@@ -376,7 +375,7 @@ mod tests {
     fn operators_leave_places_for_health() {
         let table = Connections::new(0, Metrics::new());
         let reserved: Vec<_> = (0..RESERVED)
-            .map(|_| table.admit().expect("a reserved place"))
+            .map(|_| table.admit().expect("a reserved slot"))
             .collect();
         let busy: Vec<_> = reserved.iter().map(whole_request).collect();
         let served = reserved
@@ -384,7 +383,7 @@ mod tests {
             .filter(|connection| connection.serves_operator())
             .count();
         assert_eq!(served, MAX_OPERATORS);
-        assert!(reserved[0].serves_operator(), "it has its place already");
+        assert!(reserved[0].serves_operator(), "it has its slot already");
         drop(busy);
         drop(reserved);
         assert_empty(&table);
@@ -400,10 +399,10 @@ mod tests {
             leaving.push(next);
         }
         assert_eq!(table.lock().leaving, MAX_LEAVING);
-        let newest = leaving.pop().expect("the one that has the place");
+        let newest = leaving.pop().expect("the one that has the slot");
         assert!(!is_closed(&newest) && leaving.iter().all(|connection| is_closed(connection)));
         let kept: Vec<_> = (0..RESERVED)
-            .map(|_| table.admit().expect("a reserved place"))
+            .map(|_| table.admit().expect("a reserved slot"))
             .collect();
         assert!(kept.iter().all(|connection| connection.is_reserved()));
         assert!(

@@ -189,8 +189,8 @@ fn access(security: &Value) -> Markup {
 /// Text with `code` in it.
 fn prose(text: &str) -> Markup {
     html! {
-        @for (place, part) in text.split('`').enumerate() {
-            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }

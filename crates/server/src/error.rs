@@ -1,4 +1,4 @@
-//! Every error answer, in one place.
+//! Every error answer of the API.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -55,10 +55,6 @@ impl ApiError {
         Self::new(ErrorCode::ValidationError, message)
     }
 
-    pub fn no_session() -> Self {
-        Self::new(ErrorCode::SessionNotFound, "Session not found")
-    }
-
     pub fn code(&self) -> ErrorCode {
         self.code
     }
@@ -74,7 +70,7 @@ impl ApiError {
         }
     }
 
-    /// A commit that the database did not take.
+    /// A commit failed.
     pub fn not_stored(error: StoreError) -> Self {
         match error {
             StoreError::DiskFull | StoreError::Unavailable(_) => error.into(),
@@ -82,21 +78,21 @@ impl ApiError {
                 log_refusal(&error);
                 Self::new(
                     ErrorCode::DbWriteError,
-                    "The database could not store this; try again",
+                    "The database could not store the change; try again",
                 )
             }
         }
     }
 
-    /// A turn goes on whose outcome the database did not take. Its message is stored, and must not
+    /// A turn goes on although its outcome could not be stored. Its message is stored, and must not
     /// be sent again.
     pub fn outcome_not_stored(error: StoreError, message_id: Option<&MessageId>) -> Self {
         let why = match error {
             StoreError::DiskFull => "The disk is full",
-            _ => "The database does not work at the moment",
+            _ => "The database is not available",
         };
         let message = format!(
-            "{why}. The message is accepted; its outcome is not stored yet and is tried again"
+            "{why}. The message was accepted. Storing its outcome failed and is tried again"
         );
         let told = Self {
             message,
@@ -113,9 +109,9 @@ impl ApiError {
     }
 }
 
-/// For what is done to something that was there when the request began.
+/// For operations on something that existed when the request began.
 pub(crate) trait OrMissing<T> {
-    /// `missing` is the answer where it has gone since.
+    /// Answers with `missing` if it was deleted since then.
     fn or_missing(self, missing: fn() -> ApiError) -> ApiResult<T>;
 }
 
@@ -167,10 +163,20 @@ impl From<StoreError> for ApiError {
             StoreError::Conflict | StoreError::Unknown | StoreError::AlreadyExists => {
                 ErrorCode::DbWriteError
             }
-            _ => ErrorCode::DbReadError,
+            StoreError::NotFound
+            | StoreError::Locked(_)
+            | StoreError::TooNew { .. }
+            | StoreError::TooOld { .. }
+            | StoreError::ReadOnly
+            | StoreError::Corrupt(_)
+            | StoreError::Invalid(_)
+            | StoreError::Io(_) => ErrorCode::DbReadError,
         };
         log_refusal(&error);
-        Self::new(code, "The database could not do this; try again")
+        Self::new(
+            code,
+            "The database could not complete the request; try again",
+        )
     }
 }
 
@@ -208,15 +214,15 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// An outage is in the log already, once for all requests that it refuses.
+/// The store logs an outage once, so the requests that it refuses are logged at debug level.
 pub(crate) fn log_refusal(error: &StoreError) {
     match error.is_outage() {
-        true => tracing::debug!(%error, "the database does not work at the moment"),
-        false => tracing::error!(%error, "the database refused"),
+        true => tracing::debug!(%error, "request refused, the database is not available"),
+        false => tracing::error!(%error, "a database operation failed"),
     }
 }
 
-/// When asking again may make sense, where an error says so.
+/// After how many seconds the caller should try again, if the error says so.
 pub(crate) fn retry_after(details: &Map<String, Value>) -> Option<u32> {
     let seconds = details.get("retry_after_seconds").and_then(Value::as_u64)?;
     Some(u32::try_from(seconds).unwrap_or(u32::MAX))

@@ -1,5 +1,5 @@
-//! What users may write into projects and agents. Each check takes what was sent and gives what is
-//! stored.
+//! Checks of what users write into projects and agents. Each check gets the value from the request
+//! and returns the value to store.
 
 use std::fmt::Display;
 
@@ -39,7 +39,7 @@ pub(crate) fn patch<T, U>(
     })
 }
 
-/// For what cannot be cleared.
+/// For a field that cannot be cleared.
 pub(crate) fn not_null<T>(field: &str, given: Patch<T>) -> ApiResult<Option<T>> {
     match given {
         Patch::Absent => Ok(None),
@@ -108,9 +108,9 @@ pub(crate) fn agent_name(text: &str) -> ApiResult<AgentName> {
     let name = AgentName::parse(text).ok().filter(|_| is_allowed);
     let name = name.ok_or_else(|| wrong("name", "must be 1 to 64 characters of a-z 0-9 _"))?;
     if name == orchestrator() {
-        // Every project has it already: it plans, and speaks for several agents.
-        let taken = format!("name {name} is taken by the one who plans");
-        return Err(ApiError::new(ErrorCode::Conflict, taken).with("field", "name"));
+        // Every project has this agent: it plans, and answers for several agents.
+        let message = format!("name {name} is reserved for the agent that plans");
+        return Err(ApiError::new(ErrorCode::Conflict, message).with("field", "name"));
     }
     Ok(name)
 }
@@ -183,7 +183,7 @@ pub(crate) fn concurrency_limit(value: u32) -> ApiResult<u32> {
     within("concurrency_limit", 1, MAX_CONCURRENCY, value)
 }
 
-/// Also for what a query holds.
+/// Also for query parameters.
 pub(crate) fn within<T: PartialOrd + Display>(
     field: &str,
     min: T,
@@ -209,7 +209,7 @@ fn heading(field: &str, max_chars: usize, text: &str) -> ApiResult<String> {
     at_most(field, max_chars, text.to_owned())
 }
 
-/// A text of any lines; a blank one is as good as none.
+/// A text with any number of lines. A blank one counts as missing.
 fn said(field: &str, max_bytes: usize, text: String) -> ApiResult<String> {
     if text.trim().is_empty() {
         return Err(ApiError::missing(field));

@@ -1,4 +1,4 @@
-//! An answer that holds on to something until the last of it was handed over.
+//! A response body that keeps a guard alive until all of it was sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

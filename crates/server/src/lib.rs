@@ -1,6 +1,6 @@
-//! The only crate that speaks HTTP to the outside: access, routes, streams, settings.
+//! The HTTP side of CodeLab: access, routes, streams, settings.
 //!
-//! It parses requests into proven types, asks the runtime, and writes answers. It decides nothing
+//! It parses requests into typed values, asks the runtime, and writes answers. It decides nothing
 //! about a session.
 
 mod access;
@@ -19,6 +19,7 @@ mod master_key;
 mod models;
 mod openapi;
 mod page;
+mod path;
 mod private;
 mod routes;
 mod secrets;

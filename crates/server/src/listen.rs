@@ -35,8 +35,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long open connections may take to finish when the server stops, after the grace of model
 /// calls, whose turns are shown to their end.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// How long a connection may take to close whose place is another's. It has no request, unless one
-/// came at that very moment; what it still sends of a refused body is not worth an open file.
+/// How long a connection that lost its slot may take to close. It has no request, unless one
+/// arrived at that very moment; the rest of a refused body is not worth an open file.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Listens with room for a burst of connections.
@@ -51,7 +51,7 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// The request came over a place that is kept for health and operators.
+/// The request came over a connection in a slot that is reserved for health and operators.
 #[derive(Clone)]
 pub(crate) struct ReservedConnection(pub Arc<OpenConnection>);
 
@@ -73,7 +73,7 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let bound = max_connections(getrlimit(Resource::Nofile).current);
-    tracing::debug!(bound, "connections that can be open at once");
+    tracing::debug!(max_connections = bound, "listening for connections");
     let connections = Connections::new(bound, metrics);
     let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
     let mut stop = pin!(stop);
@@ -88,7 +88,7 @@ pub(crate) async fn serve(
             Err(error) => {
                 // It goes on for as long as there are no open files left.
                 if reminder.is_due(Instant::now()) {
-                    tracing::warn!(%error, "connections cannot be accepted");
+                    tracing::warn!(%error, "accepting a connection failed, trying again");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
@@ -118,11 +118,11 @@ pub(crate) async fn serve(
         .await
         .is_err()
     {
-        tracing::warn!("some connections did not end in time");
+        tracing::warn!("some connections were still open at the shutdown deadline");
     }
 }
 
-/// Serves one connection until it ends, its place is another's, or the server stops.
+/// Serves one connection until it ends, loses its slot, or the server stops.
 async fn converse(
     stream: TcpStream,
     router: Router,
@@ -168,7 +168,7 @@ async fn converse(
         tokio::select! {
             ended = serving.as_mut() => {
                 if let Err(error) = ended {
-                    tracing::trace!(%error, "a connection ended early");
+                    tracing::trace!(%error, "a connection ended before its answer was sent");
                 }
                 return;
             }

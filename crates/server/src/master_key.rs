@@ -1,5 +1,5 @@
-//! The key from which all keys are derived that protect what is in the database: from the
-//! environment, else made once and kept in the data folder. It is in no database and no backup.
+//! The master key. All keys that protect data in the database are derived from it. It comes from the
+//! environment, or is generated once and kept in the data folder. It is in no database and no backup.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -16,7 +16,7 @@ use crate::config::Settings;
 use crate::secrets::{SecretsError, kept, kept_or_made};
 use crate::serve::StartError;
 
-/// Says that the audit log was sealed here. Whoever writes to the database cannot remove it.
+/// Marks that the audit log was sealed. Write access to the database is not enough to remove it.
 const SEALED_FILE: &str = "audit-sealed";
 const AUDIT: &str = "codelab audit log, version 1";
 
@@ -87,16 +87,16 @@ pub(crate) async fn seal_audit(
         AuditSealed::Now { chains } => {
             tracing::info!(
                 chains,
-                "decisions from before the master key are sealed with it"
+                "audit log entries from before the master key are now sealed with it"
             );
         }
         AuditSealed::WithAnotherKey => {
-            // Two servers with two keys would break what the other writes.
+            // Two servers with two keys would break each other's audit chains.
             if !embedded && !store.leases_after(now).await?.is_empty() {
                 return Err(StartError::OtherMasterKey);
             }
             tracing::warn!(
-                "the audit log was keyed with another master key: what it holds cannot be verified with this one"
+                "the audit log was sealed with another master key and cannot be verified with this one"
             );
         }
         AuditSealed::NotAgain => return Err(StartError::Unsealed(file)),

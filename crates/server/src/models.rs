@@ -1,5 +1,5 @@
-//! Which models this server can say something about. Others can be used too: only the model's own
-//! server knows them all.
+//! The models that this server has prices or settings for. Other models can be used too: only the
+//! model server knows all of them.
 
 use std::collections::BTreeSet;
 

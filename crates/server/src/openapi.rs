@@ -1,5 +1,6 @@
 //! The OpenAPI 3.1 document, generated from the types and routes themselves.
 
+use codelab_protocol::ErrorBody;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, Info, License, OpenApi, OpenApiBuilder, RefOr, Required};
 
@@ -24,6 +25,9 @@ pub(crate) fn document() -> OpenApi {
     let mut license = License::new("Apache-2.0");
     license.identifier = Some("Apache-2.0".to_owned());
     info.license = Some(license);
+    let mut schemas = Vec::new();
+    routes::add_schema::<ErrorBody>(&mut schemas);
+    components.schemas.extend(schemas);
     let mut document = OpenApiBuilder::new()
         .info(info)
         .components(Some(components))
@@ -52,14 +56,7 @@ fn name_operations(document: &mut OpenApi) {
             .split(|c: char| !c.is_ascii_alphanumeric())
             .filter(|word| !word.is_empty())
             .collect();
-        let operations = [
-            ("get", &mut item.get),
-            ("put", &mut item.put),
-            ("post", &mut item.post),
-            ("patch", &mut item.patch),
-            ("delete", &mut item.delete),
-        ];
-        for (method, operation) in operations {
+        for (method, operation) in routes::operations(item) {
             if let Some(operation) = operation {
                 operation.operation_id = Some(format!("{method}_{}", words.join("_")));
             }
@@ -69,13 +66,12 @@ fn name_operations(document: &mut OpenApi) {
 
 /// The one route that takes a request without a body; the attribute of the handler cannot say so.
 fn allow_no_body(document: &mut OpenApi) {
-    let create_chat = document
+    let create = document
         .paths
         .paths
         .get_mut("/my/chat/sessions")
         .and_then(|item| item.post.as_mut());
-    if let Some(RefOr::T(body)) = create_chat.and_then(|operation| operation.request_body.as_mut())
-    {
+    if let Some(RefOr::T(body)) = create.and_then(|operation| operation.request_body.as_mut()) {
         body.required = Some(Required::False);
     }
 }

@@ -1,4 +1,4 @@
-//! The built web page, as it is served: its files, their types, what browsers may keep.
+//! Serves the built web page: its files, their content types and cache rules.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -82,13 +82,13 @@ impl WebPage {
             header::CONTENT_SECURITY_POLICY,
             HeaderValue::from_static(CONTENT_SECURITY_POLICY),
         );
-        // It names the other files, so an old one would ask for files that are gone.
+        // Not cached: an old page would ask for files that no longer exist.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.remove(header::ETAG);
         Some(response)
     }
 
-    /// A file, packed where the browser takes that, or the word that it has not changed.
+    /// A file, compressed if the browser accepts that, or 304 if it has not changed.
     pub fn answer(&self, path: &str, asked: &HeaderMap) -> Option<Response> {
         let file = self.files.get(path)?;
         let packed = takes_gzip(asked).then(|| file.packed(path)).flatten();
@@ -139,7 +139,7 @@ impl Served {
             .get_or_init(|| Digest::of_bytes(&self.bytes).as_str().to_owned())
     }
 
-    /// None where packing saves nothing.
+    /// None if compression saves nothing.
     fn packed(&self, path: &str) -> Option<Bytes> {
         let pack = || {
             if !is_text(path) {

@@ -68,7 +68,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
         .recursive(true)
         .mode(FOLDER_MODE)
         .create(folder)?;
-    // The umask may have taken from the owner as well.
+    // The umask may have removed permissions of the owner as well.
     fs::set_permissions(folder, Permissions::from_mode(FOLDER_MODE))
 }
 
@@ -133,11 +133,11 @@ impl Narrowed {
         let folder = folder.display();
         if self.done > 0 {
             let narrowed = self.done;
-            tracing::warn!(%folder, narrowed, "others could read the data folder; it is its owner's alone now");
+            tracing::warn!(%folder, narrowed, "other users could read the data folder, now only its owner can");
         }
         if let Some(error) = &self.error {
             let left = self.refused;
-            tracing::warn!(%folder, left, %error, "others can read parts of the data folder, and it cannot be changed");
+            tracing::warn!(%folder, left, %error, "other users can read parts of the data folder, and changing its permissions failed");
         }
     }
 }

@@ -35,14 +35,15 @@ pub enum SecretsError {
     },
 }
 
-/// Those that are made have as many, and those that are given must not be easier to guess.
+/// Length of generated secrets, and minimum length of configured ones.
 const SECRET_BYTES: usize = 32;
 const FOLDER: &str = "secrets";
 const INTERNAL_KEY_FILE: &str = "internal_api_key";
 
 impl Secrets {
-    /// Refuses to be reachable from outside with secrets that nobody chose, or that can be guessed.
-    /// On this machine alone a short one is good enough to begin with; see [`Self::warn_of_short`].
+    /// Refuses to listen on a public address with generated secrets, or with secrets that can be
+    /// guessed. On the loopback address a short secret only gets a warning; see
+    /// [`Self::warn_of_short`].
     pub fn check(settings: &Settings) -> Result<(), SecretsError> {
         if !settings.is_exposed() {
             return Ok(());
@@ -65,7 +66,7 @@ impl Secrets {
             tracing::warn!(
                 name,
                 bytes,
-                "a secret is short and can be guessed: give it at least {SECRET_BYTES} bytes"
+                "a secret is short and can be guessed, use at least {SECRET_BYTES} bytes"
             );
         }
     }

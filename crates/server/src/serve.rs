@@ -1,4 +1,4 @@
-//! Builds the parts, passes them down, serves, stops.
+//! Starts the server: builds its parts, serves requests, and stops in order.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -108,8 +108,8 @@ impl Server {
         let starter_pack = starter_pack()?;
         let store = open_store(&settings, &master_key).await?;
         let names = Arc::new(ServerNames::new(&settings));
-        // Before anything is taken over: neither a taken port nor a taken data folder may disturb a
-        // running server.
+        // First the port and the data folder: if either is in use, a running server must not be
+        // disturbed.
         let listener =
             listen::bind(settings.addr).map_err(io(&format!("addr {}", settings.addr)))?;
         let addr = listener.local_addr().map_err(io("addr"))?;
@@ -215,7 +215,7 @@ impl Server {
 
     /// Finishes or suspends what runs, then closes the store.
     pub async fn stop(self) {
-        // While the port is still this server's.
+        // While this server still has the port.
         if let Some(kept) = &self.kept {
             kept.withdraw();
         }
@@ -239,7 +239,7 @@ pub fn living_url(data_dir: &Path) -> Option<String> {
     address::living(data_dir).map(url_of)
 }
 
-/// A server that cannot be found by other commands is still a server.
+/// The server runs even if this fails; then other commands cannot find it.
 async fn keep_address(
     data_dir: &Path,
     addr: SocketAddr,
@@ -250,7 +250,7 @@ async fn keep_address(
             Err(StartError::InUse(data_dir.to_owned()))
         }
         Err(error) => {
-            tracing::warn!(%error, "other commands do not find this server: its address cannot be kept");
+            tracing::warn!(%error, "writing the server's address failed, other commands will not find this server");
             Ok(None)
         }
     }
@@ -273,17 +273,17 @@ async fn keep_logins_tidy(logins: Logins) {
 
 /// A database that was configured and cannot be used is a wrong setting.
 async fn open_store(settings: &Settings, master_key: &MasterKey) -> Result<Store, StartError> {
-    let place = &settings.database;
-    let is_default = *place == DatabaseUrl::SqliteFile(settings.data_dir.join(DEFAULT_DATABASE));
+    let database = &settings.database;
+    let is_default = *database == DatabaseUrl::SqliteFile(settings.data_dir.join(DEFAULT_DATABASE));
     let options = StoreOptions {
         audit_key: Some(master_key.audit_key()),
-        ..StoreOptions::new(place.clone())
+        ..StoreOptions::new(database.clone())
     };
     Store::open(options)
         .await
         .map_err(|error| match is_default {
             true => StartError::Store(error),
-            false => wrong_database(&format!("{place} cannot be used: {error}")).into(),
+            false => wrong_database(&format!("{database} cannot be used: {error}")).into(),
         })
 }
 
@@ -334,6 +334,7 @@ pub fn memory(settings: &Settings) -> Result<Memory, ConfigError> {
             let options = QdrantOptions {
                 url: url.clone(),
                 api_key,
+                network: settings.network.clone(),
             };
             Memory::server(options, embedder(settings)?)
                 .map_err(|error| wrong("qdrant.url", &error.to_string()))
@@ -365,6 +366,7 @@ fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
             };
             let options = EmbedderOptions {
                 auth_header,
+                network: settings.network.clone(),
                 ..EmbedderOptions::new(url.clone(), model.clone())
             };
             Ok(Some(Embedder::new(options).map_err(|error| {
@@ -379,25 +381,24 @@ fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
     }
 }
 
-/// Memories are on a Qdrant server, and nobody would ever delete from the files that the embedded
-/// engine left. They can be made anew from the database.
+/// Removes the files of the embedded memory when memories are on a Qdrant server, because nothing
+/// would ever delete from them. They can be rebuilt from the database.
 async fn remove_embedded_memory(folder: PathBuf) {
     let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
     match removed.unwrap_or_else(|panic| Err(std::io::Error::other(panic))) {
         Ok(()) => {
             tracing::info!(
-                "memories are on the Qdrant server now; the files of the embedded memory were removed"
+                "memories moved to the Qdrant server, the files of the embedded memory were removed"
             )
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => {
-            tracing::warn!(%error, "the files of the embedded memory could not be removed")
+            tracing::warn!(%error, "removing the files of the embedded memory failed")
         }
     }
 }
 
-/// What the proxy is shown, whichever of its models is asked. The internal key goes to strangers
-/// only if that is wanted.
+/// The headers for the model proxy. The internal key is sent only if the setting says so.
 fn auth(settings: &Settings, url: &str) -> ModelAuth {
     let llm = &settings.llm;
     let internal = || {
@@ -434,6 +435,7 @@ pub fn model_config(settings: &Settings) -> Option<OpenAiConfig> {
         idle_timeout: Duration::from_secs(llm.idle_timeout_seconds),
         rate_limit_wait: Duration::from_secs(llm.rate_limit_wait_seconds),
         prices: llm.prices.clone(),
+        network: settings.network.clone(),
         ..OpenAiConfig::new(url)
     })
 }

@@ -20,15 +20,15 @@ use tokio::time::{Instant, Sleep};
 
 use crate::error::{ApiError, log_refusal};
 
-/// Frames are joined up to this size, so that a burst is one write.
+/// Frames are joined up to this size, so that many small frames need one write.
 const MAX_WRITE_BYTES: usize = 64 * 1024;
 
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 const FRAME_END: &str = "\n\n";
 /// A frame without its data: the number, the name, the ends of lines.
 const MAX_HEAD_BYTES: usize = 128;
-const READ_ERROR: &str = "The events could not be read; come back with Last-Event-ID";
-const STORED_LATER: &str = "come back with Last-Event-ID";
+const READ_ERROR: &str = "The events could not be read; reconnect with Last-Event-ID";
+const STORED_LATER: &str = "reconnect with Last-Event-ID";
 
 /// Streams what the reader of a runtime session shows until it ends.
 pub(crate) fn response(reader: Reader) -> Response {
@@ -43,14 +43,14 @@ pub(crate) fn response(reader: Reader) -> Response {
     ))
 }
 
-/// Streams what the reader of a project's session shows until it ends. The place is one of its
+/// Streams what the reader of a project's session shows until it ends. `slot` is one of its
 /// user's streams.
 pub(crate) fn session_response(reader: Reader, session: SessionId, slot: StreamSlot) -> Response {
     let reader = reader.in_pieces();
     event_stream(frames(
         SessionSource {
             reader,
-            dialect: Dialect::Chat(session),
+            dialect: Dialect::Session(session),
         },
         HEARTBEAT_EVERY,
         Some(slot),
@@ -62,7 +62,7 @@ pub(crate) fn user_response(reader: UserReader, slot: StreamSlot) -> Response {
     event_stream(frames(reader, HEARTBEAT_EVERY, Some(slot)))
 }
 
-/// Streams the global Chat until the server stops or the reader goes away. Programs have no place.
+/// Streams the global Chat until the server stops or the reader goes away. A program has no slot.
 pub(crate) fn global_chat_response(reader: ChatReader, slot: Option<StreamSlot>) -> Response {
     event_stream(frames(reader, HEARTBEAT_EVERY, slot))
 }
@@ -79,13 +79,13 @@ enum Wrote {
     Frames,
     /// A part of a large event. Only its other parts may follow, until `Frames`.
     Part,
-    /// A last word of its own, that belongs to no event.
+    /// A last frame that belongs to no event, such as an error.
     LastWord,
     /// Nothing, and nothing will follow.
     Nothing,
 }
 
-/// A stream on its way.
+/// The state of a stream.
 struct Streaming<S> {
     source: S,
     heartbeat: Heartbeat,
@@ -94,7 +94,7 @@ struct Streaming<S> {
     _slot: Option<StreamSlot>,
 }
 
-/// The frames of a source, with a sign of life where nothing comes for a while.
+/// The frames of a source, with a heartbeat when nothing comes for a while.
 fn frames<S: Source>(
     source: S,
     heartbeat_every: Duration,
@@ -119,8 +119,8 @@ fn frames<S: Source>(
         let wrote = heartbeat.unless(source.write_next(&mut frames)).await;
         let more = match wrote {
             None => {
-                // A comment within a large event would become part of its data; its next piece is a
-                // sign of life.
+                // A heartbeat within a large event would become part of its data. The next piece
+                // shows as well that the stream is alive.
                 if !*is_within {
                     frames.push_str(Heartbeat::FRAME);
                 }
@@ -134,7 +134,7 @@ fn frames<S: Source>(
                 *is_within = true;
                 true
             }
-            // Readers drop an event without an end, and come back for it.
+            // A reader drops an event that has no end, and reads it again after reconnecting.
             Some(Wrote::LastWord) if *is_within => return None,
             Some(Wrote::LastWord) => false,
             Some(Wrote::Nothing) => return None,
@@ -143,7 +143,7 @@ fn frames<S: Source>(
     })
 }
 
-/// One timer for a whole stream: moving it costs less than a new one for each token.
+/// One timer for a whole stream. Resetting it is cheaper than a new timer for each token.
 struct Heartbeat {
     timer: Pin<Box<Sleep>>,
     every: Duration,
@@ -159,7 +159,7 @@ impl Heartbeat {
         }
     }
 
-    /// What comes next, or nothing when it is time to show a sign of life.
+    /// The result of `next`, or `None` when a heartbeat is due.
     async fn unless<T>(&mut self, next: impl Future<Output = T>) -> Option<T> {
         let next = tokio::select! {
             biased;
@@ -180,7 +180,7 @@ struct SessionSource {
 /// How a session's events are written.
 enum Dialect {
     Chunks,
-    Chat(SessionId),
+    Session(SessionId),
 }
 
 impl Source for SessionSource {
@@ -244,7 +244,13 @@ impl Wrote {
     fn of(item: &ReaderItem) -> Self {
         match item {
             ReaderItem::LargeBegins { .. } | ReaderItem::LargePiece(_) => Self::Part,
-            _ => Self::Frames,
+            ReaderItem::Event(_)
+            | ReaderItem::Delta(_)
+            | ReaderItem::Settled(_)
+            | ReaderItem::Gap { .. }
+            | ReaderItem::StartOver { .. }
+            | ReaderItem::NotStored(_)
+            | ReaderItem::LargeEnds => Self::Frames,
         }
     }
 }
@@ -265,27 +271,51 @@ fn event_stream(
 
 impl Dialect {
     fn write_item(&self, frames: &mut String, item: ReaderItem) {
-        match (self, item) {
-            (Self::Chunks, ReaderItem::Event(event)) => {
-                write_frame(
+        match item {
+            ReaderItem::Event(event) => {
+                write_frame(frames, Some(event.seq), self.name(&event.kind), &event.body);
+            }
+            ReaderItem::Delta(delta) => self.write_delta(frames, delta),
+            ReaderItem::Gap { from, to } => self.write_gap(frames, to, Gap { from, to }),
+            // Its id is the start: a reader that is cut here comes back to the same log.
+            ReaderItem::StartOver { from, to } => self.write_gap(frames, 0, Gap { from, to }),
+            ReaderItem::Settled(status) => write_json(frames, None, "done", &Done { status }),
+            ReaderItem::NotStored(error) => {
+                let error = ApiError::outcome_not_stored(error, None);
+                self.write_error(
                     frames,
-                    Some(event.seq),
-                    chunk_name(&event.kind),
-                    &event.body,
+                    format!("{}; {STORED_LATER}", error.message()),
+                    error.code(),
                 );
             }
-            (Self::Chat(_), ReaderItem::Event(event)) => {
-                write_frame(frames, Some(event.seq), &event.kind, &event.body)
+            ReaderItem::LargeBegins { seq, kind } => {
+                begin_frame(frames, Some(seq), self.name(&kind));
             }
-            (Self::Chunks, ReaderItem::Delta(delta)) => {
-                let AnswerDelta {
-                    content,
-                    agent,
-                    message_id,
-                    attempt,
-                    offset,
-                    ..
-                } = delta;
+            ReaderItem::LargePiece(piece) => frames.push_str(&piece),
+            ReaderItem::LargeEnds => frames.push_str(FRAME_END),
+        }
+    }
+
+    /// The name of an event's frame. The runtime API only tells errors from everything else.
+    fn name<'a>(&self, kind: &'a str) -> &'a str {
+        match self {
+            Self::Chunks if kind == "error" => "error",
+            Self::Chunks => "message",
+            Self::Session(_) => kind,
+        }
+    }
+
+    fn write_delta(&self, frames: &mut String, delta: AnswerDelta) {
+        let AnswerDelta {
+            content,
+            agent,
+            message_id,
+            attempt,
+            offset,
+            origin,
+        } = delta;
+        match self {
+            Self::Chunks => {
                 let delta = AssistantDelta {
                     content,
                     agent,
@@ -295,15 +325,7 @@ impl Dialect {
                 };
                 write_chunk(frames, None, "message", ChunkBody::AssistantDelta(delta));
             }
-            (Self::Chat(session), ReaderItem::Delta(delta)) => {
-                let AnswerDelta {
-                    content,
-                    agent,
-                    message_id,
-                    attempt,
-                    offset,
-                    origin,
-                } = delta;
+            Self::Session(session) => {
                 let delta = MessageDelta {
                     content,
                     agent,
@@ -312,57 +334,22 @@ impl Dialect {
                     offset,
                     origin,
                 };
-                write_session_events(frames, session, None, SessionEventBody::MessageDelta(delta));
+                write_session_event(frames, session, None, SessionEventBody::MessageDelta(delta));
             }
-            (Self::Chunks, ReaderItem::Gap { from, to }) => {
-                write_chunk(
-                    frames,
-                    Some(to),
-                    "message",
-                    ChunkBody::Gap(Gap { from, to }),
-                );
-            }
-            (Self::Chat(session), ReaderItem::Gap { from, to }) => {
-                write_session_events(
-                    frames,
-                    session,
-                    Some(to),
-                    SessionEventBody::Gap(Gap { from, to }),
-                );
-            }
-            // Its id is the start: a reader that is cut here comes back to the same log.
-            (Self::Chunks, ReaderItem::StartOver { from, to }) => {
-                write_chunk(frames, Some(0), "message", ChunkBody::Gap(Gap { from, to }));
-            }
-            (Self::Chat(session), ReaderItem::StartOver { from, to }) => {
-                write_session_events(
-                    frames,
-                    session,
-                    Some(0),
-                    SessionEventBody::Gap(Gap { from, to }),
-                );
-            }
-            (_, ReaderItem::Settled(status)) => write_json(frames, None, "done", &Done { status }),
-            (_, ReaderItem::NotStored(error)) => {
-                let error = ApiError::outcome_not_stored(error, None);
-                self.write_error(
-                    frames,
-                    format!("{}; {STORED_LATER}", error.message()),
-                    error.code(),
-                );
-            }
-            (Self::Chunks, ReaderItem::LargeBegins { seq, kind }) => {
-                begin_frame(frames, Some(seq), chunk_name(&kind))
-            }
-            (Self::Chat(_), ReaderItem::LargeBegins { seq, kind }) => {
-                begin_frame(frames, Some(seq), &kind)
-            }
-            (_, ReaderItem::LargePiece(piece)) => frames.push_str(&piece),
-            (_, ReaderItem::LargeEnds) => frames.push_str(FRAME_END),
         }
     }
 
-    /// An error that is no event of the session: it has no number.
+    fn write_gap(&self, frames: &mut String, id: u64, gap: Gap) {
+        let id = Some(id);
+        match self {
+            Self::Chunks => write_chunk(frames, id, "message", ChunkBody::Gap(gap)),
+            Self::Session(session) => {
+                write_session_event(frames, session, id, SessionEventBody::Gap(gap));
+            }
+        }
+    }
+
+    /// An error that is not an event of the session, so it has no number.
     fn write_error(&self, frames: &mut String, message: String, error_code: ErrorCode) {
         let error = ErrorData {
             message,
@@ -371,23 +358,18 @@ impl Dialect {
         };
         match self {
             Self::Chunks => write_chunk(frames, None, "error", ChunkBody::Error(error)),
-            Self::Chat(session) => {
+            Self::Session(session) => {
                 let error = TurnError {
                     error,
                     origin: Default::default(),
                 };
-                write_session_events(frames, session, None, SessionEventBody::Error(error));
+                write_session_event(frames, session, None, SessionEventBody::Error(error));
             }
         }
     }
 }
 
-/// The runtime API tells errors from everything else by the frame's name.
-fn chunk_name(kind: &str) -> &'static str {
-    if kind == "error" { "error" } else { "message" }
-}
-
-fn write_session_events(
+fn write_session_event(
     frames: &mut String,
     session: &SessionId,
     seq: Option<u64>,
@@ -418,7 +400,7 @@ fn write_chunk(frames: &mut String, id: Option<u64>, name: &str, body: ChunkBody
 fn write_json(frames: &mut String, id: Option<u64>, name: &str, data: &impl Serialize) {
     match serde_json::to_string(data) {
         Ok(data) => write_frame(frames, id, name, &data),
-        Err(error) => tracing::error!(%error, "a frame could not be written"),
+        Err(error) => tracing::error!(%error, "serializing an event failed, it is not sent"),
     }
 }
 
@@ -464,7 +446,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands over one item each time the test allows it.
+    /// Gives one item each time the test allows it.
     struct Allowed {
         items: std::vec::IntoIter<ReaderItem>,
         allowed: Arc<Semaphore>,
@@ -499,7 +481,7 @@ mod tests {
         let mut stream = Box::pin(frames(source, Duration::from_millis(5), None));
         let mut shown = String::new();
         for _ in 0..=count {
-            // At least one sign of life is due before each item, and after the last.
+            // At least one heartbeat is due before each item, and after the last.
             let waited = stream
                 .next()
                 .await

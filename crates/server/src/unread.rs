@@ -1,7 +1,7 @@
-//! What a handler left unread of a request's body. A request that is refused early has a body all
-//! the same, and the next request of the connection stands behind it: either the rest is read, or
-//! the answer says that the connection closes. Otherwise the client's next request would be lost
-//! without a word.
+//! Handles the part of a request body that the handler did not read. A request that is refused early
+//! still has a body, and the next request on the connection comes after it. So either the rest is
+//! read, or the answer says that the connection closes. Otherwise the client's next request would be
+//! lost silently.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,9 +20,9 @@ use tower::ServiceExt as _;
 
 use crate::connections::OpenConnection;
 
-/// A rest of this size is read, so that the connection can go on.
+/// Up to this size the rest is read, so that the connection stays usable.
 const MAX_REST_BYTES: u64 = 1 << 20;
-/// Of a larger one this much, so that the client comes to read the answer before the connection
+/// Of a larger rest this much is read, so that the client reads the answer before the connection
 /// closes.
 const MAX_LINGER_BYTES: u64 = 16 << 20;
 /// How long either may take.
@@ -38,7 +38,7 @@ pub(crate) async fn answer(
         connection.busy();
         return router.oneshot(request.map(Body::new)).await;
     }
-    // Whoever waits to be asked for the body may send it after the answer or not; nobody can tell.
+    // A client that waits for `100 Continue` may or may not send the body after the answer.
     let is_announced = request.headers().contains_key(header::EXPECT);
     let left = Left::default();
     let connection = Arc::clone(connection);
@@ -98,7 +98,7 @@ async fn read(mut rest: Incoming, max_bytes: u64) {
 #[derive(Clone, Default)]
 struct Left {
     rest: Arc<Mutex<Option<Incoming>>>,
-    /// It was not as HTTP has it, or its sender went.
+    /// It was not valid HTTP, or the client disconnected.
     is_broken: Arc<AtomicBool>,
 }
 

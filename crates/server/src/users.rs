@@ -1,5 +1,4 @@
-//! Who a user is: proven by a token, or by the cookie of a login. A handler gets a [`User`] only
-//! from here.
+//! Authentication of users by a token or a login cookie. A handler gets a [`User`] only from here.
 
 mod chat;
 mod cookie;
@@ -53,7 +52,7 @@ impl Identity {
     }
 }
 
-/// The user behind a request; exists only where access was proven.
+/// The user of a request. A value exists only after access was checked.
 #[derive(Debug, Clone)]
 pub(crate) struct User(Identity);
 
@@ -97,7 +96,7 @@ pub(crate) async fn user_access(
             let (user, only_reads) = (identity.user_id, request.method().is_safe());
             request.extensions_mut().insert(User(identity));
             let response = next.run(request).await;
-            // What was done is never answered as refused.
+            // A request that changed something is never answered as refused.
             if only_reads {
                 app.buffers.answer(user, response)
             } else {
@@ -118,7 +117,7 @@ fn refused(error: ApiError) -> Response {
     response
 }
 
-/// A token that is there decides alone: a bad one is not made good by a cookie.
+/// If a request has a token, only the token counts: a valid cookie does not replace a bad token.
 async fn authenticate(app: &App, headers: &HeaderMap) -> ApiResult<Identity> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     match (given.next(), given.next()) {

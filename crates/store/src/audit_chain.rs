@@ -1,12 +1,14 @@
-//! The chain that makes the audit log tell when it was changed: pure functions over rows and a key.
+//! The hash chain that makes changes of the audit log detectable: pure functions over rows and a
+//! key.
 //!
-//! Each row's hash covers the hash before it, whose chain it is, and every field. Arguments and
-//! reason stand there by their digests, so that a purge can blank them and the chain still holds.
-//! The hash is an HMAC, and so is the seal on the head, which says where the chain ends: without
-//! the key nobody can change a row, cut the tail or add to it unseen.
+//! The hash of a row covers the hash before it, the session of the chain, and every field.
+//! Arguments and reason are covered by their digests, so that a purge can remove them without
+//! breaking the chain. The hash is an HMAC. The head, which says where the chain ends, has a seal
+//! that is an HMAC too. Without the key nobody can change, remove or add a row without being
+//! detected.
 //!
-//! Rows from before there was a key have plain hashes. They come first in their chain, and the head
-//! that they had at the upgrade is sealed, so they are as safe from then on.
+//! Rows that are older than the key have plain hashes. They come first in their chain. Their head
+//! was sealed at the upgrade, so later changes of these rows are detected as well.
 
 use codelab_protocol::{Digest, SessionId, SessionKind, arguments_digest};
 use serde_json::json;
@@ -18,7 +20,7 @@ mod key;
 
 pub use key::AuditKey;
 
-/// Whose chain it is.
+/// The session of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainOwner<'a> {
     pub key: SessionKey,
@@ -26,7 +28,7 @@ pub struct ChainOwner<'a> {
     pub session_id: &'a SessionId,
 }
 
-/// What the first row of every chain follows.
+/// The hash before the first row of every chain.
 pub fn genesis() -> AuditHead {
     AuditHead {
         count: 0,
@@ -36,7 +38,7 @@ pub fn genesis() -> AuditHead {
     }
 }
 
-/// The next row of a chain; the head after it is `head_after` that row.
+/// The next row of a chain. `head_after` gives the head after it.
 pub fn append(
     key: &AuditKey,
     head: &AuditHead,
@@ -48,7 +50,7 @@ pub fn append(
     AuditRow { ord, record, hash }
 }
 
-/// A chain whose end was not sealed stays so, however much is added to it.
+/// A chain without a seal stays without one when rows are added.
 pub fn head_after(before: &AuditHead, row: &AuditRow) -> AuditHead {
     AuditHead {
         count: row.ord,
@@ -57,15 +59,14 @@ pub fn head_after(before: &AuditHead, row: &AuditRow) -> AuditHead {
     }
 }
 
-/// Proves that this head was written by whoever has the key; none for one that follows a head
-/// without proof.
+/// Proves that this head was written with the key. `None` if the head before it had no seal.
 pub fn seal(key: &AuditKey, of: ChainOwner<'_>, head: &AuditHead) -> Option<Digest> {
     head.is_sealed
         .then(|| seal_of(key, of, head.count, &head.head, head.keyed_from))
 }
 
-/// Seals a chain from before there was a key: the rows it has now are plain, all that come are
-/// keyed.
+/// Seals a chain that is older than the key. Its rows so far have plain hashes, later rows have
+/// keyed ones.
 pub(crate) fn seal_old(
     key: &AuditKey,
     of: ChainOwner<'_>,
@@ -76,7 +77,7 @@ pub(crate) fn seal_old(
     (keyed_from, seal_of(key, of, count, head, keyed_from))
 }
 
-/// A head as it is stored. The two last are absent in a chain that was not sealed yet.
+/// A stored head. The last two fields are absent in a chain without a seal.
 pub(crate) struct StoredHead {
     pub count: u64,
     pub head: Digest,
@@ -140,7 +141,7 @@ fn keyed_hash(
     }))
 }
 
-/// The hash of rows from before there was a key.
+/// The hash of rows that are older than the key.
 pub fn plain_hash(prev: &Digest, of: ChainOwner<'_>, ord: u64, record: &AuditRecord) -> Digest {
     Digest::of_json(&json!({
         "prev": prev,
@@ -158,7 +159,7 @@ pub fn plain_hash(prev: &Digest, of: ChainOwner<'_>, ord: u64, record: &AuditRec
     }))
 }
 
-/// The first place where a chain does not hold.
+/// The first error in a chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the audit log is broken at row {ord}: {why}")]
 pub struct BrokenAt {
@@ -190,15 +191,15 @@ pub enum ChainBreak {
     Head,
 }
 
-/// A chain that holds.
+/// A valid chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
     pub count: u64,
-    /// So many of its first rows are from before there was a key.
+    /// The number of its first rows that are older than the key.
     pub unkeyed: u64,
 }
 
-/// A chain that is followed from its first row.
+/// Verifies a chain from its first row.
 pub struct Chain<'a> {
     key: &'a AuditKey,
     of: ChainOwner<'a>,
@@ -206,7 +207,7 @@ pub struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// `head` says which rows are keyed; whether it tells the truth is seen at the end.
+    /// `head` says which rows are keyed. `head` itself is verified at the end.
     pub fn new(key: &'a AuditKey, of: ChainOwner<'a>, head: Option<&AuditHead>) -> Self {
         let genesis = genesis();
         let keyed_from = head.map_or(genesis.keyed_from, |head| head.keyed_from);
@@ -220,7 +221,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The rows that come next, in order.
+    /// Verifies the next rows, in order.
     pub fn follow(&mut self, rows: &[AuditRow]) -> Result<(), BrokenAt> {
         for row in rows {
             let ord = self.end.count + 1;
@@ -242,7 +243,7 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// Whether these were all rows, by the head that is kept apart from them.
+    /// Checks against the stored head that no row is missing.
     pub fn ends_at(self, head: Option<&AuditHead>) -> Result<Verified, BrokenAt> {
         let (ord, keyed_from) = (self.end.count, self.end.keyed_from);
         let why = match head {
@@ -277,7 +278,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// Whether texts are gone that the row's digests speak of. A purge does that, together with the
+/// Whether texts are missing that the row has digests of. A purge removes them together with the
 /// session.
 pub(crate) fn is_blanked(record: &AuditRecord) -> bool {
     let is_gone = |text: bool, digest: bool| digest && !text;
@@ -289,7 +290,7 @@ pub(crate) fn is_blanked(record: &AuditRecord) -> bool {
         || is_gone(record.reason.is_some(), record.reason_digest.is_some())
 }
 
-/// What is still there must be what its digest in the chain says.
+/// Texts that are still there must match their digests in the chain.
 fn check_texts(record: &AuditRecord, is_keyed: bool) -> Result<(), ChainBreak> {
     let digest_of = |arguments| arguments_digest(&record.tool_name, arguments);
     if record

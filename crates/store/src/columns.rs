@@ -1,5 +1,4 @@
-//! One row of a result, read column by column in the order of the SELECT, whichever database it
-//! came from.
+//! Reads one row of a result column by column, in the order of the SELECT, for both databases.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -156,7 +155,7 @@ impl<'a> Columns<'a> {
         Ok(self.optional_text()?.map(|text| Digest::from_wire(&text)))
     }
 
-    /// A text that stands for a value, such as a status.
+    /// A text that encodes a value, such as a status.
     pub fn parsed<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, StoreError> {
         let text = self.text()?;
         parse(&text).ok_or_else(|| self.invalid())

@@ -1,4 +1,4 @@
-//! One step of one session: everything the step changed, written all or not at all.
+//! Everything that one step of a session changed. It is written completely or not at all.
 
 use codelab_protocol::{
     AgentName, ApprovalInfo, CallId, ClientMessageId, Digest, ProjectId, SessionId, SessionKind,
@@ -22,15 +22,15 @@ pub(crate) mod statements;
 pub struct Commit {
     pub key: SessionKey,
     pub epoch: Epoch,
-    /// Set for the first commit of a session, which makes it.
+    /// Set for the first commit of a session, which creates it.
     pub create: Option<NewSessionRow>,
-    /// The engine's new snapshot; the old one stays when absent. A new session needs one.
+    /// The engine's new snapshot. `None` keeps the old one. A new session needs one.
     pub state: Option<String>,
-    /// Absent: unchanged. Only what changed should be given, each has an index.
+    /// `None` means unchanged. Callers should set it only when it changes, because it has an index.
     pub schedule: Option<Schedule>,
-    /// Absent: unchanged.
+    /// `None` means unchanged.
     pub last_activity: Option<Timestamp>,
-    /// Absent: unchanged.
+    /// `None` means unchanged.
     pub title: Option<String>,
     pub messages: Vec<StoredMessage>,
     /// Contiguous: each `seq` is one more than the last.
@@ -44,7 +44,7 @@ pub struct Commit {
     pub tool_calls_closed: Vec<ToolCallEnd>,
     pub inputs: Vec<NewInput>,
     pub audit: Option<AuditAppended>,
-    // The rest is for sessions of a project only.
+    // The rest is only for sessions of a project.
     pub plans: Vec<PlanSaved>,
     pub spendings: Vec<NewSpending>,
     pub interactions: Vec<NewInteraction>,
@@ -81,7 +81,7 @@ impl Commit {
     }
 }
 
-/// What a session is from its first moment on. Its title is the commit's.
+/// The fields of a new session. Its title is in the commit.
 #[derive(Debug, Clone)]
 pub struct NewSessionRow {
     pub kind: SessionKind,
@@ -93,7 +93,7 @@ pub struct NewSessionRow {
     pub owner: Option<String>,
 }
 
-/// Made with the first one, replaced by each later one; `created_at` stays the first one's.
+/// Created by the first commit and replaced by later ones. `created_at` stays that of the first.
 #[derive(Debug, Clone)]
 pub struct NewContext {
     pub current_agent: AgentName,
@@ -151,6 +151,6 @@ pub struct AuditAppended {
     pub rows: Vec<AuditRow>,
     /// The head after the last of `rows`.
     pub head: AuditHead,
-    /// What proves that head; absent where the one before had no proof.
+    /// The seal of that head. `None` if the head before it had no seal.
     pub seal: Option<Digest>,
 }

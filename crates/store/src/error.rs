@@ -1,6 +1,6 @@
-//! What can go wrong, as far as a caller can decide something about it.
+//! Errors of the store, by what a caller can do about them.
 //!
-//! A message never carries SQL, a driver's own text or stored data: drivers quote values in theirs.
+//! A message never holds SQL, a driver's message or stored data, because drivers quote values.
 
 use std::path::PathBuf;
 
@@ -15,13 +15,14 @@ pub enum StoreError {
     AlreadyExists,
     #[error("there is no such session")]
     NotFound,
-    /// Nothing was written; later commits work again once there is space.
+    /// Nothing was written. Commits work again when there is space.
     #[error("the disk of the database is full")]
     DiskFull,
     /// The database cannot be reached right now. Nothing was written.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// The connection broke during the commit: it may or may not be stored. Reload and look.
+    /// The connection broke during the commit, so it may be stored or not. Reload the session to
+    /// see.
     #[error("the connection broke during a commit, its outcome is unknown")]
     Unknown,
     #[error("the database {} is in use by another process", .0.display())]
@@ -34,13 +35,13 @@ pub enum StoreError {
         "the database has schema version {found}, this program needs {known}: start the server once to upgrade it"
     )]
     TooOld { found: i64, known: i64 },
-    /// The caller wanted only to read. A database that takes no writes from anybody is
+    /// The store was opened for reading only. A database that refuses writes of all callers is
     /// `Unavailable`.
     #[error("the database was opened for reading only")]
     ReadOnly,
     #[error("the database is damaged: {0}")]
     Corrupt(String),
-    /// The caller asked for something that cannot be: a wrong address, a gap in the events.
+    /// The request is wrong: a wrong address, a gap in the events.
     #[error("{0}")]
     Invalid(String),
     #[error("input/output error: {0}")]
@@ -55,8 +56,7 @@ impl StoreError {
         }
     }
 
-    /// The database does not work at the moment, for this caller or any other. It says so in the
-    /// log by itself.
+    /// Whether the database does not work now, for any caller. The store logs that itself.
     pub fn is_outage(&self) -> bool {
         matches!(
             self,

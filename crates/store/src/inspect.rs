@@ -1,5 +1,5 @@
-//! A look at a database, for whoever wonders whether a server can use it. It makes no file and no
-//! table, takes no lock, and can be done while a server runs.
+//! Checks whether a server could use a database. It creates no file and no table, needs no lock,
+//! and can run beside a server.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -14,13 +14,14 @@ use crate::postgres::{Postgres, PostgresLook};
 use crate::sqlite::error::translate;
 use crate::{DatabaseUrl, StoreError, StoreOptions};
 
-/// What a database is like.
+/// Facts about a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// Such as `SQLite 3.51.3`.
     pub engine: String,
     pub schema: SchemaState,
-    /// Whether the audit log was sealed with the key of the options; none where either is missing.
+    /// Whether the audit log was sealed with the key of the options. `None` if the log is not
+    /// sealed or there is no key.
     pub audit_key_fits: Option<bool>,
     /// PostgreSQL's clock.
     pub clock: Option<DatabaseClock>,
@@ -52,11 +53,11 @@ pub enum DatabaseAccess {
     Full,
     /// The user may not make tables.
     NoCreate,
-    /// A standby, or one that takes no changes.
+    /// It is a standby or read-only.
     ReadOnly,
 }
 
-/// The database's clock and this machine's, at the same moment but for the way of the answer.
+/// The database's clock and this machine's when the answer arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatabaseClock {
     pub theirs: Timestamp,
@@ -64,7 +65,7 @@ pub struct DatabaseClock {
 }
 
 pub(crate) const SEALED_AT: &str = "SELECT sealed_at, seal FROM audit_seals WHERE id = 1";
-/// The version that brought the seals.
+/// The schema version that introduced the seals.
 const SEALS_SINCE: i64 = 5;
 
 impl SchemaState {
@@ -79,7 +80,7 @@ impl SchemaState {
     }
 }
 
-/// Looks at the database within its time limits. Blocks on no async thread.
+/// Reads the facts within the time limits of the options. Does not block async threads.
 pub async fn inspect(options: StoreOptions) -> Result<Inspection, StoreError> {
     match options.url.clone() {
         DatabaseUrl::SqliteFile(path) => {
@@ -117,7 +118,7 @@ fn inspect_sqlite(path: &Path, options: &StoreOptions) -> Result<Inspection, Sto
     match path.try_exists() {
         Ok(true) => {}
         Ok(false) => return Ok(sqlite(SchemaState::Missing, None)),
-        // There is no such folder either; whoever looks at folders says so.
+        // The folder does not exist either. The check of the data folder reports that.
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             return Ok(sqlite(SchemaState::Missing, None));
         }
@@ -159,8 +160,8 @@ fn sqlite(schema: SchemaState, audit_key_fits: Option<bool>) -> Inspection {
     }
 }
 
-/// A database that nobody has open has no log beside it, and SQLite would make one even to read.
-/// Told that the file does not change, it makes none.
+/// Without a log beside the database, nobody has it open. SQLite would create a log even to read.
+/// It does not if it is told that the file never changes.
 fn open_unchanged(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if crate::sqlite::beside(path, "-wal").exists() {
@@ -214,7 +215,7 @@ mod tests {
     #[tokio::test]
     async fn a_look_at_a_file_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        // A name that an address would misread.
+        // Has characters that must be escaped in an address.
         let path = folder.path().join("a b?c#%20.db");
         let options = StoreOptions {
             audit_key: Some(AuditKey::new(&[1; 32])),

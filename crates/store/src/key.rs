@@ -10,8 +10,8 @@ pub struct SessionKey(i64);
 impl SessionKey {
     const RANDOM_BITS: u32 = 20;
 
-    /// Time first, so that new sessions are appended to the tables; the random part keeps several
-    /// servers apart.
+    /// The time comes first, so that new sessions are appended to the tables. The random part makes
+    /// keys of several servers differ.
     pub fn allocate(now_ms: i64, random: u32) -> Self {
         let random = i64::from(random & ((1 << Self::RANDOM_BITS) - 1));
         Self((now_ms << Self::RANDOM_BITS | random) & i64::MAX)
@@ -32,7 +32,7 @@ impl fmt::Display for SessionKey {
     }
 }
 
-/// Counts the owners of a session. A commit that carries an older one fails.
+/// Counts the owners of a session. A commit with an older epoch fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
 

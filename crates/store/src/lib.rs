@@ -1,8 +1,8 @@
 //! SQL for CodeLab: SQLite or PostgreSQL behind one `Store`, with a writer that shares one fsync
 //! among waiting commits.
 //!
-//! It stores and reads rows. It decides nothing: what a row means, and when to write one, is the
-//! caller's.
+//! It stores and reads rows. It decides nothing: callers decide what a row means and when to write
+//! one.
 
 pub mod audit_chain;
 mod columns;

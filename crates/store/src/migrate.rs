@@ -1,11 +1,11 @@
-//! Schema versions: applied in order, each in the transaction that records it.
+//! Schema versions. They are applied in order, each in the transaction that records it.
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use crate::StoreError;
 
-/// `version` is the place in the list, from 1. A released migration is never changed, only followed
-/// by another.
+/// `version` is the position in the list, from 1. A released migration is never changed; a new one
+/// is added after it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Migration {
     pub version: i64,
@@ -82,8 +82,7 @@ pub(crate) const POSTGRES: &[Migration] = &[
 const CREATE_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";
 const READ_VERSION: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_migrations";
 const RECORD: &str = "INSERT INTO schema_migrations (version, name) VALUES ($1, $2)";
-/// Two servers that start together on one PostgreSQL take turns; the number is only a name for that
-/// lock.
+/// The id of the lock that two servers use when they start at the same time on one PostgreSQL.
 const LOCK_LEDGER: &str = "SELECT pg_advisory_xact_lock(7136048201935)";
 
 pub(crate) fn newest(migrations: &[Migration]) -> i64 {
@@ -99,7 +98,7 @@ fn check_not_newer(found: i64, migrations: &[Migration]) -> Result<(), StoreErro
     }
 }
 
-/// For a database that must not be changed: it has to be exactly at the newest version.
+/// For a database that must not be changed. It must have exactly the newest version.
 pub(crate) fn check_current(found: i64, migrations: &[Migration]) -> Result<(), StoreError> {
     check_not_newer(found, migrations)?;
     let known = newest(migrations);
@@ -138,7 +137,7 @@ pub(crate) fn sqlite_version(connection: &Connection) -> Result<i64, rusqlite::E
     }
 }
 
-/// Refuses a newer database before anything in it is touched.
+/// Refuses a newer database before changing anything.
 pub(crate) fn check_sqlite(
     connection: &Connection,
     migrations: &[Migration],
@@ -232,13 +231,13 @@ mod tests {
     #[test]
     fn the_versions_are_their_places() {
         for migrations in [SQLITE, POSTGRES] {
-            let places: Vec<_> = (1..=migrations.len() as i64).collect();
+            let positions: Vec<_> = (1..=migrations.len() as i64).collect();
             assert_eq!(
                 migrations
                     .iter()
                     .map(|migration| migration.version)
                     .collect::<Vec<_>>(),
-                places
+                positions
             );
         }
         assert!(

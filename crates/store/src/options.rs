@@ -1,28 +1,27 @@
-//! Where the database is and how much it may use.
+//! The address of the database, and its limits.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use tokio_postgres::config::SslMode;
-
 use crate::StoreError;
 use crate::audit_chain::AuditKey;
+use crate::postgres::tls::TlsParameters;
 
 /// `sqlite:/path/file.db`, `sqlite::memory:` or `postgres://user@host/name`. Printing it never
 /// shows a password.
 #[derive(Clone, PartialEq, Eq)]
 pub enum DatabaseUrl {
     SqliteFile(PathBuf),
-    /// For tests and trials: gone with the store.
+    /// For tests and trials. Its data is lost when the store is closed.
     SqliteMemory,
     Postgres(String),
 }
 
 impl DatabaseUrl {
     pub fn parse(text: &str) -> Result<Self, StoreError> {
-        if let Some(place) = text.strip_prefix("sqlite:") {
-            return Self::parse_sqlite(place);
+        if let Some(path) = text.strip_prefix("sqlite:") {
+            return Self::parse_sqlite(path);
         }
         if text.starts_with("postgres:") || text.starts_with("postgresql:") {
             return Self::parse_postgres(text);
@@ -32,11 +31,11 @@ impl DatabaseUrl {
         ))
     }
 
-    fn parse_sqlite(place: &str) -> Result<Self, StoreError> {
-        if place == ":memory:" {
+    fn parse_sqlite(path: &str) -> Result<Self, StoreError> {
+        if path == ":memory:" {
             return Ok(Self::SqliteMemory);
         }
-        let path = place.strip_prefix("//").unwrap_or(place);
+        let path = path.strip_prefix("//").unwrap_or(path);
         if path.is_empty() || path.contains('\0') {
             return Err(StoreError::Invalid(
                 "the database address sqlite: needs the path of a file".to_owned(),
@@ -46,16 +45,10 @@ impl DatabaseUrl {
     }
 
     fn parse_postgres(text: &str) -> Result<Self, StoreError> {
-        let config = tokio_postgres::Config::from_str(text).map_err(|_| {
+        let (driver_url, _) = TlsParameters::split(text)?;
+        tokio_postgres::Config::from_str(&driver_url).map_err(|_| {
             StoreError::Invalid("the postgres: database address is malformed".to_owned())
         })?;
-        // Connections are plain: better refused here than an address that asks for encryption and
-        // silently has none.
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(StoreError::Invalid(
-                "sslmode=require is not supported for the postgres: database".to_owned(),
-            ));
-        }
         Ok(Self::Postgres(text.to_owned()))
     }
 }
@@ -80,24 +73,24 @@ impl fmt::Debug for DatabaseUrl {
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     pub url: DatabaseUrl,
-    /// Keys the audit log. Without it no decision can be stored and none verified.
+    /// The key of the audit log. Without it decisions can be neither stored nor verified.
     pub audit_key: Option<AuditKey>,
-    /// Commits waiting for each writer; the next caller waits for room.
+    /// Commits that may wait for each writer. Further callers wait for room.
     pub write_queue: usize,
     /// Commits that share one transaction and one fsync.
     pub max_batch: usize,
-    /// Connections that read. Callers beyond them wait in their own futures.
+    /// Connections for reads. Callers wait while all are busy.
     pub readers: usize,
-    /// PostgreSQL: connections that write; a session always uses the same one.
+    /// PostgreSQL: connections for writes. A session always uses the same one.
     pub writers: usize,
-    /// SQLite: page cache of the writer; each reader has a quarter of it.
+    /// SQLite: page cache of the writer. Each reader has a quarter of it.
     pub cache_kib: u32,
-    /// SQLite: the largest size of the database, in pages of 4 KiB; beyond it a commit fails as on
+    /// SQLite: the maximum size of the database, in pages of 4 KiB. A commit beyond it fails as on
     /// a full disk.
     pub max_pages: Option<u32>,
     /// SQLite: how long to wait for another connection's lock.
     pub busy_timeout_ms: u64,
-    /// SQLite: how long deletions gather before the file is rewritten without what they removed.
+    /// SQLite: how long to collect deletions before the file is rewritten without the deleted data.
     pub erase_delay_ms: u64,
     /// PostgreSQL: how long a connection may take to open.
     pub connect_timeout_ms: u64,
@@ -152,7 +145,7 @@ mod tests {
             "mysql://x",
             "/data/codelab.db",
             "postgres://h:port/x",
-            "postgres://h/x?sslmode=require",
+            "postgres://h/x?sslmode=strict",
         ] {
             assert!(
                 matches!(DatabaseUrl::parse(bad), Err(StoreError::Invalid(_))),

@@ -1,4 +1,4 @@
-//! PostgreSQL: writer tasks that share commits among waiting jobs, and a few connections for reads.
+//! PostgreSQL: writer tasks that commit waiting jobs together, and a few connections for reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +14,7 @@ mod connection;
 pub(crate) mod error;
 mod look;
 pub(crate) mod text;
+pub(crate) mod tls;
 mod writer;
 
 use connection::{Connector, PostgresAccess, PostgresConnection};
@@ -23,7 +24,7 @@ use writer::PostgresJob;
 
 /// Reads that share one connection; they are pipelined.
 const READS_PER_CONNECTION: usize = 16;
-/// A read on a connection that turns out to be dead is tried once more on a new one.
+/// A read on a dead connection is tried once more on a new one.
 const READ_ATTEMPTS: usize = 2;
 
 pub(crate) struct Postgres {
@@ -87,11 +88,11 @@ impl Postgres {
         }
     }
 
-    /// Returns once the statements are committed. After the queue took them, dropping the future
-    /// changes nothing.
+    /// Returns when the statements are committed. Once they are queued they are committed even if
+    /// the future is dropped.
     ///
-    /// A session's writes all go through one writer, so they are committed in the order they were
-    /// handed in.
+    /// All writes of a session go through one writer, so they are committed in the order of the
+    /// calls.
     pub async fn write(
         &self,
         key: Option<SessionKey>,
@@ -147,12 +148,12 @@ impl Postgres {
         Err(failure)
     }
 
-    /// A store that was opened for reading only has no writer to lose.
+    /// Always false for a store that was opened for reading only.
     pub fn has_lost_its_writer(&self) -> bool {
         self.writers.iter().any(mpsc::Sender::is_closed)
     }
 
-    /// Writes what is queued, then ends the connections.
+    /// Commits the queued jobs, then closes the connections.
     pub async fn close(&self) {
         self.permits.close();
         for reader in &self.readers {

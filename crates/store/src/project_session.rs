@@ -1,5 +1,4 @@
-//! What project sessions have beyond other sessions, as the rest of CodeLab sees it: plans,
-//! spendings, memories.
+//! Rows that only project sessions have: plans, usage, interactions.
 
 use codelab_protocol::{
     AgentName, ApprovalInfo, Plan, ProjectId, SessionId, TaskId, Timestamp, TurnId, Usage, UserId,
@@ -22,7 +21,7 @@ pub struct ProjectSessionRow {
     pub asks: bool,
 }
 
-/// A project session whose turn may not be over, with the engine's value.
+/// A project session whose turn may not be over, with its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnfinishedSession {
     pub key: SessionKey,
@@ -30,7 +29,7 @@ pub struct UnfinishedSession {
     pub state: String,
 }
 
-/// A plan as it stands now; replaces the one of the same id.
+/// The current state of a plan. It replaces the stored plan with the same id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanSaved {
     pub turn: TurnId,
@@ -40,7 +39,7 @@ pub struct PlanSaved {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanRow {
-    /// The one whose request it answers; running it again does not change that.
+    /// The message that the plan answers. Running the plan again does not change it.
     pub turn: TurnId,
     pub plan: Plan,
     pub created_at: Timestamp,
@@ -52,12 +51,12 @@ pub struct PlanRow {
 pub struct OpenApprovalRow {
     pub session_id: SessionId,
     pub project_id: ProjectId,
-    /// The server that holds the session.
+    /// The server that owns the session.
     pub owner: Option<String>,
     pub info: ApprovalInfo,
 }
 
-/// What one model call used. Whose it is, the session says.
+/// The usage of one model call. The session tells its user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSpending {
     pub agent: AgentName,
@@ -67,7 +66,7 @@ pub struct NewSpending {
     pub at: Timestamp,
 }
 
-/// The new limits of the session's project; absent is unlimited.
+/// The new limits of the session's project. `None` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProjectBudget {
     pub budget_micro_usd: Option<u64>,
@@ -78,16 +77,16 @@ pub struct ProjectBudget {
     pub at: Timestamp,
 }
 
-/// What a number of model calls used together.
+/// The usage of several model calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageSum {
     pub calls: u64,
     pub prompt_tokens: u64,
     pub completion_tokens: u64,
     pub total_tokens: u64,
-    /// Of the calls whose cost is known.
+    /// The sum of the known costs.
     pub cost_micro_usd: u64,
-    /// Whether that is all of them.
+    /// Whether the costs of all calls are known.
     pub cost_known: bool,
 }
 
@@ -125,13 +124,13 @@ pub struct AgentUsageRow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InteractionId(pub u64);
 
-/// A piece of an agent's past.
+/// An interaction of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewInteraction {
     pub agent: AgentName,
     pub task: Option<TaskId>,
     pub kind: String,
-    /// Absent where it was neither a success nor a failure.
+    /// `None` if it was neither a success nor a failure.
     pub success: Option<bool>,
     pub text: String,
     pub metadata: Map<String, Value>,
@@ -142,7 +141,7 @@ pub struct NewInteraction {
 pub struct InteractionRow {
     pub id: InteractionId,
     pub agent: AgentName,
-    /// Absent where it did not come from a session.
+    /// `None` if it did not come from a session.
     pub session_id: Option<SessionId>,
     pub task: Option<TaskId>,
     pub kind: String,
@@ -160,7 +159,7 @@ pub struct UnindexedInteraction {
     pub interaction: InteractionRow,
 }
 
-/// An interaction that was deleted; only what is needed to find it in the index of its agent.
+/// A deleted interaction: only what is needed to find it in the index of its agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErasedInteraction {
     pub id: InteractionId,

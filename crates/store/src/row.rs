@@ -1,12 +1,11 @@
-//! What the tables hold, as the rest of CodeLab sees it. Rows that look the same going in and
-//! coming out are one type.
+//! Rows of the tables. A row that is written and read with the same fields is one type.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, SessionId, SessionKind,
-    SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, SessionEvent, SessionId,
+    SessionKind, SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -32,7 +31,7 @@ macro_rules! text_enum {
 }
 
 text_enum!(
-    /// How a question to a person stands.
+    /// The state of a question to a person.
     ApprovalStatus {
         Pending = "pending",
         Approved = "approved",
@@ -44,8 +43,7 @@ text_enum!(
 );
 
 text_enum!(
-    /// How a tool call stands. A call that ended as `Unknown` may still be completed by a late
-    /// result.
+    /// The state of a tool call. A late result may still complete a call that ended as `Unknown`.
     ToolCallStatus {
         Open = "open",
         Completed = "completed",
@@ -55,7 +53,7 @@ text_enum!(
     }
 );
 
-/// One session, whole.
+/// All fields of one session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {
     pub key: SessionKey,
@@ -80,12 +78,12 @@ pub struct SessionRow {
     pub schedule: Schedule,
 }
 
-/// When a session must be looked at although nobody asks.
+/// When a session must be loaded although there is no request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Schedule {
     /// The next deadline.
     pub wake_at: Option<Timestamp>,
-    /// A turn is inside a model call or has queued work, and must be resumed at start.
+    /// A turn has a model call or queued work, so it must be resumed when a server starts.
     pub running: bool,
 }
 
@@ -99,10 +97,10 @@ pub struct SessionRef {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredMessage {
-    /// The place in its thread, from 1.
+    /// The position in its thread, from 1.
     pub ord: u64,
     pub turn: TurnId,
-    /// Whose thread it belongs to; none for the session's own history.
+    /// The task of its thread. `None` for the session's own history.
     pub task: Option<TaskOrigin>,
     pub message: Message,
 }
@@ -132,7 +130,7 @@ impl StoredMessage {
     }
 }
 
-/// What few messages say beside their text.
+/// Fields that few messages have.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct MessageNotes {
@@ -178,6 +176,15 @@ pub struct StoredEvent {
     pub timestamp: Timestamp,
 }
 
+impl StoredEvent {
+    /// The event of a project's session as a value, for whoever needs more than its wire form.
+    pub fn session_event(&self) -> Result<SessionEvent, StoreError> {
+        serde_json::from_str(&self.body).map_err(|error| {
+            StoreError::Corrupt(format!("event {} is not readable: {error}", self.seq))
+        })
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredSwitch {
     pub ord: u64,
@@ -203,7 +210,7 @@ pub struct ApprovalRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCallRow {
     pub turn: TurnId,
-    /// The digest of the result that was taken, so that a repeat is known from a different one.
+    /// The digest of the accepted result. It distinguishes a repeat from a different result.
     pub result_digest: Option<Digest>,
     /// The events that the result caused come after this one.
     pub after_seq: Option<u64>,
@@ -216,21 +223,21 @@ pub struct InputRow {
     pub after_seq: u64,
 }
 
-/// One decision, without its place in the chain.
+/// One decision, without its position in the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditRecord {
     pub call_id: CallId,
     pub tool_name: String,
-    /// Absent after a purge; the digest stays.
+    /// `None` after a purge; the digest stays.
     pub original_args: Option<Map<String, Value>>,
     pub original_digest: Digest,
     pub modified_args: Option<Map<String, Value>>,
     pub modified_digest: Option<Digest>,
     pub decision: String,
     pub decided_by: String,
-    /// Absent after a purge too, where its digest stays.
+    /// `None` after a purge if its digest stays.
     pub reason: Option<String>,
-    /// Absent in rows from before there was a key.
+    /// `None` in rows that are older than the key.
     pub reason_digest: Option<Digest>,
     pub timestamp: Timestamp,
 }
@@ -243,20 +250,21 @@ impl AuditRecord {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditRow {
-    /// The place in the session's chain, from 1.
+    /// The position in the session's chain, from 1.
     pub ord: u64,
     pub record: AuditRecord,
     pub hash: Digest,
 }
 
-/// Where a session's chain ends; kept apart from the rows, so that a cut tail is seen.
+/// The end of a session's chain. It is stored apart from the rows, so that missing last rows are
+/// detected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditHead {
     pub count: u64,
     pub head: Digest,
-    /// The first row that is keyed; those before it are from before there was a key.
+    /// The first row with a keyed hash. Rows before it are older than the key.
     pub keyed_from: u64,
-    /// Whether it carries the proof that somebody with the key wrote it.
+    /// Whether it has a valid seal.
     pub is_sealed: bool,
 }
 
@@ -264,6 +272,6 @@ pub struct AuditHead {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditSession {
     pub key: SessionKey,
-    /// Absent when neither a head nor the session is left to tell.
+    /// `None` if neither a head nor the session is left.
     pub name: Option<(SessionKind, SessionId)>,
 }

@@ -24,13 +24,13 @@ use lock::DatabaseLock;
 pub(crate) use lock::beside;
 use writer::SqliteJob;
 
-/// Before this version two connections could corrupt a database while its write-ahead log was
-/// reset.
+/// In earlier versions two connections could corrupt a database during a reset of its write-ahead
+/// log.
 const OLDEST_SQLITE: i32 = 3_051_003;
 const CACHED_STATEMENTS: usize = 64;
 /// Pages in the write-ahead log before they are moved to the database.
 const CHECKPOINT_PAGES: u32 = 8_000;
-/// The write-ahead log is cut back to this after a checkpoint.
+/// The write-ahead log is truncated to this size after a checkpoint.
 const LOG_LIMIT_BYTES: u32 = 64 << 20;
 
 pub(crate) struct Sqlite {
@@ -92,7 +92,7 @@ impl Sqlite {
         })
     }
 
-    /// Works beside a running server, and takes no lock. Blocks on the disk.
+    /// Works while a server runs, because it needs no lock. Blocks on the disk.
     pub fn open_read_only(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         check_version()?;
         let path = absolute(path)?;
@@ -114,8 +114,8 @@ impl Sqlite {
         })
     }
 
-    /// Returns once the statements are on the disk. After the queue took them, dropping the future
-    /// changes nothing.
+    /// Returns when the statements are on the disk. Once they are queued they are committed even if
+    /// the future is dropped.
     pub async fn write(&self, stmts: Vec<Stmt>) -> Result<WriteResult, StoreError> {
         let writer = self.writer.as_ref().ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
@@ -123,15 +123,13 @@ impl Sqlite {
             .send(SqliteJob::write(stmts, reply))
             .await
             .map_err(|_| StoreError::stopped())?;
-        // A writer that is gone without an answer died between two instructions; the row may be
-        // there.
+        // The writer died without an answer, so the row may be stored or not.
         answer
             .await
             .map_or(Err(StoreError::Unknown), |(outcome, _)| outcome)
     }
 
-    /// A write that deletes: soon afterwards what it deleted is in no file of the database any
-    /// more.
+    /// A write that deletes. Soon afterwards no file of the database holds the deleted data.
     pub async fn erase(&self, mut stmts: Vec<Stmt>) -> Result<(), StoreError> {
         stmts.push(erase::note());
         self.write(stmts).await?;
@@ -139,7 +137,7 @@ impl Sqlite {
         Ok(())
     }
 
-    /// How long commits have been waiting for a rewriting after deletions.
+    /// How long commits have been waiting for a rewrite after deletions.
     pub fn rewrites_for(&self) -> Option<std::time::Duration> {
         self.eraser.rewrites_for()
     }
@@ -158,13 +156,12 @@ impl Sqlite {
         self.path.as_deref()
     }
 
-    /// A store that was opened for reading only has no writer to lose.
+    /// Always false for a store that was opened for reading only.
     pub fn has_lost_its_writer(&self) -> bool {
         self.writer.as_ref().is_some_and(mpsc::Sender::is_closed)
     }
 
-    /// Runs `work` away from the async threads, on a connection that sees every acknowledged
-    /// commit.
+    /// Runs `work` on a blocking thread, with a connection that sees every acknowledged commit.
     pub async fn with_connection<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -179,7 +176,7 @@ impl Sqlite {
         answer.await.unwrap_or_else(|_| Err(StoreError::stopped()))
     }
 
-    /// Writes what is queued, then frees the file and its lock.
+    /// Commits the queued jobs, then closes the file and frees its lock.
     pub async fn close(&self) {
         if let Some(readers) = &self.readers {
             readers.close().await;
@@ -195,8 +192,8 @@ impl Sqlite {
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        // The writer goes first, so that the task that rewrites the file sees that the store is
-        // closed and ends.
+        // The writer ends first. So the task that rewrites the file sees that the store is closed,
+        // and ends too.
         self.writer = None;
         self.eraser.due.notify_one();
     }
@@ -256,13 +253,13 @@ impl Readers {
     }
 }
 
-/// There is one connection per permit, so whoever holds a permit finds one.
+/// There is one connection per permit, so a holder of a permit always finds one.
 fn with_idle<T>(
     idle: &Mutex<Vec<Connection>>,
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    let taken = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let connection = taken.ok_or_else(StoreError::stopped)?;
+    let free = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let connection = free.ok_or_else(StoreError::stopped)?;
     let result = work(&connection);
     idle.lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -316,8 +313,8 @@ fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
 }
 
 fn open_file(path: &Path) -> Result<Connection, StoreError> {
-    // Made here and not by SQLite, so that what people wrote is theirs alone; its other files copy
-    // the mode.
+    // The file is created here and not by SQLite, so that only its owner can read it. SQLite's
+    // other files copy the mode.
     lock::private_file()
         .create(true)
         .truncate(false)
@@ -357,7 +354,7 @@ fn configure_writer(
         }
     }
     set("synchronous", &"FULL")?;
-    // Rows that are deleted or replaced are overwritten where they stand; `erase` does the rest.
+    // Overwrites deleted and replaced rows in place. `erase` does the rest.
     connection
         .pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(()))
         .map_err(translate)?;

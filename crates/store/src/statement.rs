@@ -1,7 +1,7 @@
-//! A write as data: statements that either backend executes in order, all or none.
+//! A write as data: a list of statements that both databases run in order, all or none.
 //!
-//! Parameters are written `$1, $2 …`, numbered in the order of their first appearance: PostgreSQL
-//! goes by the number, SQLite by the appearance.
+//! Parameters are written `$1, $2 …` and numbered in the order of their first appearance, because
+//! PostgreSQL uses the number and SQLite the order.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,7 +27,7 @@ pub(crate) enum Expect {
     Number,
 }
 
-/// What a write did, as told by its last statement.
+/// The result of a write: that of its last statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WriteResult {
     pub rows: u64,
@@ -91,7 +91,7 @@ impl Param {
     }
 }
 
-/// The database driver prints parameters in its debug log; what people wrote must not get there.
+/// Shows no values, because the database driver prints parameters in its debug log.
 impl fmt::Debug for Param {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,7 +110,7 @@ impl From<i64> for Param {
     }
 }
 
-/// Counters never come near the limit; saturation only keeps the conversion total.
+/// Counters never reach the limit. Saturating avoids an error path.
 impl From<u64> for Param {
     fn from(number: u64) -> Self {
         Self::Int(i64::try_from(number).unwrap_or(i64::MAX))

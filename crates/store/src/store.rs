@@ -1,5 +1,4 @@
-//! The store itself: opening, committing, closing. What it reads and removes is in the modules
-//! below.
+//! The store: opening, committing, closing. Reading and removing is in the submodules.
 
 use codelab_protocol::SessionKind;
 use std::path::PathBuf;
@@ -31,7 +30,7 @@ pub use audit::AuditSealed;
 pub use read::MessageRange;
 pub use users::{AgentLocation, OwnedSession, ProjectStore, UserStore};
 
-/// A handle to the database; clones share it.
+/// A handle to the database. Clones share it.
 #[derive(Clone)]
 pub struct Store {
     backend: Arc<Backend>,
@@ -50,7 +49,7 @@ enum Backend {
 pub struct StoreStats {
     /// Writes that were stored and acknowledged.
     pub commits: u64,
-    /// Transactions, each with one wait for the disk, that stored them.
+    /// Transactions that stored them. Each waits once for the disk.
     pub transactions: u64,
 }
 
@@ -95,7 +94,7 @@ impl Store {
         })
     }
 
-    /// For looking only, also beside a running server. Every write fails with `ReadOnly`.
+    /// For reading only, also beside a running server. Every write fails with `ReadOnly`.
     pub async fn open_read_only(options: StoreOptions) -> Result<Self, StoreError> {
         let audit_key = options.audit_key.clone();
         let backend = match options.url.clone() {
@@ -119,28 +118,26 @@ impl Store {
         })
     }
 
-    /// Returns when the commit is on the disk. Dropping the future does not stop a commit that was
-    /// handed in.
+    /// Returns when the commit is on the disk. Dropping the future does not stop a queued commit.
     ///
-    /// A session's commits are stored in the order they are handed in, once its creation has
-    /// returned. After `Conflict`, `Unknown` or any other error the session must be read again
+    /// After the first commit of a session has returned, its commits are stored in the order of the
+    /// calls. After any error, `Conflict` and `Unknown` included, the session must be read again
     /// before the next commit.
     pub async fn commit(&self, commit: Commit) -> Result<(), StoreError> {
         let in_project = commit
             .create
             .as_ref()
             .is_some_and(|session| session.kind == SessionKind::Project);
-        // What holds projects goes through one writer: two would come to wait for each other's
-        // projects.
+        // Commits that lock projects go through one writer. Two writers could deadlock.
         let key = (!in_project).then_some(commit.key);
         match self.write(key, statements::build(commit)?).await {
-            // Nothing but its project can be missing from a new session.
+            // A new session conflicts only if its project is missing.
             Err(StoreError::Conflict) if in_project => Err(StoreError::NotFound),
             written => written.map(drop),
         }
     }
 
-    /// Nothing can be written any more.
+    /// Whether writing has become impossible.
     pub fn has_lost_its_writer(&self) -> bool {
         match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.has_lost_its_writer(),
@@ -162,17 +159,17 @@ impl Store {
         .map(drop)
     }
 
-    /// How reading stands, by the last that was read.
+    /// The state of reads, by the last one.
     pub fn reads(&self) -> Pulse {
         self.vitals.reads.pulse()
     }
 
-    /// How writing stands, by the last that was written.
+    /// The state of writes, by the last one.
     pub fn writes(&self) -> Pulse {
         self.vitals.writes.pulse()
     }
 
-    /// What the disk of an embedded database has left for it, in bytes. Blocks on the disk.
+    /// Free bytes on the disk of an embedded database. Blocks on the disk.
     pub fn free_bytes(&self) -> Option<u64> {
         let Backend::Sqlite(sqlite) = self.backend.as_ref() else {
             return None;
@@ -189,7 +186,7 @@ impl Store {
         }
     }
 
-    /// Stores what was handed in, then lets the database go. Later calls fail with `Unavailable`.
+    /// Commits what is queued, then closes the database. Later calls fail with `Unavailable`.
     pub async fn close(&self) {
         match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.close().await,
@@ -197,8 +194,8 @@ impl Store {
         }
     }
 
-    /// Whether a commit that may not begin costs nothing to those who share its transaction. On
-    /// PostgreSQL, where all statements are on their way by then, the whole batch is run again.
+    /// Whether a commit with a refused first statement costs the other commits of its transaction
+    /// nothing. On PostgreSQL all statements were already sent, so the whole batch is run again.
     pub fn refuses_one_alone(&self) -> bool {
         matches!(self.backend.as_ref(), Backend::Sqlite(_))
     }
@@ -220,7 +217,7 @@ impl Store {
         }
     }
 
-    /// Writes of one session are stored in the order they are handed in.
+    /// Writes of one session are stored in the order of the calls.
     async fn write(
         &self,
         key: Option<SessionKey>,
@@ -234,9 +231,9 @@ impl Store {
         written
     }
 
-    /// A write that deletes what people wrote. On SQLite it is in no file any more within a minute;
-    /// what PostgreSQL keeps until its next vacuum, in its log and in its backups is not ours to
-    /// remove.
+    /// A write that deletes what people wrote. On SQLite no file holds it any more within a minute.
+    /// On PostgreSQL it remains until the next vacuum, and in its log and backups, which CodeLab
+    /// does not control.
     async fn erase(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<(), StoreError> {
         let written = match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.erase(stmts).await,

@@ -1,4 +1,4 @@
-//! What belongs to a user, as the rest of CodeLab sees it.
+//! Rows that belong to a user.
 
 use codelab_protocol::{AgentId, AgentName, Patch, ProjectId, Timestamp, Tool};
 
@@ -9,10 +9,10 @@ pub struct ProjectRow {
     pub description: Option<String>,
     pub budget_micro_usd: Option<u64>,
     pub budget_tokens: Option<u64>,
-    /// How much of the budget approvals added since a person last set it.
+    /// The part of the budget that approvals added since a person last set it.
     pub granted_micro_usd: u64,
     pub granted_tokens: u64,
-    /// Where sessions go that name no project; a user has at most one.
+    /// The project of sessions that name none. A user has at most one.
     pub is_default: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -24,13 +24,13 @@ pub struct NewProject {
     pub description: Option<String>,
     pub budget_micro_usd: Option<u64>,
     pub budget_tokens: Option<u64>,
-    /// Random; tells this creation from every other one.
+    /// Random. Distinguishes this creation from all others.
     pub nonce: String,
     /// Created with it, all or none.
     pub agents: Vec<NewAgent>,
 }
 
-/// What an agent is, without its place and times.
+/// The definition of an agent, without its project and times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewAgent {
     pub agent_id: AgentId,
@@ -38,7 +38,7 @@ pub struct NewAgent {
     pub role: String,
     pub description: String,
     pub model: String,
-    /// The model's own default where absent.
+    /// `None` means the model's default.
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
     pub system_prompt: String,
@@ -50,13 +50,13 @@ pub struct NewAgent {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentRow {
     pub agent: NewAgent,
-    /// Whether it takes tasks; a person can take it out of service.
+    /// Whether it accepts tasks. A person can take it out of service.
     pub registered: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// What changes in a project. `Null` clears what can be absent.
+/// Changes of a project. `Null` clears an optional field.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProjectChange {
     pub name: Option<String>,
@@ -65,7 +65,7 @@ pub struct ProjectChange {
     pub budget_tokens: Patch<u64>,
 }
 
-/// What changes in an agent; never its name.
+/// Changes of an agent. Its name never changes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentChange {
     pub role: Option<String>,

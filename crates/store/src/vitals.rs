@@ -1,6 +1,5 @@
-//! Whether the database does what it is asked. An outage is told in the log once and then once a
-//! minute, however many requests it refuses; whoever asks for the server's health learns of it at
-//! once.
+//! Whether the database works. An outage is logged when it begins and then once a minute, however
+//! many requests fail. The health routes show it at once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use codelab_protocol::Reminder;
 
 use crate::StoreError;
 
-/// Reads and writes apart: a full disk stops the ones and not the others.
+/// Reads and writes are counted separately, because a full disk stops only writes.
 pub(crate) struct Vitals {
     pub reads: Side,
     pub writes: Side,
@@ -32,21 +31,21 @@ pub(crate) struct Side {
 #[derive(Default)]
 struct State {
     worked_at: Option<Instant>,
-    /// Why the last one failed; nothing once one worked.
+    /// Why the last operation failed. `None` after a success.
     failure: Option<StoreError>,
     reminder: Reminder,
-    /// Failures that no line has told yet.
+    /// Failures that were not logged yet.
     untold: u64,
-    /// A line says that it fails, and none that it works again.
+    /// The outage was logged, but not its end.
     is_told: bool,
 }
 
-/// How one side stands.
+/// The state of reads or of writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pulse {
     /// How long ago it last worked.
     pub worked: Option<Duration>,
-    /// Why the last one failed, if none worked since.
+    /// Why the last operation failed, if none succeeded since.
     pub failure: Option<StoreError>,
 }
 
@@ -62,7 +61,7 @@ impl Side {
         let now = Instant::now();
         match outcome {
             Err(error) if error.is_outage() => self.failed(error, now),
-            // Also where it refused: the database works.
+            // A refusal also shows that the database works.
             _ => self.worked(now),
         }
     }
@@ -125,10 +124,10 @@ mod tests {
         assert_eq!(side.pulse().failure, Some(StoreError::DiskFull));
         {
             let state = side.lock();
-            // Told at 0, 60 and 120 seconds.
+            // Logged at 0, 60 and 120 seconds.
             assert_eq!((state.untold, state.is_told), (9, true));
         }
-        // A conflict is an answer.
+        // A conflict shows that the database works.
         side.note::<()>(&Err(StoreError::Conflict));
         let pulse = side.pulse();
         assert!(pulse.failure.is_none() && pulse.worked.is_some());

@@ -1,18 +1,18 @@
-//! What the server asked of the model, in the words of a test.
+//! Model requests of the server, as a test reads them.
 
 use codelab_fakemodel::RecordedRequest;
 use serde_json::Value;
 
-/// A chat request, read the way its model would.
+/// A chat request, read as the model reads it.
 pub trait Asked {
     fn is_classification(&self) -> bool;
     /// The first message, which says who the agent is and what it should know.
     fn system_prompt(&self) -> &str;
-    /// The whole message at this place, counted from the end if negative.
+    /// The whole message at this index; a negative index counts from the end.
     fn wire_message(&self, index: isize) -> &Value;
     fn roles(&self) -> Vec<&str>;
     fn tool_names(&self) -> Vec<&str>;
-    /// Rounded, because a temperature may have gone through a 32-bit number.
+    /// Rounded, because the temperature may have been a 32-bit number in between.
     fn temperature(&self) -> f64;
 }
 

@@ -1,4 +1,4 @@
-//! A PostgreSQL database of a test's own, where a server for it is given.
+//! A PostgreSQL database for one test, if a server for it is given.
 
 use tokio_postgres::NoTls;
 
@@ -9,7 +9,7 @@ pub struct OwnDatabase {
 }
 
 impl OwnDatabase {
-    /// `None`, and a line that says so, where there is no PostgreSQL to test on.
+    /// `None` if there is no PostgreSQL to test on. It prints that the test was skipped.
     #[allow(clippy::print_stdout)]
     pub async fn make(name: &str) -> Option<Self> {
         let Some(server_url) = std::env::var("CODELAB_TEST_POSTGRES_URL")
@@ -22,7 +22,7 @@ impl OwnDatabase {
         Some(Self::beside(&server_url, format!("{name}_{}", std::process::id())).await)
     }
 
-    /// `server_url` names any database of the server; a new one is made beside it.
+    /// `server_url` names any database of the server. The new one is created beside it.
     pub async fn beside(server_url: &str, name: String) -> Self {
         let (server, _) = server_url
             .rsplit_once('/')
@@ -36,7 +36,7 @@ impl OwnDatabase {
         }
     }
 
-    /// Connections of others on this database that wait inside a transaction.
+    /// How many other connections on this database are idle inside a transaction.
     pub async fn open_transactions(&self) -> i64 {
         let (client, connection) = tokio_postgres::connect(&self.server_url, NoTls)
             .await
@@ -70,7 +70,7 @@ async fn execute(url: &str, sql: &str) {
     client
         .batch_execute(sql)
         .await
-        .expect("PostgreSQL does as it is told");
+        .expect("PostgreSQL executes the statement");
     drop(client);
     let _ended = connection.await;
 }

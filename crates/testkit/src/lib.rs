@@ -1,10 +1,11 @@
 //! A real server on a free port with a scripted model, and ways to talk to it in a test.
 //!
-//! Panics where a test would: everything here is for tests only.
+//! It panics where a test would fail: everything here is for tests only.
 #![allow(clippy::unwrap_used, reason = "a test kit fails by panicking")]
 
 mod asked;
 mod database;
+mod haproxy;
 mod process;
 mod seen;
 mod server;
@@ -17,6 +18,7 @@ pub use codelab_client::{
 };
 pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply, is_classification};
 pub use database::OwnDatabase;
+pub use haproxy::HttpsProxy;
 pub use process::announced_url;
 pub use seen::SeenEvents;
 pub use server::{

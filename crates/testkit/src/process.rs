@@ -1,8 +1,8 @@
-//! The `codelab` program as a process of its own.
+//! The `codelab` program as a separate process.
 
 use tokio::io::{AsyncBufRead, Lines};
 
-/// Where a server that was just started says it is; `None` when it ends without a word of that.
+/// The address that a starting server prints. `None` when the process ends without printing one.
 pub async fn announced_url(stdout: &mut Lines<impl AsyncBufRead + Unpin>) -> Option<String> {
     while let Ok(Some(line)) = stdout.next_line().await {
         if let Some((_, url)) = line.split_once(" is at ") {

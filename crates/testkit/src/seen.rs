@@ -1,4 +1,4 @@
-//! What a stream showed, in the words of a test.
+//! The events of a stream, as a test reads them.
 
 use codelab_client::{EventData, EventStream, StreamEvent};
 use codelab_protocol::{
@@ -19,8 +19,8 @@ impl SeenEvents {
         }
     }
 
-    /// What comes until a turn settles; the stream can be read on. A `done` that is only said
-    /// again, to a reader that came back to the end of the log, is passed over.
+    /// The events until a turn ends or suspends. The stream can be read further. A `done` that only
+    /// repeats the status, for a reader that came back to the end of the log, is skipped.
     pub async fn until_done(stream: &mut EventStream) -> Self {
         loop {
             let seen = Self::until(stream, |event| matches!(event.data, EventData::Done(_))).await;
@@ -30,7 +30,7 @@ impl SeenEvents {
         }
     }
 
-    /// What comes up to the first event of that kind, this one included.
+    /// The events up to the first one of that kind, including it.
     pub async fn until(stream: &mut EventStream, last: impl Fn(&StreamEvent) -> bool) -> Self {
         let mut events = Vec::new();
         loop {
@@ -47,8 +47,8 @@ impl SeenEvents {
         }
     }
 
-    /// One word per stored event, e.g. `switch_agent coder`, `tool_call write_file?` (asks), `error
-    /// LLM_ERROR`.
+    /// One word per stored event, such as `switch_agent coder`, `tool_call write_file?` (asks) or
+    /// `error LLM_ERROR`.
     pub fn story(&self) -> Vec<String> {
         self.chunks().filter_map(word).collect()
     }

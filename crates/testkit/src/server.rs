@@ -1,4 +1,4 @@
-//! `TestServer`: the product itself, in this process, on port 0 and a temporary data folder.
+//! `TestServer`: the product itself, inside this process, on port 0 and a temporary data folder.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -42,7 +42,7 @@ impl TestServer {
             ("INTERNAL_API_KEY".to_owned(), INTERNAL_KEY.to_owned()),
             ("LLM_PROXY_URL".to_owned(), model.url()),
             ("CODELAB_ADDR".to_owned(), "127.0.0.1:0".to_owned()),
-            // A test asks faster than a person; one about the limit sets its own.
+            // A test sends requests faster than a person. A test of the limit sets its own value.
             (
                 "CODELAB_LIMITS__USER_REQUESTS_PER_SECOND".to_owned(),
                 "0".to_owned(),
@@ -121,7 +121,7 @@ impl TestServer {
 
     pub async fn switch(&self, session: &str, agent: &str) -> SeenEvents {
         self.send(&AgentStreamRequest {
-            message_type: Some("switch_agent".to_owned()),
+            message_type: Some(codelab_protocol::MessageType::SwitchAgent.into()),
             agent_type: Some(agent.to_owned()),
             ..request(session)
         })
@@ -137,7 +137,7 @@ impl TestServer {
             session,
             call,
             HitlDecision {
-                decision: Some("APPROVE".to_owned()),
+                decision: Some(codelab_protocol::DecisionChoice::Approve.into()),
                 ..Default::default()
             },
         )
@@ -152,15 +152,15 @@ impl TestServer {
         SeenEvents::all(self.open(request).await).await
     }
 
-    /// Sends, and leaves the reading of the stream to the test.
+    /// Sends a request. The test reads the stream itself.
     pub async fn open(&self, request: &AgentStreamRequest) -> EventStream {
         self.client
             .send(request)
             .await
-            .expect("the request is taken")
+            .expect("the request is accepted")
     }
 
-    /// The session's events after a number, and those to come.
+    /// The session's events after this number, and all later ones.
     pub async fn follow(&self, session: &str, after: u64) -> EventStream {
         self.client
             .events(&id(session), Some(after), true)
@@ -219,7 +219,7 @@ impl TestServer {
         current.current_agent.into()
     }
 
-    /// The model requests that were steps of an agent, without the classifications.
+    /// The model requests of agents, without the classifications.
     pub fn steps(&self) -> Vec<RecordedRequest> {
         self.model
             .requests()
@@ -228,7 +228,7 @@ impl TestServer {
             .collect()
     }
 
-    /// A plain request with the internal key; the body is null where there is none.
+    /// A plain request with the internal key. The body is null if there is none.
     pub async fn http(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let answer = self
@@ -242,7 +242,7 @@ impl TestServer {
         )
     }
 
-    /// The status and code of a request that must be refused.
+    /// The status and error code of a request that must be refused.
     pub async fn refused(&self, request: &AgentStreamRequest) -> (u16, String) {
         refusal(self.client.send(request).await)
     }
@@ -283,7 +283,7 @@ pub fn message(session: &str, text: &str) -> AgentStreamRequest {
 
 pub fn tool_result(session: &str, call: &CallId, result: Value) -> AgentStreamRequest {
     AgentStreamRequest {
-        message_type: Some("tool_result".to_owned()),
+        message_type: Some(codelab_protocol::MessageType::ToolResult.into()),
         tool_call_id: Some(call.clone()),
         tool_result: Some(result),
         ..request(session)
@@ -292,7 +292,7 @@ pub fn tool_result(session: &str, call: &CallId, result: Value) -> AgentStreamRe
 
 pub fn hitl_decision(session: &str, call: &CallId, decision: HitlDecision) -> AgentStreamRequest {
     AgentStreamRequest {
-        message_type: Some("hitl_decision".to_owned()),
+        message_type: Some(codelab_protocol::MessageType::HitlDecision.into()),
         tool_call_id: Some(call.clone()),
         hitl_decision: Some(decision),
         ..request(session)

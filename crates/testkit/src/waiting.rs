@@ -1,14 +1,14 @@
-//! Waiting for what has no event of its own.
+//! Waiting for something that has no event of its own.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-/// How long anything may take beside a loaded machine.
+/// How long anything may take on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Looks again and again until it is so, and gives what was found; what it last saw is told when it
-/// never is.
+/// Repeats the check until it succeeds, and returns what it found. Panics after the deadline with
+/// what the check saw last.
 pub async fn eventually<R, T: Debug>(what: &str, mut look: impl AsyncFnMut() -> Result<R, T>) -> R {
     let deadline = Instant::now() + DEADLINE;
     loop {

@@ -1,4 +1,4 @@
-//! Keeps the house in order: what rustc and clippy cannot see but a reader would notice.
+//! Rules on the repository that rustc and clippy cannot check but a reader would notice.
 //!
 //! Each test checks one rule on the whole repository and names every offender as `file:line`. The
 //! rules themselves live in the modules beside this file, each with small bad inputs that prove it
@@ -8,8 +8,12 @@
 mod architecture;
 #[path = "tidy/dependencies.rs"]
 mod dependencies;
+#[path = "tidy/glossary.rs"]
+mod glossary;
 #[path = "tidy/licences.rs"]
 mod licences;
+#[path = "tidy/links.rs"]
+mod links;
 #[path = "tidy/metadata.rs"]
 mod metadata;
 #[path = "tidy/names.rs"]
@@ -20,16 +24,24 @@ mod repository;
 mod source;
 #[path = "tidy/traces.rs"]
 mod traces;
+#[path = "tidy/types.rs"]
+mod types;
+#[path = "tidy/versions.rs"]
+mod versions;
 
 use anyhow::Result;
+use glossary::KnownCode;
+use links::Targets;
 use metadata::Metadata;
 use repository::{Repository, TextFile};
 
 /// Programs that must start with `./name` in a fresh clone.
-const PROGRAMS: [&str; 5] = [
+const PROGRAMS: [&str; 7] = [
     "run",
     "test",
     ".ci/run",
+    "scripts/dependencies",
+    "scripts/fixture",
     "scripts/package",
     "tests/packages",
 ];
@@ -126,6 +138,60 @@ fn no_banned_word_in_names() -> Result<()> {
 }
 
 #[test]
+fn no_two_public_types_have_one_name() -> Result<()> {
+    let texts = Repository::open().texts()?;
+    none(types::twice(texts.iter().flat_map(types::public).collect()));
+    Ok(())
+}
+
+#[test]
+fn the_glossary_names_code_that_exists() -> Result<()> {
+    let repository = Repository::open();
+    let document = repository.text("docs/glossary.md")?;
+    let rows = glossary::rows(&document)?;
+    let texts = repository.texts()?;
+    let source = |file: &&TextFile| file.path.contains("/src/") || file.path.ends_with(".sql");
+    let known = KnownCode {
+        types: texts.iter().flat_map(types::names).collect(),
+        files: repository.files()?,
+        text: texts
+            .iter()
+            .filter(source)
+            .map(|file| file.text.as_str())
+            .collect(),
+    };
+    let mut findings = glossary::missing_words(&document, &rows);
+    findings.extend(glossary::unknown_code(&document, &rows, &known));
+    none(findings);
+    Ok(())
+}
+
+#[test]
+fn architecture_names_paths_that_exist() -> Result<()> {
+    let repository = Repository::open();
+    let targets = Targets::new(&repository.files()?, &repository.texts()?);
+    let crates: Vec<String> = repository.manifests()?.into_keys().collect();
+    let document = repository.text("ARCHITECTURE.md")?;
+    none(links::missing_paths(&document, &crates, &targets));
+    Ok(())
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() -> Result<()> {
+    let repository = Repository::open();
+    let texts = repository.texts()?;
+    let targets = Targets::new(&repository.files()?, &texts);
+    let broken = texts.iter().flat_map(|file| links::broken(file, &targets));
+    none(broken.collect());
+    Ok(())
+}
+
+#[test]
+fn no_private_word_in_names() -> Result<()> {
+    every_text(names::private_in_source)
+}
+
+#[test]
 fn no_banned_word_in_paths() -> Result<()> {
     none(
         Repository::open()
@@ -185,5 +251,24 @@ fn the_lock_file_is_tracked() -> Result<()> {
         Repository::open().is_tracked("Cargo.lock")?,
         "Cargo.lock: not tracked by git"
     );
+    Ok(())
+}
+
+#[test]
+fn every_file_has_the_version_of_the_changelog() -> Result<()> {
+    let repository = Repository::open();
+    let changelog = repository.text("CHANGELOG.md")?;
+    let versioned = ["Cargo.toml", "docs/openapi.json", "web/package.json"];
+    let files = versioned.map(|path| repository.text(path));
+    let files = files.into_iter().collect::<Result<Vec<TextFile>>>()?;
+    none(versions::differing(&changelog, &files));
+    Ok(())
+}
+
+#[test]
+fn every_release_has_an_upgrade_fixture() -> Result<()> {
+    let repository = Repository::open();
+    let changelog = repository.text("CHANGELOG.md")?;
+    none(versions::without_fixture(&changelog, &repository.files()?));
     Ok(())
 }

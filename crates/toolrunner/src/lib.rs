@@ -349,7 +349,7 @@ impl RunnerState {
         let body = AttachClient {
             client_id: self.client_id.clone(),
             workspace: self.workspace.root().display().to_string(),
-            sandbox: self.workspace.sandbox().as_str().to_owned(),
+            sandbox: self.workspace.sandbox().kind(),
         };
         self.client
             .attach_client(self.project, &body)

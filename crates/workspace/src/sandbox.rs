@@ -28,6 +28,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use codelab_protocol::SandboxKind;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -101,20 +102,24 @@ impl Launcher {
 }
 
 impl Sandbox {
-    /// The name a server is told.
-    pub fn as_str(&self) -> &'static str {
+    /// What a server is told.
+    pub fn kind(&self) -> SandboxKind {
         match self {
             Self::Bwrap {
                 with_landlock: true,
                 ..
-            } => "bwrap+landlock",
+            } => SandboxKind::BwrapAndLandlock,
             Self::Bwrap {
                 with_landlock: false,
                 ..
-            } => "bwrap",
-            Self::Landlock => "landlock",
-            Self::None => "none",
+            } => SandboxKind::Bwrap,
+            Self::Landlock => SandboxKind::Landlock,
+            Self::None => SandboxKind::None,
         }
+    }
+
+    pub fn as_str(&self) -> &'static str {
+        self.kind().as_str()
     }
 
     pub fn is_none(&self) -> bool {

@@ -1,11 +1,11 @@
 // The event streams of sessions, decoded.
 import { follow, readAll, type Frame } from "./stream";
 import type { ApiError } from "./client";
-import type { ChatEvent, Message, TurnStatus } from "./types";
+import type { SessionEvent, Message, TurnStatus } from "./types";
 
 /** What a session's stream carries: its events, and how the turn stands at each end or suspension. */
 export type SessionInput =
-  | { kind: "event"; event: ChatEvent }
+  | { kind: "event"; event: SessionEvent }
   | { kind: "done"; status: TurnStatus }
   /** A new connection. The server sends the text of a running answer again from its start. */
   | { kind: "connected" }
@@ -36,7 +36,7 @@ export async function readSession(sessionId: string): Promise<SessionInput[]> {
 }
 
 /** Events of all the user's sessions from now on. Missed events are not repeated. */
-export function followEverything(handlers: FeedHandlers<ChatEvent>) {
+export function followEverything(handlers: FeedHandlers<SessionEvent>) {
   return follow("/my/events/", () => undefined, {
     onOpen: handlers.onOpen,
     onCut: handlers.onCut,
@@ -52,5 +52,5 @@ function decode(frame: Frame): SessionInput {
   const data: unknown = JSON.parse(frame.data);
   return frame.event === "done"
     ? { kind: "done", status: (data as { status: TurnStatus }).status }
-    : { kind: "event", event: data as ChatEvent };
+    : { kind: "event", event: data as SessionEvent };
 }

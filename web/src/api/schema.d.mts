@@ -12,7 +12,7 @@ export interface paths {
         put?: never;
         /**
          * Say something as an agent
-         * @description It is taken whether anybody reads or not. With the tag `signal` it wakes AdaptiveAgent.
+         * @description It is accepted whether anybody reads it or not. With the tag `signal` it wakes AdaptiveAgent.
          */
         post: {
             parameters: {
@@ -55,7 +55,8 @@ export interface paths {
         put?: never;
         /**
          * Ask the user and wait for the answer
-         * @description One question is shown at a time, in the order they were asked. Whoever hangs up takes the question back.
+         * @description One question is shown at a time, in the order they were asked. Whoever hangs up takes the
+         *     question back.
          */
         post: {
             parameters: {
@@ -96,8 +97,8 @@ export interface paths {
         };
         /**
          * What was said in the Chat, oldest first
-         * @description The Chat is shared by all users of the server and lives as long as the server runs. Its oldest messages leave past
-         *     `chat.history_messages`.
+         * @description The Chat is shared by all users of the server and lives as long as the server runs. Its oldest
+         *     messages leave past `chat.history_messages`.
          */
         get: {
             parameters: {
@@ -231,7 +232,8 @@ export interface paths {
         };
         /**
          * Whether the server is well
-         * @description The answer is 200 also where it is not: `status` and `checks` say so. A load balancer asks `/health/ready`.
+         * @description The answer is 200 also where it is not: `status` and `checks` say so. A load balancer asks
+         *     `/health/ready`.
          */
         get: {
             parameters: {
@@ -424,7 +426,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -464,7 +469,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                     /** @description Sessions of this project only. */
@@ -482,7 +490,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatSessionList"];
+                        "application/json": components["schemas"]["ProjectSessionList"];
                     };
                 };
             };
@@ -501,7 +509,7 @@ export interface paths {
             };
             requestBody?: {
                 content: {
-                    "application/json": components["schemas"]["CreateChat"];
+                    "application/json": components["schemas"]["CreateProjectSession"];
                 };
             };
             responses: {
@@ -511,7 +519,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatSession"];
+                        "application/json": components["schemas"]["ProjectSession"];
                     };
                 };
             };
@@ -548,7 +556,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatDetail"];
+                        "application/json": components["schemas"]["ProjectSessionDetail"];
                     };
                 };
             };
@@ -592,7 +600,7 @@ export interface paths {
             };
             requestBody: {
                 content: {
-                    "application/json": components["schemas"]["RenameChat"];
+                    "application/json": components["schemas"]["RenameProjectSession"];
                 };
             };
             responses: {
@@ -602,7 +610,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatSession"];
+                        "application/json": components["schemas"]["ProjectSession"];
                     };
                 };
             };
@@ -620,7 +628,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -686,7 +697,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatAck"];
+                        "application/json": components["schemas"]["ProjectSessionAck"];
                     };
                 };
             };
@@ -749,8 +760,8 @@ export interface paths {
         post: {
             parameters: {
                 query?: {
-                    /** @description `drop` empties the queue as well. */
-                    queue?: string;
+                    /** @description `drop` empties the queue as well; otherwise the next waiting message starts. */
+                    queue?: "keep" | "drop";
                 };
                 header?: never;
                 path: {
@@ -767,7 +778,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": components["schemas"]["ChatCancelled"];
+                        "application/json": components["schemas"]["ProjectSessionCancelled"];
                     };
                 };
             };
@@ -790,8 +801,8 @@ export interface paths {
             parameters: {
                 query?: {
                     /**
-                     * @description Events after this number; `Last-Event-ID` says the same and wins. A number past the log's end is answered with `gap`
-                     *     and then the log from its start.
+                     * @description Events after this number; `Last-Event-ID` says the same and wins. A number past the log's
+                     *     end is answered with `gap` and then the log from its start.
                      */
                     after?: number;
                     /** @description `false`: the stored events, then the end. */
@@ -812,7 +823,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                        "text/event-stream": components["schemas"]["SessionEventFrame"];
                     };
                 };
             };
@@ -836,8 +847,9 @@ export interface paths {
         put?: never;
         /**
          * Send a message: to the agent it names, else it is planned
-         * @description With `Accept: text/event-stream` the answer is the message's events until its turn ends or suspends. Otherwise a
-         *     direct call waits for its answer, and a planned one is answered at once with its `workflow_id`.
+         * @description With `Accept: text/event-stream` the answer is the message's events until its turn ends or
+         *     suspends. Otherwise a direct call waits for its answer, and a planned one is answered at once
+         *     with its `workflow_id`.
          */
         post: {
             parameters: {
@@ -862,7 +874,7 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["DirectAnswer"];
-                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                        "text/event-stream": components["schemas"]["SessionEventFrame"];
                     };
                 };
                 /** @description Durable; it is planned, or waits for an earlier message */
@@ -893,7 +905,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                     /** @description Messages of this role only. */
@@ -938,7 +953,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -1022,7 +1040,8 @@ export interface paths {
         put?: never;
         /**
          * Approve, reject or edit a plan that waits
-         * @description An edit replaces the tasks and approves in the same act; one that cannot be run leaves the plan waiting.
+         * @description An edit replaces the tasks and approves in the same act; one that cannot be run leaves the plan
+         *     waiting.
          */
         post: {
             parameters: {
@@ -1111,7 +1130,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -1158,8 +1180,9 @@ export interface paths {
         put?: never;
         /**
          * Answer a question
-         * @description The answer is a user's message of the session, so the reply is that of a message: its events with
-         *     `Accept: text/event-stream`. Otherwise a direct call waits for its end as before, and a plan is answered at once.
+         * @description The answer is a user's message of the session, so the reply is that of a message: its events
+         *     with `Accept: text/event-stream`. Otherwise a direct call waits for its end as before, and a
+         *     plan is answered at once.
          */
         post: {
             parameters: {
@@ -1186,7 +1209,7 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["DirectAnswer"];
-                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                        "text/event-stream": components["schemas"]["SessionEventFrame"];
                     };
                 };
                 /** @description Answered and durable; the plan goes on */
@@ -1223,7 +1246,7 @@ export interface paths {
                 path: {
                     /** @description The session */
                     session_id: string;
-                    /** @description The call */
+                    /** @description The tool call */
                     call_id: string;
                 };
                 cookie?: never;
@@ -1268,7 +1291,7 @@ export interface paths {
                 path: {
                     /** @description The session */
                     session_id: string;
-                    /** @description The call */
+                    /** @description The tool call */
                     call_id: string;
                 };
                 cookie?: never;
@@ -1279,7 +1302,7 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description Taken; the turn goes on */
+                /** @description Accepted; the turn goes on */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -1305,8 +1328,8 @@ export interface paths {
         };
         /**
          * Everything that happens in the user's sessions, from now on
-         * @description Each event is one of its session's log, with that log's `seq`. A reader that falls too far behind is cut; what it
-         *     missed is in the sessions' own event streams.
+         * @description Each event is one of its session's log, with that log's `seq`. A reader that falls too far
+         *     behind is cut; what it missed is in the sessions' own event streams.
          */
         get: {
             parameters: {
@@ -1323,7 +1346,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "text/event-stream": components["schemas"]["ChatEventFrame"];
+                        "text/event-stream": components["schemas"]["SessionEventFrame"];
                     };
                 };
             };
@@ -1350,7 +1373,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -1504,7 +1530,10 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where it ends. */
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
                     limit?: number;
                     offset?: number;
                 };
@@ -1795,7 +1824,7 @@ export interface paths {
                     project_id: number;
                     /** @description The agent's id */
                     agent_id: string;
-                    /** @description The id that adding or a search answered with */
+                    /** @description The id from the answer to an addition or a search */
                     context_id: string;
                 };
                 cookie?: never;
@@ -1827,8 +1856,9 @@ export interface paths {
         put?: never;
         /**
          * Take the agent out of service
-         * @description It takes no new tasks, and messages to it get 503 until it is registered again. What it has begun ends as usual,
-         *     tasks that wait included; the answer comes when those that it works on now are finished, after 30 s at the latest.
+         * @description It takes no new tasks, and messages to it get 503 until it is registered again. What it has
+         *     begun ends as usual, tasks that wait included; the answer comes when those that it works on now
+         *     are finished, after 30 s at the latest.
          */
         post: {
             parameters: {
@@ -2036,7 +2066,8 @@ export interface paths {
         put?: never;
         /**
          * Attach a client, or say that it is still there
-         * @description A client that is not heard of for a minute is taken for gone: attaching again, claiming and sending results count.
+         * @description A client that sends nothing for a minute counts as gone. Attaching again, claiming a call and
+         *     sending a result keep it attached.
          */
         post: {
             parameters: {
@@ -2203,8 +2234,8 @@ export interface paths {
         put?: never;
         /**
          * Let the worker space's resources go
-         * @description Active tasks are finished first, within 30 s, and cancelled then. The next use builds the space again. Files in the
-         *     user's workspace are never touched.
+         * @description Active tasks are finished first, within 30 s, and cancelled then. The next use builds the space
+         *     again. Files in the user's workspace are never touched.
          */
         post: {
             parameters: {
@@ -2361,10 +2392,12 @@ export interface components {
     schemas: {
         /** @enum {string} */
         AcceptedStatus: "accepted" | "queued" | "answered";
+        /** @enum {string} */
+        AckStatus: "reset" | "cancelled" | "idle" | "restored";
         /** @description Body of `POST …/agents/{agent_id}/context`: something the agent should remember. */
         AddContext: {
             text: string;
-            /** @description `note` where absent. */
+            /** @description `note` if absent. */
             type?: string | null;
             success?: boolean | null;
             task_id?: components["schemas"]["TaskId"] | null;
@@ -2420,21 +2453,27 @@ export interface components {
         };
         /** @description The name of an agent definition. */
         AgentName: string;
+        AgentQuestion: components["schemas"]["TaskOrigin"] & {
+            call_id: components["schemas"]["CallId"];
+            question: string;
+            options?: string[];
+            agent: components["schemas"]["AgentName"];
+        };
         /** @enum {string} */
         AgentStatus: "idle" | "processing" | "busy" | "error";
-        AgentStatusChanged: components["schemas"]["Origin"] & {
+        AgentStatusChanged: components["schemas"]["TaskOrigin"] & {
             agent: components["schemas"]["AgentName"];
             status: components["schemas"]["AgentStatus"];
         };
         AgentStatusInfo: {
             agent: components["schemas"]["AgentName"];
             status: components["schemas"]["AgentStatus"];
-            /** @description Whether it takes tasks; an agent can be taken out by hand. */
+            /** @description Whether it accepts tasks; a person can take an agent out of service. */
             registered: boolean;
         };
         /**
-         * @description Body of `POST /agent/message/stream`. What each `message_type` needs is checked after parsing, so that a missing
-         *     field has its own code.
+         * @description Body of `POST /agent/message/stream`. What each `message_type` needs is checked after parsing,
+         *     so that a missing field has its own code.
          */
         AgentStreamRequest: {
             session_id: components["schemas"]["SessionId"];
@@ -2455,7 +2494,8 @@ export interface components {
         };
         /** @description The process answers; nothing more is said. */
         Alive: {
-            status: string;
+            /** @enum {string} */
+            status: "alive";
         };
         AnswerQuestion: {
             answer: string;
@@ -2463,8 +2503,7 @@ export interface components {
         /** @description A durable question to a person. */
         ApprovalInfo: {
             call_id: components["schemas"]["CallId"];
-            /** @description `tool`, `plan` or `budget`. */
-            kind: string;
+            kind: components["schemas"]["ApprovalKind"];
             tool_name: string;
             arguments: Record<string, unknown>;
             digest: components["schemas"]["Digest"];
@@ -2475,6 +2514,11 @@ export interface components {
             /** Format: int64 */
             timeout_seconds: number;
         };
+        /**
+         * @description What an approval is about.
+         * @enum {string}
+         */
+        ApprovalKind: "tool" | "plan" | "budget";
         ApprovalList: {
             approvals: components["schemas"]["OpenApproval"][];
             /** Format: int64 */
@@ -2484,15 +2528,19 @@ export interface components {
             /** Format: int64 */
             offset: number;
         };
-        ApprovalRequest: components["schemas"]["ApprovalInfo"] & components["schemas"]["Origin"] & {
+        /**
+         * @description How an approval ended, as events tell it.
+         * @enum {string}
+         */
+        ApprovalOutcome: "approve" | "edit" | "reject" | "expired" | "cancelled";
+        ApprovalRequest: components["schemas"]["ApprovalInfo"] & components["schemas"]["TaskOrigin"] & {
             agent?: components["schemas"]["AgentName"] | null;
         };
         ApprovalResolved: {
             call_id: components["schemas"]["CallId"];
-            /** @description `tool` or `budget`. */
-            kind: string;
-            /** @description `approve`, `edit`, `reject`, `expired` or `cancelled`. */
-            decision: string;
+            /** @description Never `plan`: a plan has an event of its own. */
+            kind: components["schemas"]["ApprovalKind"];
+            decision: components["schemas"]["ApprovalOutcome"];
             decided_by: string;
             reason?: string | null;
             /** @description The arguments as they will run, after an edit. */
@@ -2504,7 +2552,7 @@ export interface components {
             question: string;
             /**
              * Format: int64
-             * @description 300 where absent; counted from the request, also while other questions are answered first.
+             * @description 300 if absent. The time starts with the request, even if other questions are asked first.
              */
             timeout_seconds?: number | null;
         };
@@ -2536,26 +2584,29 @@ export interface components {
             client_id: components["schemas"]["ClientId"];
             /** @description The folder it works in, as people should see it. */
             workspace?: string;
-            /** @description `bwrap+landlock`, `bwrap`, `landlock` or `none`. */
-            sandbox: string;
+            sandbox: components["schemas"]["SandboxKind"];
         };
         /** @description A program that runs tools in a user's workspace. */
         AttachedClient: {
             client_id: components["schemas"]["ClientId"];
             workspace: string;
-            sandbox: string;
+            sandbox: components["schemas"]["SandboxKind"];
             attached_at: components["schemas"]["Timestamp"];
-            /** @description Heard of within the last minute. */
+            /** @description It sent something within the last minute. */
             present: boolean;
         };
+        /**
+         * @description A decision as the audit log spells it.
+         * @enum {string}
+         */
+        AuditDecision: "APPROVE" | "EDIT" | "REJECT";
         /** @description One decision. A purge blanks the arguments and keeps the row. */
         AuditEntry: {
             call_id: components["schemas"]["CallId"];
             tool_name: string;
             original_args?: Record<string, unknown> | null;
             modified_args?: Record<string, unknown> | null;
-            /** @description `approve`, `edit` or `reject`; an approval that expired was rejected by `timeout`. */
-            decision: string;
+            decision: components["schemas"]["AuditDecision"];
             decided_by: string;
             reason?: string | null;
             timestamp: components["schemas"]["Timestamp"];
@@ -2578,7 +2629,7 @@ export interface components {
             claimed: boolean;
             /**
              * Format: int64
-             * @description Claim again before it is over to keep the call.
+             * @description Claim again before the lease ends to keep the call.
              */
             lease_seconds: number;
         };
@@ -2601,7 +2652,7 @@ export interface components {
         };
         /** @description What is absent stays; `null` clears a temperature, a token limit or the file restrictions. */
         ChangeAgent: {
-            /** @description A name cannot be changed; the present one may be repeated. */
+            /** @description The name cannot be changed; only the present one is accepted. */
             name?: string;
             role?: string;
             description?: string;
@@ -2624,191 +2675,6 @@ export interface components {
             budget_usd?: number | null;
             /** Format: int64 */
             budget_tokens?: number | null;
-        };
-        ChatAck: {
-            session_id: components["schemas"]["SessionId"];
-            status?: components["schemas"]["TurnStatus"] | null;
-        };
-        ChatCancelled: {
-            session_id: components["schemas"]["SessionId"];
-            /** @description Whether there was a turn to cancel. */
-            cancelled: boolean;
-            /** Format: int64 */
-            queued: number;
-        };
-        /** @description A session with its newest messages and how it stands. */
-        ChatDetail: components["schemas"]["ChatSession"] & {
-            /** @description The newest ones, oldest first. */
-            messages: components["schemas"]["Message"][];
-            status?: components["schemas"]["TurnStatus"] | null;
-            busy: boolean;
-            /** Format: int64 */
-            queued: number;
-            /** Format: double */
-            budget_usd?: number | null;
-            /** Format: int64 */
-            budget_tokens?: number | null;
-            usage: components["schemas"]["UsageTotal"];
-        };
-        ChatError: components["schemas"]["ErrorData"] & components["schemas"]["Origin"];
-        /** @description One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`. */
-        ChatEvent: components["schemas"]["ChatEventBody"] & {
-            session_id: components["schemas"]["SessionId"];
-            /**
-             * Format: int64
-             * @description Absent from what is never stored.
-             */
-            seq?: number | null;
-            timestamp: components["schemas"]["Timestamp"];
-        };
-        ChatEventBody: {
-            data: components["schemas"]["MessageCreated"];
-            /** @enum {string} */
-            type: "message_created";
-        } | {
-            /** @description Tokens as they arrive; ephemeral, never stored, without a number. */
-            data: components["schemas"]["MessageDelta"];
-            /** @enum {string} */
-            type: "message_delta";
-        } | {
-            data: components["schemas"]["MessageQueued"];
-            /** @enum {string} */
-            type: "message_queued";
-        } | {
-            data: components["schemas"]["DirectAgentCall"];
-            /** @enum {string} */
-            type: "direct_agent_call";
-        } | {
-            data: components["schemas"]["AgentStatusChanged"];
-            /** @enum {string} */
-            type: "agent_status_changed";
-        } | {
-            data: components["schemas"]["SwitchAgent"];
-            /** @enum {string} */
-            type: "agent_switched";
-        } | {
-            data: components["schemas"]["Plan"];
-            /** @enum {string} */
-            type: "task_plan_created";
-        } | {
-            /** @description A plan waits for a person. */
-            data: components["schemas"]["PlanRequest"];
-            /** @enum {string} */
-            type: "plan_request";
-        } | {
-            data: components["schemas"]["PlanResolved"];
-            /** @enum {string} */
-            type: "plan_resolved";
-        } | {
-            data: components["schemas"]["TaskStarted"];
-            /** @enum {string} */
-            type: "task_started";
-        } | {
-            data: components["schemas"]["TaskProgress"];
-            /** @enum {string} */
-            type: "task_progress";
-        } | {
-            data: components["schemas"]["TaskCompleted"];
-            /** @enum {string} */
-            type: "task_completed";
-        } | {
-            data: components["schemas"]["TaskFailed"];
-            /** @enum {string} */
-            type: "task_failed";
-        } | {
-            data: components["schemas"]["TaskSkipped"];
-            /** @enum {string} */
-            type: "task_skipped";
-        } | {
-            data: components["schemas"]["WorkflowCompleted"];
-            /** @enum {string} */
-            type: "workflow_completed";
-        } | {
-            data: components["schemas"]["ChatToolCall"];
-            /** @enum {string} */
-            type: "tool_call";
-        } | {
-            data: components["schemas"]["ChatToolResult"];
-            /** @enum {string} */
-            type: "tool_result";
-        } | {
-            /** @description The call will not be run any more, or has ended; a client stops what it runs. */
-            data: components["schemas"]["ToolCallClosed"];
-            /** @enum {string} */
-            type: "tool_call_closed";
-        } | {
-            data: components["schemas"]["ApprovalRequest"];
-            /** @enum {string} */
-            type: "approval_request";
-        } | {
-            data: components["schemas"]["ApprovalResolved"];
-            /** @enum {string} */
-            type: "approval_resolved";
-        } | {
-            data: components["schemas"]["ChatQuestion"];
-            /** @enum {string} */
-            type: "question";
-        } | {
-            data: components["schemas"]["ChatError"];
-            /** @enum {string} */
-            type: "error";
-        } | {
-            data: components["schemas"]["HistoryCompacted"];
-            /** @enum {string} */
-            type: "history_compacted";
-        } | {
-            /** @description These event numbers were pruned and can no longer be read; never stored itself. */
-            data: components["schemas"]["Gap"];
-            /** @enum {string} */
-            type: "gap";
-        };
-        /** @description One frame of an event stream. */
-        ChatEventFrame: {
-            /** @description The number of the event; absent where nothing is stored. */
-            id?: string;
-            /** @description The type of the event, or `done`. */
-            event: string;
-            /** @description An event, or how the turn stands in the frame that closes the stream. */
-            data: string;
-        };
-        /** @enum {string} */
-        ChatMode: "direct" | "orchestrated";
-        ChatQuestion: components["schemas"]["Origin"] & {
-            call_id: components["schemas"]["CallId"];
-            question: string;
-            options?: string[];
-            agent: components["schemas"]["AgentName"];
-        };
-        ChatSession: {
-            session_id: components["schemas"]["SessionId"];
-            project_id: components["schemas"]["ProjectId"];
-            title?: string | null;
-            created_at: components["schemas"]["Timestamp"];
-            last_activity: components["schemas"]["Timestamp"];
-            /** Format: int64 */
-            message_count: number;
-            /** @description A question of an agent waits for an answer. */
-            asks?: boolean;
-        };
-        ChatSessionList: {
-            sessions: components["schemas"]["ChatSession"][];
-            /** Format: int64 */
-            total: number;
-            /** Format: int64 */
-            limit: number;
-            /** Format: int64 */
-            offset: number;
-        };
-        ChatToolCall: components["schemas"]["ToolCallChunk"] & components["schemas"]["Origin"] & {
-            /** @description Whether somebody is there to run it. */
-            client_attached: boolean;
-        };
-        ChatToolResult: components["schemas"]["Origin"] & {
-            call_id: components["schemas"]["CallId"];
-            tool_name: string;
-            result: unknown;
-            /** @description The call had been given up before its result came. */
-            late?: boolean;
         };
         /** @description One event of a session's log: `{"type", "data", "timestamp"}`. */
         Chunk: components["schemas"]["ChunkBody"] & {
@@ -2905,36 +2771,39 @@ export interface components {
             name: string;
             role?: string | null;
             description?: string | null;
-            /** @description The server's default model where absent. */
+            /** @description Without it, the server's default model. */
             model?: string | null;
             /** Format: double */
             temperature?: number | null;
             /** Format: int32 */
             max_tokens?: number | null;
-            /** @description May use `{{messageHistory}}`, `{{userId}}`, `{{currentTime}}`, `{{timezone}}` and `{{householdId}}`. */
+            /**
+             * @description May use `{{messageHistory}}`, `{{userId}}`, `{{currentTime}}`, `{{timezone}}` and
+             *     `{{householdId}}`.
+             */
             system_prompt?: string | null;
-            /** @description Tools for reading and for finishing where absent. */
+            /** @description Without it, the tools for reading and for finishing. */
             allowed_tools?: components["schemas"]["Tool"][] | null;
             file_restrictions?: string[] | null;
             /**
              * Format: int32
-             * @description Tasks at once; 4 where absent.
+             * @description How many tasks run at once; 4 if absent.
              */
             concurrency_limit?: number | null;
         };
-        /** @description Body of `POST /my/chat/sessions`. */
-        CreateChat: {
-            project_id?: components["schemas"]["ProjectId"] | null;
-            /** @description The first line said where absent. */
-            title?: string | null;
+        CreateProject: {
+            name: string;
+            description?: string | null;
             /** Format: double */
             budget_usd?: number | null;
             /** Format: int64 */
             budget_tokens?: number | null;
         };
-        CreateProject: {
-            name: string;
-            description?: string | null;
+        /** @description Body of `POST /my/chat/sessions`. */
+        CreateProjectSession: {
+            project_id?: components["schemas"]["ProjectId"] | null;
+            /** @description Without it, the first line of the first message. */
+            title?: string | null;
             /** Format: double */
             budget_usd?: number | null;
             /** Format: int64 */
@@ -2952,6 +2821,11 @@ export interface components {
             switch_count: number;
             last_switch_at?: components["schemas"]["Timestamp"] | null;
         };
+        /**
+         * @description What a person chooses, in upper or lower case.
+         * @enum {string}
+         */
+        DecisionChoice: "APPROVE" | "EDIT" | "REJECT" | "approve" | "edit" | "reject";
         /** @description SHA-256 as lower-case hex. */
         Digest: string;
         DirectAgentCall: {
@@ -2959,31 +2833,37 @@ export interface components {
             /** @description The user message that is answered. */
             message_id: components["schemas"]["MessageId"];
         };
-        /** @description What a direct call came to. */
+        /** @description The result of a direct call. */
         DirectAnswer: {
             /** @description The user's message. */
             message_id: components["schemas"]["MessageId"];
             response_message_id?: components["schemas"]["MessageId"] | null;
-            mode: components["schemas"]["ChatMode"];
+            mode: components["schemas"]["MessageMode"];
             agent: components["schemas"]["AgentName"];
             status: components["schemas"]["TurnStatus"];
             success: boolean;
             response?: string | null;
-            /** @description What the agent was reminded of from its memory. */
+            /** @description What the agent recalled from its memory. */
             context?: string[];
             usage?: components["schemas"]["Usage"] | null;
-            /** @description What the person should know about the answer: that it was cut, or that another model gave it. */
+            /**
+             * @description What the person should know about the answer: that it was cut, or that another model gave
+             *     it.
+             */
             warnings?: string[];
-            /** @description What the call waits for: the data of the event that asked. */
-            pending?: Record<string, unknown> | null;
+            pending?: components["schemas"]["PendingData"] | null;
             error?: string | null;
-            /** @description `timeout`, `execution`, `unavailable` or `cancelled`. */
-            error_type?: string | null;
+            error_type?: components["schemas"]["DirectErrorType"] | null;
             error_code?: components["schemas"]["ErrorCode"] | null;
             detail?: string | null;
             /** @description What is known about the failure, such as a model error's `kind`. */
             details?: Record<string, unknown> | null;
         };
+        /**
+         * @description Why a direct call failed.
+         * @enum {string}
+         */
+        DirectErrorType: "timeout" | "execution" | "unavailable" | "cancelled";
         /** @description The closing frame of a stream, `event: done`. */
         Done: {
             status: components["schemas"]["TurnStatus"];
@@ -2995,7 +2875,8 @@ export interface components {
             details?: Record<string, unknown>;
         };
         /**
-         * @description Stable codes of the API. The text is the contract; the status applies before a stream has started.
+         * @description Stable codes of the API. The text is the contract; the status applies before a stream
+         *     has started.
          * @enum {string}
          */
         ErrorCode: "TOOL_VALIDATION_ERROR" | "FILE_RESTRICTION_ERROR" | "INVALID_MESSAGE_TYPE" | "MISSING_REQUIRED_FIELD" | "SESSION_NOT_FOUND" | "SESSION_CREATION_FAILED" | "AGENT_NOT_FOUND" | "AGENT_SWITCH_FAILED" | "CLASSIFICATION_FAILED" | "LLM_TIMEOUT" | "LLM_ERROR" | "LLM_PROXY_UNAVAILABLE" | "PENDING_APPROVAL_NOT_FOUND" | "HITL_TIMEOUT" | "INVALID_DECISION" | "DB_CONNECTION_ERROR" | "DB_WRITE_ERROR" | "DB_READ_ERROR" | "TOOL_CALL_NOT_FOUND" | "TOOL_CALL_CLAIMED" | "MULTIPLE_TOOL_CALLS" | "INVALID_TOOL_ARGUMENTS" | "AGENT_UNAVAILABLE" | "QUEUE_FULL" | "TASK_TIMEOUT" | "INVALID_PLAN" | "PLAN_NOT_FOUND" | "PROJECT_NOT_FOUND" | "STEP_LIMIT" | "CANCELLED" | "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_FOUND" | "CONFLICT" | "PAYLOAD_TOO_LARGE" | "RATE_LIMITED";
@@ -3014,8 +2895,8 @@ export interface components {
             data: string;
         };
         /**
-         * @description Event numbers that cannot be read. The stream goes on behind them, unless the reader itself came with `to` and the log
-         *     never got that far: then the log follows from its start.
+         * @description Event numbers that cannot be read. The stream continues after them. If the reader asked for
+         *     events after `to` and the log is shorter than that, the log follows from its start.
          */
         Gap: {
             /** Format: int64 */
@@ -3081,9 +2962,9 @@ export interface components {
             messages: number;
             summary: string;
         };
-        /** @description A person's decision; `decision` is APPROVE, EDIT or REJECT in any case. */
+        /** @description A person's decision about an approval. */
         HitlDecision: {
-            decision?: string | null;
+            decision?: components["schemas"]["DecisionChoice"] | null;
             /** @description The new arguments, for EDIT. */
             modified_args?: Record<string, unknown> | null;
             feedback?: string | null;
@@ -3116,25 +2997,28 @@ export interface components {
             answers?: components["schemas"]["CallId"] | null;
             plan_id?: components["schemas"]["PlanId"] | null;
             task_id?: components["schemas"]["TaskId"] | null;
-            /** @description What the person should know about this answer: that it was cut, or that another model gave it. */
+            /**
+             * @description What the person should know about this answer: that it was cut, or that another model gave
+             *     it.
+             */
             warnings?: string[];
         };
         /** @description The message is durable and will be worked on. */
         MessageAccepted: {
             message_id?: components["schemas"]["MessageId"] | null;
-            mode: components["schemas"]["ChatMode"];
+            mode: components["schemas"]["MessageMode"];
             status: components["schemas"]["AcceptedStatus"];
             workflow_id?: components["schemas"]["WorkflowId"] | null;
             /**
              * Format: int64
-             * @description How many messages are before it, itself included; 0 when it has begun and waits for its busy agent.
+             * @description Its position in the queue: 1 is next. 0 when it has begun and waits for a slot of its agent.
              */
             position?: number | null;
         };
-        MessageCreated: components["schemas"]["Origin"] & components["schemas"]["Message"] & {
+        MessageCreated: components["schemas"]["TaskOrigin"] & components["schemas"]["Message"] & {
             workflow_id?: components["schemas"]["WorkflowId"] | null;
         };
-        MessageDelta: components["schemas"]["Origin"] & {
+        MessageDelta: components["schemas"]["TaskOrigin"] & {
             content: string;
             agent: components["schemas"]["AgentName"];
             message_id: components["schemas"]["MessageId"];
@@ -3160,6 +3044,8 @@ export interface components {
             /** Format: int64 */
             offset: number;
         };
+        /** @enum {string} */
+        MessageMode: "direct" | "orchestrated";
         MessagePosted: {
             id: components["schemas"]["GlobalMessageId"];
         };
@@ -3179,21 +3065,22 @@ export interface components {
             session_id: components["schemas"]["SessionId"];
             project_id: components["schemas"]["ProjectId"];
         };
-        /** @description The task that something belongs to; empty for a session's own turn. */
-        Origin: {
-            plan_id?: components["schemas"]["PlanId"] | null;
-            task_id?: components["schemas"]["TaskId"] | null;
-        };
         PendingApprovals: {
             session_id: components["schemas"]["SessionId"];
             pending_approvals: components["schemas"]["ApprovalInfo"][];
+        };
+        /** @description What a direct call waits for: a tool's result, a decision or an answer. */
+        PendingData: components["schemas"]["PendingToolCall"] | components["schemas"]["ApprovalRequest"] | components["schemas"]["AgentQuestion"];
+        /** @description A tool call that waits for its result. Its id stands where approvals and questions have theirs. */
+        PendingToolCall: components["schemas"]["ToolCallEvent"] & {
+            call_id: components["schemas"]["CallId"];
         };
         /** @description A plan as people see it. */
         Plan: {
             plan_id: components["schemas"]["PlanId"];
             workflow_id: components["schemas"]["WorkflowId"];
             status: components["schemas"]["PlanStatus"];
-            /** @description The planner gave nothing usable; one agent was chosen by keywords. */
+            /** @description The planner's answer was not usable, so keywords chose one agent. */
             fallback: boolean;
             /** Format: double */
             estimated_cost_usd: number;
@@ -3202,9 +3089,9 @@ export interface components {
             requires_approval: boolean;
             tasks: components["schemas"]["Task"][];
         };
-        /** @description A person's word about a plan; `decision` is approve, reject or edit in any case. */
+        /** @description A person's decision about a plan. */
         PlanDecision: {
-            decision: string;
+            decision: components["schemas"]["DecisionChoice"];
             /** @description The tasks as they should run, for `edit`. */
             tasks?: components["schemas"]["PlannedTask"][] | null;
             feedback?: string | null;
@@ -3227,8 +3114,7 @@ export interface components {
         };
         PlanResolved: {
             plan_id: components["schemas"]["PlanId"];
-            /** @description `approve`, `edit`, `reject`, `expired` or `cancelled`. */
-            decision: string;
+            decision: components["schemas"]["ApprovalOutcome"];
             decided_by: string;
             reason?: string | null;
             /** @description The tasks as they will run, after an edit. */
@@ -3267,7 +3153,7 @@ export interface components {
             budget_usd?: number | null;
             /** Format: int64 */
             budget_tokens?: number | null;
-            /** @description Where sessions go that name no project. */
+            /** @description New sessions without a project belong to this one. */
             is_default: boolean;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -3281,14 +3167,17 @@ export interface components {
             model: string;
             /**
              * Format: double
-             * @description The model's own default where absent.
+             * @description Without it, the model's own default.
              */
             temperature?: number | null;
             /** Format: int32 */
             max_tokens?: number | null;
             system_prompt: string;
             allowed_tools: components["schemas"]["Tool"][];
-            /** @description Regular expressions; only files that match one of them may be written. Absent = no restriction. */
+            /**
+             * @description Regular expressions; only files that match one of them may be written. Absent = no
+             *     restriction.
+             */
             file_restrictions?: string[] | null;
             /** Format: int32 */
             concurrency_limit: number;
@@ -3318,6 +3207,51 @@ export interface components {
             /** Format: int64 */
             offset: number;
         };
+        ProjectSession: {
+            session_id: components["schemas"]["SessionId"];
+            project_id: components["schemas"]["ProjectId"];
+            title?: string | null;
+            created_at: components["schemas"]["Timestamp"];
+            last_activity: components["schemas"]["Timestamp"];
+            /** Format: int64 */
+            message_count: number;
+            /** @description A question of an agent waits for an answer. */
+            asks?: boolean;
+        };
+        ProjectSessionAck: {
+            session_id: components["schemas"]["SessionId"];
+            status?: components["schemas"]["TurnStatus"] | null;
+        };
+        ProjectSessionCancelled: {
+            session_id: components["schemas"]["SessionId"];
+            /** @description Whether there was a turn to cancel. */
+            cancelled: boolean;
+            /** Format: int64 */
+            queued: number;
+        };
+        /** @description A session with its newest messages and its state. */
+        ProjectSessionDetail: components["schemas"]["ProjectSession"] & {
+            /** @description The newest ones, oldest first. */
+            messages: components["schemas"]["Message"][];
+            status?: components["schemas"]["TurnStatus"] | null;
+            busy: boolean;
+            /** Format: int64 */
+            queued: number;
+            /** Format: double */
+            budget_usd?: number | null;
+            /** Format: int64 */
+            budget_tokens?: number | null;
+            usage: components["schemas"]["UsageTotal"];
+        };
+        ProjectSessionList: {
+            sessions: components["schemas"]["ProjectSession"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
         ProjectUsage: {
             project_id: components["schemas"]["ProjectId"];
             usage: components["schemas"]["UsageTotal"];
@@ -3328,19 +3262,27 @@ export interface components {
             options?: string[];
             agent: components["schemas"]["AgentName"];
         };
-        RenameChat: {
+        RenameProjectSession: {
             title: string;
         };
         ResultAck: {
             call_id: components["schemas"]["CallId"];
-            /** @description The same result came before. */
+            /** @description The same result was received before. */
             duplicate: boolean;
         };
         /** @enum {string} */
         Role: "system" | "user" | "assistant" | "tool";
+        /**
+         * @description What keeps a client's commands within its workspace.
+         * @enum {string}
+         */
+        SandboxKind: "bwrap+landlock" | "bwrap" | "landlock" | "none";
         /** @description The answer to saving an agent. */
         SavedAgent: components["schemas"]["ProjectAgent"] & {
-            /** @description What was saved but may not work as written: unknown placeholders in the prompt, an unknown model. */
+            /**
+             * @description What was saved but may not work as written: unknown placeholders in the prompt, an unknown
+             *     model.
+             */
             warnings: string[];
         };
         /** @description Body of `POST …/agents/{agent_id}/context/search`. */
@@ -3348,7 +3290,7 @@ export interface components {
             query: string;
             /**
              * Format: int32
-             * @description 5 where absent.
+             * @description 5 if absent.
              */
             top_k?: number | null;
             filter?: components["schemas"]["ContextFilter"] | null;
@@ -3356,15 +3298,18 @@ export interface components {
         /** @description Body of `POST /my/chat/{session_id}/message`. */
         SendMessage: {
             content: string;
-            /** @description An agent's id, its name, or its name without the `agent_` prefix. Absent: the request is planned. */
+            /**
+             * @description An agent's id, its name, or its name without the `agent_` prefix. Absent: the request is
+             *     planned.
+             */
             target_agent?: string | null;
             client_message_id?: components["schemas"]["ClientMessageId"] | null;
         };
         /** @description Answer of an action on a session. */
         SessionAck: {
             session_id: components["schemas"]["SessionId"];
-            /** @description What the action did: `reset`, `cancelled`, `idle` (there was nothing to cancel), `restored`. */
-            status: string;
+            /** @description What the action did. */
+            status: components["schemas"]["AckStatus"];
             current_agent: components["schemas"]["AgentName"];
             turn?: components["schemas"]["TurnStatus"] | null;
             /** Format: int64 */
@@ -3373,13 +3318,134 @@ export interface components {
         SessionCreated: {
             session_id: components["schemas"]["SessionId"];
             created_at: components["schemas"]["Timestamp"];
-            status: string;
+            /** @enum {string} */
+            status: "created";
+        };
+        /** @description One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`. */
+        SessionEvent: components["schemas"]["SessionEventBody"] & {
+            session_id: components["schemas"]["SessionId"];
+            /**
+             * Format: int64
+             * @description Absent in events that are not stored.
+             */
+            seq?: number | null;
+            timestamp: components["schemas"]["Timestamp"];
+        };
+        SessionEventBody: {
+            data: components["schemas"]["MessageCreated"];
+            /** @enum {string} */
+            type: "message_created";
+        } | {
+            /** @description Tokens as they arrive; ephemeral, never stored, without a number. */
+            data: components["schemas"]["MessageDelta"];
+            /** @enum {string} */
+            type: "message_delta";
+        } | {
+            data: components["schemas"]["MessageQueued"];
+            /** @enum {string} */
+            type: "message_queued";
+        } | {
+            data: components["schemas"]["DirectAgentCall"];
+            /** @enum {string} */
+            type: "direct_agent_call";
+        } | {
+            data: components["schemas"]["AgentStatusChanged"];
+            /** @enum {string} */
+            type: "agent_status_changed";
+        } | {
+            data: components["schemas"]["SwitchAgent"];
+            /** @enum {string} */
+            type: "agent_switched";
+        } | {
+            data: components["schemas"]["Plan"];
+            /** @enum {string} */
+            type: "task_plan_created";
+        } | {
+            /** @description A plan waits for a person. */
+            data: components["schemas"]["PlanRequest"];
+            /** @enum {string} */
+            type: "plan_request";
+        } | {
+            data: components["schemas"]["PlanResolved"];
+            /** @enum {string} */
+            type: "plan_resolved";
+        } | {
+            data: components["schemas"]["TaskStarted"];
+            /** @enum {string} */
+            type: "task_started";
+        } | {
+            data: components["schemas"]["TaskProgress"];
+            /** @enum {string} */
+            type: "task_progress";
+        } | {
+            data: components["schemas"]["TaskCompleted"];
+            /** @enum {string} */
+            type: "task_completed";
+        } | {
+            data: components["schemas"]["TaskFailed"];
+            /** @enum {string} */
+            type: "task_failed";
+        } | {
+            data: components["schemas"]["TaskSkipped"];
+            /** @enum {string} */
+            type: "task_skipped";
+        } | {
+            data: components["schemas"]["WorkflowCompleted"];
+            /** @enum {string} */
+            type: "workflow_completed";
+        } | {
+            data: components["schemas"]["ToolCallEvent"];
+            /** @enum {string} */
+            type: "tool_call";
+        } | {
+            data: components["schemas"]["ToolResultEvent"];
+            /** @enum {string} */
+            type: "tool_result";
+        } | {
+            /** @description The call has ended or will not run any more. A client that runs it stops. */
+            data: components["schemas"]["ToolCallClosed"];
+            /** @enum {string} */
+            type: "tool_call_closed";
+        } | {
+            data: components["schemas"]["ApprovalRequest"];
+            /** @enum {string} */
+            type: "approval_request";
+        } | {
+            data: components["schemas"]["ApprovalResolved"];
+            /** @enum {string} */
+            type: "approval_resolved";
+        } | {
+            data: components["schemas"]["AgentQuestion"];
+            /** @enum {string} */
+            type: "question";
+        } | {
+            data: components["schemas"]["TurnError"];
+            /** @enum {string} */
+            type: "error";
+        } | {
+            data: components["schemas"]["HistoryCompacted"];
+            /** @enum {string} */
+            type: "history_compacted";
+        } | {
+            /** @description These event numbers were pruned and can no longer be read; never stored itself. */
+            data: components["schemas"]["Gap"];
+            /** @enum {string} */
+            type: "gap";
+        };
+        /** @description One frame of an event stream. */
+        SessionEventFrame: {
+            /** @description The number of the event; absent where nothing is stored. */
+            id?: string;
+            /** @description The type of the event, or `done`. */
+            event: string;
+            /** @description An event, or how the turn stands in the frame that closes the stream. */
+            data: string;
         };
         SessionHistory: {
             session_id: components["schemas"]["SessionId"];
             messages: components["schemas"]["Message"][];
         };
-        /** @description One conversation. Chosen by the caller in the runtime realm, by the server in a project. */
+        /** @description One session. The caller chooses the id in the runtime API, the server in a project. */
         SessionId: string;
         SessionInfo: {
             session_id: components["schemas"]["SessionId"];
@@ -3474,13 +3540,13 @@ export interface components {
             usage?: components["schemas"]["Usage"] | null;
         };
         /** @description A direct call or a task of a plan that ended well. */
-        TaskCompleted: components["schemas"]["Origin"] & {
+        TaskCompleted: components["schemas"]["TaskOrigin"] & {
             agent: components["schemas"]["AgentName"];
             success: boolean;
             response: string;
             /** @description The assistant message that holds the answer. */
             message_id: components["schemas"]["MessageId"];
-            /** @description What the agent was reminded of from its memory. */
+            /** @description What the agent recalled from its memory. */
             context?: string[];
             usage?: components["schemas"]["Usage"] | null;
         };
@@ -3492,6 +3558,11 @@ export interface components {
         };
         /** @description One task; unique within its plan. */
         TaskId: string;
+        /** @description The task that something belongs to; empty for a session's own turn. */
+        TaskOrigin: {
+            plan_id?: components["schemas"]["PlanId"] | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+        };
         TaskProgress: {
             plan_id: components["schemas"]["PlanId"];
             task_id: components["schemas"]["TaskId"];
@@ -3512,7 +3583,7 @@ export interface components {
             plan_id: components["schemas"]["PlanId"];
             task_id: components["schemas"]["TaskId"];
             agent: components["schemas"]["AgentName"];
-            /** @description The task whose failure left this one without what it needs. */
+            /** @description The failed task that this one depends on. */
             because_of: components["schemas"]["TaskId"];
         };
         TaskStarted: {
@@ -3525,7 +3596,8 @@ export interface components {
         TaskStatus: "pending" | "queued" | "running" | "waiting" | "completed" | "failed" | "skipped" | "cancelled";
         /**
          * Format: date-time
-         * @description Milliseconds since 1970-01-01T00:00:00Z. On the wire: RFC 3339 in UTC, e.g. `2026-01-13T20:00:00.000Z`.
+         * @description Milliseconds since 1970-01-01T00:00:00Z. On the wire: RFC 3339 in UTC, e.g.
+         *     `2026-01-13T20:00:00.000Z`.
          */
         Timestamp: string;
         /** @enum {string} */
@@ -3539,11 +3611,11 @@ export interface components {
         ToolCallChunk: {
             tool_call: components["schemas"]["ToolCall"];
             requires_approval: boolean;
-            /** @description Present once a person (or a remembered rule) has said yes. */
+            /** @description Present once a person or a remembered rule has approved the call. */
             approved?: boolean;
             reason?: string | null;
             digest: components["schemas"]["Digest"];
-            /** @description The simple commands a shell line is made of, each with why it asks. */
+            /** @description The simple commands of a shell line, each with the reason why it needs approval. */
             parts?: components["schemas"]["CommandPart"][];
             expires_at?: components["schemas"]["Timestamp"] | null;
             agent: components["schemas"]["AgentName"];
@@ -3553,13 +3625,25 @@ export interface components {
             call_id: components["schemas"]["CallId"];
             outcome: components["schemas"]["CallOutcome"];
         };
+        ToolCallEvent: components["schemas"]["ToolCallChunk"] & components["schemas"]["TaskOrigin"] & {
+            /** @description Whether a client is attached that can run it. */
+            client_attached: boolean;
+        };
         ToolResultChunk: {
             call_id: components["schemas"]["CallId"];
             tool_name: string;
             result: unknown;
         };
+        ToolResultEvent: components["schemas"]["TaskOrigin"] & {
+            call_id: components["schemas"]["CallId"];
+            tool_name: string;
+            result: unknown;
+            /** @description The result came after the call was closed. */
+            late?: boolean;
+        };
+        TurnError: components["schemas"]["ErrorData"] & components["schemas"]["TaskOrigin"];
         /**
-         * @description How a turn stands when its stream ends.
+         * @description The state of a turn when its stream ends.
          * @enum {string}
          */
         TurnStatus: "completed" | "awaiting_tool_result" | "awaiting_approval" | "awaiting_answer" | "failed" | "cancelled";
@@ -3593,10 +3677,10 @@ export interface components {
             total_tokens: number;
             /**
              * Format: double
-             * @description The part whose price is known.
+             * @description The sum of the calls whose price is known.
              */
             cost_usd: number;
-            /** @description Whether that is all of it. */
+            /** @description Whether the price of every call is known. */
             cost_known: boolean;
         };
         UserAnswer: {

@@ -3,8 +3,8 @@ import type { components } from "./schema.mjs";
 
 type Schemas = components["schemas"];
 
-export type ChatEvent = Schemas["ChatEvent"];
-export type ChatEventOf<T extends ChatEvent["type"]> = Extract<ChatEvent, { type: T }>;
+export type SessionEvent = Schemas["SessionEvent"];
+export type SessionEventOf<T extends SessionEvent["type"]> = Extract<SessionEvent, { type: T }>;
 export type Message = Schemas["Message"];
 export type ToolCall = Schemas["ToolCall"];
 export type ToolName = Schemas["Tool"];
@@ -31,7 +31,7 @@ export type ChangeAgent = Schemas["ChangeAgent"];
 export type AgentMetrics = Schemas["AgentMetrics"];
 export type AgentStatusInfo = Schemas["AgentStatusInfo"];
 export type ContextHit = Schemas["ContextHit"];
-export type Session = Schemas["ChatSession"];
+export type Session = Schemas["ProjectSession"];
 export type Health = Schemas["Health"];
 export type HealthStatus = Schemas["HealthStatus"];
 export type SpaceHealth = Schemas["SpaceHealth"];

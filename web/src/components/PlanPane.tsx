@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { listAgents } from "../api/projects";
 import { cancelTurn, decidePlan, retryPlan } from "../api/sessions";
-import type { PlannedTask, ProjectAgent, Task } from "../api/types";
+import type { PlanDecision, PlannedTask, ProjectAgent, Task } from "../api/types";
 import { attempt, projectId, report } from "../feeds/app";
 import { region, t } from "../feeds/preferences";
 import { useSession } from "../feeds/session";
@@ -112,7 +112,7 @@ interface PlanActionsProps {
 
 function PlanActions({ sessionId, plan, draft, setDraft }: PlanActionsProps) {
   const { plan_id: planId, request } = plan;
-  const decide = (decision: string, tasks?: PlannedTask[]) =>
+  const decide = (decision: PlanDecision["decision"], tasks?: PlannedTask[]) =>
     attempt(() => decidePlan(sessionId, planId, { decision, tasks, digest: request?.digest }));
   if (request !== undefined) {
     const isCircular = draft !== undefined && hasCycle(draft);

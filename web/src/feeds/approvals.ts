@@ -2,7 +2,7 @@
 import { computed, signal } from "@preact/signals";
 import { openApprovals } from "../api/approvals";
 import { followEverything } from "../api/events";
-import type { ChatEvent } from "../api/types";
+import type { SessionEvent } from "../api/types";
 import {
   approvalKey,
   changesSessions,
@@ -44,7 +44,7 @@ export function watchApprovals(): () => void {
   });
 }
 
-function tellActivity(events: ChatEvent[]) {
+function tellActivity(events: SessionEvent[]) {
   const last = events.findLast(changesSessions);
   if (last !== undefined) activity.value = { sessionId: last.session_id, at: Date.now() };
 }

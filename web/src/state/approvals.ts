@@ -1,5 +1,5 @@
 // Open approvals of all sessions. The list is read on each connection and updated by events.
-import type { ApprovalInfo, ChatEvent, OpenApproval } from "../api/types";
+import type { ApprovalInfo, SessionEvent, OpenApproval } from "../api/types";
 
 /** An approval as the list gives it, or as an event did, which does not name the project. */
 export interface Waiting extends ApprovalInfo {
@@ -20,7 +20,7 @@ export interface ApprovalsState {
 export type ApprovalsInput =
   | { kind: "connected" }
   | { kind: "loaded"; approvals: readonly OpenApproval[] }
-  | { kind: "events"; events: readonly ChatEvent[] }
+  | { kind: "events"; events: readonly SessionEvent[] }
   | { kind: "gone"; key: string };
 
 export const noApprovals: ApprovalsState = {
@@ -55,7 +55,7 @@ export function reduceApprovals(state: ApprovalsState, input: ApprovalsInput): A
   }
 }
 
-function reduceEvent(state: ApprovalsState, event: ChatEvent): ApprovalsState {
+function reduceEvent(state: ApprovalsState, event: SessionEvent): ApprovalsState {
   const { session_id } = event;
   switch (event.type) {
     case "approval_request":
@@ -83,7 +83,7 @@ function without(state: ApprovalsState, key: string): ApprovalsState {
 }
 
 /** Whether the list of sessions must be read again: there is a new message, or a question was asked or closed. */
-export function changesSessions(event: ChatEvent): boolean {
+export function changesSessions(event: SessionEvent): boolean {
   switch (event.type) {
     case "message_created":
     case "task_plan_created":

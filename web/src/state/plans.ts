@@ -1,9 +1,9 @@
 // Applies a session's events to its plans.
-import type { ChatEvent, Task, TaskStatus } from "../api/types";
+import type { SessionEvent, Task, TaskStatus } from "../api/types";
 import type { Draft } from "./reduce";
 import type { PlanView } from "./session";
 
-export function reducePlan(draft: Draft, event: ChatEvent) {
+export function reducePlan(draft: Draft, event: SessionEvent) {
   switch (event.type) {
     case "task_plan_created":
       draft.plans.set(event.data.plan_id, {

@@ -1,6 +1,6 @@
 // One reducer for a session's stream: state and inputs in, the next state out. No clock, no I/O.
 import type { SessionInput } from "../api/events";
-import type { ChatEvent, ChatEventOf, Message, ToolCall } from "../api/types";
+import type { SessionEvent, SessionEventOf, Message, ToolCall } from "../api/types";
 import { applyDelta, type Delta } from "./delta";
 import { learnFiles } from "./files";
 import { reducePlan } from "./plans";
@@ -61,7 +61,7 @@ export function reduceSession(state: SessionState, inputs: readonly SessionInput
   return draft;
 }
 
-function applyEvent(draft: Draft, event: ChatEvent) {
+function applyEvent(draft: Draft, event: SessionEvent) {
   if (event.type === "gap" && event.data.from <= draft.lastSeq) return startOver(draft, event);
   const seq = event.seq ?? undefined;
   if (seq !== undefined) {
@@ -159,7 +159,7 @@ function applyEvent(draft: Draft, event: ChatEvent) {
 }
 
 /** The state belongs to another log with the same session id. The new log follows from its start. */
-function startOver(draft: Draft, event: ChatEventOf<"gap">) {
+function startOver(draft: Draft, event: SessionEventOf<"gap">) {
   Object.assign(draft, draftOf(emptySession));
   put(draft, { kind: "note", key: "start-over", at: event.timestamp, origin: undefined, note: { type: "start_over" } });
 }
@@ -168,7 +168,7 @@ function startOver(draft: Draft, event: ChatEventOf<"gap">) {
 function unknownEvent(_event: never) {}
 
 /** Whether an event means that the turn is running. A queued message does not resume a suspended turn. */
-function wakes(event: ChatEvent): boolean {
+function wakes(event: SessionEvent): boolean {
   switch (event.type) {
     case "message_queued":
     case "gap":
@@ -182,7 +182,7 @@ function wakes(event: ChatEvent): boolean {
   }
 }
 
-function applyMessage(draft: Draft, event: ChatEventOf<"message_created">) {
+function applyMessage(draft: Draft, event: SessionEventOf<"message_created">) {
   const { data } = event;
   const origin = originOf(data);
   if (data.role === "tool") {
@@ -267,7 +267,7 @@ function toolItem(call: ToolCall, said: MessageItem): ToolItem {
   };
 }
 
-function applyLive(draft: Draft, event: ChatEventOf<"message_delta">, at: string) {
+function applyLive(draft: Draft, event: SessionEventOf<"message_delta">, at: string) {
   const { data } = event;
   const present = find(draft, data.message_id);
   if (present !== undefined && present.kind !== "live") return;
@@ -278,7 +278,7 @@ function applyLive(draft: Draft, event: ChatEventOf<"message_delta">, at: string
   put(draft, { kind: "live", key: data.message_id, at, origin, agent: data.agent, content, bytes, attempt });
 }
 
-function applyToolCall(draft: Draft, event: ChatEventOf<"tool_call">, at: string) {
+function applyToolCall(draft: Draft, event: SessionEventOf<"tool_call">, at: string) {
   const { data } = event;
   const { call_id: callId, name, arguments: args } = data.tool_call;
   const present = find(draft, callId);
@@ -302,7 +302,7 @@ function applyToolCall(draft: Draft, event: ChatEventOf<"tool_call">, at: string
   });
 }
 
-function applyToolResult(draft: Draft, event: ChatEventOf<"tool_result">, at: string) {
+function applyToolResult(draft: Draft, event: SessionEventOf<"tool_result">, at: string) {
   const { call_id: callId, tool_name: name, result, late } = event.data;
   if (answerQuestion(draft, callId, result)) return;
   const present = find(draft, callId);
@@ -328,7 +328,7 @@ function applyToolResult(draft: Draft, event: ChatEventOf<"tool_result">, at: st
   });
 }
 
-function applyApprovalRequest(draft: Draft, event: ChatEventOf<"approval_request">, at: string) {
+function applyApprovalRequest(draft: Draft, event: SessionEventOf<"approval_request">, at: string) {
   const { data } = event;
   const origin = originOf(data);
   if (data.kind !== "tool") {
@@ -352,7 +352,7 @@ function applyApprovalRequest(draft: Draft, event: ChatEventOf<"approval_request
   });
 }
 
-function applyApprovalResolved(draft: Draft, event: ChatEventOf<"approval_resolved">) {
+function applyApprovalResolved(draft: Draft, event: SessionEventOf<"approval_resolved">) {
   const { call_id, decision, decided_by, reason, modified_args } = event.data;
   const present = find(draft, call_id);
   if (present?.kind === "budget") return put(draft, { ...present, resolved: decision });

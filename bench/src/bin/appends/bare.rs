@@ -1,8 +1,7 @@
-//! The measure of everything else: one transaction for each append, one wait for the disk, again
-//! and again.
+//! The baseline: one transaction per append, which waits for the disk each time.
 //!
-//! An append does what it does in the store, as plainly as can be: it adds an event and replaces
-//! the session's state.
+//! An append does the same as in the store, in the simplest way: it adds an event and replaces the
+//! session's state.
 
 use std::path::Path;
 
@@ -12,7 +11,7 @@ use tokio_postgres::{Client, NoTls, Statement};
 
 use crate::payload;
 
-/// As the store has it, so that neither pays for moving its log more often than the other.
+/// The same value as in the store, so that neither checkpoints its log more often than the other.
 const CHECKPOINT_PAGES: u32 = 8_000;
 
 pub struct BareSqlite {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::WRITERS;
 
-/// What many writers must reach, as a multiple of the bare loop.
+/// The goal for many writers, as a multiple of the bare loop.
 const GOAL: f64 = 8.0;
 
 #[derive(Default)]
@@ -12,7 +12,7 @@ pub struct Figures {
     pub bare: Rates,
     pub one: Rates,
     pub many: Rates,
-    /// Appends in one transaction, when many write.
+    /// Appends per transaction when many write.
     pub shared_by: Vec<f64>,
 }
 
@@ -33,7 +33,8 @@ impl Rates {
 impl Figures {
     pub fn print(&self, database: &str) {
         let times = |rates: &Rates| {
-            // Each round is compared with itself: a disk's speed changes from one to the next.
+            // A round is compared only with itself, because the disk's speed changes between
+            // rounds.
             let ratios: Vec<f64> = rates
                 .0
                 .iter()

@@ -1,9 +1,9 @@
-//! `appends`: how many appends per second are on the disk, by the store and by a bare loop on the
+//! `appends`: how many durable appends per second the store makes, compared with a bare loop on the
 //! same database.
 //!
 //! An append is what a step of a session commits: one event, and the session's new state. The bare
-//! loop writes the same two in one transaction each, which is the least that anybody without group
-//! commit pays.
+//! loop writes the same two rows in one transaction each, which is the lowest cost without group
+//! commit.
 
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measured")]
 
@@ -29,16 +29,17 @@ const MAX_ROUNDS: usize = 100;
 /// Durable appends per second: a bare loop, the store with one writer, the store with 64.
 #[derive(Parser)]
 struct Options {
-    /// Folder on the disk to measure; a temporary one is made in it
+    /// Folder on the disk to measure; a temporary folder is created in it
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// A PostgreSQL database to measure as well; a schema is made in it and removed
+    /// A PostgreSQL database to measure as well; a schema is created in it and removed at the end
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     postgres: Option<String>,
-    /// Rounds; in each every way has its turn, so that a slow moment meets them all
+    /// Number of rounds; each round measures every way once, so that a slow moment affects all of
+    /// them
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long one way has its turn
+    /// How long each way is measured in a round
     #[arg(long, default_value_t = 1500)]
     turn_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! What an append carries: of the size of a short answer's event and of a session's state.
+//! The content of an append, as large as the event of a short answer and a session's state.
 
 const EVENT_TEXT_BYTES: usize = 200;
 const STATE_TEXT_BYTES: usize = 400;

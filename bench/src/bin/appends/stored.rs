@@ -1,4 +1,4 @@
-//! The store, with one writer and with many. Each writer has a session of its own, as in life.
+//! The store, with one writer and with many. Each writer has its own session, as in real use.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -29,7 +29,7 @@ impl Stored {
         self.store.close().await;
     }
 
-    /// One writer's turn, then that of many.
+    /// Measures one writer, then many.
     pub async fn round(&self, turn: Duration, figures: &mut Figures) -> anyhow::Result<()> {
         let (appends, took) = self.append_for(turn, 1).await?;
         figures.one.push(appends, took);

@@ -1,16 +1,16 @@
-//! The limit of open files: every part of a run raises its own.
+//! The limit of open files. Every process of a run raises its own limit.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Where the system sets no limit.
+/// The number to use if the system sets no limit.
 const ENOUGH: u64 = 1 << 20;
 
-/// As many as the system lets this process have.
+/// Raises the limit to the highest value that the system allows this process.
 pub fn raise() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some() && limit.current != limit.maximum {
         limit.current = limit.maximum.or(Some(ENOUGH));
-        // Where that is not allowed, `ensure` names what is missing.
+        // If that is not allowed, `ensure` says how many files are missing.
         let _kept = setrlimit(Resource::Nofile, limit);
     }
 }

@@ -1,5 +1,5 @@
-//! The load generator, a process of its own: takes an order on standard input, says what it saw on
-//! standard output.
+//! The load generator, a separate process. It reads an order from standard input and prints the
+//! results on standard output.
 
 mod plans;
 mod searches;
@@ -21,7 +21,7 @@ pub struct Order {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum LoadWork {
-    /// A closed loop: each worker begins its next turn when its last has ended.
+    /// A closed loop: each worker starts its next turn when its last one has ended.
     Turns {
         kind: TurnKind,
         workers: usize,
@@ -29,7 +29,7 @@ pub enum LoadWork {
         pace: ModelPace,
         prefix: String,
     },
-    /// Readers of sessions' events, first idle, then told things.
+    /// Readers of sessions' events: first idle, then with events.
     Streams {
         sessions: usize,
         readers: usize,
@@ -43,28 +43,28 @@ pub enum LoadWork {
         count: usize,
         pace: ModelPace,
     },
-    /// An agent's memory is filled, then searched, one search after the other.
+    /// Fills an agent's memory, then searches it, one search after the other.
     Searches {
         interactions: usize,
         searches: usize,
     },
 }
 
-/// Milliseconds the model takes to its first delta, and between deltas.
+/// Milliseconds until the model's first delta, and between deltas.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct ModelPace {
     pub first_ms: u64,
     pub gap_ms: u64,
 }
 
-/// What came of an order.
+/// The results of an order.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct LoadReport {
     pub count: usize,
     pub seconds: f64,
     pub first_ms: Times,
     pub whole_ms: Times,
-    /// Turns a second at the beginning and at the end of a long run.
+    /// Turns per second at the start and at the end of a long run.
     pub growth: Option<(f64, f64)>,
 }
 
@@ -98,8 +98,8 @@ impl LoadReport {
     }
 }
 
-/// Said where the parent may look at the server between two parts of an order; a line from it ends
-/// the pause.
+/// Printed where the parent may measure the server between two parts of an order. A line from the
+/// parent ends the pause.
 pub const PAUSE: &str = "pause";
 
 pub async fn run() -> anyhow::Result<()> {

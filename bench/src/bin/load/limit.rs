@@ -1,4 +1,4 @@
-//! `limit`: an ordinary relay to the model, with nothing between: what a runtime is held against.
+//! `limit`: a plain relay to the model that does nothing else. CodeLab is compared with it.
 
 use anyhow::Context as _;
 use axum::Router;

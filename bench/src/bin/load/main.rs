@@ -1,8 +1,8 @@
-//! `load`: CodeLab under load through its public API, beside a bare relay on the same machine in
-//! the same run.
+//! `load`: measures CodeLab under load through its public API, beside a bare relay on the same
+//! machine in the same run.
 //!
-//! The model, the relay, the load generator and the server are processes of their own; all but the
-//! server are this program again, with a part's name as its first argument.
+//! The model, the relay, the load generator and the server are separate processes. All but the
+//! server are this program, started with the name of a part as its first argument.
 
 #![allow(
     clippy::print_stdout,
@@ -38,19 +38,19 @@ const BACKLOG: u32 = 4096;
 struct Options {
     #[command(subcommand)]
     part: Option<Part>,
-    /// Everything once and small, to see that it works; its figures mean nothing
+    /// Run everything once with small amounts, to see that it works; the results mean nothing
     #[arg(long)]
     quick: bool,
-    /// Folder on the disk to measure; temporary ones are made in it
+    /// Folder on the disk to measure; temporary folders are created in it
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// The `codelab` program; the one beside this program where absent
+    /// The `codelab` program; default: the one beside this program
     #[arg(long)]
     program: Option<PathBuf>,
     /// Databases to measure on
     #[arg(long, value_delimiter = ',', default_value = "sqlite,postgres")]
     databases: Vec<Database>,
-    /// Only workloads whose name begins with one of these (W1, W2, … , start, growth)
+    /// Only workloads whose name starts with one of these (W1, W2, … , start, growth)
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -61,7 +61,7 @@ enum Database {
     Postgres,
 }
 
-/// Parts of a run; started by it.
+/// The parts of a run, which it starts itself.
 #[derive(Subcommand)]
 enum Part {
     #[command(hide = true)]
@@ -84,7 +84,7 @@ fn main() -> anyhow::Result<()> {
             Some(Part::Limit { model }) => limit::serve(listen("the relay").await?, model).await,
             Some(Part::Generate) => generate::run().await,
             None => {
-                // Dropped, so that whatever it started ends with it.
+                // Dropping it ends every process that it started.
                 tokio::select! {
                     measured = measure(&options) => measured,
                     () = stopped() => anyhow::bail!("stopped"),
@@ -111,7 +111,8 @@ async fn stopped() {
 async fn listen(name: &str) -> anyhow::Result<TcpListener> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
-    // Hundreds connect at once; one that finds no room tries again only after a second.
+    // Hundreds of clients connect at once. One that finds the backlog full tries again only after a
+    // second.
     let listener = socket.listen(BACKLOG)?;
     say(&format!("{name} is at http://{}", listener.local_addr()?));
     Ok(listener)
@@ -124,7 +125,7 @@ async fn measure(options: &Options) -> anyhow::Result<()> {
     };
     ensure!(
         program.is_file(),
-        "{} is not there: cargo build --release --bin codelab",
+        "{} does not exist; run: cargo build --release --bin codelab",
         program.display()
     );
     let size = if options.quick {
@@ -165,7 +166,7 @@ fn say(line: &str) {
     println!("{line}");
 }
 
-/// What is going on, for whoever waits.
+/// Prints the progress for the person who waits.
 fn progress(line: &str) {
     eprintln!("{line}");
 }

@@ -1,9 +1,9 @@
-//! A model that costs next to nothing: OpenAI's wire format, no JSON read, everything it says made
-//! beforehand.
+//! A model that costs almost no processor time. It speaks OpenAI's wire format, parses no JSON, and
+//! sends answers that were made before the run.
 //!
-//! What it does stands in the message it is sent, so one process serves every workload:
-//! `pace:FIRST:GAP` waits FIRST ms before the first delta and GAP ms before each further one,
-//! `act:tool` asks for a file until a result is there. A request for structured output gets a plan.
+//! The message says what the model does, so one process serves every workload. `pace:FIRST:GAP`
+//! waits FIRST ms before the first delta and GAP ms before each further one. `act:tool` asks for a
+//! file until a result is there. A request for structured output gets a plan.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use memchr::memmem::{find, rfind};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a turn's answer is made of.
+/// The size of a turn's answer.
 pub const DELTAS: usize = 20;
 const DELTA: &str = "The quick brown ";
-/// A plan of ten tasks in three layers, each after all of the layer before.
+/// A plan of ten tasks in three layers. Each task depends on the whole layer before it.
 const LAYERS: [usize; 3] = [4, 3, 3];
 pub const TASKS: usize = LAYERS[0] + LAYERS[1] + LAYERS[2];
 
@@ -72,7 +72,7 @@ impl Replies {
 
     fn choose(&self, body: &[u8]) -> Arc<[Bytes]> {
         if find(body, b"\"json_schema\"").is_some() {
-            // The tasks keep the pace of the request they are made for.
+            // The tasks have the same pace as the request that they belong to.
             let (first, gap) = pace(body);
             let plan = self.plan.replace("PACE", &format!("pace:{first}:{gap}"));
             return frames(&[json!({ "content": plan })], "stop");
@@ -115,7 +115,7 @@ async fn answer(request: Request<Incoming>, replies: &Replies) -> Response<Body>
     response
 }
 
-/// The newest `pace:FIRST:GAP` of a request, in milliseconds.
+/// The last `pace:FIRST:GAP` of a request, in milliseconds.
 fn pace(body: &[u8]) -> (u64, u64) {
     let Some(at) = rfind(body, b"pace:") else {
         return (0, 0);

@@ -1,4 +1,4 @@
-//! A throw-away PostgreSQL with its ordinary durability.
+//! A temporary PostgreSQL with its default durability settings.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,7 @@ const MAINTENANCE: &str = "postgres";
 const DEBIAN: &str = "/usr/lib/postgresql";
 
 pub struct PostgresServer {
-    /// Of the database that is always there.
+    /// The address of the database that always exists.
     url: String,
     made: AtomicUsize,
     programs: PathBuf,
@@ -77,7 +77,7 @@ impl PostgresServer {
         Ok(postgres)
     }
 
-    /// A new one in it.
+    /// Creates a database in it.
     pub async fn database(&self) -> anyhow::Result<String> {
         let name = format!("load_{}", self.made.fetch_add(1, Ordering::Relaxed));
         let (client, connection) =
@@ -109,7 +109,7 @@ impl PostgresServer {
             .arg(db)
             .current_dir(self.home.path())
             .stdin(Stdio::null());
-        // The server keeps what it inherits; a pipe would never end.
+        // The server keeps inherited file descriptors, so a pipe would never end.
         command.stdout(Stdio::null()).stderr(Stdio::inherit());
         let Output { status, .. } = command.output()?;
         ensure!(status.success(), "{program} failed");
@@ -126,7 +126,7 @@ impl Drop for PostgresServer {
     }
 }
 
-/// The newest version's folder.
+/// The folder of the newest version.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir(DEBIAN).ok()?.flatten();
     let newest = versions.filter_map(|entry| {

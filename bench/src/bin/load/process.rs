@@ -1,4 +1,4 @@
-//! Child processes of a run: they say their address on standard output, and end with it.
+//! Child processes of a run. They print their address on standard output and end with the run.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,19 +17,19 @@ use crate::wire::{LoadAccess, LoadTarget, Wire};
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 const KEY: &str = "bench-internal-key";
-/// A server that has just started is asked for its health this often.
+/// How often a server that has just started is asked for its health.
 const HEALTH_LOOK: Duration = Duration::from_millis(1);
 
-/// A process that serves.
+/// A child process that serves requests.
 pub struct Served {
     pub addr: String,
     child: Child,
-    /// Kept open: the process may write to it.
+    /// Kept open, because the process may write to it.
     _stdout: Lines<BufReader<ChildStdout>>,
 }
 
 impl Served {
-    /// One of this program's own parts.
+    /// Starts one of this program's own parts.
     pub async fn part(name: &str, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut part = Command::new(std::env::current_exe()?);
         part.arg(name).args(arguments);
@@ -44,7 +44,13 @@ impl Served {
         let mut child = command
             .spawn()
             .with_context(|| format!("{name} does not start"))?;
-        let mut stdout = BufReader::new(child.stdout.take().context("no output")?).lines();
+        let mut stdout = BufReader::new(
+            child
+                .stdout
+                .take()
+                .context("the process has no standard output")?,
+        )
+        .lines();
         let url = tokio::time::timeout(START_LIMIT, announced_url(&mut stdout)).await;
         let url = url
             .ok()
@@ -70,7 +76,7 @@ impl Served {
     }
 }
 
-/// What a process has used of the machine.
+/// Processor time and memory that a process has used.
 #[derive(Debug, Clone, Copy)]
 pub struct ProcessUsage {
     pub cpu_seconds: f64,
@@ -80,11 +86,11 @@ pub struct ProcessUsage {
 impl ProcessUsage {
     fn of(process: u32) -> anyhow::Result<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-        // The name, in parentheses, may hold anything; numbers 14 and 15 are the times in user and
-        // kernel mode.
+        // The name, in parentheses, may contain anything. Fields 14 and 15 are the times in user
+        // and in kernel mode.
         let (_, fields) = stat
             .rsplit_once(") ")
-            .context("an unknown form of /proc/PID/stat")?;
+            .context("/proc/PID/stat has an unknown format")?;
         let fields: Vec<&str> = fields.split(' ').collect();
         let ticks: f64 = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
         let pages: f64 = fields[21].parse()?;
@@ -100,7 +106,7 @@ pub struct CodeLab {
     served: Served,
     program: PathBuf,
     folder: TempDir,
-    /// From the process's start to its first healthy answer.
+    /// From the start of the process to its first healthy answer.
     pub cold_start: Duration,
 }
 
@@ -122,9 +128,9 @@ impl CodeLab {
         serve
             .env("INTERNAL_API_KEY", KEY)
             .env("LLM_PROXY_URL", format!("http://{}", model.addr));
-        // A plan of ten tasks is to run without a person.
+        // A plan of ten tasks must run without a person's approval.
         serve.env("CODELAB_PLAN__APPROVAL_TASKS", "100");
-        // One user adds and searches memories as fast as it goes.
+        // One user adds and searches memories without a pause.
         serve.env("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "0");
         serve.stderr(std::fs::File::create(folder.path().join("server.log"))?);
         if let Some(url) = database {
@@ -141,7 +147,7 @@ impl CodeLab {
         })
     }
 
-    /// As the gateway: the runtime API.
+    /// Access as the gateway, for the runtime API.
     pub fn gateway(&self) -> LoadTarget {
         LoadTarget {
             addr: self.served.addr.clone(),
@@ -149,7 +155,7 @@ impl CodeLab {
         }
     }
 
-    /// As the first user.
+    /// Access as the first user.
     pub async fn user(&self) -> anyhow::Result<LoadTarget> {
         let mut token = Command::new(&self.program);
         token
@@ -159,7 +165,7 @@ impl CodeLab {
         let token = token.output().await?;
         ensure!(
             token.status.success(),
-            "no token: {}",
+            "codelab token failed: {}",
             String::from_utf8_lossy(&token.stderr)
         );
         let token = String::from_utf8(token.stdout)?.trim().to_owned();
@@ -185,7 +191,7 @@ impl CodeLab {
         )?;
         tokio::time::timeout(STOP_LIMIT, self.served.child.wait())
             .await
-            .context("the server does not stop")??;
+            .context("the server did not stop in time")??;
         Ok(())
     }
 }
@@ -205,10 +211,10 @@ async fn healthy(target: &LoadTarget) -> anyhow::Result<()> {
     };
     tokio::time::timeout(START_LIMIT, waiting)
         .await
-        .context("the server does not become healthy")?
+        .context("the server did not become healthy in time")?
 }
 
-/// The load generator at one order.
+/// The load generator with one order.
 pub struct Generator {
     child: Child,
     stdin: ChildStdin,
@@ -224,8 +230,17 @@ impl Generator {
             .stdout(Stdio::piped())
             .kill_on_drop(true);
         let mut child = generate.spawn()?;
-        let mut stdin = child.stdin.take().context("no input")?;
-        let stdout = BufReader::new(child.stdout.take().context("no output")?).lines();
+        let mut stdin = child
+            .stdin
+            .take()
+            .context("the process has no standard input")?;
+        let stdout = BufReader::new(
+            child
+                .stdout
+                .take()
+                .context("the process has no standard output")?,
+        )
+        .lines();
         stdin
             .write_all(format!("{}\n", serde_json::to_string(order)?).as_bytes())
             .await?;
@@ -236,10 +251,13 @@ impl Generator {
         })
     }
 
-    /// Until it pauses.
+    /// Runs until it pauses.
     pub async fn pause(&mut self) -> anyhow::Result<()> {
         let line = self.line().await?;
-        ensure!(line == PAUSE, "the load generator said {line:?}");
+        ensure!(
+            line == PAUSE,
+            "the load generator printed {line:?} instead of a pause"
+        );
         Ok(())
     }
 
@@ -247,7 +265,7 @@ impl Generator {
         Ok(self.stdin.write_all(b"\n").await?)
     }
 
-    /// Goes on to the end, whatever pauses are left.
+    /// Continues to the end, through all remaining pauses.
     pub async fn report(mut self) -> anyhow::Result<LoadReport> {
         let mut line = PAUSE.to_owned();
         while line == PAUSE {
@@ -265,6 +283,6 @@ impl Generator {
         self.stdout
             .next_line()
             .await?
-            .context("the load generator ended; what it said stands above")
+            .context("the load generator ended; its output is above")
     }
 }

@@ -1,4 +1,4 @@
-//! The workloads on one database, and what they are held against.
+//! The workloads on one database, and the goals for their results.
 
 mod beside;
 mod large;
@@ -12,11 +12,11 @@ use crate::progress;
 use crate::table::Row;
 use crate::wire::LoadTarget;
 
-/// How much of everything.
+/// The amounts of a run.
 pub struct Size {
-    /// Runs of CodeLab and of the relay in turn.
+    /// How many times CodeLab and the relay run in turn.
     pub pairs: usize,
-    /// Of each closed loop.
+    /// The duration of each closed loop.
     pub seconds: f64,
     pub at_once: usize,
     pub sessions_watched: usize,
@@ -26,9 +26,9 @@ pub struct Size {
     pub plans: usize,
     pub interactions: usize,
     pub searches: usize,
-    /// New sessions in a row, and how many at either end are compared.
+    /// New sessions in a row, and how many at the start and at the end are compared.
     pub sessions: (usize, usize),
-    /// The same for turns of one session; each is two messages.
+    /// The same for turns of one session. Each turn is two messages.
     pub turns: (usize, usize),
     pub starts: usize,
 }
@@ -70,7 +70,7 @@ impl Size {
         }
     }
 
-    /// A stream has two ends, but each process holds one of them.
+    /// A stream has two ends, and each process holds one of them.
     pub fn open_files(&self) -> u64 {
         const OTHERS: u64 = 512;
         self.streams.max(self.at_once) as u64 + OTHERS
@@ -116,7 +116,7 @@ impl Suite<'_> {
         self.only.is_empty() || self.only.iter().any(|only| name.starts_with(only.as_str()))
     }
 
-    /// A server on a database of its own.
+    /// A server with a database of its own.
     async fn server(&self) -> anyhow::Result<CodeLab> {
         let url = match self.postgres {
             Some(postgres) => Some(postgres.database().await?),

@@ -1,11 +1,11 @@
-//! One table for a database, goals beside figures.
+//! One table per database, with goals beside results.
 
 use std::fmt::{self, Write as _};
 
 pub struct Row {
     pub what: String,
     pub codelab: String,
-    /// What the bare relay does, where it does the same.
+    /// The result of the bare relay, if it does the same work.
     pub limit: String,
     pub against: Goal,
 }

@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 
-/// An answer that is not there by then is a failure of the run.
+/// An answer that takes longer than this fails the run.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Where to, and as whom.
+/// The address, and the caller's credentials.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadTarget {
     pub addr: String,
@@ -34,11 +34,11 @@ pub enum LoadAccess {
 pub struct Wire {
     sender: SendRequest<Full<Bytes>>,
     target: LoadTarget,
-    /// The last answer's body; used again for the next.
+    /// The body of the last answer. The buffer is used again for the next one.
     pub body: Vec<u8>,
 }
 
-/// When a streamed answer began to say something, and when it had ended.
+/// When a streamed answer started, and when it ended.
 pub struct Streamed {
     pub first: Duration,
     pub whole: Duration,
@@ -59,8 +59,8 @@ impl Wire {
         })
     }
 
-    /// Sends and reads to the end of the stream, which must say `last` somewhere; `first` marks its
-    /// first words.
+    /// Sends a request and reads to the end of the stream. The stream must contain `last`; `first`
+    /// marks its first token.
     pub async fn stream(
         &mut self,
         path: &str,
@@ -108,7 +108,7 @@ impl Wire {
             .with_context(|| format!("{path} takes too long"))?
     }
 
-    /// Sends and reads JSON.
+    /// Sends a request and reads JSON.
     pub async fn json<T: DeserializeOwned>(
         &mut self,
         method: Method,
@@ -131,7 +131,7 @@ impl Wire {
             .with_context(|| format!("{path} takes too long"))?
     }
 
-    /// A stream that is read as it comes and has no end of its own.
+    /// A stream that is read as it arrives and does not end by itself.
     pub async fn follow(&mut self, path: &str) -> anyhow::Result<Incoming> {
         let answer = self
             .send(Method::GET, path, String::new(), "text/event-stream")

@@ -1,4 +1,4 @@
-//! A server process that nobody has asked anything yet.
+//! A server process that has not answered any request yet.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-/// What a new project has on the bus, each with its memory.
+/// The agents of a new project. Each is on the bus and has a memory.
 const STARTER_AGENTS: u64 = 4;
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 pub struct Cold {
     client: Client,
     child: Child,
-    /// Kept open: the server may write to it.
+    /// Kept open, because the server may write to it.
     _stdout: Lines<BufReader<ChildStdout>>,
     folder: TempDir,
 }
@@ -41,8 +41,9 @@ impl Cold {
         let mut stdout =
             BufReader::new(child.stdout.take().context("the server has no output")?).lines();
         let url = tokio::time::timeout(START_LIMIT, announced_url(&mut stdout)).await;
-        let url = url.ok().flatten().context("the server does not start")?;
-        // Signed by the program itself, from the folder's secret: the server is not asked.
+        let url = url.ok().flatten().context("the server did not start")?;
+        // The program signs the token itself, with the secret of the data folder. The server gets
+        // no request.
         let mut token = Command::new(program);
         token
             .env_clear()
@@ -51,7 +52,7 @@ impl Cold {
         let token = token.output().await?;
         ensure!(
             token.status.success(),
-            "no token: {}",
+            "codelab token failed: {}",
             String::from_utf8_lossy(&token.stderr)
         );
         let token = String::from_utf8(token.stdout)?.trim().to_owned();
@@ -64,7 +65,7 @@ impl Cold {
         })
     }
 
-    /// The time of the request, which is the first.
+    /// The duration of the request, which is the server's first.
     pub async fn make_project(&self) -> anyhow::Result<Duration> {
         let began = Instant::now();
         let made = self
@@ -85,8 +86,8 @@ impl Cold {
         Ok(took)
     }
 
-    /// The memories of a project's agents. Inside the process each begins as a folder with a
-    /// marker; the engine's files come with the first thing remembered.
+    /// The memories of a project's agents. Inside the process each starts as a folder with a
+    /// marker. The index files come with the first interaction.
     fn collections(&self, project: &Value) -> anyhow::Result<u64> {
         let of_project = format!("_project{project}_");
         let mut found = 0;

@@ -1,9 +1,9 @@
-//! `projects`: how long a user waits for a new project on a server that has just started and was
-//! never asked anything.
+//! `projects`: how long a user waits for a new project on a server that has just started and has
+//! answered no request yet.
 //!
-//! Each run is a server process of its own on an empty data folder; the time is that of its first
-//! request, from the connection to the whole answer. The project must be ready then: its agents on
-//! the bus.
+//! Each run is a separate server process on an empty data folder. The time is that of its first
+//! request, from the connection to the whole answer. The project must be ready then, with its
+//! agents on the bus.
 
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measured")]
 
@@ -20,13 +20,13 @@ use cold::Cold;
 const GOAL_P95: Duration = Duration::from_millis(150);
 const MAX_RUNS: usize = 10_000;
 
-/// Time of a cold server's first request, which makes a project.
+/// Time of the first request to a cold server, which creates a project.
 #[derive(Parser)]
 struct Options {
-    /// Folder on the disk to measure; temporary ones are made in it
+    /// Folder on the disk to measure; temporary folders are created in it
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// The `codelab` program; the one beside this program where absent
+    /// The `codelab` program; default: the one beside this program
     #[arg(long)]
     program: Option<PathBuf>,
     #[arg(long, default_value_t = 50)]
@@ -45,7 +45,7 @@ fn main() -> anyhow::Result<()> {
     };
     ensure!(
         program.is_file(),
-        "{} is not there: cargo build --release --bin codelab",
+        "{} does not exist; run: cargo build --release --bin codelab",
         program.display()
     );
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -35,6 +35,9 @@ pub struct ServerTarget {
         hide_env_values = true
     )]
     token: Option<String>,
+    /// A PEM file with certificates to trust beside the system's, for an https:// address
+    #[arg(long, value_name = "FILE", env = "CODELAB_CA_FILE")]
+    ca_file: Option<PathBuf>,
     /// Who you are, on a server of this machine
     #[arg(long, value_name = "N", default_value = "1", value_parser = user_id)]
     user: UserId,
@@ -71,11 +74,20 @@ impl ServerTarget {
         Ok(std::path::absolute(self.paths.settings(None)?.data_dir)?)
     }
 
+    fn settings(&self, addr: Option<String>) -> anyhow::Result<Settings> {
+        let mut settings = self.paths.settings(addr)?;
+        if let Some(path) = &self.ca_file {
+            settings.network.ca_file = Some(path.clone());
+        }
+        Ok(settings)
+    }
+
     pub async fn connect(&self, when_missing: WhenMissing) -> anyhow::Result<ServerConnection> {
-        let settings = self.paths.settings(None)?;
+        let settings = self.settings(None)?;
         let data_dir = std::path::absolute(&settings.data_dir)?;
         if let (Some(url), Some(token)) = (&self.url, &self.token) {
-            let client = Client::new(url, Credentials::Bearer(token.clone()))?;
+            let access = Credentials::Bearer(token.clone());
+            let client = Client::with_network(url, access, &settings.network)?;
             reachable(&client)
                 .await
                 .with_context(|| format!("the server at {url}"))?;
@@ -120,7 +132,7 @@ impl ServerTarget {
     }
 
     async fn own(&self, settings: &Settings) -> anyhow::Result<ServerConnection> {
-        let server = Server::start(self.paths.settings(Some(OWN_ADDR.to_owned()))?).await?;
+        let server = Server::start(self.settings(Some(OWN_ADDR.to_owned()))?).await?;
         if let Some(hint) = &server.model_hint {
             hint_lines(hint, "codelab …")
                 .iter()

@@ -20,7 +20,7 @@ use crate::plan::Plan;
 use crate::rng::Rng;
 
 /// How long a reader waits before it looks again for a session that nobody has made yet.
-const UNBORN_PAUSE: Duration = Duration::from_millis(3);
+const MISSING_SESSION_PAUSE: Duration = Duration::from_millis(3);
 
 /// One session and its ledger, which outlives the server's runs.
 pub struct Watched {
@@ -244,7 +244,7 @@ impl Visit {
             {
                 Ok(stream) => return Some(stream),
                 Err(ClientError::Status { status: 404, .. }) if !exists => {
-                    tokio::time::sleep(UNBORN_PAUSE).await
+                    tokio::time::sleep(MISSING_SESSION_PAUSE).await
                 }
                 Err(error) => match self.refused(&error) {
                     Answered::Refused(status, code) => {

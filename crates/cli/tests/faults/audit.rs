@@ -75,7 +75,11 @@ async fn decisions_are_chained_with_a_key_outside_the_database() {
         .await
         .unwrap();
     assert!(
-        rows.verified && rows.audit.iter().all(|row| row.decision == "APPROVE"),
+        rows.verified
+            && rows
+                .audit
+                .iter()
+                .all(|row| row.decision.as_str() == "APPROVE"),
         "{rows:?}"
     );
     let key_file = lab.data_dir().join("master.key");
@@ -259,7 +263,11 @@ async fn decisions_from_before_the_key_are_sealed_once_and_named() {
         .await
         .unwrap();
     assert!(
-        audit.verified && audit.audit.iter().all(|row| row.decision == "APPROVE"),
+        audit.verified
+            && audit
+                .audit
+                .iter()
+                .all(|row| row.decision.as_str() == "APPROVE"),
         "{audit:?}"
     );
     decide(&lab, "one").await;

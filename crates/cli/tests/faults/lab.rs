@@ -227,7 +227,7 @@ pub fn approval(session: &str, call: &CallId) -> AgentStreamRequest {
         session,
         call,
         HitlDecision {
-            decision: Some("APPROVE".to_owned()),
+            decision: Some(codelab_protocol::DecisionChoice::Approve.into()),
             ..Default::default()
         },
     )

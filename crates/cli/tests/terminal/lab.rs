@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use codelab_fakemodel::{FakeModel, Reply};
@@ -80,6 +80,31 @@ impl Lab {
         let terminal = Terminal::start(&all, &self.settings(), &self.work());
         terminal.wait_for("/help");
         terminal
+    }
+
+    /// Where a server of the settings listens.
+    pub fn port(&self) -> u16 {
+        let settings = self.settings();
+        let (_, addr) = settings
+            .iter()
+            .find(|(name, _)| *name == "CODELAB_ADDR")
+            .unwrap();
+        addr.rsplit(':').next().unwrap().parse().unwrap()
+    }
+
+    /// Of the first user.
+    pub async fn token(&self) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_codelab"));
+        command.args(["token", "--user", "1"]);
+        let output = command.env_clear().envs(self.settings()).output().await;
+        String::from_utf8(output.unwrap().stdout)
+            .unwrap()
+            .trim()
+            .to_owned()
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
     }
 
     /// A server of its own, at the address of the settings.

@@ -8,7 +8,8 @@ mod terminal;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use codelab_fakemodel::{Gate, Reply};
+use codelab_fakemodel::{Gate, Reply, TestAuthority};
+use codelab_testkit::HttpsProxy;
 use serde_json::json;
 
 use lab::{GREET, Lab};
@@ -18,6 +19,29 @@ const BY_NAME: &str = "def greet(name):\n    return f\"Hello, {name}!\"\n";
 
 fn count(text: &str, part: &str) -> usize {
     text.matches(part).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_behind_an_https_proxy() {
+    let lab = Lab::new().await;
+    let Some(authority) = TestAuthority::make(lab.home()) else {
+        return;
+    };
+    let certificate = authority.issue("server", "DNS:localhost");
+    let _server = lab.serve().await;
+    let Some(proxy) = HttpsProxy::start(lab.home(), &certificate, lab.port()).await else {
+        return;
+    };
+    lab.route_to("coder");
+    lab.call("read_file", json!({ "path": "greet.py" }));
+    lab.model.reply(Reply::text("It greets over TLS."));
+    let url = format!("https://localhost:{}", proxy.port);
+    let ca_file = authority.ca_file().display().to_string();
+    let token = lab.token().await;
+    let mut terminal = lab.chat(&["--url", &url, "--token", &token, "--ca-file", &ca_file]);
+    terminal.say("What does it do?");
+    let screen = terminal.wait_for("It greets over TLS.");
+    assert!(screen.contains("✓ read greet.py · 2 lines"), "{screen}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

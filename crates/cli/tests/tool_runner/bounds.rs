@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::lab::Lab;
-use crate::pretender::{RunnerUnderTest, call};
+use crate::pretender::{RunnerProcess, call};
 
 const GIB: u64 = 1 << 30;
 const FILES: usize = 100_000;
@@ -16,7 +16,7 @@ const FILES_PER_FOLDER: usize = 1000;
 const MAX_BYTES: u64 = 128 << 20;
 const MAX_TIME: Duration = Duration::from_secs(90);
 
-async fn timed(tool_runner: &RunnerUnderTest, call: &Value) -> Value {
+async fn timed(tool_runner: &RunnerProcess, call: &Value) -> Value {
     let started = Instant::now();
     let result = tool_runner.run(call).await;
     let took = started.elapsed();
@@ -38,7 +38,7 @@ async fn timed(tool_runner: &RunnerUnderTest, call: &Value) -> Value {
 #[tokio::test]
 async fn what_is_huge_is_cut_and_the_cut_is_said() {
     let lab = Lab::new().await;
-    let tool_runner = RunnerUnderTest::start(&lab).await;
+    let tool_runner = RunnerProcess::start(&lab).await;
 
     // Lines of text, and then a hole to the end.
     let mut file = File::create(lab.workspace.join("huge.txt")).unwrap();

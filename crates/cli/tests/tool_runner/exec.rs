@@ -55,7 +55,7 @@ async fn what_needs_an_approval_is_refused_or_granted_as_told() {
 }
 
 #[tokio::test]
-async fn its_calls_run_in_its_own_folder_even_beside_another_tool_runner() {
+async fn its_calls_run_in_its_own_folder_also_beside_other_tool_runners() {
     let lab = Lab::new().await;
     let other = lab.home.join("other");
     std::fs::create_dir(&other).unwrap();

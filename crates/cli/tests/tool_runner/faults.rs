@@ -183,7 +183,7 @@ async fn only_one_client_serves_a_whole_project_in_a_folder() {
 }
 
 #[tokio::test]
-async fn a_waiting_call_is_claimed_by_a_tool_runner_that_starts_later() {
+async fn a_waiting_call_is_claimed_by_a_tool_runner_that_comes_later() {
     let lab = Lab::new().await;
     let _server = lab.serve(&[]).await;
     let person = lab.person().await;

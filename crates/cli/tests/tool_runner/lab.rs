@@ -99,11 +99,20 @@ impl Lab {
         .await
     }
 
-    /// The first user, at the server of this machine.
-    pub async fn person(&self) -> Person {
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Of the first user, for the server of this machine.
+    pub async fn token(&self) -> String {
         let token = self.run(&["token", "--user", "1"]).await;
         assert!(token.status.success(), "{token:?}");
-        let token = String::from_utf8(token.stdout).unwrap().trim().to_owned();
+        String::from_utf8(token.stdout).unwrap().trim().to_owned()
+    }
+
+    /// The first user, at the server of this machine.
+    pub async fn person(&self) -> Person {
+        let token = self.token().await;
         let client = Client::new(
             &format!("http://127.0.0.1:{}", self.port),
             Credentials::Bearer(token),
@@ -168,7 +177,7 @@ impl Person {
                     EventData::Chunk(event) => {
                         if let SessionEventBody::ApprovalRequest(asked) = &event.body {
                             let approve = HitlDecision {
-                                decision: Some("approve".to_owned()),
+                                decision: Some(codelab_protocol::DecisionChoice::Approve.into()),
                                 ..HitlDecision::default()
                             };
                             let decided = self

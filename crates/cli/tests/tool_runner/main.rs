@@ -10,6 +10,7 @@
 mod bounds;
 mod exec;
 mod faults;
+mod https;
 mod lab;
 mod pretender;
 mod refusals;

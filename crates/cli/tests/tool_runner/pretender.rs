@@ -37,12 +37,12 @@ pub const UNREADABLE: &str = "unreadable";
 /// A call with this in its id can be claimed once and not kept.
 pub const LOST: &str = "lost";
 
-pub struct RunnerUnderTest {
+pub struct RunnerProcess {
     server: Pretender,
     pub process: Process,
 }
 
-impl RunnerUnderTest {
+impl RunnerProcess {
     /// `codelab work` for user 1, who trusts the wrong server.
     pub async fn start(lab: &Lab) -> Self {
         let server = Pretender {

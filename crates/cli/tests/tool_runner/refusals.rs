@@ -6,12 +6,12 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::lab::Lab;
-use crate::pretender::{LOST, RunnerUnderTest, UNREADABLE, call, corpus};
+use crate::pretender::{LOST, RunnerProcess, UNREADABLE, call, corpus};
 
 #[tokio::test]
 async fn no_hostile_command_runs_unasked() {
     let lab = Lab::new().await;
-    let tool_runner = RunnerUnderTest::start(&lab).await;
+    let tool_runner = RunnerProcess::start(&lab).await;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../policy/tests/corpus/hostile.txt");
     let hostile = corpus(&file);
     assert!(hostile.len() >= 300);
@@ -44,7 +44,7 @@ async fn no_hostile_command_runs_unasked() {
 #[tokio::test]
 async fn plain_commands_run_behind_a_wall_and_ask_without_one() {
     let lab = Lab::new().await;
-    let tool_runner = RunnerUnderTest::start(&lab).await;
+    let tool_runner = RunnerProcess::start(&lab).await;
     std::fs::write(lab.workspace.join("a.txt"), "x").unwrap();
     let is_walled = !tool_runner.process.says("sandbox: ").await.contains("none");
     let result = tool_runner
@@ -70,7 +70,7 @@ async fn plain_commands_run_behind_a_wall_and_ask_without_one() {
 #[tokio::test]
 async fn a_session_that_cannot_be_read_keeps_no_other_waiting() {
     let lab = Lab::new().await;
-    let tool_runner = RunnerUnderTest::start(&lab).await;
+    let tool_runner = RunnerProcess::start(&lab).await;
     std::fs::write(lab.workspace.join("a.txt"), "x").unwrap();
     let read = |id| call(id, "read_file", json!({"path": "a.txt"}), false);
     tool_runner.offer_in(&format!("{UNREADABLE}-and-unknown"), &read("unread"));
@@ -81,7 +81,7 @@ async fn a_session_that_cannot_be_read_keeps_no_other_waiting() {
 #[tokio::test]
 async fn calls_for_others_changed_arguments_and_writes_nobody_approved_are_refused() {
     let lab = Lab::new().await;
-    let tool_runner = RunnerUnderTest::start(&lab).await;
+    let tool_runner = RunnerProcess::start(&lab).await;
     let write = |id: &str, path: &str, is_approved| {
         call(
             id,
@@ -98,8 +98,8 @@ async fn calls_for_others_changed_arguments_and_writes_nobody_approved_are_refus
     renamed["tool_call"]["name"] = json!("create_directory");
     let cases = [
         (foreign, "User 2 is not authorized"),
-        (changed, "not those that do not match their digest"),
-        (renamed, "not those that do not match their digest"),
+        (changed, "do not match their digest"),
+        (renamed, "do not match their digest"),
         (write("unasked", "a.txt", false), "requires approval"),
         (
             write("hook", ".git/hooks/pre-commit", false),
@@ -140,7 +140,7 @@ async fn calls_for_others_changed_arguments_and_writes_nobody_approved_are_refus
 #[tokio::test]
 async fn a_call_that_is_offered_again_runs_once() {
     let lab = Lab::new().await;
-    let tool_runner = RunnerUnderTest::start(&lab).await;
+    let tool_runner = RunnerProcess::start(&lab).await;
     let append = json!({"command": "echo once >> log.txt"});
     let offered = call("again", "execute_command", append, true);
     assert_eq!(tool_runner.run(&offered).await["success"], true);
@@ -163,7 +163,7 @@ async fn a_call_that_is_offered_again_runs_once() {
 #[tokio::test]
 async fn hidden_characters_are_made_visible() {
     let lab = Lab::new().await;
-    let tool_runner = RunnerUnderTest::start(&lab).await;
+    let tool_runner = RunnerProcess::start(&lab).await;
     let command = "echo \u{202e}dlrow\u{1b}[2J; true";
     tool_runner
         .run(&call(
@@ -184,7 +184,7 @@ async fn hidden_characters_are_made_visible() {
 #[tokio::test]
 async fn a_lease_is_renewed_while_a_command_runs_and_one_that_is_lost_stops_it() {
     let lab = Lab::new().await;
-    let tool_runner = RunnerUnderTest::start(&lab).await;
+    let tool_runner = RunnerProcess::start(&lab).await;
     let result = tool_runner
         .run(&call(
             "kept",

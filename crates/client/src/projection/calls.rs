@@ -1,8 +1,8 @@
 //! Tool calls, approvals of calls and budgets, and questions.
 
 use codelab_protocol::{
-    AgentQuestion, ApprovalRequest, ApprovalResolved, CallId, CallOutcome, ToolCall,
-    ToolCallClosed, ToolCallEvent, ToolResultEvent,
+    AgentQuestion, ApprovalKind, ApprovalOutcome, ApprovalRequest, ApprovalResolved, CallId,
+    CallOutcome, ToolCall, ToolCallClosed, ToolCallEvent, ToolResultEvent,
 };
 use serde_json::{Map, Value};
 
@@ -10,8 +10,6 @@ use super::item::{
     BudgetView, CallView, DecisionView, QuestionStatus, QuestionView, SessionItem, ToolCallStatus,
 };
 use super::{SessionChange, SessionView};
-
-const BUDGET: &str = "budget";
 
 impl SessionView {
     pub(super) fn tool_call(&mut self, event: &ToolCallEvent, changes: &mut Vec<SessionChange>) {
@@ -108,7 +106,7 @@ impl SessionView {
         self.task_waits_for_person(&request.origin, changes);
         let approval = &request.approval;
         let id = &approval.call_id;
-        if approval.kind == BUDGET {
+        if approval.kind == ApprovalKind::Budget {
             let is_known = self.change_budget(id, |budget| {
                 budget.request = request.clone();
                 budget.decision = None;
@@ -143,7 +141,7 @@ impl SessionView {
     ) {
         let id = &resolved.call_id;
         let decision = DecisionView {
-            decision: resolved.decision.clone(),
+            decision: resolved.decision,
             decided_by: resolved.decided_by.clone(),
             reason: resolved.reason.clone(),
         };
@@ -245,18 +243,18 @@ impl SessionView {
 
 fn decide(call: &mut CallView, decision: &DecisionView, resolved: &ApprovalResolved) {
     call.decision = Some(decision.clone());
-    call.status = match decision.decision.as_str() {
-        "approve" => ToolCallStatus::Running,
-        "edit" => {
+    call.status = match decision.decision {
+        ApprovalOutcome::Approved => ToolCallStatus::Running,
+        ApprovalOutcome::Edited => {
             if let Some(edited) = &resolved.modified_args {
                 let proposed = std::mem::replace(&mut call.call.arguments, edited.clone());
                 call.proposed_arguments = Some(proposed);
             }
             ToolCallStatus::Running
         }
-        "expired" => ToolCallStatus::Closed(CallOutcome::Expired),
-        "cancelled" => ToolCallStatus::Closed(CallOutcome::Cancelled),
-        _ => ToolCallStatus::Closed(CallOutcome::Rejected),
+        ApprovalOutcome::Expired => ToolCallStatus::Closed(CallOutcome::Expired),
+        ApprovalOutcome::Cancelled => ToolCallStatus::Closed(CallOutcome::Cancelled),
+        ApprovalOutcome::Rejected => ToolCallStatus::Closed(CallOutcome::Rejected),
     };
 }
 

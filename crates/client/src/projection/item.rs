@@ -1,9 +1,9 @@
 //! The things a person sees in a session.
 
 use codelab_protocol::{
-    AgentName, AgentQuestion, ApprovalRequest, CallId, CallOutcome, Gap, HistoryCompacted,
-    MessageCreated, MessageDelta, MessageId, PlanRequest, Role, SwitchAgent, TaskOrigin, ToolCall,
-    TurnError,
+    AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, CallId, CallOutcome, Gap,
+    HistoryCompacted, MessageCreated, MessageDelta, MessageId, PlanRequest, Role, SwitchAgent,
+    TaskOrigin, ToolCall, TurnError,
 };
 use serde_json::{Map, Value};
 
@@ -76,8 +76,7 @@ pub enum ToolCallStatus {
 /// How an approval, a plan or a budget was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecisionView {
-    /// `approve`, `edit`, `reject`, `expired` or `cancelled`.
-    pub decision: String,
+    pub decision: ApprovalOutcome,
     pub decided_by: String,
     pub reason: Option<String>,
 }

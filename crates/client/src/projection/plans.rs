@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use codelab_protocol::{
-    AgentName, Plan, PlanId, PlanRequest, PlanResolved, PlanStatus, PlannedTask, Task,
-    TaskCompleted, TaskFailed, TaskId, TaskOrigin, TaskProgress, TaskSkipped, TaskStarted,
+    AgentName, ApprovalOutcome, Plan, PlanId, PlanRequest, PlanResolved, PlanStatus, PlannedTask,
+    Task, TaskCompleted, TaskFailed, TaskId, TaskOrigin, TaskProgress, TaskSkipped, TaskStarted,
     TaskStatus, WorkflowCompleted, WorkflowStatus,
 };
 
@@ -133,9 +133,11 @@ impl SessionView {
         let mut call_id = None;
         self.timeline.change_plan(&resolved.plan_id, |view| {
             call_id = view.request.take().map(|request| request.approval.call_id);
-            view.plan.status = match resolved.decision.as_str() {
-                "approve" | "edit" => PlanStatus::Running,
-                _ => PlanStatus::Cancelled,
+            view.plan.status = match resolved.decision {
+                ApprovalOutcome::Approved | ApprovalOutcome::Edited => PlanStatus::Running,
+                ApprovalOutcome::Rejected
+                | ApprovalOutcome::Expired
+                | ApprovalOutcome::Cancelled => PlanStatus::Cancelled,
             };
             if !resolved.tasks.is_empty() {
                 view.replace(&resolved.tasks);
@@ -143,7 +145,7 @@ impl SessionView {
         });
         if let Some(call_id) = call_id {
             let decision = DecisionView {
-                decision: resolved.decision.clone(),
+                decision: resolved.decision,
                 decided_by: resolved.decided_by.clone(),
                 reason: resolved.reason.clone(),
             };

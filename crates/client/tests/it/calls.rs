@@ -25,7 +25,7 @@ fn body_for(line: &str) -> String {
             r#"{"session_id":"s:1","current_agent":"coder","switch_count":2,"last_switch_at":null}"#
         }
         "GET /sessions" => r#"{"sessions":[],"total":7,"limit":2,"offset":4}"#,
-        "POST /sessions" => return format!(r#"{{"session_id":"s:1","created_at":"{TIME}","status":"active"}}"#),
+        "POST /sessions" => return format!(r#"{{"session_id":"s:1","created_at":"{TIME}","status":"created"}}"#),
         "DELETE /sessions/s:1" => "",
         "GET /sessions/s:1/history" => r#"{"session_id":"s:1","messages":[]}"#,
         "GET /sessions/s:1/pending-approvals" => r#"{"session_id":"s:1","pending_approvals":[]}"#,
@@ -66,7 +66,10 @@ async fn every_call_goes_to_its_route() {
     client.restore(&id).await.unwrap();
     client.reset(&id).await.unwrap();
     client.cancel(&id, false).await.unwrap();
-    assert_eq!(client.cancel(&id, true).await.unwrap().status, "idle");
+    assert_eq!(
+        client.cancel(&id, true).await.unwrap().status,
+        codelab_protocol::AckStatus::Idle
+    );
     client.history(&id).await.unwrap();
     client.pending_approvals(&id).await.unwrap();
     client.agent_history(&id).await.unwrap();

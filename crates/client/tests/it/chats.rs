@@ -128,7 +128,7 @@ async fn every_call_goes_to_its_route() {
     assert!(client.newest_plan(&id).await.unwrap().is_none());
     client.plan(&id, &plan).await.unwrap();
     let approve = PlanDecision {
-        decision: Some("approve".into()),
+        decision: Some(codelab_protocol::DecisionChoice::Approve.into()),
         ..PlanDecision::default()
     };
     assert_eq!(
@@ -150,7 +150,7 @@ async fn every_call_goes_to_its_route() {
         .unwrap();
     client.my_approvals(1000, 0).await.unwrap();
     let reject = HitlDecision {
-        decision: Some("reject".into()),
+        decision: Some(codelab_protocol::DecisionChoice::Reject.into()),
         ..HitlDecision::default()
     };
     client.decide(&id, &call, &reject).await.unwrap();
@@ -179,7 +179,7 @@ async fn every_call_goes_to_its_route() {
     let attach = AttachClient {
         client_id: tool_runner.clone(),
         workspace: "/w".into(),
-        sandbox: "none".into(),
+        sandbox: codelab_protocol::SandboxKind::None,
     };
     assert!(
         client

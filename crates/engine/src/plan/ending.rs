@@ -8,7 +8,7 @@ use codelab_protocol::{
 use super::{TaskRun, Workflow, WorkflowPhase};
 use crate::session::Transition;
 use crate::world::MAX_ATTEMPTS;
-use crate::{ApprovalKind, Downtime, Lane, Spending, orchestrator};
+use crate::{ApprovalKind, ApprovalOutcome, Downtime, Lane, Spending, orchestrator};
 
 impl Transition<'_, '_> {
     /// Every task has ended: one answer is made of what they gave.
@@ -192,7 +192,12 @@ impl Transition<'_, '_> {
         if let Some(approval) = approval {
             self.withdraw_approval(&approval);
             if approval.kind == ApprovalKind::Plan {
-                self.plan_resolved("cancelled", "cancel".to_owned(), None, Vec::new());
+                self.plan_resolved(
+                    ApprovalOutcome::Cancelled,
+                    "cancel".to_owned(),
+                    None,
+                    Vec::new(),
+                );
             }
         }
         let Some(workflow) = self.workflow_mut() else {

@@ -11,7 +11,7 @@ use super::{Repair, TaskState, Workflow, WorkflowPhase, fallback, graph};
 use crate::session::Transition;
 use crate::turn::{cut, error_data};
 use crate::world::{MAX_RESULT_BYTES, UNPRICED_PLAN_TOKENS};
-use crate::{Approval, ApprovalKind, ApprovalStatus, BudgetScope, BudgetWhy, Decision, Refusal};
+use crate::{Approval, ApprovalKind, ApprovalOutcome, BudgetScope, BudgetWhy, Decision, Refusal};
 
 impl Transition<'_, '_> {
     pub(crate) fn begin_planning(&mut self, workflow_id: WorkflowId) {
@@ -168,12 +168,12 @@ impl Transition<'_, '_> {
             Decision::Approve { .. } => {
                 self.close_approval(
                     &approval,
-                    ApprovalStatus::Approved,
+                    ApprovalOutcome::Approved,
                     None,
                     decided_by.clone(),
                     None,
                 );
-                self.plan_resolved("approve", decided_by, None, Vec::new());
+                self.plan_resolved(ApprovalOutcome::Approved, decided_by, None, Vec::new());
                 self.set_phase(WorkflowPhase::Running);
             }
             Decision::Edit { arguments } => {
@@ -185,23 +185,23 @@ impl Transition<'_, '_> {
                 }
                 self.close_approval(
                     &approval,
-                    ApprovalStatus::Edited,
+                    ApprovalOutcome::Edited,
                     modified,
                     decided_by.clone(),
                     None,
                 );
-                self.plan_resolved("edit", decided_by, None, planned);
+                self.plan_resolved(ApprovalOutcome::Edited, decided_by, None, planned);
                 self.set_phase(WorkflowPhase::Running);
             }
             Decision::Reject { feedback } => {
                 self.close_approval(
                     &approval,
-                    ApprovalStatus::Rejected,
+                    ApprovalOutcome::Rejected,
                     None,
                     decided_by.clone(),
                     feedback.clone(),
                 );
-                self.plan_resolved("reject", decided_by, feedback, Vec::new());
+                self.plan_resolved(ApprovalOutcome::Rejected, decided_by, feedback, Vec::new());
                 self.set_phase(WorkflowPhase::Running);
                 self.end_workflow_early(error_data(ErrorCode::Cancelled, "The plan was rejected"));
             }
@@ -227,7 +227,7 @@ impl Transition<'_, '_> {
 
     pub(super) fn plan_resolved(
         &mut self,
-        decision: &str,
+        decision: ApprovalOutcome,
         decided_by: String,
         reason: Option<String>,
         tasks: Vec<PlannedTask>,
@@ -238,7 +238,7 @@ impl Transition<'_, '_> {
         let plan_id = workflow.plan_id.clone();
         let resolved = PlanResolved {
             plan_id,
-            decision: decision.to_owned(),
+            decision,
             decided_by,
             reason,
             tasks,
@@ -260,13 +260,18 @@ impl Transition<'_, '_> {
         };
         self.close_approval(
             &approval,
-            ApprovalStatus::Expired,
+            ApprovalOutcome::Expired,
             None,
             "timeout".to_owned(),
             None,
         );
         if approval.kind == ApprovalKind::Plan {
-            self.plan_resolved("expired", "timeout".to_owned(), None, Vec::new());
+            self.plan_resolved(
+                ApprovalOutcome::Expired,
+                "timeout".to_owned(),
+                None,
+                Vec::new(),
+            );
         }
         self.set_phase(WorkflowPhase::Running);
         let message = format!(

@@ -8,7 +8,7 @@ use super::{OpenCall, REJECTED_BY_PERSON, Thread, ThreadPhase, error_data, too_d
 use crate::session::Transition;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_REMEMBERED};
 use crate::{
-    Approval, ApprovalKind, ApprovalStatus, CallStatus, CallerAnswer, Decided, Decision,
+    Approval, ApprovalKind, ApprovalOutcome, AuditDecision, CallStatus, CallerAnswer, Decision,
     DecisionRecord, Effect, Refusal,
 };
 
@@ -69,7 +69,7 @@ impl Transition<'_, '_> {
             tool: call.tool.as_str().to_owned(),
             original: call.arguments.clone(),
             modified: None,
-            decision: Decided::Approve,
+            decision: AuditDecision::Approve,
             decided_by: rule,
             reason: Some(reason.clone()),
             at: self.world.now,
@@ -176,7 +176,7 @@ impl Transition<'_, '_> {
         };
         match decision {
             Decision::Approve { remember } => {
-                self.close_approval(&approval, ApprovalStatus::Approved, None, decided_by, None);
+                self.close_approval(&approval, ApprovalOutcome::Approved, None, decided_by, None);
                 if remember {
                     self.remember(approval.remember);
                 }
@@ -189,7 +189,7 @@ impl Transition<'_, '_> {
                 let audited = Some(reason.clone());
                 self.close_approval(
                     &approval,
-                    ApprovalStatus::Edited,
+                    ApprovalOutcome::Edited,
                     modified,
                     decided_by,
                     audited,
@@ -217,7 +217,7 @@ impl Transition<'_, '_> {
                 };
                 self.close_approval(
                     &approval,
-                    ApprovalStatus::Rejected,
+                    ApprovalOutcome::Rejected,
                     None,
                     decided_by,
                     feedback,
@@ -233,16 +233,16 @@ impl Transition<'_, '_> {
     pub(crate) fn close_approval(
         &mut self,
         approval: &Approval,
-        status: ApprovalStatus,
+        status: ApprovalOutcome,
         modified: Option<Map<String, Value>>,
         decided_by: String,
         reason: Option<String>,
     ) {
         let decision = match status {
-            ApprovalStatus::Approved => Decided::Approve,
-            ApprovalStatus::Edited => Decided::Edit,
-            ApprovalStatus::Rejected | ApprovalStatus::Cancelled | ApprovalStatus::Expired => {
-                Decided::Reject
+            ApprovalOutcome::Approved => AuditDecision::Approve,
+            ApprovalOutcome::Edited => AuditDecision::Edit,
+            ApprovalOutcome::Rejected | ApprovalOutcome::Cancelled | ApprovalOutcome::Expired => {
+                AuditDecision::Reject
             }
         };
         self.effects.push(Effect::ApprovalClosed {
@@ -275,7 +275,7 @@ impl Transition<'_, '_> {
         if self.effects.iter().any(closed) {
             return;
         }
-        let status = ApprovalStatus::Cancelled;
+        let status = ApprovalOutcome::Cancelled;
         self.effects.push(Effect::ApprovalClosed {
             call_id: approval.call_id.clone(),
             status,
@@ -301,7 +301,7 @@ impl Transition<'_, '_> {
         };
         self.close_approval(
             &approval,
-            ApprovalStatus::Expired,
+            ApprovalOutcome::Expired,
             None,
             TIMEOUT.to_owned(),
             None,

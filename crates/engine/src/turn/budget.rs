@@ -11,7 +11,7 @@ use crate::plan::WorkflowPhase;
 use crate::session::Transition;
 use crate::world::{MAX_BUDGET_TOKENS, MAX_BUDGET_USD};
 use crate::{
-    AgentSpending, Approval, ApprovalKind, ApprovalStatus, Budget, BudgetState, Decision, Effect,
+    AgentSpending, Approval, ApprovalKind, ApprovalOutcome, Budget, BudgetState, Decision, Effect,
     Lane, Refusal, Spending,
 };
 
@@ -233,9 +233,9 @@ impl Transition<'_, '_> {
             (Decision::Reject { .. }, _) => None,
         };
         let (status, modified, feedback) = match decision {
-            Decision::Approve { .. } => (ApprovalStatus::Approved, None, None),
-            Decision::Edit { arguments } => (ApprovalStatus::Edited, Some(arguments), None),
-            Decision::Reject { feedback } => (ApprovalStatus::Rejected, None, feedback),
+            Decision::Approve { .. } => (ApprovalOutcome::Approved, None, None),
+            Decision::Edit { arguments } => (ApprovalOutcome::Edited, Some(arguments), None),
+            Decision::Reject { feedback } => (ApprovalOutcome::Rejected, None, feedback),
         };
         self.close_approval(&approval, status, modified, decided_by, feedback);
         let Some((budget, by_approvals)) = granted else {
@@ -262,7 +262,7 @@ impl Transition<'_, '_> {
         };
         self.close_approval(
             &approval,
-            ApprovalStatus::Expired,
+            ApprovalOutcome::Expired,
             None,
             TIMEOUT.to_owned(),
             None,

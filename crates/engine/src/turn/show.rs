@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::claim::LateCall;
 use super::{OpenCall, Thread, Turn};
 use crate::session::Transition;
-use crate::{Approval, ApprovalKind, ApprovalStatus};
+use crate::{Approval, ApprovalKind, ApprovalOutcome};
 
 impl Transition<'_, '_> {
     /// The task that a thread is; none for a turn's own thread.
@@ -314,7 +314,7 @@ impl Transition<'_, '_> {
     pub(crate) fn show_resolved(
         &mut self,
         approval: &Approval,
-        status: ApprovalStatus,
+        status: ApprovalOutcome,
         decided_by: &str,
         reason: Option<String>,
         modified_args: Option<Map<String, Value>>,
@@ -324,8 +324,8 @@ impl Transition<'_, '_> {
         }
         let resolved = ApprovalResolved {
             call_id: approval.call_id.clone(),
-            kind: approval.kind.as_str().to_owned(),
-            decision: status.as_str().to_owned(),
+            kind: approval.kind,
+            decision: status,
             decided_by: decided_by.to_owned(),
             reason,
             modified_args,

@@ -1,4 +1,4 @@
-//! Which of the three languages a text is written in, by its letters.
+//! Guesses the language of a text from its letters.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
@@ -7,11 +7,12 @@ pub enum Language {
     Ukrainian,
 }
 
-/// Words that only Ukrainian has, although it shares their letters with Russian.
+/// Ukrainian words without a letter that Russian lacks.
 const UKRAINIAN_WORDS: [&str; 6] = ["що", "щось", "мене", "дякую", "запитай", "спитай"];
 
 impl Language {
-    /// Cyrillic where most letters are; Ukrainian by the letters and some words that Russian lacks.
+    /// A text is Cyrillic if most of its letters are. It is Ukrainian if it has letters or words
+    /// that Russian lacks.
     pub fn of(text: &str) -> Self {
         let letters = text.chars().filter(|c| c.is_alphabetic()).count();
         let cyrillic = text

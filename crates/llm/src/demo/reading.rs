@@ -1,4 +1,4 @@
-//! What the demonstration model makes of a request: simple marks only, no understanding.
+//! Reads a request for the demonstration model. It looks for simple marks and understands nothing.
 
 use codelab_protocol::{ModelMessage, ModelRequest};
 use serde_json::Value;
@@ -8,16 +8,16 @@ use super::texts::{ROUTING_DEFAULT, ROUTING_WORDS};
 const MAX_SHOWN_CHARS: usize = 400;
 const MAX_SHOWN_FILES: usize = 10;
 const PLAN_SCHEMA: &str = "plan";
-/// How the results of a plan's tasks begin.
+/// The prefix of the results of a plan's tasks.
 const RESULTS: &str = "Results:\n\n";
 
-/// What kind of answer a request wants.
+/// The kind of answer that a request wants.
 pub enum RequestKind {
     Classify,
     Plan,
-    /// One answer from these results of a plan's tasks.
+    /// A summary of these results of a plan's tasks.
     Join(String),
-    /// The turn's tool has answered.
+    /// The tool of this turn has returned.
     Summary(ToolOutcome),
     /// The person has answered.
     Answered(String),
@@ -66,7 +66,7 @@ pub fn what_is_asked(request: &ModelRequest) -> RequestKind {
     }
 }
 
-/// Whether the last thing called was a question to the person.
+/// Whether the last tool call was a question to the person.
 fn asked_a_question(request: &ModelRequest) -> bool {
     let last = request
         .messages
@@ -97,7 +97,8 @@ pub fn content(message: &ModelMessage) -> &str {
     }
 }
 
-/// The agents named in the system message, else anywhere: `- name: what it does`, one per line.
+/// The agents listed in the system message, otherwise in any message. Each stands on a line
+/// `- name: what it does`.
 pub fn listed_agents(request: &ModelRequest) -> Vec<String> {
     let in_system = request
         .messages
@@ -117,7 +118,7 @@ pub fn listed_agents(request: &ModelRequest) -> Vec<String> {
     }
 }
 
-/// The agent whose words the request holds most of, among those the prompt lists.
+/// The listed agent with the most keywords in the request.
 pub fn fitting_agent(prompt: &str) -> String {
     let listed = listed_names(prompt);
     let request = request_in(prompt).to_lowercase();
@@ -129,7 +130,7 @@ pub fn fitting_agent(prompt: &str) -> String {
             let score = words.iter().filter(|word| request.contains(**word)).count();
             (score, *agent)
         });
-    // The first of the best, so that the order of the table settles ties.
+    // On a tie the earlier row of the table wins.
     let best = scored.fold((0, None), |best, (score, agent)| {
         if score > best.0 {
             (score, Some(agent))
@@ -147,9 +148,10 @@ pub fn fitting_agent(prompt: &str) -> String {
     best.1.map_or_else(fallback, str::to_owned)
 }
 
-/// The user's words inside a classification prompt; the list of agents would speak for every agent.
+/// The user's text inside a classification prompt. The list of agents is left out, because it holds
+/// the keywords of all agents.
 fn request_in(prompt: &str) -> String {
-    // Without the R, so that both spellings are found.
+    // The first letter is left out, so that both spellings match.
     const MARK: &str = "equest:";
     let rest = prompt.split_once(MARK).map_or(prompt, |(_, rest)| rest);
     let lines = rest
@@ -173,7 +175,7 @@ fn listed_name(line: &str) -> Option<String> {
     let (name, rest) = item.split_at(end);
     let rest = rest.trim_start_matches(['*', '`']);
     let closed = rest.is_empty() || rest.starts_with([':', ' ']);
-    // A sentence in a list begins with a word too; only `name:` or a name alone counts.
+    // Sentences in a list begin with a word too, so only `name:` or a name alone counts.
     let is_name = closed
         && (rest.trim().is_empty() || rest.trim_start().starts_with([':', '(', '-', '–', '—']));
     (!name.is_empty() && is_name).then(|| name.to_owned())

@@ -1,4 +1,4 @@
-//! What the demonstration says, by what it is asked.
+//! Requests to the demonstration model, and its answers.
 
 use codelab_protocol::{CallId, ModelMessage, OutputSchema, Tool};
 
@@ -207,7 +207,7 @@ async fn joining_repeats_the_results() {
 }
 
 #[tokio::test]
-async fn without_hands_it_talks_and_asks_those_who_want_to_see_it() {
+async fn without_client_tools_it_answers_and_asks_questions_on_request() {
     let tools = [
         Tool::AttemptCompletion,
         Tool::AskFollowupQuestion,

@@ -1,4 +1,4 @@
-//! Everything the demonstration model says, in three languages.
+//! The texts of the demonstration model, in three languages.
 
 use super::language::Language;
 
@@ -6,7 +6,7 @@ pub const LABEL: &str = "offline demonstration model";
 pub const ROUTING_REASON: &str = "offline demonstration: chosen by simple words";
 pub const ROUTING_DEFAULT: &str = "coder";
 
-/// Stems that speak for an agent, in English, Russian and Ukrainian; on a tie the earlier row wins.
+/// Keyword stems of each agent, in English, Russian and Ukrainian. On a tie the earlier row wins.
 pub const ROUTING_WORDS: &[(&str, &[&str])] = &[
     (
         "debug",
@@ -90,16 +90,16 @@ pub struct Phrases {
     pub connect: &'static str,
     pub file_content: &'static str,
     pub tasks: [&'static str; 3],
-    /// What the last of these tasks says.
+    /// The answer of the last task.
     pub told: &'static str,
     pub joined: &'static str,
-    /// How to see a question, and that question.
+    /// How to make the demonstration ask a question, and that question.
     pub try_asking: &'static str,
     pub question: &'static str,
     pub answered: &'static str,
 }
 
-/// Stems that ask for a question, in English, Russian and Ukrainian.
+/// Stems of requests to ask a question, in English, Russian and Ukrainian.
 const ASKING_WORDS: [&str; 4] = ["ask me", "спроси", "запита", "спита"];
 
 pub fn wants_a_question(said: &str) -> bool {
@@ -115,8 +115,8 @@ pub fn phrases(language: Language) -> &'static Phrases {
     }
 }
 
-/// The texts in the language of the demonstration's own task that a brief begins with; what follows
-/// in the brief may be in any language.
+/// The texts in the language of the demonstration's own task at the beginning of a brief. The rest
+/// of the brief may be in any language.
 pub fn phrases_of_task(brief: &str) -> Option<&'static Phrases> {
     [&ENGLISH, &RUSSIAN, &UKRAINIAN]
         .into_iter()

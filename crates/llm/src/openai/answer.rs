@@ -1,20 +1,20 @@
-//! Puts an answer together from the bytes of a response body. Pure: no I/O and no clock, so that
-//! every cut and every defect of a stream is testable as data.
+//! Assembles an answer from the bytes of a response body. It uses no I/O and no clock, so tests can
+//! cut and damage streams as data.
 
 use codelab_protocol::{RawToolCall, Usage};
+use codelab_transport::{EventTooLong, SseFields, SseParser};
 
 use super::chunk::{Text, WireChoice, WireChunk};
-use super::sse::{EventTooLong, SseDecoder};
 use super::tool_calls::{TooManyCalls, ToolCalls};
 
-/// What a body may hold around the output itself: JSON names, escapes, usage.
+/// Room for what surrounds the output in a body: JSON names, escapes, usage.
 const ENVELOPE_BYTES: usize = 256 * 1024;
 const DONE: &[u8] = b"[DONE]";
 
 /// Why the bytes are not an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defect {
-    /// The body ended before the answer did.
+    /// The body ended before the answer was complete.
     Cut,
     NotAnAnswer,
     TooLarge,
@@ -22,13 +22,13 @@ pub enum Defect {
     Reported,
 }
 
-/// How far the answer is.
+/// How much of the answer has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     Going,
-    /// The model has ended; usage may still come.
+    /// The model has finished; usage may still follow.
     Finished,
-    /// Nothing more will come.
+    /// The answer is complete.
     Done,
 }
 
@@ -49,8 +49,8 @@ pub struct ModelAnswer {
     pub finish: Finish,
 }
 
-/// Reads one response body, be it an event stream or plain JSON; which of them is told by its first
-/// byte, because servers mislabel both.
+/// Reads one response body: an event stream or plain JSON. The first byte tells which, because
+/// servers send wrong content types.
 #[derive(Debug)]
 pub struct AnswerReader {
     format: Format,
@@ -61,14 +61,14 @@ pub struct AnswerReader {
 #[derive(Debug)]
 enum Format {
     Unknown,
-    Events(SseDecoder),
+    Events(SseParser),
     Json(Vec<u8>),
 }
 
 #[derive(Debug)]
 struct Content {
     text: String,
-    /// How much of the text was handed out.
+    /// How much of the text was returned by `fresh_text`.
     shown_bytes: usize,
     tool_calls: ToolCalls,
     usage: Option<Usage>,
@@ -105,13 +105,13 @@ impl AnswerReader {
             self.format = match bytes.first() {
                 None => return Ok(Progress::Going),
                 Some(b'{') => Format::Json(Vec::new()),
-                Some(_) => Format::Events(SseDecoder::new(self.max_body_bytes)),
+                Some(_) => Format::Events(SseParser::new(self.max_body_bytes)),
             };
         }
         let content = &mut self.content;
         match &mut self.format {
             Format::Unknown => {}
-            Format::Events(decoder) => decoder.push(bytes, |event| content.take_event(event))?,
+            Format::Events(parser) => parser.push(bytes, |event| content.read_event(event))?,
             Format::Json(body) if body.len() + bytes.len() > self.max_body_bytes => {
                 return Err(Defect::TooLarge);
             }
@@ -120,7 +120,7 @@ impl AnswerReader {
         Ok(content.progress())
     }
 
-    /// The text that came since this was last asked.
+    /// The text that arrived since the last call.
     pub fn fresh_text(&mut self) -> &str {
         let from = std::mem::replace(&mut self.content.shown_bytes, self.content.text.len());
         &self.content.text[from..]
@@ -130,14 +130,14 @@ impl AnswerReader {
         self.content.progress() != Progress::Going
     }
 
-    /// The body is over; `fresh_text` may have more after this.
+    /// Ends the body. `fresh_text` may return more text after this.
     pub fn end(&mut self) -> Result<(), Defect> {
         let content = &mut self.content;
         match &mut self.format {
             Format::Unknown => {}
-            Format::Events(decoder) => {
-                let ended = decoder.finish(|event| content.take_event(event));
-                // Half an event after the model's end takes nothing away from the answer.
+            Format::Events(parser) => {
+                let ended = parser.finish(|event| content.read_event(event));
+                // An incomplete event after the model has finished does not matter.
                 if content.progress() == Progress::Going {
                     ended.map_err(|defect| {
                         if defect == Defect::NotAnAnswer {
@@ -187,8 +187,8 @@ impl Content {
         }
     }
 
-    fn take_event(&mut self, data: &[u8]) -> Result<(), Defect> {
-        match data.trim_ascii() {
+    fn read_event(&mut self, event: SseFields<'_>) -> Result<(), Defect> {
+        match event.data.trim_ascii() {
             [] => Ok(()),
             DONE => {
                 self.done = true;
@@ -196,12 +196,12 @@ impl Content {
             }
             data => {
                 let chunk = serde_json::from_slice(data).map_err(|_| Defect::NotAnAnswer)?;
-                self.take_chunk(chunk)
+                self.add_chunk(chunk)
             }
         }
     }
 
-    /// A whole body must hold an answer; anything else that parses is not one.
+    /// A plain JSON body must hold a whole answer. Other valid JSON is an error.
     fn take_json(&mut self, body: &[u8]) -> Result<(), Defect> {
         let chunk: WireChunk<'_> =
             serde_json::from_slice(body).map_err(|error| match error.is_eof() {
@@ -213,7 +213,7 @@ impl Content {
             .as_ref()
             .is_some_and(|choices| choices.iter().any(|choice| choice.content().is_some()));
         let reported = chunk.error.is_some();
-        self.take_chunk(chunk)?;
+        self.add_chunk(chunk)?;
         if answered || reported {
             Ok(())
         } else {
@@ -221,14 +221,14 @@ impl Content {
         }
     }
 
-    fn take_chunk(&mut self, chunk: WireChunk<'_>) -> Result<(), Defect> {
+    fn add_chunk(&mut self, chunk: WireChunk<'_>) -> Result<(), Defect> {
         if chunk.error.is_some() {
             return Err(Defect::Reported);
         }
         if let Some(usage) = &chunk.usage {
             self.usage = Some(usage.to_usage());
         }
-        // One answer was asked for; a server that sends more is not listened to.
+        // One answer was requested, so further ones are ignored.
         let first = |choice: &&WireChoice<'_>| choice.index.is_none_or(|index| index == 0);
         let Some(choice) = chunk
             .choices
@@ -238,7 +238,7 @@ impl Content {
             return Ok(());
         };
         if let Some(delta) = choice.content() {
-            // A refusal is what the model has to say; no server sends both in one piece.
+            // A refusal is shown as the answer. No server sends both in one piece.
             for text in [Text::of(&delta.content), Text::of(&delta.refusal)] {
                 self.grow(text.len())?;
                 self.text.push_str(text);

@@ -7,7 +7,7 @@ use super::*;
 
 const MAX_OUTPUT_BYTES: usize = 2000;
 
-/// Everything a caller would notice: the answer, and the text that was shown on the way to it.
+/// The answer, and the text that was reported while it arrived.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(ModelAnswer, String), Defect> {
     let mut reader = AnswerReader::new(MAX_OUTPUT_BYTES);
     let mut shown = String::new();

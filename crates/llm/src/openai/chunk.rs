@@ -1,5 +1,5 @@
-//! What the server sends, as loosely as servers send it. Fields CodeLab has no use for are not even
-//! named.
+//! The wire format of answers. It is loose, because servers differ. Fields that CodeLab does not
+//! use are left out.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,14 +9,14 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// A chunk of a stream, or a whole answer: the two differ only in `delta` and `message`.
+/// A chunk of a stream, or a whole answer. They differ only in `delta` and `message`.
 #[derive(Deserialize)]
 pub struct WireChunk<'a> {
     #[serde(borrow, default)]
     pub choices: Option<Vec<WireChoice<'a>>>,
     #[serde(default)]
     pub usage: Option<WireUsage>,
-    /// Only that there is one matters here; its text is never shown.
+    /// Only its presence matters. Its text is never shown.
     #[serde(default)]
     pub error: Option<IgnoredAny>,
 }
@@ -34,7 +34,7 @@ pub struct WireChoice<'a> {
 }
 
 impl<'a> WireChoice<'a> {
-    /// What this chunk adds: a piece in a stream, everything in a whole answer.
+    /// The new part: a piece in a stream, everything in a whole answer.
     pub fn content(&self) -> Option<&WireDelta<'a>> {
         self.delta.as_ref().or(self.message.as_ref())
     }
@@ -44,7 +44,7 @@ impl<'a> WireChoice<'a> {
 pub struct WireDelta<'a> {
     #[serde(borrow, default)]
     pub content: Option<Text<'a>>,
-    /// Why the model will not answer, instead of `content`.
+    /// Why the model refuses to answer. Comes instead of `content`.
     #[serde(borrow, default)]
     pub refusal: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -69,13 +69,13 @@ pub struct FunctionDelta<'a> {
     pub arguments: Option<Arguments<'a>>,
 }
 
-/// A string that borrows from the input where it holds no escapes; `Option<Cow>` alone would always
+/// A string that borrows from the input if it has no escapes. `Option<Cow>` alone would always
 /// copy.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-/// Arguments as JSON text; some servers send the object itself.
+/// Arguments as JSON text. Some servers send the object itself.
 pub struct Arguments<'a>(pub Cow<'a, str>);
 
 #[derive(Deserialize)]
@@ -105,7 +105,7 @@ impl WireUsage {
 }
 
 impl<'a> Text<'a> {
-    /// The text of an optional field; absent and empty are the same to every reader.
+    /// The text of an optional field. Absent and empty mean the same.
     pub fn of<'b>(field: &'b Option<Text<'a>>) -> &'b str {
         field.as_ref().map_or("", |text| &text.0)
     }

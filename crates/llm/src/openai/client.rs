@@ -1,9 +1,10 @@
-//! One call: attempts, what is done about their failures, and the answer's last touches.
+//! One model call: its attempts, its retries, and the finished answer.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest, Usage};
+use codelab_transport::{HttpClient, HttpLimits, recycle, redirect_host};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
@@ -15,19 +16,22 @@ use super::answer::{AnswerReader, Finish, ModelAnswer, Progress};
 use super::deadline::{CallDeadline, Expired};
 use super::failure;
 use super::shape::Shape;
-use super::transport::{Transport, recycle};
 use super::wire::WireRequest;
 use crate::address::completions_uri;
 use crate::config::{ModelAuth, ModelConfigError, OpenAiConfig};
 use crate::{Model, ModelDescription, StreamListener, StreamedPart};
 
+const MAX_IDLE_CONNECTIONS: usize = 256;
+/// Shorter than most servers' own limit, so that a call seldom meets a connection that is just
+/// being closed.
+const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(50);
 /// How much of an error answer is read, and how much of that is logged.
 const MAX_ERROR_BODY_BYTES: usize = 16 * 1024;
 const MAX_LOGGED_CHARS: usize = 1000;
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// What a server gets to send usage and the end mark after the model has finished.
+/// How long a server may take to send usage and the end mark after the model has finished.
 const FINISH_GRACE: Duration = Duration::from_secs(2);
-/// Pieces of an answer that are shown together at most, when they come without a pause.
+/// Limits for pieces of an answer that arrive without a pause and are passed on together.
 const MAX_HELD_FRAMES: usize = 64;
 const MAX_HELD_TIME: Duration = Duration::from_millis(2);
 const RETRY_AFTER_MS: [&str; 2] = ["retry-after-ms", "llm_provider-retry-after-ms"];
@@ -39,21 +43,21 @@ pub struct OpenAiModel {
     config: OpenAiConfig,
     uri: Uri,
     headers: HeaderMap,
-    transport: Transport,
+    http: HttpClient,
 }
 
-/// What came of a call that somebody made to see whether it works.
+/// The result of a call that only tries whether the model works.
 #[derive(Debug)]
 pub struct Trial {
     pub outcome: Result<ModelOutput, ModelFailure>,
-    /// None where nothing answered, or without saying the time.
+    /// `None` if there was no answer, or the answer had no `Date`.
     pub clock: Option<ServerClock>,
 }
 
-/// The server's clock and ours at the same moment, but for the way of the answer.
+/// The server's clock and ours when the answer arrived.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerClock {
-    /// In whole seconds, from its `Date`.
+    /// From the header `Date`, in whole seconds.
     pub theirs: SystemTime,
     pub ours: SystemTime,
 }
@@ -65,14 +69,16 @@ impl ServerClock {
     }
 }
 
-/// How one attempt ended without a final verdict on the call.
+/// Why one attempt failed. All but `Final` may be retried.
 enum AttemptError {
     Refused {
         status: StatusCode,
         retry_after: Option<Duration>,
         body: String,
     },
+    /// The server was not reached.
     Unreachable,
+    /// The connection broke before the answer began.
     Dropped,
     Final(ModelFailure),
 }
@@ -80,7 +86,7 @@ enum AttemptError {
 /// A wait before the next attempt.
 struct Pause {
     delay: Duration,
-    /// The server said how long.
+    /// Whether the server said how long to wait.
     announced: bool,
 }
 
@@ -96,17 +102,22 @@ impl OpenAiModel {
             }
         }
         let uri = completions_uri(&config.base_url)?;
-        let transport = Transport::new(uri.scheme_str() == Some("https"), &config)?;
+        let limits = HttpLimits {
+            connect_timeout: config.connect_timeout,
+            idle_connections: MAX_IDLE_CONNECTIONS,
+            idle_connection_timeout: IDLE_CONNECTION_TIMEOUT,
+        };
+        let http = HttpClient::new(&uri, &config.network, limits)?;
         let headers = headers(&config.auth)?;
         Ok(Self {
             config,
             uri,
             headers,
-            transport,
+            http,
         })
     }
 
-    /// One call, and what the server's clock said meanwhile.
+    /// Makes one call, and reads the server's clock from the answer.
     pub async fn trial(&self, request: &ModelRequest) -> Trial {
         let mut clock = None;
         let outcome = self
@@ -154,12 +165,13 @@ impl OpenAiModel {
                 waited += delay;
                 hear(StreamedPart::Waiting(delay));
             }
-            tracing::debug!(agent = %request.agent, model = %shape.model, retries, "the model call is made again");
+            tracing::debug!(agent = %request.agent, model = %shape.model, retries, "model call failed, trying again");
             tokio::time::sleep(delay).await;
         }
     }
 
-    /// Nothing has reached `hear` when this fails with anything but a final failure.
+    /// Sends the request once. If this fails with anything but a final error, `hear` has not been
+    /// called.
     async fn attempt(
         &self,
         body: Bytes,
@@ -172,10 +184,10 @@ impl OpenAiModel {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
-        let response = match deadline.bound(self.transport.send(request)).await {
+        let response = match deadline.bound(self.http.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
-                tracing::debug!(%model, connect = error.is_connect(), error = ?error, "the model server did not answer");
+                tracing::warn!(%model, %error, "model server did not answer");
                 return Err(if error.is_connect() {
                     AttemptError::Unreachable
                 } else {
@@ -186,6 +198,11 @@ impl OpenAiModel {
         };
         deadline.answered();
         *clock = ServerClock::read(response.headers(), SystemTime::now());
+        if let Some(host) = redirect_host(response.status(), response.headers()) {
+            tracing::warn!(%model, %host, "model server redirects, not followed because of the key");
+            let failure = failure::redirected(response.status(), model);
+            return Err(AttemptError::Final(failure));
+        }
         if !response.status().is_success() {
             return Err(self.refusal(response, model, deadline).await);
         }
@@ -289,7 +306,7 @@ impl OpenAiModel {
             .secret()
             .map_or_else(|| body.clone(), |secret| secret.redact(&body));
         let logged: String = redacted.chars().take(MAX_LOGGED_CHARS).collect();
-        tracing::debug!(%model, status = status.as_u16(), body = %logged, "the model server refused a call");
+        tracing::debug!(%model, status = status.as_u16(), body = %logged, "model server refused a call");
         AttemptError::Refused {
             status,
             retry_after,
@@ -313,13 +330,13 @@ impl OpenAiModel {
             self.config.fallback_for(&shape.model),
         )?;
         if next.model != shape.model {
-            tracing::warn!(agent = %request.agent, unknown = %shape.model, used = %next.model, "the model server does not know a model; the fallback is used");
+            tracing::warn!(agent = %request.agent, unknown = %shape.model, used = %next.model, "model server does not know a model, using the fallback");
         }
         Some(next)
     }
 
-    /// How long to wait before the next attempt. A server that announces a longer wait than a
-    /// person would sit through is not waited for at all.
+    /// How long to wait before the next attempt; `None` if there is none. An announced wait beyond
+    /// the limit fails the call at once, because a person waits for the answer.
     fn pause(&self, error: &AttemptError, retries: u32, waited: Duration) -> Option<Pause> {
         let asked = match error {
             AttemptError::Unreachable | AttemptError::Dropped => None,
@@ -338,7 +355,7 @@ impl OpenAiModel {
             .retry_delay
             .saturating_mul(2_u32.saturating_pow(retries))
             .min(MAX_RETRY_DELAY);
-        // Jitter, so that callers refused together do not come back together.
+        // Jitter spreads the retries of callers that were refused at the same time.
         let backoff = backoff.mul_f64(0.5 + fastrand::f64() / 2.0);
         match asked {
             None => Some(Pause {
@@ -450,7 +467,7 @@ impl AttemptError {
     }
 }
 
-/// Pieces of an answer that were read and not shown yet, because more were at hand.
+/// Counts pieces of an answer that were read but not passed on yet, because more had arrived.
 #[derive(Default)]
 struct Holds {
     frames: usize,
@@ -471,9 +488,9 @@ impl Holds {
     }
 }
 
-/// The next piece of an answer, if it has arrived. In a burst, one turn of the scheduler lets the
-/// connection hand over what it has read, so that all of it is shown at once; a piece that comes
-/// alone is shown as it comes.
+/// The next piece of an answer, if it has arrived. In a burst this yields to the scheduler once, so
+/// that the connection hands over all it has read and the pieces are passed on together. A single
+/// piece is passed on at once.
 async fn at_hand(
     body: &mut Incoming,
     is_burst: bool,
@@ -499,7 +516,7 @@ fn encode(request: &ModelRequest, shape: &Shape) -> Result<Bytes, ModelFailure> 
     match serde_json::to_vec(&WireRequest::new(request, shape)) {
         Ok(body) => Ok(Bytes::from(body)),
         Err(error) => {
-            tracing::error!(%error, "a model request cannot be written as JSON");
+            tracing::error!(%error, "model request cannot be written as JSON");
             Err(failure::refused(StatusCode::BAD_REQUEST, &shape.model))
         }
     }
@@ -529,8 +546,8 @@ fn headers(auth: &ModelAuth) -> Result<HeaderMap, ModelConfigError> {
     Ok(headers)
 }
 
-/// When the server wants to be asked again. Gateways pass the wish of the server behind them on
-/// under names of their own.
+/// How long the server asks to wait. Gateways pass on the header of the server behind them under
+/// names of their own.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |text: &str| text.parse::<f64>().ok();

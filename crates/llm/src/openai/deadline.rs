@@ -1,4 +1,4 @@
-//! How long a call waits: for the whole of it, and for the next byte.
+//! Time limits of a call: one for the whole call, one for the next byte.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -13,20 +13,20 @@ pub enum Expired {
     Idle,
 }
 
-/// One timer for a whole call. It is not moved with each byte, which would cost more than the byte:
-/// it fires, looks when something was last heard, and goes on waiting.
+/// One timer for a whole call. Resetting a timer for each piece would cost more than reading the
+/// piece. So the timer fires, checks when the last piece arrived, and is set again if needed.
 pub struct CallDeadline {
     timer: Pin<Box<Sleep>>,
     deadline: Instant,
     idle: Duration,
-    /// When something last came; before the answer begins only the whole counts, because a model
-    /// may read for long.
+    /// When the last piece arrived. `None` before the answer begins: then only the total limit
+    /// counts, because a model may take long to read its prompt.
     heard: Option<Instant>,
-    /// The last thing came right after the one before.
+    /// The last piece arrived right after the one before.
     is_burst: bool,
 }
 
-/// Pieces that come closer to each other than this are a burst.
+/// Pieces that arrive within this time of each other are a burst.
 const BURST: Duration = Duration::from_millis(1);
 
 impl CallDeadline {
@@ -41,7 +41,7 @@ impl CallDeadline {
         }
     }
 
-    /// Waits for the work as long as there is patience.
+    /// Runs the work until it is done or a limit is reached.
     pub async fn bound<W: Future>(&mut self, work: W) -> Result<W::Output, Expired> {
         let mut work = pin!(work);
         loop {
@@ -53,7 +53,8 @@ impl CallDeadline {
         }
     }
 
-    /// Something came. A server that never lets the timer have its turn is stopped here.
+    /// Records that a piece arrived. Also checks the total limit, because a server that always has
+    /// data ready never lets the timer fire.
     pub fn heard(&mut self) -> Result<(), Expired> {
         let now = Instant::now();
         self.is_burst = self.heard.is_some_and(|before| now - before < BURST);
@@ -65,17 +66,17 @@ impl CallDeadline {
         }
     }
 
-    /// A new attempt: nothing of its answer was heard yet.
+    /// Begins a new attempt.
     pub fn begin(&mut self) {
         self.heard = None;
         self.timer.as_mut().reset(self.deadline);
     }
 
-    /// The answer has begun; from now on silence counts.
+    /// Records that the answer has begun. From now on the idle limit applies.
     pub fn answered(&mut self) {
         let now = Instant::now();
         self.heard = Some(now);
-        // What a fast model has said by now comes with the head of its answer.
+        // A fast model's first pieces arrive together with the head of the answer.
         self.is_burst = true;
         self.timer
             .as_mut()

@@ -1,5 +1,5 @@
-//! Words for what went wrong. Every text here is shown to people: no address, no key, nothing the
-//! server said.
+//! Messages for failed model calls. Users see every text here, so it holds no address, no key and
+//! nothing that the model server said.
 
 use std::time::{Duration, SystemTime};
 
@@ -45,7 +45,20 @@ pub fn refused(status: StatusCode, model: &str) -> ModelFailure {
     failure(ErrorCode::LlmError, message, details)
 }
 
-/// `wait` is what the server announced.
+/// The server redirects. The request is not repeated elsewhere, because it carries the key.
+pub fn redirected(status: StatusCode, model: &str) -> ModelFailure {
+    let code = status.as_u16();
+    let message = format!(
+        "The model server redirects to another address (HTTP {code}). Redirects are not followed, \
+         because they would carry the key along. Set LLM_PROXY_URL to the new address; the \
+         server's log names its host."
+    );
+    let mut details = details(model);
+    details.insert("status".to_owned(), code.into());
+    failure(ErrorCode::LlmError, message, details)
+}
+
+/// `wait` is the time that the server announced.
 pub fn rate_limited(wait: Option<Duration>, now: SystemTime, model: &str) -> ModelFailure {
     let mut details = details(model);
     details.insert(
@@ -97,7 +110,7 @@ fn details(model: &str) -> Map<String, Value> {
     details
 }
 
-/// Rounded up, as `Retry-After` counts.
+/// Rounded up, as in `Retry-After`.
 fn whole_seconds(duration: Duration) -> u64 {
     duration
         .as_secs()

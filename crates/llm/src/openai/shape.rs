@@ -1,17 +1,16 @@
-//! The form a request takes on the wire, and how it gives way when the server does not take that
-//! form.
+//! Optional parts of a request, and how a request degrades when the server refuses one of them.
 
 use codelab_protocol::ModelRequest;
 use http::StatusCode;
 
-/// The parts of a request that a server may turn down. Each gives way at most once, so giving way
-/// ends.
+/// The parts of a request that a server may refuse. Each part degrades at most once, so the number
+/// of attempts is limited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     pub model: String,
     pub schema: bool,
     pub temperature: bool,
-    /// The limit goes by the name that newer OpenAI models insist on.
+    /// Use the name of the token limit that newer OpenAI models demand.
     pub completion_tokens: bool,
 }
 
@@ -25,7 +24,7 @@ impl Shape {
         }
     }
 
-    /// The form to try after this refusal, if another one may be taken.
+    /// The shape to try after this refusal, if there is one.
     pub fn after(
         &self,
         status: StatusCode,
@@ -68,7 +67,7 @@ impl Shape {
     }
 }
 
-/// A 404 can mean little else on this route; other refusals must say so.
+/// On this route a 404 means an unknown model. Other refusals must say so in their text.
 fn is_unknown_model(status: StatusCode, complaint: &str) -> bool {
     const PHRASES: &[&str] = &[
         "model_not_found",

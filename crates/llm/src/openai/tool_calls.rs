@@ -1,10 +1,10 @@
-//! Puts tool calls together from their pieces.
+//! Assembles tool calls from their pieces.
 
 use codelab_protocol::RawToolCall;
 
 use super::chunk::{CallDelta, Text};
 
-/// A model that writes more calls than this into one answer is broken.
+/// An answer with more tool calls than this is refused.
 const MAX_TOOL_CALLS: usize = 128;
 
 /// Too many calls in one answer.
@@ -24,15 +24,15 @@ struct Slot {
 }
 
 impl ToolCalls {
-    /// Takes one piece and says how many bytes it added.
+    /// Adds one piece and returns how many bytes it added.
     pub fn push(&mut self, piece: &CallDelta<'_>) -> Result<usize, TooManyCalls> {
         let id = Text::of(&piece.id);
         let name = piece
             .function
             .as_ref()
             .map_or("", |function| Text::of(&function.name));
-        let place = match self.place_of(piece.index, id, name) {
-            Some(place) => place,
+        let position = match self.position_of(piece.index, id, name) {
+            Some(position) => position,
             None if self.slots.len() == MAX_TOOL_CALLS => return Err(TooManyCalls),
             None => {
                 self.slots.push(Slot {
@@ -43,12 +43,12 @@ impl ToolCalls {
                 self.slots.len() - 1
             }
         };
-        let slot = &mut self.slots[place];
+        let slot = &mut self.slots[position];
         if slot.id.is_empty() {
             slot.id.push_str(id);
         }
         let mut added = id.len();
-        // A name comes whole, repeated whole, or in parts.
+        // Servers send a name once, repeat it, or send it in parts.
         if slot.call.name != name {
             slot.call.name.push_str(name);
             added += name.len();
@@ -71,22 +71,22 @@ impl ToolCalls {
             .collect()
     }
 
-    /// The call a piece continues. Without an index, or with one that several calls share, a new id
-    /// together with a name begins a new call.
-    fn place_of(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
-        let place = match index {
+    /// The call that a piece continues. If the index is missing or shared by several calls, a new
+    /// id with a name begins a new call.
+    fn position_of(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let position = match index {
             Some(_) => self.slots.iter().rposition(|slot| slot.index == index)?,
             None => match self
                 .slots
                 .iter()
                 .rposition(|slot| !id.is_empty() && slot.id == id)
             {
-                Some(place) => place,
+                Some(position) => position,
                 None => self.slots.len().checked_sub(1)?,
             },
         };
-        let slot = &self.slots[place];
+        let slot = &self.slots[position];
         let other_id = !id.is_empty() && !slot.id.is_empty() && slot.id != id;
-        (!other_id || name.is_empty()).then_some(place)
+        (!other_id || name.is_empty()).then_some(position)
     }
 }

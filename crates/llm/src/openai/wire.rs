@@ -1,4 +1,5 @@
-//! What is sent. Borrows from the request and is serialized straight into the body.
+//! The wire format of requests. It borrows from the request and is serialized directly into the
+//! body.
 
 use codelab_protocol::{ModelMessage, ModelRequest, ModelToolCall, OutputSchema, ToolSpec};
 use serde::{Serialize, Serializer};
@@ -21,7 +22,7 @@ pub struct WireRequest<'a> {
     max_completion_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<WireTool<'a>>,
-    /// Servers refuse it without tools.
+    /// Only with tools: servers refuse it otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +44,7 @@ enum WireMessage<'a> {
         content: &'a str,
     },
     Assistant {
-        /// `null` where the model said nothing beside its calls.
+        /// `null` if the model wrote no text beside its tool calls.
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,

@@ -41,7 +41,7 @@ async fn fails(config: OpenAiConfig) -> (ModelFailure, Outcome) {
     (failure, outcome)
 }
 
-/// A reply, the requests it takes until the call gives up, and what is shown.
+/// A reply, the number of requests until the call fails, and the shown message.
 async fn check(name: &str, reply: Reply, code: &str, requests: usize, shown: &str) -> ModelFailure {
     let server = FakeModel::start().await;
     server.default_reply(reply);
@@ -183,6 +183,17 @@ async fn a_server_that_is_not_there_is_unavailable() {
             "{url}: {failure:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_because_it_would_carry_the_key() {
+    let other = FakeModel::start().await;
+    let location = format!("{}/v1/chat/completions", other.url());
+    let moved = Reply::status_with_headers(307, &[("location", &location)], "");
+    let failure = check("redirect", moved, "LLM_ERROR", 1, "").await;
+    assert!(failure.message.contains("redirects"), "{failure:?}");
+    assert_eq!(failure.details["status"], 307);
+    assert_eq!(other.request_count(), 0);
 }
 
 #[tokio::test]

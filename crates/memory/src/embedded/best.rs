@@ -1,9 +1,10 @@
-//! The best of many, without sorting them all.
+//! Selects the best documents without sorting all of them.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// A document and how well it answers. The greatest is the best: by score, among equals the newest.
+/// A document with its score. Ordered by score, then by age: the greatest is the best, and among
+/// equal scores the newest.
 #[derive(Debug, Clone, Copy)]
 pub struct Ranked {
     pub score: f32,
@@ -34,7 +35,7 @@ impl PartialEq for Ranked {
 
 impl Eq for Ranked {}
 
-/// Keeps the best `limit` of those it was offered.
+/// Keeps the best `limit` of the offered documents.
 pub struct Best {
     limit: usize,
     worst_first: BinaryHeap<Reverse<Ranked>>,
@@ -48,7 +49,7 @@ impl Best {
         }
     }
 
-    /// Below this score nothing is kept any more.
+    /// Documents below this score are not kept.
     pub fn floor(&self) -> f32 {
         match self.worst_first.peek() {
             Some(Reverse(worst)) if self.worst_first.len() == self.limit => worst.score,

@@ -1,5 +1,5 @@
-//! One open collection: its file, and the index that was read from it. All of it blocks: never call
-//! it on an async thread.
+//! One open collection: its file, and the index read from it. All methods block and must not run on
+//! an async thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,16 +13,16 @@ use super::record::{self, IndexedEntry, LogEntry};
 use crate::point::{Batch, DenseLayout, Probe};
 use crate::{Filter, Hit, MemoryEntryId};
 
-/// A file is written anew when less than half of it counts and more than this does not.
+/// A file is rewritten when more than half of it, and more than this many bytes, is deleted data.
 const MAX_WASTED_BYTES: u64 = 1024 * 1024;
-/// Bytes of entries in one frame of a file that is written anew.
+/// Bytes of entries in one frame of a rewritten file.
 const REWRITE_FRAME_BYTES: usize = 4 * 1024 * 1024;
 
 pub struct Collection {
     path: PathBuf,
     file: CollectionFile,
     index: Index,
-    /// A flush failed: what is in memory may not be on disk.
+    /// A flush failed, so memory and disk may differ.
     is_spoiled: AtomicBool,
 }
 
@@ -46,7 +46,7 @@ impl Collection {
         Ok(opened)
     }
 
-    /// Replaces whatever stands there by a collection without content.
+    /// Replaces the file by an empty collection.
     pub fn create(path: &Path) -> Result<Self, FileFailure> {
         let file = Draft::new(path)?.put_in_place()?;
         Ok(Self::new(path, file, Index::default()))
@@ -65,7 +65,7 @@ impl Collection {
         self.is_spoiled.load(Ordering::Acquire)
     }
 
-    /// Whether there are interactions that the embedding model's vectors cannot be added to.
+    /// Whether there are interactions without vectors of this embedding model.
     pub fn lacks(&self, dense: Option<&DenseLayout>) -> bool {
         dense.is_some() && !self.index.is_untouched() && self.index.dense_layout() != dense
     }
@@ -74,8 +74,8 @@ impl Collection {
         self.index.count()
     }
 
-    /// Counts once it is flushed, like the deletions. The first addition decides whether there are
-    /// dense vectors.
+    /// Durable after a flush, like deletions. The first addition decides whether there are dense
+    /// vectors.
     pub fn upsert(&mut self, batch: Batch) -> Result<(), FileFailure> {
         let mut entries = Vec::with_capacity(batch.interactions.len() + 1);
         let mut new_layout = None;
@@ -126,7 +126,7 @@ impl Collection {
         self.delete(self.index.ids_of_session(session))
     }
 
-    /// What is found by words and what is found by meaning, each best first.
+    /// The hits by words and the hits by meaning, each best first.
     pub fn search(&self, probe: &Probe) -> Result<Vec<Vec<Hit>>, FileFailure> {
         let limit = probe.limit();
         let mut lists = Vec::new();
@@ -180,8 +180,8 @@ impl Collection {
         }
     }
 
-    /// A document's entry. Checksums were looked at when the file was opened, so a change since
-    /// then shows here or nowhere.
+    /// A document's entry. Checksums were checked when the file was opened, so later damage can
+    /// only be noticed here.
     fn entry(&self, document: u32) -> Result<Vec<u8>, FileFailure> {
         let entry = self.file.read(self.index.position(document))?;
         match LogEntry::decode(&entry)? {
@@ -201,7 +201,7 @@ impl Collection {
         }
     }
 
-    /// Makes the file anew from what is to be found in it, so that nothing deleted is left in it.
+    /// Rewrites the file without deleted texts.
     pub fn rewrite(&mut self) -> Result<(), FileFailure> {
         if self.count() == 0 {
             *self = Self::create(&self.path)?;

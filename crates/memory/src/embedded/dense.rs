@@ -1,9 +1,9 @@
-//! Search by meaning: every vector is compared, in one byte for each of its numbers. The best are
-//! then compared again with the exact vectors, which stay in the file.
+//! Search by meaning. Every vector is compared in a rounded form with one byte per number. The best
+//! are compared again with the exact vectors from the file.
 
 use super::best::{Best, Ranked};
 
-/// How many candidates are compared exactly for each hit that is asked for.
+/// Candidates that are compared exactly, for each requested hit.
 const CANDIDATES_PER_HIT: usize = 2;
 
 /// The vectors of a collection, rounded.

@@ -1,10 +1,10 @@
-//! A collection's file: a header, then frames of entries, each frame written at once and checked
+//! A collection's file: a header, then frames of entries. A frame is written at once and checked
 //! when it is read.
 //!
-//! A frame is its body's length, the body's checksum and a checksum of these two, then the body; a
-//! body is entries, each behind its length. Numbers are little-endian. A frame that the file's end
-//! cuts off was never acknowledged and is dropped. Anything else that does not check is damage, and
-//! SQL makes the collection again.
+//! A frame holds the length of its body, the checksum of the body, a checksum of these two, and the
+//! body. A body holds entries, each after its length. Numbers are little-endian. An incomplete
+//! frame at the end of the file was never acknowledged and is dropped. Any other mismatch is
+//! damage, and the collection is rebuilt from SQL.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -15,10 +15,10 @@ use super::EmbeddedOptions;
 use crate::{CollectionName, text};
 
 const SUFFIX: &str = ".memory";
-/// A file that is being written and will replace the one without this.
+/// The suffix of a file that is being written and will replace the one without it.
 const DRAFT_SUFFIX: &str = ".memory-draft";
 const PROBE_FILE: &str = ".writable";
-/// Collections of earlier versions were folders, and copies of them had this before their names.
+/// In earlier versions collections were folders, and names of their copies began with this.
 const OLD_COPY_PREFIX: &str = ".copy-of-";
 
 const FORMAT: &str = "codelab memory ";
@@ -29,7 +29,7 @@ const READ_BUFFER_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileFailure {
-    /// No file, or one of another version or another analysis of words.
+    /// There is no file, or it is of another version of the format or of the text analysis.
     #[error("there is no such memory")]
     Missing,
     #[error("{0}")]
@@ -42,7 +42,7 @@ impl From<io::Error> for FileFailure {
     }
 }
 
-/// Where an entry stands.
+/// The position of an entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Position {
     at: u64,
@@ -51,12 +51,12 @@ pub struct Position {
 
 pub struct CollectionFile {
     file: File,
-    /// Where the next frame goes.
+    /// The position of the next frame.
     end: u64,
 }
 
 impl CollectionFile {
-    /// Opens the file and shows every entry in it.
+    /// Opens the file and passes on every entry in it.
     pub fn open(
         path: &Path,
         mut each: impl FnMut(Position, &[u8]) -> Result<(), FileFailure>,
@@ -80,8 +80,8 @@ impl CollectionFile {
         Ok(Self { file, end })
     }
 
-    /// Writes all entries at once. After a failure the file must be opened again, which drops what
-    /// was half written.
+    /// Writes all entries as one frame. After a failure the file must be opened again, which drops
+    /// an incomplete frame.
     pub fn append(&mut self, entries: &[Vec<u8>]) -> Result<Vec<Position>, FileFailure> {
         let mut frame = vec![0; FRAME_HEAD_BYTES];
         let mut positions = Vec::with_capacity(entries.len());
@@ -116,8 +116,8 @@ impl CollectionFile {
     }
 }
 
-/// A file that is not a collection yet. Dropped without being put in place it is left behind, and
-/// `tidy` removes it.
+/// A new file that has not replaced the collection yet. If it is dropped before that, it stays on
+/// the disk until `tidy` removes it.
 pub struct Draft {
     pub file: CollectionFile,
     draft_path: PathBuf,
@@ -148,7 +148,7 @@ impl Draft {
         })
     }
 
-    /// Replaces the collection at once or not at all.
+    /// Replaces the collection atomically.
     pub fn put_in_place(self) -> Result<CollectionFile, FileFailure> {
         self.file.file.sync_all()?;
         remove_old_folder(&self.path)?;
@@ -160,7 +160,7 @@ impl Draft {
     }
 }
 
-/// A folder in a file's place is no collection of ours, and a rename cannot replace it.
+/// Removes a folder with the name of the file, because a rename cannot replace a folder.
 fn remove_old_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         fs::remove_dir_all(path)
@@ -173,7 +173,7 @@ fn header() -> String {
     format!("{FORMAT}{FORMAT_VERSION} {}\n", text::VECTOR_NAME)
 }
 
-/// How long the header is.
+/// The length of the header.
 fn read_header(reader: &mut impl Read) -> Result<u64, FileFailure> {
     let mut line = Vec::new();
     let mut byte = [0];
@@ -205,8 +205,8 @@ fn frame_head(len: u32, checksum: u32) -> [u8; FRAME_HEAD_BYTES] {
     head
 }
 
-/// Reads the next frame's body and returns the frame's length; `None` at the end, or where the end
-/// cuts a frame off.
+/// Reads the body of the next frame and returns the length of the frame. `None` at the end of the
+/// file, or if the last frame is incomplete.
 fn read_frame(
     reader: &mut impl Read,
     left: u64,
@@ -268,7 +268,7 @@ pub fn path_of(root: &Path, name: &CollectionName) -> PathBuf {
     root.join(format!("{name}{SUFFIX}"))
 }
 
-/// False once the file was moved or removed beneath us: what is written now would be lost.
+/// False if the file was moved or removed by another program. New writes would then be lost.
 pub fn is_in_place(path: &Path) -> bool {
     path.is_file()
 }
@@ -293,7 +293,7 @@ pub fn collections(root: &Path) -> Result<Vec<CollectionName>, FileFailure> {
         .collect())
 }
 
-/// Removes the file, or whatever else stands in its place.
+/// Removes the file, or a folder of the same name.
 pub fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
@@ -306,8 +306,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes drafts that were never finished, and the folders in which earlier versions kept
-/// collections.
+/// Removes unfinished files, and the folders of earlier versions.
 pub fn tidy(root: &Path) -> Result<(), FileFailure> {
     for name in file_names(root)? {
         let path = root.join(&name);
@@ -329,7 +328,7 @@ fn file_names(root: &Path) -> io::Result<Vec<String>> {
     names.filter_map(io::Result::transpose).collect()
 }
 
-/// What people wrote is its owner's alone.
+/// Files hold what people wrote, so only their owner may read them.
 pub fn make_root(root: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(root)
 }

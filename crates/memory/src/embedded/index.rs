@@ -1,5 +1,5 @@
-//! What an open collection keeps in memory: who said what when, and for each term the documents
-//! that have it.
+//! The index of an open collection in memory: metadata of the documents, and for each term the
+//! documents that contain it.
 
 use std::collections::HashMap;
 
@@ -13,17 +13,17 @@ use crate::{Filter, MemoryEntryId};
 
 #[derive(Default)]
 pub struct Index {
-    /// In the order of their additions; a number in here is a document's number.
+    /// In the order in which they were added. The position is the document's number.
     documents: Vec<Document>,
     numbers: HashMap<u64, u32>,
-    /// For each term, in the order of the documents' numbers.
+    /// For each term, sorted by document number.
     postings: HashMap<u32, Vec<Posting>>,
     kinds: Labels,
     sessions: Labels,
     pub dense: Option<(DenseLayout, RoundedVectors)>,
-    /// Living documents that have words.
+    /// Documents with words that are not deleted.
     with_words: u32,
-    /// Bytes of the living documents in the file.
+    /// Bytes in the file of documents that are not deleted.
     pub live_bytes: u64,
 }
 
@@ -106,7 +106,8 @@ impl Index {
         self.numbers.len() as u64
     }
 
-    /// Adds a document. One with its id is no longer found, but its postings stay until `sweep`.
+    /// Adds a document. An older one with the same id is no longer found, but its postings stay
+    /// until `sweep`.
     pub fn put(&mut self, record: &IndexedEntry, position: Position) {
         self.delete(record.id);
         let number = self.documents.len() as u32;
@@ -134,7 +135,7 @@ impl Index {
         self.live_bytes += u64::from(position.len);
     }
 
-    /// Whether there was one. Its postings stay until `sweep`.
+    /// Returns whether it existed. Its postings stay until `sweep`.
     pub fn delete(&mut self, id: u64) -> bool {
         let Some(number) = self.numbers.remove(&id) else {
             return false;
@@ -146,8 +147,8 @@ impl Index {
         true
     }
 
-    /// Removes the postings of deleted documents, which would make their terms seem more frequent
-    /// than they are.
+    /// Removes the postings of deleted documents. They would make terms look more frequent than
+    /// they are.
     pub fn sweep(&mut self) {
         let documents = &self.documents;
         self.postings.retain(|_, postings| {
@@ -156,7 +157,7 @@ impl Index {
         });
     }
 
-    /// Gives back what additions have reserved.
+    /// Frees memory that additions reserved.
     pub fn shrink(&mut self) {
         self.postings.values_mut().for_each(Vec::shrink_to_fit);
         self.documents.shrink_to_fit();
@@ -179,7 +180,7 @@ impl Index {
             .collect()
     }
 
-    /// The living documents, in the order of their additions.
+    /// The documents that are not deleted, in the order in which they were added.
     pub fn live(&self) -> impl Iterator<Item = u32> {
         (0..)
             .zip(&self.documents)
@@ -199,8 +200,8 @@ impl Index {
         self.documents[document as usize].timestamp
     }
 
-    /// The best by the sum of their weights, each times the query's and the inverse document
-    /// frequency of its term.
+    /// The best documents by words. The score sums, for each term, the document's weight times the
+    /// query's weight times the inverse document frequency.
     pub fn by_words(&self, query: &SparseVector, filter: &Filter, limit: usize) -> Vec<Ranked> {
         let Some(wanted) = self.wanted(filter) else {
             return Vec::new();
@@ -240,7 +241,7 @@ impl Index {
         })
     }
 
-    /// `None` where nothing can pass the filter.
+    /// `None` if no document can pass the filter.
     fn wanted<'a>(&self, filter: &'a Filter) -> Option<Wanted<'a>> {
         let kind = match &filter.kind {
             Some(kind) => Some(self.kinds.known(kind)?),
@@ -250,7 +251,7 @@ impl Index {
     }
 }
 
-/// As a Qdrant server computes it for `modifier: idf`.
+/// The same formula as Qdrant's for `modifier: idf`.
 fn inverse_frequency(documents: u32, with_term: usize) -> f32 {
     let (documents, with_term) = (documents as f32, with_term as f32);
     ((documents - with_term + 0.5) / (with_term + 0.5) + 1.0).ln()

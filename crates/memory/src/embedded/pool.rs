@@ -1,8 +1,8 @@
-//! Which collections are open. Each has a lock of its own, so that a slow or broken one holds up
-//! nobody else; the blocking work behind the locks runs on a bounded number of threads.
+//! The open collections. Each has its own lock, so that a slow or broken one does not delay others.
+//! The blocking work behind the locks runs on a limited number of threads.
 //!
-//! A lock's guard moves into the blocking work, so a dropped call can neither cut a write short nor
-//! let a second one in.
+//! The guard of a lock moves into the blocking work. So a dropped call neither interrupts a write
+//! nor lets a second one start.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use super::collection::Collection;
 use super::file::{self, FileFailure};
 use crate::{CollectionName, MemoryError};
 
-/// The longest a call waits, for its turn and for the disk together.
+/// Time limit of a call, for the lock and the disk together.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 const TOO_SLOW: &str = "it did not answer in time";
-/// Collections remembered as broken; past it they are still refused, only not counted.
+/// Maximum number of collections remembered as broken. Others are refused too, but not counted.
 const MAX_BROKEN: usize = 64;
 
 pub struct Pool {
@@ -71,7 +71,7 @@ impl Pool {
         file::path_of(&self.options.root, name)
     }
 
-    /// Runs `work` on the open collection, beside others that read.
+    /// Runs `work` on the open collection. Other reads may run at the same time.
     pub async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         name: &CollectionName,
@@ -93,15 +93,15 @@ impl Pool {
         if result.is_err()
             && let Ok(guard) = self.lock(name).try_write_owned()
         {
-            // The next call opens what is on disk then.
+            // The next call opens the file again.
             self.close(guard).await;
         }
         self.close_surplus().await;
         result
     }
 
-    /// Runs `work` alone on the collection, open or not. It is closed if that fails: the next call
-    /// meets what is on disk, not what a failed write left in memory.
+    /// Runs `work` alone on the collection, open or not. If it fails the collection is closed, so
+    /// that the next call sees the file and not what a failed write left in memory.
     pub async fn write<T: Send + 'static>(
         self: &Arc<Self>,
         name: &CollectionName,
@@ -124,9 +124,9 @@ impl Pool {
         result
     }
 
-    /// Runs `work` alone on the collection, then flushes what it wrote, beside those who read: that
-    /// takes most of the time. Closed if `work` fails, as with `write`; a flush that fails spoils
-    /// it, and the next call opens it anew.
+    /// Runs `work` alone on the collection, then flushes its writes while reads may run, because
+    /// the flush takes most of the time. If `work` fails the collection is closed, as in `write`.
+    /// If the flush fails, the next call opens the collection again.
     pub async fn change(
         self: &Arc<Self>,
         name: &CollectionName,
@@ -150,8 +150,8 @@ impl Pool {
         result
     }
 
-    /// Looks at the collection's file between two writes, without opening it: what is seen says
-    /// nothing of its health.
+    /// Reads the collection's file between two writes, without opening it. The result says nothing
+    /// about its health.
     pub async fn look<T: Send + 'static>(
         &self,
         name: &CollectionName,
@@ -172,7 +172,7 @@ impl Pool {
         seen.map_err(MemoryError::unavailable)
     }
 
-    /// Opens the collection if need be; for use inside `write` and `change`.
+    /// Opens the collection if needed. For use inside `write` and `change`.
     pub fn open<'a>(
         &self,
         name: &CollectionName,
@@ -189,7 +189,7 @@ impl Pool {
         }
     }
 
-    /// Replaces whatever there is, whole or broken; for use inside `write`.
+    /// Replaces the collection, whole or broken. For use inside `write`.
     pub fn make_empty(
         &self,
         name: &CollectionName,
@@ -201,8 +201,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Makes the collection's file anew from what is to be found in it, so that nothing deleted is
-    /// left in it. Searches wait, and however long it takes it is not given up half-way.
+    /// Rewrites the collection's file without deleted texts. Searches wait for it, and it has no
+    /// time limit.
     pub async fn rewrite(self: &Arc<Self>, name: &CollectionName) -> Result<(), MemoryError> {
         let mut guard = self.lock(name).write_owned().await;
         let (pool, collection) = (self.clone(), name.clone());
@@ -315,8 +315,8 @@ impl Pool {
         Err(MemoryError::unavailable(reason))
     }
 
-    /// Closes the least recently used until at most `max_open` are open. One in use is passed over,
-    /// so for a moment there can be as many more as calls are under way.
+    /// Closes the least recently used collections until at most `max_open` are open. Collections in
+    /// use stay open, so there can be more for a moment.
     async fn close_surplus(&self) {
         if held(&self.slots).len() <= self.options.max_open {
             return;
@@ -349,7 +349,7 @@ impl Pool {
             *guard = PoolState::Closed;
             return;
         }
-        // An error is one of a full disk or a stopped runtime; the collection is closed either way.
+        // This fails with a full disk or a stopped runtime. The collection is closed in any case.
         let _ = self
             .blocking(move || {
                 *guard = PoolState::Closed;
@@ -358,7 +358,7 @@ impl Pool {
             .await;
     }
 
-    /// A slot that somebody holds stays, or two locks could stand for one file.
+    /// A slot in use stays, otherwise there could be two locks for one file.
     fn forget_closed(&self) {
         let is_closed =
             |lock: &RwLock<PoolState>| lock.try_read().is_ok_and(|state| state.opened().is_none());
@@ -378,7 +378,8 @@ async fn close_idle(pool: Weak<Pool>, idle_timeout: Duration) {
     }
 }
 
-/// Nothing that panics runs under these locks, and what they guard is whole between statements.
+/// No code that panics runs under these locks, and the guarded data is consistent after every
+/// statement.
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The entries of a collection's file, and how they become bytes.
+//! The entries of a collection's file, and their encoding.
 
 use codelab_protocol::{TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -9,15 +9,15 @@ use crate::{Hit, MemoryEntryId};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub enum LogEntry<'a> {
-    /// The vectors that later records carry. Stands before the first record, or nowhere.
+    /// The layout of the vectors in later records. If present, it comes before the first record.
     Dense(DenseLayout),
-    /// An interaction that is new, or replaces the one with its id.
+    /// A new interaction. It replaces an older one with the same id.
     #[serde(borrow)]
     Put(IndexedEntry<'a>),
     Delete(Vec<u64>),
 }
 
-/// An interaction with all that a search needs.
+/// An interaction with everything that a search needs.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct IndexedEntry<'a> {
     pub id: u64,
@@ -28,7 +28,7 @@ pub struct IndexedEntry<'a> {
     pub session: Option<&'a str>,
     task: Option<&'a str>,
     text: &'a str,
-    /// JSON, as it came.
+    /// JSON, unchanged.
     metadata: &'a str,
     /// Distinct, in rising order, with as many weights.
     pub terms: Vec<u32>,

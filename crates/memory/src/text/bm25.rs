@@ -1,18 +1,18 @@
-//! BM25 as sparse vectors: a document carries its term weights, a query asks for terms, the engine
-//! multiplies them by the inverse document frequency of its collection (`modifier: idf` in both
+//! BM25 as sparse vectors. A document has a weight for each term, a query has terms, and the engine
+//! multiplies by the inverse document frequency in the collection (`modifier: idf` in both
 //! engines).
 //!
 //! A term's dimension is a 32-bit hash of it, so two terms can share one: a collection of 10,000
 //! distinct terms has such a pair with a chance of about 1 in 86, one of 100,000 has about one
-//! pair. A shared dimension can lift an unrelated interaction; nothing is lost by it.
+//! pair. A shared dimension can raise the rank of an unrelated interaction, but hides none.
 
 use std::collections::BTreeMap;
 
 use super::stem::Stems;
 use super::words::each_word;
 
-/// How soon repeats of a term stop counting, and how much a document's length matters: the usual
-/// values.
+/// How soon repeats of a term stop counting, and how much the length of a document matters. These
+/// are the usual values.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 /// The engine knows document frequencies but not lengths, so the average length, in words, is
@@ -21,7 +21,7 @@ const AVERAGE_WORDS: f32 = 128.0;
 /// Terms of a query past this number are left out.
 const MAX_QUERY_TERMS: usize = 256;
 
-/// Words that say little in any text. Left out of a query, unless it has no others.
+/// Stop words. They are left out of a query, unless it has no other words.
 const STOP_WORDS: &str = "\
     a an and are as at be by can did do does for from had has have how i in is it its me my of on or our please \
     that the this to was we were what when where which who why with you your а без бы был была было быть в вас \
@@ -29,7 +29,7 @@ const STOP_WORDS: &str = "\
     о об он она они от по почему при с со так то тоже ты у уже что чтобы это я або але був була було бути від де \
     є з зі й коли ми ні про та ти це чи чому щоб що як які із";
 
-/// Distinct dimensions in rising order, each with its value.
+/// Distinct dimensions in ascending order, each with its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparseVector {
     pub indices: Vec<u32>,
@@ -47,7 +47,7 @@ impl SparseVector {
     }
 }
 
-/// The weights of what a text says.
+/// The term weights of a document.
 pub fn document(text: &str) -> SparseVector {
     let stems = Stems::new();
     let mut frequencies: BTreeMap<u32, f32> = BTreeMap::new();
@@ -65,7 +65,7 @@ pub fn document(text: &str) -> SparseVector {
     SparseVector::from_weights(frequencies)
 }
 
-/// The terms a question asks for. A word counts once, whatever the number of its stems.
+/// The terms of a query. A word counts once, however many stems it has.
 pub fn query(text: &str) -> SparseVector {
     let telling = query_weights(text, |word| {
         STOP_WORDS.split(' ').all(|stop_word| stop_word != word)

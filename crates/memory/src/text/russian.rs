@@ -1,25 +1,26 @@
-//! Russian: the usual stemmer, and beneath it the root that a verb shares with the nouns made from
+//! Russian: the Snowball stem of a word, and the root that a verb shares with nouns derived from
 //! it.
 //!
-//! The usual stemmer unites the forms of one word. What was done and what was asked for are often
-//! two words, though: `обновил` (updated) and `обновление` (the update), `загрузил` and `загрузка`.
-//! Both readings are returned, so that the same word still counts for more than a relative.
+//! The Snowball stemmer maps the forms of one word to one stem. But a question often uses another
+//! word than the text: `обновил` (updated) and `обновление` (the update), `загрузил` and
+//! `загрузка`. So both stems are returned. An equal word then still counts for more than a related
+//! one.
 
 use rust_stemmers::Stemmer;
 
-/// Endings of nouns that name an action. The longest that fits is taken off.
+/// Endings of nouns that name an action. The longest match is removed.
 const ACTION: &str = "\
     ениями ениях ениям ением ение ения ению ении ений аниями аниях аниям анием ание ания анию ании аний";
 
-/// What is left of an imperfective verb, or of a noun made from it, before the root. The longest
-/// that fits is taken off.
+/// Suffixes between the root and the ending of an imperfective verb, or of a noun derived from it.
+/// The longest match is removed.
 const THEME: &str = "ирова ова ева ыва ива иров ов ев ыв ив а я";
 
 /// Suffixes of nouns that name an action by `-ка`, with the vowel that their genitive plural puts
 /// in.
 const NOUN: &str = "йк ек ок к";
 
-/// What must be left of a word: one letter less where the ending alone tells what it is.
+/// The minimum length of a stem. It is one letter shorter if the ending is unambiguous.
 const MIN_ROOT: usize = 4;
 const MIN_ACTION_ROOT: usize = 3;
 

@@ -1,10 +1,10 @@
-//! The terms a word is found under: its stems in the language that its letters tell.
+//! The search terms of a word: its stems. The letters of the word tell its language.
 
 use rust_stemmers::{Algorithm, Stemmer};
 
 use super::{russian, ukrainian};
 
-/// Stems words of English, Russian and Ukrainian; any other word is its own stem.
+/// Stems English, Russian and Ukrainian words. Any other word is its own stem.
 pub struct Stems {
     english: Stemmer,
     russian: Stemmer,
@@ -14,7 +14,7 @@ enum Language {
     English,
     Russian,
     Ukrainian,
-    /// Cyrillic without a letter that only one of the two has: stemmed as both.
+    /// Cyrillic without a letter that only one of the two languages has. It is stemmed as both.
     RussianOrUkrainian,
     Other,
 }

@@ -1,18 +1,19 @@
-//! A light stemmer for Ukrainian: forms of one word meet in one stem, which need not be a word.
+//! A light stemmer for Ukrainian. It maps the forms of one word to one stem, which need not be a
+//! word.
 //!
 //! Endings alone do not tell a plural noun from an infinitive (`запити` requests, `купити` to buy),
 //! so a word may have two readings, and both are returned. Sound changes within a paradigm are
 //! undone the same way for every form: fleeting vowels (рядок, рядка), і for о (рік, року),
 //! softened consonants (вимога, вимозі).
 
-/// Endings of nouns and adjectives. The longest that fits is taken off.
+/// Endings of nouns and adjectives. The longest match is removed.
 const NOMINAL: &str = "\
     уваннями уваннях уванням ування уванню уванні увань аннями аннях анням ання анню анні ань еннями еннях енням \
     ення енню енні остями остях остям остей істю ості ість ього ьому ями ами ими іми ого ому ові еві єві ою ею \
     єю ої ах ях ам ям ом ем єм ів їв ий ій ей их іх им ім а я о е є у ю и і ї ь й";
 
-/// Endings that a noun's own stem can have as well (`режим`): taken off until none is left, from
-/// every form.
+/// Endings that can also belong to a noun's stem (`режим`). They are removed from every form until
+/// none is left.
 const NOMINAL_AGAIN: &str = "\
     ах ях ам ям ом ем єм ів їв ий ій ей их іх им ім";
 
@@ -26,7 +27,7 @@ const VERBAL: &str = "\
 
 const REFLEXIVE: [&str; 2] = ["ся", "сь"];
 const VOWELS: &str = "аеєиіїоуюя";
-/// What must be left of a word: one letter more when a longer ending is taken off.
+/// The minimum length of a stem. It is one letter longer if a longer ending is removed.
 const MIN_STEM: usize = 2;
 
 /// The stems of a lower-case Ukrainian word without apostrophes and with ґ written as г.
@@ -65,8 +66,8 @@ fn is_vowel(c: char) -> bool {
     VOWELS.contains(c)
 }
 
-/// Undoes sound changes at the end of a stem. Applied to every form alike, so it need not be right,
-/// only the same.
+/// Undoes sound changes at the end of a stem. The result need not be correct, only equal for all
+/// forms.
 fn level(stem: &str) -> String {
     let mut letters: Vec<char> = stem.chars().collect();
     while letters.len() > MIN_STEM && matches!(letters.last(), Some('і' | 'и' | 'ь' | 'й' | '\''))

@@ -1,4 +1,4 @@
-//! Cuts a text into lower-case words. Knows scripts and identifiers, not languages.
+//! Splits a text into lower-case words. Knows scripts and identifiers, not languages.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -8,11 +8,11 @@ const MAX_WORD_CHARS: usize = 64;
 /// Russian texts.
 const COMBINING_MARKS: std::ops::RangeInclusive<char> = '\u{300}'..='\u{36f}';
 
-/// Hands over the words of `text` in order.
+/// Passes on the words of `text` in order.
 ///
-/// `_` separates words. A word in camel case is handed over whole and then in parts, so that
-/// `PostgreSQL` answers to "postgresql" and `readConfig` to "config". An apostrophe inside a
-/// Cyrillic word is kept as `'`, whatever its shape.
+/// `_` separates words. A word in camel case is passed on whole and then in parts, so that
+/// `PostgreSQL` is found by "postgresql" and `readConfig` by "config". Any kind of apostrophe
+/// inside a Cyrillic word becomes `'`.
 pub fn each_word(text: &str, mut take: impl FnMut(&str)) {
     let mut word = String::new();
     let mut chars = text
@@ -21,7 +21,7 @@ pub fn each_word(text: &str, mut take: impl FnMut(&str)) {
         .peekable();
     while let Some(c) = chars.next() {
         let next_is_letter = chars.peek().is_some_and(|next| next.is_alphabetic());
-        // First, because Unicode counts one of its shapes as a letter.
+        // This comes first, because one kind of apostrophe is a letter in Unicode.
         if is_apostrophe(c) && next_is_letter && word.ends_with(char::is_alphabetic) {
             word.push('\'');
         } else if c.is_alphanumeric() && !is_apostrophe(c) {

@@ -28,6 +28,7 @@ impl Bed {
         Self::Server(QdrantOptions {
             url: standin::start().await,
             api_key: Some("key".into()),
+            network: Default::default(),
         })
     }
 
@@ -40,6 +41,7 @@ impl Bed {
         Some(Self::Server(QdrantOptions {
             url,
             api_key: std::env::var("QDRANT_API_KEY").ok(),
+            network: Default::default(),
         }))
     }
 

@@ -30,8 +30,8 @@ async fn filled(options: &EmbeddedOptions, name: &CollectionName) -> Memory {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_file_is_unavailable_and_hinders_no_other() {
-    let place = TempDir::new().unwrap();
-    let options = small_options(&place);
+    let folder = TempDir::new().unwrap();
+    let options = small_options(&folder);
     let (broken, whole) = (unused_name(), unused_name());
     let memory = filled(&options, &broken).await;
     memory.create(&whole).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_broken_file_is_unavailable_and_hinders_no_other() {
     memory.close().await;
 
     let file = file_of(&options, &broken);
-    let aside = place.path().join("aside");
+    let aside = folder.path().join("aside");
     fs::rename(&file, &aside).unwrap();
     fs::write(&file, "not a memory").unwrap();
     assert!(is_unavailable(
@@ -71,8 +71,8 @@ async fn a_broken_file_is_unavailable_and_hinders_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damage_is_noticed_wherever_it_is_and_a_rebuild_repairs_it() {
-    let place = TempDir::new().unwrap();
-    let options = small_options(&place);
+    let folder = TempDir::new().unwrap();
+    let options = small_options(&folder);
     let name = unused_name();
     let memory = filled(&options, &name).await;
     memory
@@ -132,14 +132,14 @@ async fn damage_is_noticed_wherever_it_is_and_a_rebuild_repairs_it() {
 /// answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_changed_while_it_is_open_is_noticed() {
-    let place = TempDir::new().unwrap();
-    let options = small_options(&place);
+    let folder = TempDir::new().unwrap();
+    let options = small_options(&folder);
     for damage in ["", "not a memory"] {
         let name = unused_name();
         let memory = filled(&options, &name).await;
         assert_eq!(found(&memory, &name, "word").await, [1]);
         fs::write(file_of(&options, &name), damage).unwrap();
-        // It is written at its place, behind a hole.
+        // It is written at its position, after a hole.
         memory
             .add(&name, vec![said(2, "more words")])
             .await
@@ -168,8 +168,8 @@ async fn a_file_that_is_changed_while_it_is_open_is_noticed() {
 /// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_addition_cut_short_anywhere_is_dropped_and_nothing_before_it() {
-    let place = TempDir::new().unwrap();
-    let options = small_options(&place);
+    let folder = TempDir::new().unwrap();
+    let options = small_options(&folder);
     let name = unused_name();
     let memory = filled(&options, &name).await;
     memory.close().await;
@@ -200,8 +200,8 @@ async fn an_addition_cut_short_anywhere_is_dropped_and_nothing_before_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_version_s_collections_count_as_none_and_their_folders_go() {
-    let place = TempDir::new().unwrap();
-    let options = small_options(&place);
+    let folder = TempDir::new().unwrap();
+    let options = small_options(&folder);
     let name = unused_name();
     let memory = filled(&options, &name).await;
     memory.close().await;
@@ -228,11 +228,11 @@ async fn another_version_s_collections_count_as_none_and_their_folders_go() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_taken_away_beneath_open_memories_is_noticed() {
-    let place = TempDir::new().unwrap();
-    let options = small_options(&place);
+    let folder = TempDir::new().unwrap();
+    let options = small_options(&folder);
     let name = unused_name();
     let memory = filled(&options, &name).await;
-    fs::rename(&options.root, place.path().join("aside")).unwrap();
+    fs::rename(&options.root, folder.path().join("aside")).unwrap();
     assert!(memory.search(&name, &asked("word")).await.is_err());
     assert!(is_missing(
         &memory.add(&name, vec![said(2, "lost words")]).await
@@ -245,15 +245,15 @@ async fn a_folder_taken_away_beneath_open_memories_is_noticed() {
     ));
 
     fs::remove_file(&options.root).unwrap();
-    fs::rename(place.path().join("aside"), &options.root).unwrap();
+    fs::rename(folder.path().join("aside"), &options.root).unwrap();
     assert_eq!(memory.health().await, MemoryHealth::Healthy);
     assert_eq!(found(&memory, &name, "word").await, [1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_refused_before_it_is_met() {
-    let place = TempDir::new().unwrap();
-    let roomy = small_options(&place);
+    let folder = TempDir::new().unwrap();
+    let roomy = small_options(&folder);
     let name = unused_name();
     filled(&roomy, &name).await.close().await;
     let memory = Memory::embedded(
@@ -281,10 +281,10 @@ async fn a_full_disk_is_refused_before_it_is_met() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn few_collections_stay_open() {
-    let place = TempDir::new().unwrap();
+    let folder = TempDir::new().unwrap();
     let options = EmbeddedOptions {
         idle_timeout: Duration::from_millis(200),
-        ..small_options(&place)
+        ..small_options(&folder)
     };
     let names: Vec<CollectionName> = (0..8).map(|_| unused_name()).collect();
     let memory = Memory::embedded(options.clone(), None);
@@ -326,8 +326,8 @@ fn open_files(root: &Path) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rewritten_memory_holds_nothing_of_what_was_deleted() {
-    let place = TempDir::new().unwrap();
-    let options = small_options(&place);
+    let folder = TempDir::new().unwrap();
+    let options = small_options(&folder);
     let (name, other) = (unused_name(), unused_name());
     let memory = Memory::embedded(options.clone(), None);
     for name in [&name, &other] {
@@ -355,7 +355,7 @@ async fn a_rewritten_memory_holds_nothing_of_what_was_deleted() {
         .await
         .unwrap();
     assert!(
-        holds(place.path(), "canary-in-the-mine"),
+        holds(folder.path(), "canary-in-the-mine"),
         "the file keeps it"
     );
     memory.rewrite(&name).await.unwrap();
@@ -411,8 +411,8 @@ fn holds(path: &Path, text: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_replaced_again_and_again_does_not_fill_the_disk() {
-    let place = TempDir::new().unwrap();
-    let options = small_options(&place);
+    let folder = TempDir::new().unwrap();
+    let options = small_options(&folder);
     let name = unused_name();
     let memory = filled(&options, &name).await;
     let long = "words and words ".repeat(2000);
@@ -466,14 +466,14 @@ fn dying_name(project: &str) -> CollectionName {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_the_process() {
-    let place = TempDir::new().unwrap();
+    let folder = TempDir::new().unwrap();
     for _ in 0..3 {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child
             .args(["--exact", "embedded_files::adds_and_dies"])
-            .env(DIES_IN, format!("{}|7", place.path().display()));
+            .env(DIES_IN, format!("{}|7", folder.path().display()));
         assert!(!child.output().unwrap().status.success());
     }
-    let memory = Memory::embedded(EmbeddedOptions::new(place.path()), None);
+    let memory = Memory::embedded(EmbeddedOptions::new(folder.path()), None);
     assert_eq!(found(&memory, &dying_name("7"), "word").await, [3, 2, 1]);
 }

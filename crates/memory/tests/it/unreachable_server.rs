@@ -12,6 +12,7 @@ async fn assert_degraded(url: String) {
         QdrantOptions {
             url,
             api_key: Some("canary".into()),
+            network: Default::default(),
         },
         None,
     )

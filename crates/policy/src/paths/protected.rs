@@ -1,23 +1,23 @@
-//! The paths whose change always needs a person: writing one of them means running something later,
-//! or changing what asks. Reading them is free.
+//! The paths that always ask before they are changed: something runs what is written there, or it
+//! changes what asks. Reading them is free.
 
 use std::collections::HashMap;
 
 use super::{fold, wildcard};
 
-/// The protected paths, arranged so that a path is judged by a look-up per component: a sandbox
+/// The protected paths, indexed so that judging a path needs one look-up per component. The sandbox
 /// asks about every file of a workspace.
 #[derive(Debug, Clone)]
 pub(crate) struct ProtectedPaths {
     texts: Vec<String>,
-    /// Patterns by their first component, where that is a plain name.
+    /// Patterns by their first component, if that is a plain name.
     named: HashMap<String, Vec<Pattern>>,
-    /// Patterns whose first component holds `*`.
+    /// Patterns whose first component contains `*`.
     wild: Vec<Pattern>,
 }
 
-/// Consecutive components, each of which may hold `*`; it matches wherever they occur in a path,
-/// and all beneath.
+/// Consecutive components, each of which may contain `*`. The pattern matches anywhere in a path,
+/// with everything beneath it.
 type Pattern = Vec<String>;
 
 impl Default for ProtectedPaths {
@@ -70,7 +70,7 @@ impl ProtectedPaths {
         })
     }
 
-    /// Whether one of the components begins a pattern of several.
+    /// Whether one of the components is the beginning of a pattern of several components.
     pub fn may_lie_beneath(&self, components: &[String]) -> bool {
         components.iter().any(|component| {
             self.starting_like(component)
@@ -78,7 +78,7 @@ impl ProtectedPaths {
         })
     }
 
-    /// Whether the components end with the beginning of a pattern of several.
+    /// Whether the components end with the beginning of a pattern of several components.
     pub fn goes_on_beneath(&self, components: &[String]) -> bool {
         (0..components.len()).any(|start| {
             let rest = &components[start..];
@@ -108,8 +108,8 @@ impl ProtectedPaths {
     }
 }
 
-/// Patterns as [`Protected::add`] takes them; folded before they are compared, so case does not
-/// matter.
+/// Patterns in the form that [`Protected::add`] takes. They are folded before they are compared, so
+/// case does not matter.
 const BUILT_IN: &[&str] = &[
     // git: hooks, config, filters and drivers run programs
     ".git",

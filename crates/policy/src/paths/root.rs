@@ -5,15 +5,15 @@
 pub(crate) struct WorkspacePrefix(Vec<String>);
 
 impl WorkspacePrefix {
-    /// Nothing for a relative path, and nothing for the root of a file system or a folder directly
-    /// beneath it, such as `/home`: everything would be inside.
+    /// None for a relative path. None for the root of a file system or a folder directly beneath
+    /// it, such as `/home`, because everything would be inside.
     pub fn new(path: &str) -> Option<Self> {
         const MIN_COMPONENTS: usize = 2;
         let components = components(path)?;
         (components.len() >= MIN_COMPONENTS).then_some(Self(components))
     }
 
-    /// An absolute path seen from the root, if it lies beneath; empty for the root itself.
+    /// An absolute path relative to the root, if it is beneath it. Empty for the root itself.
     pub fn relative(&self, path: &str) -> Option<String> {
         let components = components(path)?;
         components
@@ -22,7 +22,7 @@ impl WorkspacePrefix {
     }
 }
 
-/// After `.` and `..` were applied. Case counts: a root in other letters is just not recognised.
+/// Applies `.` and `..`. Case counts: a root in other letters is not recognised.
 fn components(path: &str) -> Option<Vec<String>> {
     let drive = path.as_bytes().get(1) == Some(&b':');
     if !path.starts_with('/') && !drive {

@@ -1,15 +1,15 @@
-//! What the parser finds in a shell line: every simple command, wherever it stands, in the order of
-//! the text.
+//! The result of parsing a shell line: every simple command, at any depth, in the order of the
+//! text.
 
 /// A parsed line. Nesting is flattened: a command inside a loop, a subshell or a substitution runs
 /// like any other, so it is judged like any other.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     pub commands: Vec<Simple>,
-    /// Constructs that need a person whatever commands they hold.
+    /// Constructs that need a person, whatever commands they contain.
     pub concerns: Vec<Concern>,
-    /// Holds more than simple commands one after another: a pipe, `||`, `!`, a group, a loop, a
-    /// substitution.
+    /// The line contains more than a sequence of simple commands: a pipe, `||`, `!`, a group, a
+    /// loop or a substitution.
     pub nested: bool,
     pub loops: Vec<Loop>,
     /// The name of every parameter that is expanded anywhere in the line.
@@ -32,9 +32,9 @@ pub(crate) struct Concern {
 /// One simple command, or the bare redirections of a compound one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Simple {
-    /// As it stands in the line.
+    /// The text of the command in the line.
     pub text: String,
-    /// `A=b` before the command's name, or alone.
+    /// `A=b` before the command's name, or without a command.
     pub assigns: bool,
     pub words: Vec<Word>,
     pub redirects: Vec<Redirect>,
@@ -42,38 +42,39 @@ pub(crate) struct Simple {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Word {
-    /// What the program gets, when `value` is exact; else with the unknown part as written.
+    /// The argument that the program gets, if `value` is exact. Otherwise the unknown part is as
+    /// written.
     pub text: String,
     pub value: Value,
-    /// Any quote or backslash in it.
+    /// The word contains a quote or a backslash.
     pub quoted: bool,
-    /// Holds an expansion outside quotes, so it may become several words.
+    /// The word contains an expansion outside quotes, so it may become several words.
     pub splits: bool,
-    /// Starts with an unquoted `~`, or has one where shells expand it.
+    /// The word starts with an unquoted `~`, or has one where shells expand it.
     pub tilde: bool,
-    /// Globs or braces outside quotes.
+    /// The word has globs or braces outside quotes.
     pub globs: bool,
     pub expansions: Vec<Expansion>,
 }
 
-/// Where a word's text holds an expansion.
+/// An expansion within the text of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expansion {
     pub start: usize,
     pub end: usize,
-    /// The parameter; absent for a substitution.
+    /// The parameter; none for a substitution.
     pub parameter: Option<String>,
     pub quoted: bool,
 }
 
-/// Ordered by how little is known.
+/// How much is known of a word's value, most first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Value {
     /// The text is the value.
     Exact,
     /// Globs or braces: the values look like the text, and there may be several.
     Pattern,
-    /// Holds an expansion: anything, and perhaps several words.
+    /// The word contains an expansion: it can become anything, and several words.
     Unknown,
 }
 
@@ -99,12 +100,12 @@ impl Word {
         }
     }
 
-    /// The exact text, if nothing in it is left to the shell.
+    /// The exact text, if the shell changes nothing in it.
     pub fn exact(&self) -> Option<&str> {
         (self.value == Value::Exact && !self.tilde).then_some(self.text.as_str())
     }
 
-    /// Whether the program may read it as an option whose text is not known here.
+    /// Whether the program may read the word as an option that is not known here.
     pub fn may_be_any_option(&self) -> bool {
         match self.value {
             Value::Exact => false,

@@ -1,8 +1,8 @@
-//! The patterns that ask whatever the parser makes of a line. They run on its raw text.
+//! Patterns that ask whatever the parser says. They run on the raw text of a line.
 
 use regex::{Regex, RegexBuilder};
 
-/// Each with the words a person sees.
+/// Each pattern, with the text that a person sees.
 const PATTERNS: &[(&str, &str)] = &[
     (r"\brm\b.*-rf", "rm -rf"),
     (r"\bsudo\b", "sudo"),
@@ -12,12 +12,12 @@ const PATTERNS: &[(&str, &str)] = &[
     (r"\|.*\bsh\b", "pipe to sh"),
 ];
 
-/// The one device that swallows what it is given.
+/// The one device that discards what is written to it.
 const NULL_DEVICE: &str = r">\s*/dev/null($|[\s;&|)])";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Floor {
-    /// Absent if one of the built-in patterns does not compile: then everything asks.
+    /// None if a built-in pattern does not compile. Then every line asks.
     built_in: Option<Vec<(Regex, &'static str)>>,
     null_device: Option<Regex>,
     extra: Vec<Regex>,
@@ -43,7 +43,7 @@ impl Floor {
         Ok(())
     }
 
-    /// What the line matches, in words.
+    /// The patterns that the line matches, as text for a person.
     pub fn matched(&self, command: &str) -> Option<String> {
         let (Some(built_in), Some(null_device)) = (&self.built_in, &self.null_device) else {
             return Some("the built-in patterns are not usable".to_owned());

@@ -1,7 +1,7 @@
-//! Which lines run git and nothing else. A sandbox lets an approved one of them write `.git`, so
-//! this list is narrower than what a person may approve: no call in it starts a program that the
-//! line names, or one that an alias names. Programs that the repository's own configuration names
-//! (filters, hooks, an editor) are the caller's to switch off.
+//! Finds lines that run git and nothing else. The sandbox lets such a line write `.git` once a
+//! person approved it. So this list is narrower than what a person may approve: no command in it
+//! starts a program that the line or an alias names. The caller has to switch off programs that the
+//! repository's own configuration names (filters, hooks, an editor).
 
 use super::ast::{Script, Simple, Value, Word};
 use super::places::stays_inside;
@@ -9,9 +9,9 @@ use super::{MAX_COMMAND_BYTES, parse, programs};
 use crate::visible::has_hidden;
 
 /// Whether a line runs git and nothing else: simple commands joined by `&&`, `;` or newlines, with
-/// plain `cd` between them, no pipes, no substitutions, no redirections, no changed environment, no
-/// wrappers, no option that names a program. `-c core.hooksPath=…` is the exception: a person who
-/// wants hooks to run approves a line that says so.
+/// plain `cd` between them. Pipes, substitutions, redirections, a changed environment, wrappers and
+/// options that name a program are not allowed. `-c core.hooksPath=…` is the exception: a person
+/// who wants hooks to run approves a line that says so.
 pub fn is_git_only(command: &str) -> bool {
     let Some(script) =
         analysed(command).filter(|script| !script.nested && script.concerns.is_empty())
@@ -38,7 +38,7 @@ pub fn is_git_only(command: &str) -> bool {
     is_plain_git && has_git
 }
 
-/// Whether any part of a line may run git. True for what cannot be analysed.
+/// Whether any part of a line may run git. A line that cannot be analysed may.
 pub fn runs_git(command: &str) -> bool {
     analysed(command).is_none_or(|script| script.commands.iter().any(may_run_git))
 }
@@ -48,8 +48,8 @@ fn analysed(command: &str) -> Option<Script> {
     readable.then(|| parse::parse(command).ok()).flatten()
 }
 
-/// A program that the tables know runs only what they say, so its arguments are just arguments. Any
-/// other may run git if its arguments name it.
+/// The arguments of a program in the tables are only arguments, because the tables say what it
+/// runs. Any other program may run git if its arguments name it.
 fn may_run_git(simple: &Simple) -> bool {
     let Some((program, arguments)) = simple.words.split_first() else {
         return false;
@@ -116,7 +116,7 @@ fn is_tame_call(mut arguments: &[Word]) -> bool {
     false
 }
 
-/// The one setting that a call may bring along: where its hooks are. The person who approves reads
+/// The one setting that a line may change: where hooks are. The person who approves the line reads
 /// that hooks will run.
 fn names_hooks(setting: &Word) -> Option<()> {
     let (key, folder) = setting.exact()?.split_once('=')?;
@@ -126,7 +126,7 @@ fn names_hooks(setting: &Word) -> Option<()> {
     (key.eq_ignore_ascii_case("core.hooksPath") && is_plain).then_some(())
 }
 
-/// Whether none of the arguments can name a program.
+/// Whether no argument can name a program.
 fn are_tame(words: &[Word], subcommand: &Subcommand) -> bool {
     let mut operands_only = false;
     for word in words {
@@ -149,14 +149,14 @@ fn are_tame(words: &[Word], subcommand: &Subcommand) -> bool {
 fn is_tame(text: &str, subcommand: &Subcommand) -> bool {
     if let Some(long) = text.strip_prefix("--") {
         let name = long.split('=').next().unwrap_or_default();
-        // git takes any unambiguous beginning of a name.
+        // git accepts any unambiguous beginning of a name.
         return name.is_empty()
             || !NAMING_PROGRAMS
                 .iter()
                 .any(|refused| refused.starts_with(name));
     }
     match text.strip_prefix('-') {
-        // What follows the letter of a text is the text.
+        // The text of an option such as `-m` may follow its letter without a space.
         Some(short) => {
             let mut letters = short
                 .chars()
@@ -197,10 +197,10 @@ const NAMING_PROGRAMS: &[&str] = &[
 
 struct Subcommand {
     name: &'static str,
-    /// Options that make it run a program.
+    /// Options with which it runs a program.
     programs: &'static str,
-    /// Options whose value is a text, which may follow at once. The same letter is a flag elsewhere
-    /// (`git rebase -m`).
+    /// Options whose value is a text that may follow the letter without a space. The same letter
+    /// can be a flag of another subcommand (`git rebase -m`).
     texts: &'static str,
 }
 
@@ -212,10 +212,9 @@ const fn of(name: &'static str, programs: &'static str, texts: &'static str) -> 
     }
 }
 
-/// git's own subcommands that run no other program by their nature. Unknown names are aliases or
-/// programs called `git-name`. `config`, `init`, `remote` and `submodule` are for changing
-/// settings, which name programs; `bisect`, `difftool`, `filter-branch`, `hook` and their like run
-/// one.
+/// Subcommands of git that start no other program. An unknown name is an alias or a program called
+/// `git-name`. `config`, `init`, `remote` and `submodule` change settings, which can name programs.
+/// `bisect`, `difftool`, `filter-branch` and `hook` run a program.
 const SUBCOMMANDS: &[Subcommand] = &[
     of("add", "eip", ""),
     of("am", "iS", ""),

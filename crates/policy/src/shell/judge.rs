@@ -1,4 +1,4 @@
-//! Judges one simple command: does it pass by itself, and if not, why.
+//! Judges one simple command: whether it passes without asking, and if not, why.
 
 use super::ast::{Redirect, Simple, Value, Word};
 use super::options;
@@ -7,16 +7,17 @@ use super::programs::{self, Rule};
 use super::special;
 use crate::paths::{Location, ProtectedPaths, WorkspacePrefix};
 
-/// Where the commands of a line run; `cd` moves it on.
+/// The directory in which the commands of a line run. `cd` changes it.
 pub(crate) struct WorkingFolder<'a> {
     pub protected: &'a ProtectedPaths,
-    /// The workspace's root, where it is known.
+    /// The workspace's root, if it is known.
     pub root: Option<&'a WorkspacePrefix>,
-    /// The directory the line starts in, from the workspace's root.
+    /// The directory in which the line starts, relative to the workspace's root.
     pub start: String,
-    /// The directory commands run in, from the workspace's root, as far as the text tells.
+    /// The directory in which commands run now, relative to the workspace's root, as far as the
+    /// text tells.
     pub base: String,
-    /// That may be, or may have been, another directory than the workspace's root.
+    /// Whether that directory may be, or may have been, another one than the workspace's root.
     pub moved: bool,
 }
 
@@ -24,9 +25,9 @@ pub(crate) struct WorkingFolder<'a> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AskReason {
     pub reason: String,
-    /// The dangerous thing by name, such as `rm -rf`.
+    /// The name of the dangerous part, such as `rm -rf`.
     pub danger: Option<String>,
-    /// It would change a protected path.
+    /// Whether the command would change a protected path.
     pub protected: bool,
 }
 
@@ -38,7 +39,7 @@ impl AskReason {
         }
     }
 
-    /// With the program's name before the reason.
+    /// Puts the program's name before the reason.
     pub fn named(self, program: &str) -> Self {
         Self {
             reason: format!("{program}: {}", self.reason),
@@ -47,7 +48,7 @@ impl AskReason {
     }
 }
 
-/// What a check says: nothing against the command, or why it asks.
+/// The result of a check: nothing, or why the command asks.
 pub(crate) type Judged = Result<(), AskReason>;
 
 impl From<String> for AskReason {
@@ -69,7 +70,7 @@ impl WorkingFolder<'_> {
     }
 
     fn judge_parts(&mut self, simple: &Simple) -> Judged {
-        // The program first: `A=b sudo x` is better explained by `sudo`.
+        // The program comes first: `sudo` explains `A=b sudo x` better.
         let program = if simple.words.is_empty() {
             Ok(())
         } else {
@@ -90,7 +91,8 @@ impl WorkingFolder<'_> {
             .try_for_each(|redirect| self.judge_redirect(redirect))
     }
 
-    /// A program with its arguments; wrappers come back here with what they wrap.
+    /// Judges a program with its arguments. Wrappers call this again with the command that they
+    /// wrap.
     pub fn judge_program(&mut self, words: &[Word]) -> Judged {
         let Some((program, arguments)) = words.split_first() else {
             return Err(AskReason::new("a command is missing"));
@@ -163,7 +165,7 @@ impl WorkingFolder<'_> {
         }
     }
 
-    /// A file written unasked must be plain data inside the workspace.
+    /// A file that is written without asking must be plain data inside the workspace.
     pub fn writes_data(&self, word: &Word) -> Judged {
         self.changes_path(word)?;
         if Location::of(&word.text).is_plain_data() {
@@ -176,7 +178,7 @@ impl WorkingFolder<'_> {
         }
     }
 
-    /// The same for the value behind an option.
+    /// The same check for the value of an option.
     pub fn writes_data_text(&self, text: &str) -> Judged {
         self.writes_data(&Word {
             text: text.to_owned(),
@@ -184,7 +186,7 @@ impl WorkingFolder<'_> {
         })
     }
 
-    /// A path created or changed must be known, inside the workspace and not protected.
+    /// A path that is created or changed must be known, inside the workspace and not protected.
     pub fn changes_path(&self, word: &Word) -> Judged {
         if self.mentions_protected(&word.text, word.value) {
             let reason = format!("changes a protected path: {}", word.text);
@@ -217,8 +219,8 @@ impl WorkingFolder<'_> {
             || Location::from_base(&self.base, path).is_protected(self.protected)
     }
 
-    /// Whether any path in the text is protected: also the value of an option, or a path inside
-    /// inline code.
+    /// Whether any path in the text is protected, also in the value of an option or inside inline
+    /// code.
     pub fn mentions_protected(&self, text: &str, value: Value) -> bool {
         let pieces = || {
             text.split(|character: char| {
@@ -236,7 +238,7 @@ impl WorkingFolder<'_> {
     }
 }
 
-/// The finding for a program on the danger list, named with the options that follow it.
+/// The finding for a program on the danger list. It names the options that follow.
 fn dangerous(reason: &str, words: &[Word]) -> AskReason {
     const SHOWN_OPTIONS: usize = 3;
     let options = words

@@ -1,18 +1,18 @@
-//! The paths that a line names, for a client that looks where they lead: this crate sees no file
-//! system.
+//! The paths that a line names. The client checks where they really lead, because this crate sees
+//! no file system.
 
 use std::collections::BTreeSet;
 
 use super::ast::{Redirect, Script, Value, Word};
 use super::{MAX_COMMAND_BYTES, parse};
 
-/// Folders that a line may enter and that are looked at; a line that enters more is rare and asks
-/// for other reasons.
+/// How many folders of a line are followed. A line that enters more is rare, and asks for other
+/// reasons.
 const MAX_FOLDERS: usize = 8;
 
-/// Every path that a program of the line may read or write, relative to where the line starts, as
-/// far as the text tells. A word counts once for each folder that the line enters. Programs' own
-/// names do not count. Empty for what cannot be analysed, which asks anyway.
+/// Every path that a program of the line may read or write, relative to the directory where the
+/// line starts, as far as the text tells. A word counts once for each folder that the line enters.
+/// Names of programs do not count. A line that cannot be analysed has none: it asks anyway.
 pub fn operands(command: &str) -> BTreeSet<String> {
     let readable = command.len() <= MAX_COMMAND_BYTES;
     readable
@@ -53,7 +53,7 @@ fn of_script(script: &Script) -> BTreeSet<String> {
         .collect()
 }
 
-/// The word itself, and what stands behind `=` as in `--output=path`. Of a pattern, the folders
+/// The word itself, and the part after `=`, as in `--output=path`. For a pattern, the folders
 /// before it.
 fn paths_of(word: &Word) -> impl Iterator<Item = &str> {
     let text = match word.value {

@@ -1,24 +1,23 @@
-//! Checks a program's arguments against the options it may be given, and every value against its
-//! kind.
+//! Checks a program's arguments against its allowed options, and every value against its kind.
 
 use super::ast::{Value, Word};
 use super::judge::{AskReason, Judged, WorkingFolder};
 use super::programs::{Operands, ProgramOptions, ValueKind};
 use super::values;
 
-/// What a program's words say once its options are read.
+/// A program's arguments, parsed.
 #[derive(Default)]
 pub(crate) struct Reading<'a> {
     pub operands: Vec<&'a Word>,
-    /// The options that were given, letters and full names, each with its value where it has one.
+    /// The options that were given, letters and full names, each with its value if it has one.
     pub given: Vec<(String, Option<String>)>,
-    /// The words behind `--`, where the program hands them on to another.
+    /// The words after `--`, if the program passes them on to another one.
     trailing: Option<&'a [Word]>,
 }
 
 /// Every word that could be an option is checked as one, even where it would be the value of the
-/// option before it: programs differ in what takes a value, and a skipped word could hide an
-/// option.
+/// option before it. Programs differ in which options take a value, and a skipped word could hide
+/// an option.
 pub(crate) fn check(scene: &WorkingFolder<'_>, options: &ProgramOptions, words: &[Word]) -> Judged {
     let reading = read(scene, options, words)?;
     let given = |name: &&str| reading.given.iter().any(|(given, _)| given == name);
@@ -44,7 +43,7 @@ pub(crate) fn check(scene: &WorkingFolder<'_>, options: &ProgramOptions, words: 
     for (index, word) in reading.operands.iter().enumerate() {
         let judged = match options.operands {
             Operands::PatternThenPaths(_) if index == 0 && !explicit => Ok(()),
-            // Some programs look for options behind `--` as well.
+            // Some programs look for options after `--` as well.
             _ if !options.tame && word.text.len() > 1 && word.text.starts_with('-') => {
                 Err(AskReason::new(format!("{} may be an option", word.text)))
             }
@@ -64,7 +63,7 @@ fn dashed(name: &str) -> String {
     }
 }
 
-/// `cargo fmt -- --check` checks as well.
+/// With `cargo fmt -- --check` the flag also counts after `--`.
 fn behind(reading: &Reading<'_>, name: &str) -> bool {
     reading
         .trailing
@@ -73,7 +72,7 @@ fn behind(reading: &Reading<'_>, name: &str) -> bool {
         .any(|word| word.text.strip_prefix("--") == Some(name))
 }
 
-/// Takes the options and their values apart from the operands, which are left to the caller.
+/// Separates the options and their values from the operands. The caller checks the operands.
 pub(crate) fn read<'a>(
     scene: &WorkingFolder<'_>,
     options: &ProgramOptions,
@@ -99,8 +98,8 @@ pub(crate) fn read<'a>(
             return Ok(reading);
         }
         if word.text.len() > 1 && word.text.starts_with('-') {
-            // What stands after a value that looks like an option would be judged as the wrong
-            // thing.
+            // If a value looked like an option, the words after it would be judged by the wrong
+            // rule.
             if expected.is_some() && !word.text[1..].bytes().all(|byte| byte.is_ascii_digit()) {
                 return Err(AskReason::new(format!(
                     "{} may be a value or an option",
@@ -120,7 +119,7 @@ pub(crate) fn read<'a>(
             }
             take_value(scene, kind, &word.text, &mut reading)?;
         } else {
-            // Also a value that the shell may make several words of: the others would be operands.
+            // The shell may turn a value into several words, and the others would be operands.
             reading.operands.push(word);
         }
     }
@@ -128,13 +127,13 @@ pub(crate) fn read<'a>(
 }
 
 /// A pattern that becomes names of files in one folder. Braces can become anything, and a folder
-/// called `-f` would make an option with a path behind it.
+/// called `-f` would become an option that is followed by a path.
 fn finds_names_only(word: &Word) -> bool {
     let folderless = !word.text.trim_end_matches('/').contains('/');
     word.value == Value::Pattern && folderless && !word.text.contains('{')
 }
 
-/// The value of the option that was read last.
+/// Checks the value of the option that was read last.
 fn take_value(
     scene: &WorkingFolder<'_>,
     kind: ValueKind,
@@ -142,7 +141,7 @@ fn take_value(
     reading: &mut Reading<'_>,
 ) -> Judged {
     values::check(scene, kind, value)?;
-    // `-f=path` is a path behind the sign for some programs.
+    // Some programs read `-f=path` as a path after the sign.
     if let Some(behind) = value.strip_prefix('=') {
         values::check(scene, kind, behind)?;
     }
@@ -152,7 +151,7 @@ fn take_value(
     Ok(())
 }
 
-/// The kind of the value that the next word is, if it is one.
+/// The kind of value that the next word must have, if the option takes one.
 fn option(
     scene: &WorkingFolder<'_>,
     options: &ProgramOptions,

@@ -1,6 +1,6 @@
-//! The shell grammar: lists, pipelines, compound and simple commands. A strict parser on purpose:
-//! whatever it does not know for certain, in every common POSIX shell alike, is an error, and an
-//! error asks a person. It never guesses.
+//! The shell grammar: lists, pipelines, compound and simple commands. The parser is strict on
+//! purpose. What is not certain in every common POSIX shell is an error, and an error asks a
+//! person.
 
 mod heredoc;
 mod word;
@@ -8,10 +8,10 @@ mod word;
 use self::heredoc::Heredoc;
 use super::ast::{Concern, Loop, Redirect, Script, Simple, Word};
 
-/// How deep commands may stand inside commands; also what bounds the parser's own recursion.
+/// How deep commands may be nested. It also bounds the parser's own recursion.
 const MAX_DEPTH: usize = 12;
 
-/// Why a line could not be parsed, for a person.
+/// Why a line could not be parsed, as text for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unparsed(pub &'static str);
@@ -28,7 +28,7 @@ pub(crate) fn parse(source: &str) -> Parsed<Script> {
     Ok(parser.script)
 }
 
-/// Words that open, join or close compound commands when they stand where a command's name could.
+/// Words that open, join or close compound commands in the position of a command's name.
 const CLOSERS: &[&str] = &[
     "then", "else", "elif", "fi", "do", "done", "esac", "}", "in",
 ];
@@ -54,8 +54,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Commands up to the end of the text, a `)`, a `;;` or one of the words, which is left to the
-    /// caller.
+    /// Reads commands up to the end of the text, a `)`, a `;;` or one of the words. The caller
+    /// reads that word.
     fn list(&mut self, closers: &[&str]) -> Parsed<usize> {
         let mut count = 0;
         loop {
@@ -244,7 +244,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A list that must hold a command.
+    /// Reads a list that must contain a command.
     fn body(&mut self, closers: &[&str]) -> Parsed<()> {
         match self.list(closers)? {
             0 => Err(Unparsed("an empty group of commands")),
@@ -308,7 +308,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The redirection that starts here, if one does.
+    /// Reads the redirection that starts here, if there is one.
     fn redirect(&mut self) -> Parsed<Option<Redirect>> {
         let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         let operator = &self.rest()[digits..];
@@ -356,7 +356,7 @@ impl<'a> Parser<'a> {
         self.script.concerns.push(Concern { text, reason });
     }
 
-    /// Into a group, a compound command or a substitution.
+    /// Enters a group, a compound command or a substitution.
     fn enter(&mut self) -> Parsed<()> {
         self.script.nested = true;
         self.depth += 1;
@@ -383,7 +383,7 @@ impl<'a> Parser<'a> {
         self.rest().starts_with(token)
     }
 
-    /// The run of characters up to white space or an operator, quotes and all.
+    /// The characters up to white space or an operator, with their quotes.
     fn bare_word(&self) -> &'a str {
         let rest = self.rest();
         &rest[..rest
@@ -425,7 +425,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips blanks, comments and newlines; a newline is where waiting here-documents are read.
+    /// Skips blanks, comments and newlines. The bodies of pending here-documents are read at a
+    /// newline.
     fn skip_lines(&mut self) -> Parsed<()> {
         loop {
             self.skip_blanks();
@@ -439,7 +440,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Longest first.
+/// The longest operators come first.
 const OPERATORS: &[&str] = &[
     "&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">",
 ];
@@ -467,8 +468,8 @@ fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// A variable no shell or program reads on its own: lower case, and not one of those zsh ties to a
-/// special one.
+/// Whether no shell or program reads the variable by itself: its name is in lower case, and zsh
+/// does not tie it to a special variable.
 pub(crate) fn is_plain_variable(name: &str) -> bool {
     const SPECIAL: &[&str] = &[
         "aliases",

@@ -1,11 +1,11 @@
-//! Where the paths of a command lie, as far as their text tells: in the workspace or not.
+//! Where the paths of a command lead, as far as their text tells: into the workspace or out of it.
 
 use super::ast::{Value, Word};
 use super::judge::{AskReason, Judged, WorkingFolder};
 use crate::paths::Location;
 
 impl WorkingFolder<'_> {
-    /// What is read must be known and lie in the workspace.
+    /// A path that is read must be known and inside the workspace.
     pub fn reads(&self, word: &Word) -> Judged {
         if word.value == Value::Unknown {
             return Err(AskReason::new(format!(
@@ -16,11 +16,11 @@ impl WorkingFolder<'_> {
         if self.lies_inside(word) {
             Ok(())
         } else {
-            Err(outside(&word.text))
+            Err(reads_outside(&word.text))
         }
     }
 
-    /// The same for the value behind an option, as in `--file=path`.
+    /// The same check for the value of an option, as in `--file=path`.
     pub fn reads_text(&self, text: &str, value: Value) -> Judged {
         self.reads(&Word {
             text: text.to_owned(),
@@ -32,7 +32,7 @@ impl WorkingFolder<'_> {
     fn lies_inside(&self, word: &Word) -> bool {
         match word.value {
             _ if word.tilde || word.text.starts_with('~') => false,
-            // zsh looks `=name` up among the programs.
+            // zsh replaces `=name` by the path of that program.
             _ if word.text.starts_with('=') && !word.quoted => false,
             Value::Exact => word.text == "/dev/null" || self.is_beneath(&word.text),
             Value::Pattern => expanded(&word.text)
@@ -41,8 +41,8 @@ impl WorkingFolder<'_> {
         }
     }
 
-    /// From the folder the line started in as well as from the one that `cd` went to: a `cd` may
-    /// fail.
+    /// Checked from the folder where the line started and from the one that `cd` named, because a
+    /// `cd` may fail.
     fn is_beneath(&self, path: &str) -> bool {
         if Location::of(path).absolute {
             return self.within_root(path).is_some();
@@ -52,20 +52,20 @@ impl WorkingFolder<'_> {
             .all(|base| !Location::from_base(base, path).climbs)
     }
 
-    /// A pattern without braces that can only match beneath.
+    /// A pattern without braces that can only match beneath the folder.
     fn may_match(&self, pattern: &str) -> bool {
         !pattern.starts_with('~')
             && self.is_beneath(pattern)
             && !pattern.split(['/', '\\']).any(matches_parent)
     }
 
-    /// The path from the workspace's root, if it is an absolute one beneath it.
+    /// The path relative to the workspace's root, if it is absolute and beneath that root.
     pub fn within_root(&self, path: &str) -> Option<String> {
         self.root?.relative(path)
     }
 
-    /// Whether every path the word can become may be written: beneath the folder the command runs
-    /// in, or beneath the workspace's root where that is known.
+    /// Whether every path that the word can become may be written: beneath the folder in which the
+    /// command runs, or beneath the workspace's root if it is known.
     pub fn stays_inside(&self, word: &Word) -> bool {
         stays_inside(word)
             || word
@@ -73,8 +73,8 @@ impl WorkingFolder<'_> {
                 .is_some_and(|path| self.within_root(path).is_some())
     }
 
-    /// The shell itself looks for the files that a pattern matches, whatever the program does with
-    /// their names.
+    /// The shell itself searches for the files that a pattern matches, whatever the program does
+    /// with their names.
     pub fn looks_inside(&self, word: &Word) -> Judged {
         let leads_out = |path: &String| {
             let absolute = path.starts_with('~')
@@ -88,18 +88,19 @@ impl WorkingFolder<'_> {
             && word.value == Value::Pattern
             && (word.tilde || expanded(&word.text).is_none_or(|paths| paths.iter().any(leads_out)));
         if outward {
-            Err(outside(&word.text))
+            Err(reads_outside(&word.text))
         } else {
             Ok(())
         }
     }
 }
 
-fn outside(path: &str) -> AskReason {
+fn reads_outside(path: &str) -> AskReason {
     AskReason::new(format!("reads outside the workspace: {path}"))
 }
 
-/// Whether every path the word can become stays beneath the directory the command runs in.
+/// Whether every path that the word can become stays beneath the directory in which the command
+/// runs.
 pub(crate) fn stays_inside(word: &Word) -> bool {
     let plain = match word.value {
         Value::Exact => true,
@@ -108,7 +109,7 @@ pub(crate) fn stays_inside(word: &Word) -> bool {
         }
         Value::Unknown => false,
     };
-    // zsh looks `=name` up among the programs.
+    // zsh replaces `=name` by the path of that program.
     plain && !word.tilde && !word.text.starts_with('=') && Location::of(&word.text).is_inside()
 }
 
@@ -119,7 +120,7 @@ pub(crate) fn hides_dot_names(pattern: &str) -> bool {
         .any(|part| part.starts_with('.') && part.contains(['*', '?', '[', '{']))
 }
 
-/// `.*`, `.?` and their like match `..` in some shells; a letter among them rules that out.
+/// `.*` and `.?` match `..` in some shells. A letter in the pattern rules that out.
 fn matches_parent(part: &str) -> bool {
     let mut outside_brackets = part.split(['[', ']']).step_by(2);
     part.starts_with('.')
@@ -127,8 +128,8 @@ fn matches_parent(part: &str) -> bool {
         && !outside_brackets.any(|text| text.contains(char::is_alphanumeric))
 }
 
-/// What a pattern becomes when the shell expands its braces, itself included since not every shell
-/// does; nothing where that cannot be told.
+/// What a pattern becomes when the shell expands its braces, with the pattern itself, because not
+/// every shell expands them. None if that is not known.
 fn expanded(text: &str) -> Option<Vec<String>> {
     const MAX_EXPANDED: usize = 64;
     let mut done = vec![text.to_owned()];

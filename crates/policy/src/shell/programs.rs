@@ -1,10 +1,10 @@
-//! Which programs pass unasked, with which options. Data and its shape only; the judging is
-//! elsewhere.
+//! Which programs pass without asking, and with which options. Only data and its types; `judge`
+//! applies them.
 //!
-//! The tables are allow-lists: a program, a subcommand or an option that is not here asks, and
-//! every value has a kind. A row belongs here only if, with everything it allows, the program reads
-//! and changes nothing outside the workspace, shows nothing of the environment, and runs no code
-//! that is not the project's own build or tests.
+//! The tables are allow-lists: a program, a subcommand or an option that is not in them asks, and
+//! every value has a kind. A row may be added only if the program, with everything that the row
+//! allows, reads and changes nothing outside the workspace, shows nothing of the environment, and
+//! runs no code except the project's own build or tests.
 
 mod danger;
 mod develop;
@@ -25,10 +25,10 @@ pub(crate) use standard::is_standard;
 /// What makes a program's arguments harmless.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Rule {
-    /// Its arguments are text to it: none makes it read or write a file, or run anything.
+    /// Its arguments are only text: none makes the program read or write a file, or run anything.
     Free,
     Options(&'static ProgramOptions),
-    /// Options that may stand before a subcommand, then the subcommands.
+    /// Options that may come before a subcommand, then the subcommands.
     Commands(&'static [&'static str], &'static [(&'static str, Rule)]),
     Either(&'static Rule, &'static Rule),
     Special(Special),
@@ -62,7 +62,7 @@ pub(crate) enum Special {
     Time,
     Timeout,
     Touch,
-    /// At most one operand: a second would be the file it writes.
+    /// At most one operand: the program would write the second one.
     OneFile(&'static ProgramOptions),
 }
 
@@ -73,26 +73,26 @@ pub(crate) struct ProgramOptions {
     pub flags: &'static str,
     /// Single letters that take a value, attached or as the next word.
     pub valued: &'static [(ValueKind, &'static str)],
-    /// Single letters that take a value only where it is attached.
+    /// Single letters that take a value only if it is attached.
     pub attached: &'static [(ValueKind, &'static str)],
     /// Full names without a value.
     pub long: &'static [&'static str],
-    /// Full names with a value, behind `=` or as the next word.
+    /// Full names with a value, after `=` or as the next word.
     pub long_valued: &'static [(ValueKind, &'static [&'static str])],
-    /// Full names with a value behind `=`, or none.
+    /// Full names with a value after `=`, or without one.
     pub long_optional: &'static [(ValueKind, &'static [&'static str])],
-    /// Long names stand behind one dash (go), so letters are never bundled. `--` asks.
+    /// Long names have one dash (go), so letters are never combined. `--` asks.
     pub single_dash: bool,
-    /// What stands behind a valued letter in the same word is read as further letters (tree),
-    /// unless it is a number.
+    /// The program reads what follows a letter with a value as further letters (tree), unless it is
+    /// a number.
     pub separate_values: bool,
-    /// None of the program's options, known here or not, writes a file or runs a program, so that a
-    /// file whose name looks like an option does no harm where a pattern finds it.
+    /// No option of the program, known here or not, writes a file or runs a program. So a file
+    /// whose name looks like an option does no harm when a pattern matches it.
     pub tame: bool,
     /// Without one of these the program rewrites files.
     pub needs: &'static [&'static str],
     pub operands: Operands,
-    /// What may follow `--`, where the program hands that on to another.
+    /// What may follow `--`, if the program passes it on to another one.
     pub trailing: Option<&'static ProgramOptions>,
 }
 
@@ -102,28 +102,28 @@ pub(crate) enum Operands {
     Text,
     /// Files and folders of the workspace, to be read.
     Paths,
-    /// A text to look for, unless one of these options gives it; then files and folders.
+    /// A text to search for, unless one of these options gives it; then files and folders.
     PatternThenPaths(&'static [&'static str]),
     Kind(ValueKind),
     /// Only these names, and numbers.
     Exactly(&'static [&'static str]),
-    /// Only these names, each of which may go on after a colon (`test:unit`), and numbers.
+    /// Only these names, each with an optional suffix after a colon (`test:unit`), and numbers.
     Listed(&'static [&'static str]),
 }
 
 /// What a value may look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueKind {
-    /// Anything: the program neither opens nor evaluates it.
+    /// Any text: the program neither opens nor evaluates it.
     Text,
     Number,
-    /// Names of features, packages, rules, formats; a list of them.
+    /// A name, or a list of names, of features, packages, rules or formats.
     Name,
-    /// How git shows commits; nothing that has their signatures checked.
+    /// How git prints commits. Formats that verify signatures are not allowed.
     Format,
-    /// A file or folder of the workspace, to be read.
+    /// A file or folder of the workspace that is read.
     Path,
-    /// A file of plain data in the workspace, to be written.
+    /// A file of plain data in the workspace that is written.
     Data,
     /// A file or folder of the workspace that a tool checks or runs, in plain characters.
     Source,
@@ -158,7 +158,7 @@ pub(crate) const READS: ProgramOptions = ProgramOptions {
     ..OPTIONS
 };
 
-/// A linter or its like, which is given the sources to check.
+/// A linter or a similar tool, which checks the sources that it is given.
 pub(crate) const CHECKS: ProgramOptions = ProgramOptions {
     operands: Operands::Kind(ValueKind::Source),
     ..OPTIONS
@@ -183,8 +183,8 @@ pub(crate) fn rule(program: &str) -> Option<Rule> {
     .map(|(_, rule)| *rule)
 }
 
-/// The name of a test runner or linter that is called where a project's own tools are installed. It
-/// is the project's code, as its tests are.
+/// The name of a test runner or linter that is called from the folder where a project's own tools
+/// are installed. It is the project's code, like its tests.
 pub(crate) fn tool_of_project(path: &str) -> Option<&str> {
     const FOLDERS: &[&str] = &[".venv/bin/", "venv/bin/", "node_modules/.bin/"];
     let path = path.strip_prefix("./").unwrap_or(path);
@@ -195,7 +195,7 @@ pub(crate) fn tool_of_project(path: &str) -> Option<&str> {
     (listed(python::CHECKED) || listed(scripts::CHECKED)).then_some(name)
 }
 
-/// Whether no argument makes the program start another one.
+/// Whether no argument makes the program start another program.
 pub(crate) fn runs_nothing(program: &str) -> bool {
     const FILES: &[&str] = &[
         "[", "cd", "cp", "jq", "mkdir", "mv", "printf", "ps", "read", "tee", "test", "touch",
@@ -210,8 +210,8 @@ pub(crate) fn runs_nothing(program: &str) -> bool {
     FILES.contains(&program) || rule(program).is_some_and(tame)
 }
 
-/// Whether the program is asked for its version and nothing else. A bare `version` is a file to run
-/// for some.
+/// Whether the call only asks for the program's version. To some programs a bare `version` is a
+/// file to run.
 pub(crate) fn tells_version(program: &str, arguments: &[&str]) -> bool {
     match arguments {
         ["--version"] => develop::VERSIONED.contains(&program),

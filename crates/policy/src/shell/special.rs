@@ -1,4 +1,4 @@
-//! Programs whose arguments need more than an option list: a small language, paths to check, a
+//! Programs whose arguments need more than an option list: a small language, paths to check, or a
 //! wrapped command.
 
 mod find;
@@ -62,7 +62,7 @@ pub(crate) fn judge(
     }
 }
 
-/// The command behind `time`, `timeout`, `nice` and `command`; their own options were taken off.
+/// The command after `time`, `timeout`, `nice` and `command`, without their own options.
 fn wrapped(scene: &mut WorkingFolder<'_>, name: &str, words: &[Word]) -> Judged {
     match words.first() {
         Some(word) if word.text.starts_with('-') => Err(AskReason::new(format!(
@@ -87,7 +87,7 @@ fn git(scene: &mut WorkingFolder<'_>, arguments: &[Word]) -> Judged {
                     .any(|word| wanted.contains(&word.text.as_str()))
             };
             let reads = named(&["--get", "--get-all", "--list", "-l", "get", "list"]);
-            // Their whole purpose is to change `.git/config`, where programs to run are named.
+            // These subcommands exist to change `.git/config`, which names programs to run.
             let protected = named(&["submodule"]) || (named(&["config"]) && !reads);
             AskReason {
                 protected,
@@ -131,7 +131,7 @@ fn each_path(arguments: &[Word], flags: &'static str, check: impl Fn(&Word) -> J
     Ok(())
 }
 
-/// The words that are not options; options beyond the flags are refused.
+/// The words that are not options. Options other than these flags are refused.
 fn operands<'a>(arguments: &'a [Word], flags: &str) -> Result<Vec<&'a Word>, AskReason> {
     let mut found = Vec::new();
     for word in arguments {
@@ -156,7 +156,7 @@ fn operands<'a>(arguments: &'a [Word], flags: &str) -> Result<Vec<&'a Word>, Ask
     Ok(found)
 }
 
-/// Both the names copied and the place they go to must be plain data: the place may be a folder,
+/// Both the copied names and their destination must be plain data: the destination may be a folder,
 /// which keeps the names.
 fn copy(scene: &WorkingFolder<'_>, arguments: &[Word], moves: bool) -> Judged {
     let words = operands(arguments, "vnp")?;
@@ -196,7 +196,7 @@ fn copy(scene: &WorkingFolder<'_>, arguments: &[Word], moves: bool) -> Judged {
     Ok(())
 }
 
-/// Prints the time, now or another; anything else sets it or reads a file.
+/// Prints the present time or another one. Other uses set the clock or read a file.
 fn date(arguments: &[Word]) -> Judged {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -233,7 +233,8 @@ fn one_file(
     Ok(())
 }
 
-/// Processes without their environment: the letter `e` without a dash shows it, and so does `-E`.
+/// Lists processes without their environment. The letter `e` without a dash shows the environment,
+/// and so does `-E`.
 fn ps(arguments: &[Word]) -> Judged {
     const STYLES: &[&str] = &[
         "a", "au", "aux", "auxf", "auxw", "auxww", "ax", "axf", "axu", "f", "u", "ux", "x",
@@ -266,8 +267,8 @@ fn is_column_list(word: &Word) -> bool {
         .is_some_and(|text| text.bytes().all(plain) && !text.contains("env"))
 }
 
-/// Directives that print text as it is. Numbers, `%n` and `-v` evaluate a variable's subscript in
-/// some shell, and so run commands hidden in an argument.
+/// Directives that print text as it is. With numbers, `%n` and `-v` some shells evaluate a
+/// variable's subscript, and so run commands that are hidden in an argument.
 fn printf(arguments: &[Word]) -> Judged {
     const TEXT_DIRECTIVES: &str = "sbcq%";
     let Some((format, values)) = arguments.split_first() else {
@@ -304,7 +305,7 @@ fn read(arguments: &[Word]) -> Judged {
     }
 }
 
-/// Stricter or louder running only.
+/// Only options that make the shell stricter or more verbose.
 fn set(arguments: &[Word]) -> Judged {
     let plain = |word: &Word| {
         matches!(

@@ -1,5 +1,5 @@
-//! What the value of an option, or an operand, may look like. Nothing that a program would evaluate
-//! has any of these shapes.
+//! The forms that an option's value or an operand may have. No program evaluates anything of these
+//! forms.
 
 use super::ast::Value;
 use super::judge::{AskReason, Judged, WorkingFolder};
@@ -54,8 +54,8 @@ pub(crate) fn is_name(text: &str) -> bool {
         && !text.contains("//")
 }
 
-/// A path whose characters no program takes for anything else: no `@file`, no quotes, no brackets
-/// of a call.
+/// A path of characters that no program interprets: no `@file`, no quotes, no parentheses of a
+/// call.
 pub(crate) fn is_plain_path(text: &str) -> bool {
     let plain =
         |character: char| character.is_alphanumeric() || "_-./+,=@%*?[]{}".contains(character);
@@ -73,8 +73,8 @@ fn is_test_name(text: &str) -> bool {
         && !text.contains("//")
 }
 
-/// A revision, a range of them, or a path: git reads a path outside its work tree as a file to
-/// compare.
+/// A revision, a range of revisions, or a path. git compares a path outside its work tree as a
+/// file.
 fn revision(scene: &WorkingFolder<'_>, text: &str) -> Judged {
     let location = Location::of(text);
     let names_path = location.absolute || location.climbs || text.starts_with('~');
@@ -85,8 +85,8 @@ fn revision(scene: &WorkingFolder<'_>, text: &str) -> Judged {
     }
 }
 
-/// Settings about people, branches and manners. Others may hold headers, helpers and addresses with
-/// passwords.
+/// Settings about people, branches and output. Other settings may hold headers, helpers and
+/// addresses with passwords.
 fn is_open_setting(text: &str) -> bool {
     const SECTIONS: &[&str] = &[
         "branch", "color", "commit", "core", "diff", "init", "merge", "pull", "push", "user",
@@ -97,8 +97,8 @@ fn is_open_setting(text: &str) -> bool {
         && text.bytes().all(plain)
 }
 
-/// Whether a script's or target's name is on the list, alone or with a suffix that does no more:
-/// `build:deploy` is not just a build.
+/// Whether the name of a script or target is on the list, alone or with a suffix that adds nothing
+/// dangerous: `build:deploy` is not only a build.
 pub(crate) fn is_listed(names: &[&str], text: &str) -> bool {
     const DO_MORE: &[&str] = &[
         "deploy", "fix", "fmt", "format", "install", "publish", "push", "release", "update",
@@ -114,7 +114,7 @@ pub(crate) fn is_listed(names: &[&str], text: &str) -> bool {
     (names.contains(&name) && plain) || is_count(text)
 }
 
-/// The number behind `-j` or `-n`.
+/// The number after `-j` or `-n`.
 pub(crate) fn is_count(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,4 +1,4 @@
-//! The variables of a line: the values that its loops give them, and which of them would show the
+//! The variables of a line: the values that its loops assign, and the variables that would show the
 //! environment.
 
 use std::collections::HashMap;
@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use super::ast::{Expansion, Redirect, Script, Simple, Value, Word};
 use super::parse::is_plain_variable;
 
-/// A command whose variables have more values than this together is judged with its values unknown.
+/// With more combinations of values than this, the values of a command's variables count as
+/// unknown.
 const MAX_VARIANTS: usize = 64;
 
 pub(crate) struct Variables<'a> {
-    /// Absent values: set in the line, to what is not known.
+    /// None if the line sets the variable to an unknown value.
     bound: HashMap<&'a str, Option<Vec<Word>>>,
 }
 
@@ -44,7 +45,7 @@ impl<'a> Variables<'a> {
         Self { bound }
     }
 
-    /// The command with each value that a loop gives its variables.
+    /// The command once for each value that a loop assigns to its variables.
     pub fn variants(&self, simple: &Simple) -> Vec<Simple> {
         let mut variants = vec![simple.clone()];
         for name in names(simple) {
@@ -68,8 +69,8 @@ impl<'a> Variables<'a> {
         variants
     }
 
-    /// A parameter that the line did not set and that may hold anything of the environment, a
-    /// password too.
+    /// A parameter that the line did not set. It may hold anything from the environment, a password
+    /// too.
     pub fn of_environment<'s>(&self, script: &'s Script) -> Option<&'s str> {
         let harmless = |name: &str| {
             self.bound.contains_key(name)
@@ -85,7 +86,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// Variables that say where and who one is, and nothing secret.
+/// Variables that tell the location and the user, and nothing secret.
 const COMMON: &[&str] = &[
     "BASH_VERSION",
     "CARGO_HOME",
@@ -160,8 +161,8 @@ fn with(simple: &Simple, name: &str, value: &Word) -> Simple {
     simple
 }
 
-/// Puts the value where the word expands the variable. Outside quotes the shell would split the
-/// value, so one with white space, or whose text is a file's name yet to be found, stays unknown.
+/// Inserts the value where the word expands the variable. Outside quotes the shell would split the
+/// value. So a value with white space, or one that is a pattern of file names, stays unknown.
 fn replace(word: &mut Word, name: &str, value: &Word) {
     let is_meant = |parameter: &Option<String>| parameter.as_deref() == Some(name);
     let stays_whole = value.value == Value::Exact
@@ -221,7 +222,7 @@ fn replace(word: &mut Word, name: &str, value: &Word) {
         };
         replaced.splits = false;
     }
-    // Never a program's name: that must stand in the line itself.
+    // A program's name never comes from a variable: it must stand in the line itself.
     replaced.quoted = true;
     *word = replaced;
 }

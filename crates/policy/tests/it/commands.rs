@@ -107,7 +107,7 @@ fn a_remembered_command_is_the_very_same_one() {
 }
 
 #[test]
-fn the_seeds_patterns_ask_on_the_raw_text() {
+fn dangerous_patterns_ask_on_the_raw_text() {
     for command in [
         "rm -rf x",
         "rm x -rf",

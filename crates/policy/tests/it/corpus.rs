@@ -9,7 +9,7 @@ const HARMLESS: &str = include_str!("../corpus/harmless.txt");
 const FRESH: &str = include_str!("../corpus/hostile-fresh.txt");
 const EVERYDAY: &str = include_str!("../corpus/everyday.txt");
 
-/// Where the people of the newer corpora work.
+/// The workspace's root in the newer corpora.
 const ROOT: &str = "/home/ann/src/shop";
 
 /// The lines of a corpus with `{{hex}}` replaced by the character it names.
@@ -94,7 +94,7 @@ fn no_hostile_command_passes() {
     assert!(passed.is_empty(), "passed unasked: {passed:#?}");
 }
 
-/// What follows could complete these to something harmless, so they are tried alone.
+/// Text that follows could complete these to something harmless, so each is tried alone.
 #[test]
 fn an_incomplete_command_asks() {
     for command in [
@@ -188,8 +188,8 @@ fn a_wrapped_hostile_command_still_asks() {
         let mut command = hostile[next(&mut seed) % hostile.len()].clone();
         for _ in 0..=next(&mut seed) % 3 {
             let wrapper = WRAPPERS[next(&mut seed) % WRAPPERS.len()];
-            // Backquotes nest only when escaped; without, they would turn the command into plain
-            // text.
+            // Backquotes nest only when they are escaped. Otherwise they would turn the command
+            // into plain text.
             let inner = if wrapper.contains('`') {
                 command.replace('`', "\\`")
             } else {

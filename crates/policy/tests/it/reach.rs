@@ -1,5 +1,5 @@
-//! What a command may read, run and show: every way to name a place outside in every place where a
-//! path can stand, and operands that a tool would evaluate.
+//! What a command may read, run and show: every way to name a path outside the workspace, in every
+//! position of a path, and operands that a tool would evaluate.
 
 use codelab_policy::{Policy, RememberKey, Verdict};
 
@@ -356,7 +356,7 @@ fn a_known_root_makes_absolute_paths_inside() {
     );
 }
 
-/// The folder of a call is known to be there; one that `cd` goes to may not be.
+/// The folder of a call exists. The folder that `cd` names may not.
 #[test]
 fn a_folder_beneath_may_look_up_to_the_root() {
     let inside = |command: &str, cwd: &str| {
@@ -502,8 +502,8 @@ fn the_environment_is_not_shown() {
     }
 }
 
-/// Formatters rewrite sources: they ask and can be remembered as that command; the forms that only
-/// report pass.
+/// Formatters rewrite sources: they ask, and a person can allow that command for the session. Forms
+/// that only report pass.
 #[test]
 fn formatters_ask_unless_they_only_report() {
     for (rewrites, reports) in [

@@ -219,7 +219,7 @@ fn pytest_takes_paths_and_names_only() {
 /// Options that load code, name a program or a configuration, or write a file: for every tool whose
 /// plain call passes.
 #[test]
-fn options_that_turn_a_tool_ask() {
+fn options_that_change_what_a_tool_runs_ask() {
     for (tool, arguments) in [
         (
             "black --check",

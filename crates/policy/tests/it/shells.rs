@@ -1,5 +1,5 @@
-//! Against real shells: random lines that pass neither run what the parser took for text nor write
-//! where they must not.
+//! Tests against real shells: a random line that passes runs nothing that the parser took for text,
+//! and writes nothing outside its workspace.
 
 use std::fs;
 use std::io;
@@ -203,7 +203,7 @@ fn nothing_outside_is_written_by_a_line_that_passes() {
     assert!(tried >= MAX_RUN / 2, "only {tried} lines passed");
 }
 
-/// A workspace with a few files, its surroundings, and the programs lines may start.
+/// A workspace with a few files, the folders around it, and the programs that lines may start.
 struct Place {
     folder: tempfile::TempDir,
     untouched: Vec<PathBuf>,
@@ -299,7 +299,8 @@ impl Place {
         Ok(())
     }
 
-    /// Runs random lines that pass in every shell and checks after each; says how many there were.
+    /// Runs random lines that pass in every shell and checks after each. Returns how many there
+    /// were.
     fn try_lines(
         &self,
         tokens: &[&str],

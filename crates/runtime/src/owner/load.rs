@@ -120,9 +120,7 @@ impl Owner {
     async fn bring_in(&mut self, row: SessionRow) -> Result<(), RuntimeError> {
         let runtime = &self.runtime;
         let epoch = row.epoch;
-        let session: Session = serde_json::from_str(&row.state).map_err(|error| {
-            StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
-        })?;
+        let session = crate::state_of(&row)?;
         let of = ChainOwner {
             key: row.key,
             kind: row.kind,

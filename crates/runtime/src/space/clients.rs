@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use codelab_protocol::{AttachedClient, ClientId, SessionId, Timestamp};
+use codelab_protocol::{AttachedClient, ClientId, SandboxKind, SessionId, Timestamp};
 use tokio::time::Instant;
 
 use super::{Space, lock};
@@ -30,7 +30,7 @@ pub(crate) struct Clients {
 
 struct Client {
     workspace: String,
-    sandbox: String,
+    sandbox: SandboxKind,
     attached_at: Timestamp,
     seen: Instant,
     /// When it did something for each session, where that may still matter.
@@ -51,7 +51,7 @@ impl Client {
     fn new() -> Self {
         Self {
             workspace: String::new(),
-            sandbox: String::new(),
+            sandbox: SandboxKind::None,
             attached_at: now(),
             seen: Instant::now(),
             sessions: HashMap::new(),
@@ -70,13 +70,13 @@ impl Space {
         &self,
         id: &ClientId,
         workspace: &str,
-        sandbox: &str,
+        sandbox: SandboxKind,
     ) -> Result<AttachedClient, ClientsFull> {
         self.wake();
         let mut clients = lock(&self.clients);
         let client = clients.entry(id)?;
         client.workspace = workspace.to_owned();
-        client.sandbox = sandbox.to_owned();
+        client.sandbox = sandbox;
         client.standing = Standing::Attached;
         Ok(shown(id, client))
     }
@@ -219,7 +219,7 @@ fn shown(id: &ClientId, client: &Client) -> AttachedClient {
     AttachedClient {
         client_id: id.clone(),
         workspace: client.workspace.clone(),
-        sandbox: client.sandbox.clone(),
+        sandbox: client.sandbox,
         attached_at: client.attached_at,
         present: client.is_present(),
     }

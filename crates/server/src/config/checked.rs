@@ -1,4 +1,4 @@
-//! From the settings as they are written to those that are used: checked, each in its type.
+//! Checks the settings from the file and turns them into typed values.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -9,15 +9,16 @@ use codelab_llm::{Price, PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
+use codelab_transport::{Network, ProxySettings};
 use tokio::sync::Semaphore;
 
-use super::file::{File, PolicyTable, PriceRow, SandboxTable, ServerTable};
+use super::file::{File, HttpTable, PolicyTable, PriceRow, SandboxTable, ServerTable};
 use super::{
     ChatSettings, ConfigError, DEFAULT_DATABASE, HttpOrigin, HttpSettings, JwtSettings,
     LlmSettings, ModelHint, SandboxSettings, Settings, SpaceSettings, wrong, wrong_database,
 };
 
-/// Longer waits would leave the calendar.
+/// Longer waits would overflow dates.
 const MAX_TIMEOUT_SECONDS: u64 = 10 * 366 * 24 * 60 * 60;
 
 impl File {
@@ -64,6 +65,7 @@ impl File {
             llm: self.llm(environment)?,
             policy: policy(&self.policy)?,
             sandbox: sandbox(&self.sandbox)?,
+            network: network(self.http, environment)?,
             http: http(self.server)?,
             internal_api_key: secret("INTERNAL_API_KEY"),
             jwt_secret: secret("JWT_SECRET"),
@@ -202,7 +204,7 @@ impl File {
         ShareLimits {
             sessions_per_minute: limits.user_sessions_per_minute,
             turns: limits.user_turns,
-            // A semaphore counts no further, and neither does anybody else.
+            // The maximum of a semaphore.
             model_calls: limits.user_model_calls.min(Semaphore::MAX_PERMITS),
             streams: limits.user_streams,
             requests_per_second: limits.user_requests_per_second,
@@ -254,7 +256,7 @@ impl File {
     }
 }
 
-/// An empty text is as good as none.
+/// An empty text counts as not set.
 fn given(text: &Option<String>) -> Option<String> {
     text.clone().filter(|text| !text.is_empty())
 }
@@ -274,6 +276,20 @@ fn http(server: ServerTable) -> Result<HttpSettings, ConfigError> {
     })
 }
 
+fn network(
+    table: HttpTable,
+    environment: &BTreeMap<String, String>,
+) -> Result<Network, ConfigError> {
+    let network = Network {
+        ca_file: table.ca_file.filter(|path| !path.as_os_str().is_empty()),
+        proxies: ProxySettings::read(|name| environment.get(name).cloned()),
+    };
+    network
+        .check()
+        .map_err(|error| wrong("http.ca_file", &error.to_string()))?;
+    Ok(network)
+}
+
 /// The built-in rules and those that were added.
 fn policy(table: &PolicyTable) -> Result<Policy, ConfigError> {
     let mut policy = Policy::default();
@@ -291,7 +307,7 @@ fn policy(table: &PolicyTable) -> Result<Policy, ConfigError> {
     }
     for pattern in &table.ask_for {
         policy = policy.ask_for(pattern).map_err(|error| {
-            // The lines before it draw the place.
+            // The lines before it show where the error is.
             let why = error.reason.lines().last().unwrap_or_default();
             wrong(
                 "policy.ask_for",

@@ -1,4 +1,4 @@
-//! The settings as they are written, with their defaults; nothing here is checked yet.
+//! The settings as they stand in the file, with their defaults. Nothing is checked here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,6 +24,7 @@ pub(super) struct File {
     pub model_map: BTreeMap<String, String>,
     pub prices: BTreeMap<String, PriceRow>,
     pub server: ServerTable,
+    pub http: HttpTable,
     pub auth: AuthTable,
     pub retention: RetentionTable,
     pub redis: Redis,
@@ -37,6 +38,13 @@ pub(super) struct File {
     pub sandbox: SandboxTable,
 }
 
+/// Outgoing connections. Proxies come from the environment, as for other programs.
+#[derive(Deserialize, Serialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct HttpTable {
+    pub ca_file: Option<PathBuf>,
+}
+
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ChatTable {
@@ -44,7 +52,7 @@ pub(super) struct ChatTable {
     pub history_messages: usize,
 }
 
-/// Rules beyond the built-in ones, which cannot be taken away.
+/// Rules in addition to the built-in ones, which always apply.
 #[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PolicyTable {
@@ -52,8 +60,7 @@ pub(super) struct PolicyTable {
     pub ask_for: Vec<String>,
 }
 
-/// What a command of an agent may use and see, where it runs. Without a value, what suits the
-/// machine.
+/// Limits of the commands that agents run. Without a value, the limit depends on the machine.
 #[derive(Deserialize, Serialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SandboxTable {
@@ -197,6 +204,7 @@ impl Default for File {
             model_map: BTreeMap::new(),
             prices: BTreeMap::new(),
             server: ServerTable::default(),
+            http: HttpTable::default(),
             auth: AuthTable::default(),
             retention: RetentionTable::default(),
             redis: Redis::default(),

@@ -1,4 +1,4 @@
-//! Where a browser's page comes from: scheme, host and port.
+//! The origin of a web page: scheme, host and port.
 
 use axum::http::Uri;
 

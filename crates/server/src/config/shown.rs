@@ -30,19 +30,21 @@ pub struct ShownSetting {
     pub source: Source,
 }
 
-/// In place of a secret that is set.
+/// Shown instead of a secret that is set.
 const HIDDEN: &str = "[secret]";
-/// In place of a part of an address that may be one.
+/// Shown instead of a part of an address that may be a secret.
 const LEFT_OUT: &str = "***";
 /// Secrets that are read from the environment alone.
 const SECRETS: [&str; 3] = ["INTERNAL_API_KEY", "JWT_SECRET", "CODELAB_MASTER_KEY"];
 /// Parts of a database's address that hold no secret.
-const PLAIN_PARAMETERS: [&str; 9] = [
+const PLAIN_PARAMETERS: [&str; 11] = [
     "application_name",
     "connect_timeout",
     "dbname",
     "host",
     "port",
+    "sslcert",
+    "sslkey",
     "sslmode",
     "sslrootcert",
     "target_session_attrs",
@@ -131,12 +133,12 @@ fn address_without_secrets(text: &str) -> String {
             LEFT_OUT.to_owned()
         };
     };
-    let (place, parameters) = match rest.split_once('?') {
-        Some((place, parameters)) => (place, Some(parameters)),
+    let (location, parameters) = match rest.split_once('?') {
+        Some((location, parameters)) => (location, Some(parameters)),
         None => (rest, None),
     };
     let mut shown = format!("{scheme}://");
-    match place.rsplit_once('@') {
+    match location.rsplit_once('@') {
         Some((who, host)) => {
             match who.split_once(':') {
                 Some((name, _)) if scheme.starts_with("postgres") => {
@@ -148,7 +150,7 @@ fn address_without_secrets(text: &str) -> String {
             shown.push('@');
             shown.push_str(host);
         }
-        None => shown.push_str(place),
+        None => shown.push_str(location),
     }
     if let Some(parameters) = parameters {
         let plain: Vec<String> = parameters

@@ -1,4 +1,5 @@
-//! Where settings come from, merged into one table that remembers it.
+//! Reads settings from all sources and merges them into one table, which remembers the source of
+//! each value.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +31,7 @@ pub enum Source {
     Flag(&'static str),
 }
 
-/// All that was set, and where each value stood. A name is a list, because models' names hold dots.
+/// All values that were set, with their sources. A name is a list, because names of models have dots.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
     pub table: Table,
@@ -38,7 +39,7 @@ pub(super) struct Merged {
 }
 
 /// Names from before there was a prefix.
-const PLAIN_NAMES: [(&str, &str); 12] = [
+const PLAIN_NAMES: [(&str, &str); 13] = [
     ("DATABASE_URL", "database.url"),
     ("REDIS_URL", "redis.url"),
     ("QDRANT_URL", "qdrant.url"),
@@ -51,14 +52,16 @@ const PLAIN_NAMES: [(&str, &str); 12] = [
     ("LLM_API_KEY", "llm.api_key"),
     ("MULTI_AGENT_MODE", "multi_agent_mode"),
     ("CODELAB_ADDR", "addr"),
+    ("CODELAB_CA_FILE", "http.ca_file"),
 ];
 
 /// Settings without a table.
 const TOP_LEVEL: [&str; 3] = ["locale", "multi_agent_mode", "multiple_tool_calls"];
 /// Other variables of this program without a table. A `CODELAB_X` that is none of these belongs to
 /// somebody else (a shell script, a container's service links), unless it is one of these misspelt.
-const NO_SETTINGS: [&str; 7] = [
+const NO_SETTINGS: [&str; 8] = [
     "addr",
+    "ca_file",
     "data_dir",
     "failpoint",
     "master_key",
@@ -73,7 +76,7 @@ const PRICES: &str = "prices";
 const OF_MODELS: [&str; 2] = [MODEL_MAP, PRICES];
 
 /// These stay texts even if they look like numbers.
-const TEXTS: [&str; 11] = [
+const TEXTS: [&str; 12] = [
     "database.url",
     "redis.url",
     "qdrant.url",
@@ -85,6 +88,7 @@ const TEXTS: [&str; 11] = [
     "llm.api_key",
     "addr",
     "auth.jwt_public_key_file",
+    "http.ca_file",
 ];
 
 /// The flag, the environment, else the user's data folder.
@@ -174,14 +178,13 @@ fn note_file(
     }
 }
 
-/// The name that was meant, if this is nearly one.
+/// The setting that was probably meant, if the name is close to one.
 fn misspelt(name: &str) -> Option<&'static str> {
     let known = || TOP_LEVEL.into_iter().chain(NO_SETTINGS);
     if known().any(|right| right == name) {
         return None;
     }
-    // The beginning of a long name, or as many wrong letters as one in five. Short names are not
-    // guessed.
+    // The beginning of a long name, or at most one wrong letter in five. Short names are not guessed.
     let is_start = |right: &str| name.len() > MIN_GUESSED && right.starts_with(name);
     let is_near =
         |right: &str| right.len() > MIN_GUESSED && distance(name, right) <= right.len() / 5;
@@ -194,9 +197,9 @@ const MIN_GUESSED: usize = 5;
 /// How many letters must be put in, left out or changed to get from one name to the other.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (place, letter) in from.bytes().enumerate() {
+    for (index, letter) in from.bytes().enumerate() {
         let mut diagonal = row[0];
-        row[0] = place + 1;
+        row[0] = index + 1;
         for (column, other) in to.bytes().enumerate() {
             let changed = diagonal + usize::from(letter != other);
             diagonal = row[column + 1];
@@ -259,7 +262,7 @@ fn read_file(flags: &Flags, data_dir: &Path) -> Result<Option<(PathBuf, Table)>,
     let shown = path.display().to_string();
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        // A data folder that cannot be is named by whoever makes it.
+        // Whoever creates the data folder reports why it cannot be used.
         Err(error)
             if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
                 && flags.config.is_none() =>
@@ -288,29 +291,29 @@ impl Merged {
         let is_of_models = tables
             .first()
             .is_some_and(|table| OF_MODELS.contains(&table.as_str()));
-        let mut place = &mut self.table;
+        let mut table = &mut self.table;
         let mut path = Vec::new();
         for name in tables {
-            let name = known(place, name, is_of_models);
+            let name = known(table, name, is_of_models);
             path.push(name.clone());
-            let entry = place
+            let entry = table
                 .entry(name)
                 .or_insert_with(|| Value::Table(Table::new()));
-            place = entry.as_table_mut().ok_or_else(refused)?;
+            table = entry.as_table_mut().ok_or_else(refused)?;
         }
-        let name = known(place, last, is_of_models);
+        let name = known(table, last, is_of_models);
         path.push(name.clone());
-        place.insert(name, value_of(setting, text));
+        table.insert(name, value_of(setting, text));
         self.sources.insert(path, source);
         Ok(())
     }
 }
 
-/// No two models differ by case alone: a name that stands there already is meant, however it is
-/// written here.
-fn known(place: &Table, name: &str, is_of_models: bool) -> String {
+/// No two models differ by case alone. So if a name is already in the table, it is used with its
+/// spelling there.
+fn known(table: &Table, name: &str, is_of_models: bool) -> String {
     let same = |key: &&String| is_of_models && key.eq_ignore_ascii_case(name);
-    place
+    table
         .keys()
         .find(same)
         .cloned()

@@ -126,8 +126,8 @@ fn shown(value: &Value) -> String {
 
 fn joined(parts: impl Iterator<Item = Markup>, between: &str) -> Markup {
     html! {
-        @for (place, part) in parts.enumerate() {
-            @if place > 0 { (between) }
+        @for (index, part) in parts.enumerate() {
+            @if index > 0 { (between) }
             (part)
         }
     }

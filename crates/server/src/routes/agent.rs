@@ -5,13 +5,12 @@ use axum::extract::State;
 use axum::response::Response;
 use codelab_engine::UserMessage;
 use codelab_protocol::{
-    AgentName, AgentStreamRequest, CallId, Digest, ErrorBody, ErrorCode, MessageType,
+    AgentName, AgentStreamRequest, CallId, Digest, ErrorCode, MaybeKnown, MessageType,
 };
 use codelab_runtime::Reader;
 
 use super::decisions::{self, cut};
 use super::frame::Frame;
-use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
@@ -22,31 +21,28 @@ use crate::sse;
 /// The stream ends with `event: done` when the turn ends or suspends. A client that disconnects
 /// does not stop the turn: it can read on with `GET /sessions/{session_id}/events`.
 #[utoipa::path(
-    post,
-    path = "/agent/message/stream",
-    tag = "agent",
-    security(("internal_key" = [])),
-    request_body = AgentStreamRequest,
+    post, path = "/agent/message/stream", request_body = AgentStreamRequest,
     responses(
         (status = 200, description = "Server-sent events, each one a chunk", body = Frame, content_type = "text/event-stream"),
-        (status = 404, description = "Unknown session, agent, tool call or approval", body = ErrorBody),
-        (status = 409, description = "Decided, answered or cancelled already, or not approved yet", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 404, description = "Unknown session, agent, tool call or approval"),
+        (status = 409, description = "Decided, answered or cancelled already, or not approved yet"),
     ),
 )]
 pub(super) async fn stream(
     State(app): State<App>,
     JsonBody(request): JsonBody<AgentStreamRequest>,
 ) -> ApiResult<Response> {
-    let kind = match request.message_type.as_deref() {
+    let kind = match &request.message_type {
         None => MessageType::UserMessage,
-        Some(text) => MessageType::parse(text).ok_or_else(|| {
-            ApiError::new(
-                ErrorCode::InvalidMessageType,
-                format!("Unknown message_type: {}", cut(text)),
-            )
-        })?,
+        Some(MaybeKnown::Known(kind)) => *kind,
+        Some(MaybeKnown::Unknown(text)) => {
+            let message = format!(
+                "message_type must be user_message, tool_result, switch_agent or hitl_decision, \
+                 not {}",
+                cut(text)
+            );
+            return Err(ApiError::new(ErrorCode::InvalidMessageType, message));
+        }
     };
     let reader = match kind {
         MessageType::UserMessage => user_message(&app, request).await?,

@@ -3,30 +3,19 @@
 
 use axum::Json;
 use axum::extract::State;
-use codelab_protocol::{AgentMetrics, AgentStatusInfo, ErrorBody};
+use codelab_protocol::{AgentId, AgentMetrics, AgentStatusInfo};
 use codelab_runtime::SpaceKey;
 use codelab_store::AgentRow;
 
-use super::Refused;
-use super::project_agents::{MyAgent, not_found};
+use super::project_agents::MyAgent;
 use crate::app::App;
 use crate::error::{ApiResult, OrMissing};
+use crate::path::NamedInPath as _;
 
 /// Whether the agent is idle, works, is at its limit, or fails
 #[utoipa::path(
-    get,
-    path = "/my/projects/{project_id}/agents/{agent_id}/status",
-    tag = "agent service",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    responses(
-        (status = 200, description = "How it stands", body = AgentStatusInfo),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/projects/{project_id}/agents/{agent_id}/status",
+    responses((status = 200, description = "How it stands", body = AgentStatusInfo)),
 )]
 pub(super) async fn status(State(app): State<App>, agent: MyAgent) -> Json<AgentStatusInfo> {
     Json(
@@ -37,19 +26,8 @@ pub(super) async fn status(State(app): State<App>, agent: MyAgent) -> Json<Agent
 
 /// What the agent did since its worker space was made
 #[utoipa::path(
-    get,
-    path = "/my/projects/{project_id}/agents/{agent_id}/metrics",
-    tag = "agent service",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    responses(
-        (status = 200, description = "Its numbers on this server", body = AgentMetrics),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/projects/{project_id}/agents/{agent_id}/metrics",
+    responses((status = 200, description = "Its numbers on this server", body = AgentMetrics)),
 )]
 pub(super) async fn metrics(State(app): State<App>, agent: MyAgent) -> Json<AgentMetrics> {
     Json(
@@ -60,19 +38,8 @@ pub(super) async fn metrics(State(app): State<App>, agent: MyAgent) -> Json<Agen
 
 /// Let the agent take tasks
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/agents/{agent_id}/register",
-    tag = "agent service",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    responses(
-        (status = 200, description = "In service", body = AgentStatusInfo),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-    ),
+    post, path = "/my/projects/{project_id}/agents/{agent_id}/register",
+    responses((status = 200, description = "In service", body = AgentStatusInfo)),
 )]
 pub(super) async fn register(
     State(app): State<App>,
@@ -87,19 +54,8 @@ pub(super) async fn register(
 /// begun ends as usual, tasks that wait included; the answer comes when those that it works on now
 /// are finished, after 30 s at the latest.
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/agents/{agent_id}/deregister",
-    tag = "agent service",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    responses(
-        (status = 200, description = "Out of service", body = AgentStatusInfo),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-    ),
+    post, path = "/my/projects/{project_id}/agents/{agent_id}/deregister",
+    responses((status = 200, description = "Out of service", body = AgentStatusInfo)),
 )]
 pub(super) async fn deregister(
     State(app): State<App>,
@@ -110,19 +66,8 @@ pub(super) async fn deregister(
 
 /// Read the agent anew at its next use, on every server
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/agents/{agent_id}/invalidate",
-    tag = "agent service",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    responses(
-        (status = 200, description = "How it stands", body = AgentStatusInfo),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-    ),
+    post, path = "/my/projects/{project_id}/agents/{agent_id}/invalidate",
+    responses((status = 200, description = "How it stands", body = AgentStatusInfo)),
 )]
 pub(super) async fn invalidate(State(app): State<App>, agent: MyAgent) -> Json<AgentStatusInfo> {
     let key = SpaceKey::of(&agent.project);
@@ -141,7 +86,7 @@ async fn set_registered(
         .runtime
         .set_agent_registered(project, row.clone(), registered)
         .await;
-    set.or_missing(not_found)?;
+    set.or_missing(AgentId::not_found)?;
     Ok(Json(
         app.runtime
             .agent_status(key, &AgentRow { registered, ..row }),

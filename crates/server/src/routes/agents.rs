@@ -2,20 +2,16 @@
 
 use axum::Json;
 use axum::extract::State;
-use codelab_protocol::{AgentInfo, AgentList, CurrentAgent, ErrorBody};
+use codelab_protocol::{AgentInfo, AgentList, CurrentAgent, SessionId};
 
-use super::Refused;
 use crate::app::App;
-use crate::body::SessionPath;
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
+use crate::path::{NamedInPath as _, PathId};
 
 /// The registered agents
 #[utoipa::path(
-    get,
-    path = "/agents",
-    tag = "agents",
-    security(("internal_key" = [])),
-    responses((status = 200, description = "The team", body = AgentList), Refused),
+    get, path = "/agents",
+    responses((status = 200, description = "The team", body = AgentList)),
 )]
 pub(super) async fn list(State(app): State<App>) -> Json<AgentList> {
     let agents = app.runtime.team().agents().iter().map(|agent| AgentInfo {
@@ -37,25 +33,16 @@ pub(super) async fn list(State(app): State<App>) -> Json<AgentList> {
 
 /// The agent that is active in a session
 #[utoipa::path(
-    get,
-    path = "/agents/{session_id}/current",
-    tag = "agents",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "The active agent", body = CurrentAgent),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/agents/{session_id}/current",
+    responses((status = 200, description = "The active agent", body = CurrentAgent)),
 )]
 pub(super) async fn current(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Json<CurrentAgent>> {
     let row = app.runtime.session(&id).await?;
     let context = app.runtime.store().context(row.key).await?;
-    let context =
-        context.ok_or_else(|| ApiError::from(codelab_runtime::RuntimeError::SessionNotFound))?;
+    let context = context.ok_or_else(SessionId::not_found)?;
     Ok(Json(CurrentAgent {
         session_id: id,
         current_agent: context.current_agent,

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use codelab_protocol::{
-    AskUser, ErrorBody, ErrorCode, GlobalMessage, GlobalMeta, MessagePosted, PostAgentMessage,
+    AskUser, ErrorCode, GlobalMessage, GlobalMeta, MessagePosted, PostAgentMessage,
     PostUserMessage, UserAnswer,
 };
 use codelab_runtime::NoAnswer;
@@ -17,7 +17,6 @@ use utoipa::IntoParams;
 
 use super::events::last_event_id;
 use super::frame::GlobalFrame;
-use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::{JsonBody, Params};
 use crate::error::{ApiError, ApiResult};
@@ -58,12 +57,8 @@ impl ChatPageQuery {
 /// The Chat is shared by all users of the server and lives as long as the server runs. Its oldest
 /// messages leave past `chat.history_messages`.
 #[utoipa::path(
-    get,
-    path = "/chat/history",
-    tag = "global chat",
-    security(("internal_key" = []), ("user_token" = []), ("login_cookie" = [])),
-    params(ChatPageQuery),
-    responses((status = 200, description = "Messages", body = Vec<GlobalMessage>), Refused, Invalid),
+    get, path = "/chat/history", params(ChatPageQuery),
+    responses((status = 200, description = "Messages", body = Vec<GlobalMessage>)),
 )]
 pub(super) async fn history(
     State(app): State<App>,
@@ -81,16 +76,9 @@ pub(super) async fn history(
 ///
 /// `Last-Event-ID`, or `after`, continues after a message instead.
 #[utoipa::path(
-    get,
-    path = "/chat/stream",
-    tag = "global chat",
-    security(("internal_key" = []), ("user_token" = []), ("login_cookie" = [])),
+    get, path = "/chat/stream",
     params(ChatPageQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last message that the reader has")),
-    responses(
-        (status = 200, description = "Server-sent events", body = GlobalFrame, content_type = "text/event-stream"),
-        Refused,
-        Invalid,
-    ),
+    responses((status = 200, description = "Server-sent events", body = GlobalFrame, content_type = "text/event-stream")),
 )]
 pub(super) async fn stream(
     State(app): State<App>,
@@ -114,16 +102,10 @@ pub(super) async fn stream(
 ///
 /// Where an agent waits for an answer, this is the answer; otherwise AdaptiveAgent takes it.
 #[utoipa::path(
-    post,
-    path = "/chat/user_message",
-    tag = "global chat",
-    security(("internal_key" = []), ("user_token" = []), ("login_cookie" = [])),
-    request_body = PostUserMessage,
+    post, path = "/chat/user_message", request_body = PostUserMessage,
     responses(
         (status = 201, description = "Said", body = MessagePosted),
-        (status = 400, description = "The text is blank or missing; nothing was said", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 400, description = "The text is blank or missing; nothing was said"),
     ),
 )]
 pub(super) async fn user_message(
@@ -139,18 +121,10 @@ pub(super) async fn user_message(
 
 /// Say something as an agent
 ///
-/// It is taken whether anybody reads or not. With the tag `signal` it wakes AdaptiveAgent.
+/// It is accepted whether anybody reads it or not. With the tag `signal` it wakes AdaptiveAgent.
 #[utoipa::path(
-    post,
-    path = "/chat/agent_message",
-    tag = "global chat",
-    security(("internal_key" = [])),
-    request_body = PostAgentMessage,
-    responses(
-        (status = 201, description = "Said", body = MessagePosted),
-        Refused,
-        Invalid,
-    ),
+    post, path = "/chat/agent_message", request_body = PostAgentMessage,
+    responses((status = 201, description = "Said", body = MessagePosted)),
 )]
 pub(super) async fn agent_message(
     State(app): State<App>,
@@ -174,16 +148,10 @@ pub(super) async fn agent_message(
 /// One question is shown at a time, in the order they were asked. Whoever hangs up takes the
 /// question back.
 #[utoipa::path(
-    post,
-    path = "/chat/ask_user",
-    tag = "global chat",
-    security(("internal_key" = [])),
-    request_body = AskUser,
+    post, path = "/chat/ask_user", request_body = AskUser,
     responses(
         (status = 200, description = "The user's answer", body = UserAnswer),
-        (status = 504, description = "Nobody answered in time", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 504, description = "Nobody answered in time"),
     ),
 )]
 pub(super) async fn ask_user(

@@ -6,17 +6,17 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_memory::{Filter, Hit, MemoryError, Query};
 use codelab_protocol::{
-    AddContext, ContextAdded, ContextHit, ContextResults, ErrorBody, ErrorCode, SearchContext,
+    AddContext, AgentId, ContextAdded, ContextHit, ContextResults, ErrorCode, SearchContext,
 };
 use codelab_runtime::{RebuildError, now};
 use codelab_store::{InteractionId, NewInteraction};
 
-use super::project_agents::{MyAgent, not_found};
-use super::{Invalid, Refused};
+use super::project_agents::MyAgent;
 use crate::app::App;
-use crate::body::{JsonBody, path_id};
+use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult, OrMissing};
 use crate::fields;
+use crate::path::{NamedInPath as _, PathId};
 
 const DEFAULT_TOP_K: u32 = 5;
 const MAX_TOP_K: u32 = 100;
@@ -24,21 +24,9 @@ const NOTE: &str = "note";
 
 /// Find what the agent remembers about something
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/agents/{agent_id}/context/search",
-    tag = "memory",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
+    post, path = "/my/projects/{project_id}/agents/{agent_id}/context/search",
     request_body = SearchContext,
-    responses(
-        (status = 200, description = "The best interactions, best first", body = ContextResults),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    responses((status = 200, description = "The best interactions, best first", body = ContextResults)),
 )]
 pub(super) async fn search(
     State(app): State<App>,
@@ -72,11 +60,11 @@ pub(super) async fn search(
         }
         Err(RebuildError::Store(error)) => return Err(error.into()),
         Err(RebuildError::Memory(error)) => {
-            // What is wrong with the memory engine is told once, and shown by `/health`.
-            tracing::debug!(%error, "an agent's memory cannot be searched");
+            // The memory engine logs its trouble once, and `/health` shows it.
+            tracing::debug!(%error, "searching an agent's memory failed");
             return Err(ApiError::new(
                 ErrorCode::AgentUnavailable,
-                "The agent's memory cannot be searched now",
+                "The agent's memory is not available; try again later",
             ));
         }
     };
@@ -85,21 +73,8 @@ pub(super) async fn search(
 
 /// Let the agent remember something
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/agents/{agent_id}/context",
-    tag = "memory",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    request_body = AddContext,
-    responses(
-        (status = 201, description = "Stored; found as soon as it is indexed", body = ContextAdded),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    post, path = "/my/projects/{project_id}/agents/{agent_id}/context", request_body = AddContext,
+    responses((status = 201, description = "Stored; found as soon as it is indexed", body = ContextAdded)),
 )]
 pub(super) async fn add(
     State(app): State<App>,
@@ -119,7 +94,7 @@ pub(super) async fn add(
         .runtime
         .add_context(&agent.project, new)
         .await
-        .or_missing(not_found)?;
+        .or_missing(AgentId::not_found)?;
     Ok((
         StatusCode::CREATED,
         Json(ContextAdded {
@@ -130,45 +105,22 @@ pub(super) async fn add(
 
 /// Let the agent forget everything
 #[utoipa::path(
-    delete,
-    path = "/my/projects/{project_id}/agents/{agent_id}/context",
-    tag = "memory",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    responses(
-        (status = 204, description = "Nothing is remembered any more"),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-    ),
+    delete, path = "/my/projects/{project_id}/agents/{agent_id}/context",
+    responses((status = 204, description = "Nothing is remembered any more")),
 )]
 pub(super) async fn clear(State(app): State<App>, agent: MyAgent) -> ApiResult<StatusCode> {
     let cleared = app
         .runtime
         .clear_context(agent.project, agent.row.agent.name)
         .await;
-    cleared.or_missing(not_found)?;
+    cleared.or_missing(AgentId::not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Let the agent forget one thing
 #[utoipa::path(
-    delete,
-    path = "/my/projects/{project_id}/agents/{agent_id}/context/{context_id}",
-    tag = "memory",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-        ("context_id" = String, Path, description = "The id that adding or a search answered with"),
-    ),
-    responses(
-        (status = 204, description = "It is not remembered any more"),
-        (status = 404, description = "Unknown project or agent, or the agent remembers no such thing", body = ErrorBody),
-        Refused,
-    ),
+    delete, path = "/my/projects/{project_id}/agents/{agent_id}/context/{context_id}",
+    responses((status = 204, description = "It is not remembered any more")),
 )]
 pub(super) async fn forget(
     State(app): State<App>,
@@ -178,12 +130,11 @@ pub(super) async fn forget(
         .runtime
         .forget_context(agent.project, agent.row.agent.name, id)
         .await;
-    forgotten.or_missing(no_such_memory)?;
+    forgotten.or_missing(InteractionId::not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What the path names: an agent of the user, and a number that may be that of something it
-/// remembers.
+/// The agent and the memory entry that a path names. Whether the entry exists is not known yet.
 pub(super) struct MyMemory {
     agent: MyAgent,
     id: InteractionId,
@@ -194,18 +145,9 @@ impl FromRequestParts<App> for MyMemory {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let agent = MyAgent::from_request_parts(parts, app).await?;
-        let id = path_id(parts, app, "context_id")
-            .await
-            .ok_or_else(no_such_memory)?;
-        Ok(Self {
-            agent,
-            id: InteractionId(id),
-        })
+        let PathId(id) = PathId::from_request_parts(parts, app).await?;
+        Ok(Self { agent, id })
     }
-}
-
-fn no_such_memory() -> ApiError {
-    ApiError::new(ErrorCode::NotFound, "The agent remembers no such thing")
 }
 
 fn shown(hit: Hit) -> ContextHit {

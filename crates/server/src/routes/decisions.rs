@@ -1,24 +1,20 @@
-//! A person's decision, as it comes in: proven, or a clear error.
+//! A person's decision in a request: checked, or refused with a clear error.
 
 use codelab_engine::Decision;
-use codelab_protocol::{ErrorCode, HitlDecision};
+use codelab_protocol::{DecisionChoice, ErrorCode, HitlDecision, MaybeKnown};
 use serde_json::Value;
 
 use crate::error::{ApiError, ApiResult};
 
-/// Decisions are written in any case.
 pub(super) fn decision(given: HitlDecision) -> ApiResult<Decision> {
-    let text = given
-        .decision
-        .ok_or_else(|| ApiError::missing("decision"))?;
-    match text.to_ascii_uppercase().as_str() {
-        "APPROVE" => Ok(Decision::Approve {
+    match choice(given.decision)? {
+        DecisionChoice::Approve => Ok(Decision::Approve {
             remember: given.remember.unwrap_or(false),
         }),
-        "REJECT" => Ok(Decision::Reject {
+        DecisionChoice::Reject => Ok(Decision::Reject {
             feedback: given.feedback,
         }),
-        "EDIT" => match given.modified_args {
+        DecisionChoice::Edit => match given.modified_args {
             Some(Value::Object(arguments)) => Ok(Decision::Edit { arguments }),
             Some(_) => Err(ApiError::new(
                 ErrorCode::InvalidDecision,
@@ -26,16 +22,22 @@ pub(super) fn decision(given: HitlDecision) -> ApiResult<Decision> {
             )),
             None => Err(ApiError::missing("modified_args")),
         },
-        _ => Err(unknown(&text)),
     }
 }
 
-pub(super) fn unknown(text: &str) -> ApiError {
-    let message = format!(
-        "decision must be APPROVE, EDIT or REJECT, not {}",
-        cut(text)
-    );
-    ApiError::new(ErrorCode::InvalidDecision, message)
+/// A missing word and a wrong one have different error codes.
+pub(super) fn choice(given: Option<MaybeKnown<DecisionChoice>>) -> ApiResult<DecisionChoice> {
+    match given {
+        Some(MaybeKnown::Known(choice)) => Ok(choice),
+        Some(MaybeKnown::Unknown(text)) => {
+            let message = format!(
+                "decision must be APPROVE, EDIT or REJECT, not {}",
+                cut(&text)
+            );
+            Err(ApiError::new(ErrorCode::InvalidDecision, message))
+        }
+        None => Err(ApiError::missing("decision")),
+    }
 }
 
 /// What a caller sent, short enough to be shown back.

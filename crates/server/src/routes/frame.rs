@@ -1,6 +1,8 @@
 //! How a server-sent event is documented: the frame, and the JSON inside it. Nothing is built from
 //! this.
 
+use std::borrow::Cow;
+
 use codelab_protocol::{Chunk, Done, GlobalMessage, SessionEvent};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
@@ -10,7 +12,7 @@ use utoipa::{PartialSchema, ToSchema};
 pub(super) struct Frame;
 
 /// One frame of a project session's stream.
-pub(super) struct ChatFrame;
+pub(super) struct SessionFrame;
 
 /// One frame of the global Chat's stream.
 pub(super) struct GlobalFrame;
@@ -21,7 +23,7 @@ impl PartialSchema for Frame {
     }
 }
 
-impl PartialSchema for ChatFrame {
+impl PartialSchema for SessionFrame {
     fn schema() -> RefOr<Schema> {
         frame::<SessionEvent>(text().description(Some("The type of the event, or `done`.")))
     }
@@ -80,39 +82,40 @@ fn frame<T: ToSchema>(name: ObjectBuilder) -> RefOr<Schema> {
         .into()
 }
 
-impl ToSchema for ChatFrame {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "ChatEventFrame".into()
+impl ToSchema for SessionFrame {
+    fn name() -> Cow<'static, str> {
+        "SessionEventFrame".into()
     }
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((SessionEvent::name().into_owned(), SessionEvent::schema()));
-        SessionEvent::schemas(schemas);
-        schemas.push((Done::name().into_owned(), Done::schema()));
-        Done::schemas(schemas);
+        add::<SessionEvent>(schemas);
+        add::<Done>(schemas);
     }
 }
 
 impl ToSchema for Frame {
-    fn name() -> std::borrow::Cow<'static, str> {
+    fn name() -> Cow<'static, str> {
         "EventFrame".into()
     }
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((Chunk::name().into_owned(), Chunk::schema()));
-        Chunk::schemas(schemas);
-        schemas.push((Done::name().into_owned(), Done::schema()));
-        Done::schemas(schemas);
+        add::<Chunk>(schemas);
+        add::<Done>(schemas);
     }
 }
 
 impl ToSchema for GlobalFrame {
-    fn name() -> std::borrow::Cow<'static, str> {
+    fn name() -> Cow<'static, str> {
         "GlobalChatFrame".into()
     }
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push((GlobalMessage::name().into_owned(), GlobalMessage::schema()));
-        GlobalMessage::schemas(schemas);
+        add::<GlobalMessage>(schemas);
     }
+}
+
+/// A schema with everything that it refers to.
+pub(crate) fn add<T: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+    schemas.push((T::name().into_owned(), T::schema()));
+    T::schemas(schemas);
 }

@@ -5,10 +5,9 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use codelab_engine::AgentMode;
-use codelab_protocol::{Alive, Health, HealthCheck, HealthStatus};
+use codelab_protocol::{Alive, AliveStatus, Health, HealthCheck, HealthStatus};
 use codelab_runtime::{CacheHealth, DatabaseTrouble};
 
-use super::Refused;
 use crate::app::App;
 
 /// Whether the server is well
@@ -16,10 +15,7 @@ use crate::app::App;
 /// The answer is 200 also where it is not: `status` and `checks` say so. A load balancer asks
 /// `/health/ready`.
 #[utoipa::path(
-    get,
-    path = "/health",
-    tag = "health",
-    security(()),
+    get, path = "/health",
     responses((status = 200, description = "Healthy, degraded or unhealthy", body = Health)),
 )]
 pub(super) async fn health(State(app): State<App>) -> Json<Health> {
@@ -28,10 +24,7 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
 
 /// Whether requests should be sent to this server
 #[utoipa::path(
-    get,
-    path = "/health/ready",
-    tag = "health",
-    security(()),
+    get, path = "/health/ready",
     responses(
         (status = 200, description = "Healthy or degraded", body = Health),
         (status = 503, description = "Unhealthy", body = Health),
@@ -50,15 +43,12 @@ pub(super) async fn ready(State(app): State<App>) -> (StatusCode, Json<Health>) 
 ///
 /// It does so also while the database is away: starting it again would not help.
 #[utoipa::path(
-    get,
-    path = "/health/live",
-    tag = "health",
-    security(()),
+    get, path = "/health/live",
     responses((status = 200, description = "It answers", body = Alive)),
 )]
 pub(super) async fn live() -> Json<Alive> {
     Json(Alive {
-        status: "alive".to_owned(),
+        status: AliveStatus::Alive,
     })
 }
 
@@ -148,11 +138,8 @@ fn worst(all: impl Iterator<Item = HealthStatus>) -> HealthStatus {
 
 /// Numbers for Prometheus
 #[utoipa::path(
-    get,
-    path = "/metrics",
-    tag = "health",
-    security(("internal_key" = []), ("internal_bearer" = [])),
-    responses((status = 200, description = "Prometheus text", body = String, content_type = "application/openmetrics-text"), Refused),
+    get, path = "/metrics",
+    responses((status = 200, description = "Prometheus text", body = String, content_type = "application/openmetrics-text")),
 )]
 pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -6,10 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use codelab_protocol::{ErrorBody, ErrorCode, LoggedIn, Login};
+use codelab_protocol::{ErrorCode, LoggedIn, Login};
 use tokio::sync::Semaphore;
 
-use super::{Invalid, Refused};
 use crate::app::App;
 use crate::body::SmallJsonBody;
 use crate::error::{ApiError, ApiResult};
@@ -33,19 +32,12 @@ impl Default for Attempts {
 ///
 /// A ticket works once, for ten minutes. The cookie lasts thirty days.
 #[utoipa::path(
-    post,
-    path = "/login",
-    tag = "login",
-    security(()),
-    request_body = Login,
+    post, path = "/login", request_body = Login,
     responses(
         (status = 200, description = "Logged in; the answer sets the cookie", body = LoggedIn),
-        (status = 401, description = "The ticket is unknown, used or too old", body = ErrorBody),
-        (status = 403, description = "Foreign host name or origin", body = ErrorBody),
-        (status = 429, description = "Too many log in at once; see `Retry-After`", body = ErrorBody),
-        (status = 503, description = "The database is unavailable", body = ErrorBody),
-        (status = 507, description = "The disk is full; nothing was changed", body = ErrorBody),
-        Invalid,
+        (status = 401, description = "The ticket is unknown, used or too old"),
+        (status = 429, description = "Too many log in at once; see `Retry-After`"),
+        (status = 503, description = "The database is unavailable"),
     ),
 )]
 pub(super) async fn login(
@@ -84,11 +76,8 @@ pub(super) async fn login(
 
 /// End the login of this browser
 #[utoipa::path(
-    post,
-    path = "/logout",
-    tag = "login",
-    security((), ("login_cookie" = [])),
-    responses((status = 204, description = "There is no login any more, whether there was one or not"), Refused),
+    post, path = "/logout", security((), ("login_cookie" = [])),
+    responses((status = 204, description = "There is no login any more, whether there was one or not")),
 )]
 pub(super) async fn logout(State(app): State<App>, headers: HeaderMap) -> ApiResult<Response> {
     if let Some(session) = WebSession::of(&headers) {

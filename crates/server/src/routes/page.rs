@@ -14,10 +14,7 @@ use crate::page::CONTENT_SECURITY_POLICY;
 
 /// The OpenAPI 3.1 document
 #[utoipa::path(
-    get,
-    path = "/openapi.json",
-    tag = "api",
-    security(()),
+    get, path = "/openapi.json",
     responses((status = 200, description = "This document", body = Object)),
 )]
 pub(super) async fn openapi(State(app): State<App>) -> impl IntoResponse {
@@ -29,10 +26,7 @@ pub(super) async fn openapi(State(app): State<App>) -> impl IntoResponse {
 
 /// The API in a readable form
 #[utoipa::path(
-    get,
-    path = "/docs",
-    tag = "api",
-    security(()),
+    get, path = "/docs",
     responses((status = 200, description = "A page", body = String, content_type = "text/html")),
 )]
 pub(super) async fn docs(State(app): State<App>) -> impl IntoResponse {
@@ -44,10 +38,7 @@ pub(super) async fn docs(State(app): State<App>) -> impl IntoResponse {
 
 /// The web page
 #[utoipa::path(
-    get,
-    path = "/",
-    tag = "api",
-    security(()),
+    get, path = "/",
     responses((status = 200, description = "A page", body = String, content_type = "text/html")),
 )]
 pub(super) async fn index(State(app): State<App>, asked: HeaderMap) -> Response {

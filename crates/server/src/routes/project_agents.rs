@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_engine::{DEFAULT_CONCURRENCY_LIMIT, PLACEHOLDERS, unknown_placeholders};
 use codelab_protocol::{
-    AgentId, ChangeAgent, CreateAgent, ErrorBody, ErrorCode, ProjectAgent, ProjectAgentList,
+    AgentId, ChangeAgent, CreateAgent, ErrorCode, ProjectAgent, ProjectAgentList, ProjectId,
     SavedAgent, Tool,
 };
 use codelab_runtime::{MAX_AGENTS, project_agent, random_hex};
@@ -15,12 +15,12 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::paging::{Page, PageQuery};
-use super::projects::{MyProject, not_found as project_not_found};
-use super::{Invalid, Refused};
+use super::projects::MyProject;
 use crate::app::App;
-use crate::body::{JsonBody, Params, path_id};
+use crate::body::{JsonBody, Params};
 use crate::error::{ApiError, ApiResult, OrMissing};
 use crate::fields;
+use crate::path::{NamedInPath as _, PathId};
 
 const ID_BYTES: usize = 12;
 const DEFAULT_ROLE: &str = "assistant";
@@ -44,27 +44,16 @@ impl FromRequestParts<App> for MyAgent {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let MyProject(project) = MyProject::from_request_parts(parts, app).await?;
-        let id: AgentId = path_id(parts, app, "agent_id")
-            .await
-            .ok_or_else(not_found)?;
-        let row = project.agent(&id).await?.ok_or_else(not_found)?;
+        let PathId(id) = PathId::<AgentId>::from_request_parts(parts, app).await?;
+        let row = project.agent(&id).await?.ok_or_else(AgentId::not_found)?;
         Ok(Self { project, row })
     }
 }
 
 /// The agents of a project
 #[utoipa::path(
-    get,
-    path = "/my/projects/{project_id}/agents",
-    tag = "project agents",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number"), PageQuery),
-    responses(
-        (status = 200, description = "A page of agents, oldest first", body = ProjectAgentList),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/projects/{project_id}/agents", params(PageQuery),
+    responses((status = 200, description = "A page of agents, oldest first", body = ProjectAgentList)),
 )]
 pub(super) async fn list(
     MyProject(project): MyProject,
@@ -82,18 +71,10 @@ pub(super) async fn list(
 
 /// Add an agent to a project
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/agents",
-    tag = "project agents",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number")),
-    request_body = CreateAgent,
+    post, path = "/my/projects/{project_id}/agents", request_body = CreateAgent,
     responses(
         (status = 201, description = "Created", body = SavedAgent),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        (status = 409, description = "The name is taken, or the project is full", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "The name is in use, or the project is full"),
     ),
 )]
 pub(super) async fn create(
@@ -114,28 +95,17 @@ pub(super) async fn create(
         .as_ref()
         .is_err_and(|error| *error == StoreError::AlreadyExists)
     {
-        let message = format!("The project has an agent named {name} already");
+        let message = format!("The project already has an agent named {name}");
         return Err(ApiError::new(ErrorCode::Conflict, message).with("name", name.as_str()));
     }
-    let row = created.or_missing(project_not_found)?;
+    let row = created.or_missing(ProjectId::not_found)?;
     Ok((StatusCode::CREATED, Json(saved(&app, row))))
 }
 
 /// One agent
 #[utoipa::path(
-    get,
-    path = "/my/projects/{project_id}/agents/{agent_id}",
-    tag = "project agents",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    responses(
-        (status = 200, description = "The agent", body = ProjectAgent),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/projects/{project_id}/agents/{agent_id}",
+    responses((status = 200, description = "The agent", body = ProjectAgent)),
 )]
 pub(super) async fn get(agent: MyAgent) -> Json<ProjectAgent> {
     Json(project_agent(agent.row))
@@ -143,21 +113,8 @@ pub(super) async fn get(agent: MyAgent) -> Json<ProjectAgent> {
 
 /// Change an agent
 #[utoipa::path(
-    patch,
-    path = "/my/projects/{project_id}/agents/{agent_id}",
-    tag = "project agents",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-    ),
-    request_body = ChangeAgent,
-    responses(
-        (status = 200, description = "As it is now", body = SavedAgent),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    patch, path = "/my/projects/{project_id}/agents/{agent_id}", request_body = ChangeAgent,
+    responses((status = 200, description = "As it is now", body = SavedAgent)),
 )]
 pub(super) async fn change(
     State(app): State<App>,
@@ -178,7 +135,7 @@ pub(super) async fn change(
         .runtime
         .change_agent(project, present.agent.agent_id, checked(body)?)
         .await;
-    let row = changed.or_missing(not_found)?;
+    let row = changed.or_missing(AgentId::not_found)?;
     Ok(Json(saved(&app, row)))
 }
 
@@ -186,21 +143,10 @@ pub(super) async fn change(
 ///
 /// One that works is not deleted unless `force` is given, which cancels its tasks.
 #[utoipa::path(
-    delete,
-    path = "/my/projects/{project_id}/agents/{agent_id}",
-    tag = "project agents",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("agent_id" = String, Path, description = "The agent's id"),
-        DeleteQuery,
-    ),
+    delete, path = "/my/projects/{project_id}/agents/{agent_id}", params(DeleteQuery),
     responses(
         (status = 204, description = "Deleted"),
-        (status = 404, description = "Unknown project or agent", body = ErrorBody),
-        (status = 409, description = "The agent works", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "The agent works"),
     ),
 )]
 pub(super) async fn delete(
@@ -212,7 +158,7 @@ pub(super) async fn delete(
         .runtime
         .delete_agent(project, row, query.force.unwrap_or(false))
         .await;
-    deleted.or_missing(not_found)?;
+    deleted.or_missing(AgentId::not_found)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -311,27 +257,23 @@ fn new_id() -> ApiResult<AgentId> {
         .map_err(|error| ApiError::invalid(error.to_string()))
 }
 
-pub(super) fn not_found() -> ApiError {
-    ApiError::new(ErrorCode::AgentNotFound, "Agent not found")
-}
-
 fn saved(app: &App, row: AgentRow) -> SavedAgent {
     let placeholders = unknown_placeholders(&row.agent.system_prompt)
         .into_iter()
         .map(|name| {
             format!(
-                "system_prompt: {{{{{name}}}}} is no placeholder and will be empty; known are {}",
+                "system_prompt: {{{{{name}}}}} is not a placeholder and will be empty; the placeholders are {}",
                 PLACEHOLDERS.join(", ")
             )
         });
     let mut warnings: Vec<String> = placeholders.collect();
     if !warnings.is_empty() {
-        tracing::warn!(agent = %row.agent.agent_id, unknown = warnings.len(), "a prompt has unknown placeholders");
+        tracing::warn!(agent = %row.agent.agent_id, unknown = warnings.len(), "an agent was saved with unknown placeholders in its prompt");
     }
     let model = &row.agent.model;
     if !app.models.knows(model) {
         warnings.push(format!(
-            "model: {model} is not known here: it is asked for by this name, and its cost is not counted"
+            "model: {model} is not in the price list: requests use this name, and their cost is not counted"
         ));
     }
     SavedAgent {

@@ -11,23 +11,23 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use codelab_engine::{Budget, Session};
+use codelab_engine::Budget;
 use codelab_protocol::{
-    CreateProjectSession, ErrorBody, ProjectId, ProjectSession, ProjectSessionDetail,
-    ProjectSessionList, RenameProjectSession, SessionId, UsageTotal,
+    CreateProjectSession, ProjectId, ProjectSession, ProjectSessionDetail, ProjectSessionList,
+    RenameProjectSession, SessionId, UsageTotal,
 };
-use codelab_runtime::SpaceKey;
-use codelab_store::{OwnedSession, ProjectSessionRow, StoreError, UsageSum, UserStore};
+use codelab_runtime::{SpaceKey, state_of};
+use codelab_store::{OwnedSession, ProjectSessionRow, UsageSum, UserStore};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::paging::{Page, PageQuery};
-use super::projects::{self, default_project};
-use super::{Invalid, Refused};
+use super::projects::default_project;
 use crate::app::App;
-use crate::body::{JsonBody, OptionalJsonBody, Params, SessionPath};
+use crate::body::{JsonBody, OptionalJsonBody, Params};
 use crate::error::{ApiError, ApiResult, OrMissing};
 use crate::fields;
+use crate::path::{NamedInPath as _, PathId};
 use crate::users::User;
 
 /// Messages that come with a session's details.
@@ -46,9 +46,9 @@ impl FromRequestParts<App> for MySession {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let SessionPath(id) = SessionPath::from_request_parts(parts, app).await?;
+        let PathId(id) = PathId::<SessionId>::from_request_parts(parts, app).await?;
         let mine = app.runtime.store().of(user.id());
-        let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;
+        let row = mine.session(&id).await?.ok_or_else(SessionId::not_found)?;
         Ok(Self { user, mine, row })
     }
 }
@@ -56,6 +56,12 @@ impl FromRequestParts<App> for MySession {
 impl MySession {
     pub fn id(&self) -> &SessionId {
         self.row.id()
+    }
+
+    /// The row as it is after what this request did.
+    async fn read_again(&self) -> ApiResult<OwnedSession> {
+        let row = self.mine.session(self.id()).await?;
+        row.ok_or_else(SessionId::not_found)
     }
 }
 
@@ -73,24 +79,18 @@ impl Of {
         let Some(number) = self.project_id else {
             return Ok(None);
         };
-        let id = ProjectId::new(number).ok_or_else(projects::not_found)?;
-        mine.project(id).await?.ok_or_else(projects::not_found)?;
+        let id = ProjectId::new(number).ok_or_else(ProjectId::not_found)?;
+        mine.project(id).await?.ok_or_else(ProjectId::not_found)?;
         Ok(Some(id))
     }
 }
 
 /// The sessions of the user
 #[utoipa::path(
-    get,
-    path = "/my/chat/sessions",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(PageQuery, Of),
+    get, path = "/my/chat/sessions", params(PageQuery, Of),
     responses(
         (status = 200, description = "A page of sessions, newest activity first", body = ProjectSessionList),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 404, description = "Unknown project"),
     ),
 )]
 pub(super) async fn list(
@@ -115,16 +115,10 @@ pub(super) async fn list(
 ///
 /// Without a body it is made in the default project.
 #[utoipa::path(
-    post,
-    path = "/my/chat/sessions",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    request_body = CreateProjectSession,
+    post, path = "/my/chat/sessions", request_body = CreateProjectSession,
     responses(
         (status = 201, description = "Created", body = ProjectSession),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 404, description = "Unknown project"),
     ),
 )]
 pub(super) async fn create(
@@ -139,7 +133,7 @@ pub(super) async fn create(
         tokens: body.budget_tokens.map(fields::budget_tokens).transpose()?,
     };
     let project = match body.project_id {
-        Some(id) => mine.project(id).await?.ok_or_else(projects::not_found)?,
+        Some(id) => mine.project(id).await?.ok_or_else(ProjectId::not_found)?,
         None => default_project(&app, &mine).await?,
     };
     app.runtime.shares().session(user.id())?;
@@ -151,103 +145,64 @@ pub(super) async fn create(
         .runtime
         .create_project_session(space, title, budget)
         .await
-        .or_missing(projects::not_found)?;
-    let row = mine.session(&id).await?.ok_or_else(ApiError::no_session)?;
+        .or_missing(ProjectId::not_found)?;
+    let row = mine.session(&id).await?.ok_or_else(SessionId::not_found)?;
     Ok((StatusCode::CREATED, Json(shown(&row, false))))
 }
 
 /// One session with its newest messages
 #[utoipa::path(
-    get,
-    path = "/my/chat/sessions/{session_id}",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "The session", body = ProjectSessionDetail),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/chat/sessions/{session_id}",
+    responses((status = 200, description = "The session", body = ProjectSessionDetail)),
 )]
 pub(super) async fn get(
     State(app): State<App>,
-    chat: MySession,
+    session: MySession,
 ) -> ApiResult<Json<ProjectSessionDetail>> {
-    app.runtime.touch_project_session(&chat.row).await?;
-    let row = chat
-        .mine
-        .session(chat.id())
-        .await?
-        .ok_or_else(ApiError::no_session)?;
-    let messages = chat.mine.last_messages(row.key, DETAIL_MESSAGES).await?;
-    let usage = chat.mine.session_usage(row.key).await?;
-    let session = state_of(&row)?;
+    app.runtime.touch_project_session(&session.row).await?;
+    let row = session.read_again().await?;
+    let messages = session.mine.last_messages(row.key, DETAIL_MESSAGES).await?;
+    let usage = session.mine.session_usage(row.key).await?;
+    let state = state_of(&row)?;
     Ok(Json(ProjectSessionDetail {
-        session: shown(&row, session.asks()),
+        session: shown(&row, state.asks()),
         messages: messages.into_iter().map(|stored| stored.message).collect(),
-        status: session.suspended(),
-        busy: session.turn().is_some(),
-        queued: session.queued() as u64,
-        budget_usd: session.budget().usd,
-        budget_tokens: session.budget().tokens,
+        status: state.suspended(),
+        busy: state.turn().is_some(),
+        queued: state.queued() as u64,
+        budget_usd: state.budget().usd,
+        budget_tokens: state.budget().tokens,
         usage: total(usage),
     }))
 }
 
 /// Give a session another title
 #[utoipa::path(
-    patch,
-    path = "/my/chat/sessions/{session_id}",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    request_body = RenameProjectSession,
-    responses(
-        (status = 200, description = "As it is now", body = ProjectSession),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    patch, path = "/my/chat/sessions/{session_id}", request_body = RenameProjectSession,
+    responses((status = 200, description = "As it is now", body = ProjectSession)),
 )]
 pub(super) async fn rename(
-    chat: MySession,
+    session: MySession,
     JsonBody(body): JsonBody<RenameProjectSession>,
 ) -> ApiResult<Json<ProjectSession>> {
     let title = fields::title(body.title)?;
-    chat.mine
-        .rename_session(chat.id(), &title)
-        .await
-        .or_missing(ApiError::no_session)?;
-    let row = chat
+    session
         .mine
-        .session(chat.id())
-        .await?
-        .ok_or_else(ApiError::no_session)?;
+        .rename_session(session.id(), &title)
+        .await
+        .or_missing(SessionId::not_found)?;
+    let row = session.read_again().await?;
     Ok(Json(shown(&row, state_of(&row)?.asks())))
 }
 
 /// Delete a session with everything that was said in it
 #[utoipa::path(
-    delete,
-    path = "/my/chat/sessions/{session_id}",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 204, description = "Deleted"),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    delete, path = "/my/chat/sessions/{session_id}",
+    responses((status = 204, description = "Deleted")),
 )]
-pub(super) async fn delete(State(app): State<App>, chat: MySession) -> ApiResult<StatusCode> {
-    app.runtime.delete_project_session(&chat.row).await?;
+pub(super) async fn delete(State(app): State<App>, session: MySession) -> ApiResult<StatusCode> {
+    app.runtime.delete_project_session(&session.row).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-fn state_of(row: &OwnedSession) -> Result<Session, StoreError> {
-    serde_json::from_str(&row.state).map_err(|error| {
-        StoreError::Corrupt(format!("the state of a session cannot be read: {error}"))
-    })
 }
 
 fn shown(row: &OwnedSession, asks: bool) -> ProjectSession {

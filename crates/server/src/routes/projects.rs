@@ -4,17 +4,17 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use codelab_protocol::{ChangeProject, CreateProject, ErrorBody, ErrorCode, Project, ProjectList};
+use codelab_protocol::{ChangeProject, CreateProject, ErrorCode, Project, ProjectId, ProjectList};
 use codelab_runtime::{SpaceKey, now, random_hex};
 use codelab_store::{NewProject, ProjectChange, ProjectRow, ProjectStore, UserStore};
 
 use super::paging::{Page, PageQuery};
 use super::project_agents::starter_agents;
-use super::{Invalid, Refused};
 use crate::app::App;
-use crate::body::{JsonBody, path_id};
+use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult, OrMissing};
 use crate::fields;
+use crate::path::{NamedInPath as _, PathId};
 use crate::users::User;
 
 const MAX_PROJECTS: u64 = 1000;
@@ -30,16 +30,14 @@ impl FromRequestParts<App> for MyProject {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let id = path_id(parts, app, "project_id")
-            .await
-            .ok_or_else(not_found)?;
+        let PathId(id) = PathId::<ProjectId>::from_request_parts(parts, app).await?;
         app.runtime
             .store()
             .of(user.id())
             .project(id)
             .await?
             .map(Self)
-            .ok_or_else(not_found)
+            .ok_or_else(ProjectId::not_found)
     }
 }
 
@@ -51,9 +49,7 @@ impl FromRequestParts<App> for OperatedSpace {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
-        let id = path_id(parts, app, "project_id")
-            .await
-            .ok_or_else(not_found)?;
+        let PathId(id) = PathId::<ProjectId>::from_request_parts(parts, app).await?;
         let store = app.runtime.store();
         let project = match user.is_admin() {
             true => store.project_of_anyone(id).await?,
@@ -61,7 +57,7 @@ impl FromRequestParts<App> for OperatedSpace {
         };
         project
             .map(|project| Self(SpaceKey::of(&project)))
-            .ok_or_else(not_found)
+            .ok_or_else(ProjectId::not_found)
     }
 }
 
@@ -81,7 +77,7 @@ pub(super) async fn default_project(app: &App, mine: &UserStore) -> ApiResult<Pr
 /// Its agents are on the bus before anybody asks.
 async fn make_ready(app: &App, project: &ProjectStore) {
     if let Err(error) = app.runtime.open_space(SpaceKey::of(project)).await {
-        tracing::debug!(project = %project.id(), %error, "the worker space is made at the next use");
+        tracing::debug!(project = %project.id(), %error, "opening the worker space failed, the next use tries again");
     }
 }
 
@@ -89,12 +85,8 @@ async fn make_ready(app: &App, project: &ProjectStore) {
 ///
 /// A user who has none gets the default project with its starter pack of four agents.
 #[utoipa::path(
-    get,
-    path = "/my/projects",
-    tag = "projects",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(PageQuery),
-    responses((status = 200, description = "A page of projects, oldest first", body = ProjectList), Refused, Invalid),
+    get, path = "/my/projects", params(PageQuery),
+    responses((status = 200, description = "A page of projects, oldest first", body = ProjectList)),
 )]
 pub(super) async fn list(
     State(app): State<App>,
@@ -117,16 +109,10 @@ pub(super) async fn list(
 
 /// Make a project with its starter pack of four agents
 #[utoipa::path(
-    post,
-    path = "/my/projects",
-    tag = "projects",
-    security(("user_token" = []), ("login_cookie" = [])),
-    request_body = CreateProject,
+    post, path = "/my/projects", request_body = CreateProject,
     responses(
         (status = 201, description = "Created", body = Project),
-        (status = 409, description = "The user has as many projects as there can be", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "The user has as many projects as there can be"),
     ),
 )]
 pub(super) async fn create(
@@ -145,7 +131,7 @@ pub(super) async fn create(
     if mine.count_projects().await? >= MAX_PROJECTS {
         return Err(ApiError::new(
             ErrorCode::Conflict,
-            format!("A user has at most {MAX_PROJECTS} projects"),
+            format!("A user can have at most {MAX_PROJECTS} projects"),
         ));
     }
     let project = mine
@@ -158,16 +144,8 @@ pub(super) async fn create(
 
 /// One project
 #[utoipa::path(
-    get,
-    path = "/my/projects/{project_id}",
-    tag = "projects",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number")),
-    responses(
-        (status = 200, description = "The project", body = Project),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/projects/{project_id}",
+    responses((status = 200, description = "The project", body = Project)),
 )]
 pub(super) async fn get(MyProject(project): MyProject) -> Json<Project> {
     Json(shown(project.row().clone()))
@@ -175,18 +153,8 @@ pub(super) async fn get(MyProject(project): MyProject) -> Json<Project> {
 
 /// Change a project
 #[utoipa::path(
-    patch,
-    path = "/my/projects/{project_id}",
-    tag = "projects",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number")),
-    request_body = ChangeProject,
-    responses(
-        (status = 200, description = "As it is now", body = Project),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    patch, path = "/my/projects/{project_id}", request_body = ChangeProject,
+    responses((status = 200, description = "As it is now", body = Project)),
 )]
 pub(super) async fn change(
     State(app): State<App>,
@@ -201,7 +169,10 @@ pub(super) async fn change(
         budget_micro_usd: fields::patch(body.budget_usd, micro_usd)?,
         budget_tokens: fields::patch(body.budget_tokens, fields::budget_tokens)?,
     };
-    let row = project.change(change, now()).await.or_missing(not_found)?;
+    let row = project
+        .change(change, now())
+        .await
+        .or_missing(ProjectId::not_found)?;
     app.runtime.budget_changed(SpaceKey::of(&project));
     Ok(Json(shown(row)))
 }
@@ -210,16 +181,8 @@ pub(super) async fn change(
 ///
 /// What works in it is cancelled.
 #[utoipa::path(
-    delete,
-    path = "/my/projects/{project_id}",
-    tag = "projects",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number")),
-    responses(
-        (status = 204, description = "Deleted"),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-    ),
+    delete, path = "/my/projects/{project_id}",
+    responses((status = 204, description = "Deleted")),
 )]
 pub(super) async fn delete(
     State(app): State<App>,
@@ -228,12 +191,8 @@ pub(super) async fn delete(
     app.runtime
         .delete_project(project)
         .await
-        .or_missing(not_found)?;
+        .or_missing(ProjectId::not_found)?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-pub(super) fn not_found() -> ApiError {
-    ApiError::new(ErrorCode::ProjectNotFound, "Project not found")
 }
 
 fn new_project(app: &App, name: String) -> ApiResult<NewProject> {

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use codelab_protocol::{
-    AgentHistory, AuditEntry, AuditList, ErrorBody, PendingApprovals, SessionHistory,
+    AgentHistory, AuditEntry, AuditList, MaybeKnown, PendingApprovals, SessionHistory, SessionId,
 };
 use codelab_store::audit_chain::ChainOwner;
 use codelab_store::{AuditRow, SessionRow};
@@ -13,28 +13,21 @@ use futures_util::stream;
 
 use super::events::{StreamPosition, after};
 use super::frame::Frame;
-use super::{Invalid, Refused, long_list};
+use super::long_list;
 use crate::app::App;
-use crate::body::{Params, SessionPath};
+use crate::body::Params;
 use crate::error::ApiResult;
+use crate::path::PathId;
 use crate::sse;
 
 /// The messages of a session
 #[utoipa::path(
-    get,
-    path = "/sessions/{session_id}/history",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "All messages, oldest first", body = SessionHistory),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/sessions/{session_id}/history",
+    responses((status = 200, description = "All messages, oldest first", body = SessionHistory)),
 )]
 pub(super) async fn history(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Response> {
     let row = app.runtime.session(&id).await?;
     let store = app.runtime.store().clone();
@@ -63,20 +56,12 @@ pub(super) async fn history(
 
 /// What waits for a person
 #[utoipa::path(
-    get,
-    path = "/sessions/{session_id}/pending-approvals",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "Open approvals", body = PendingApprovals),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/sessions/{session_id}/pending-approvals",
+    responses((status = 200, description = "Open approvals", body = PendingApprovals)),
 )]
 pub(super) async fn pending_approvals(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Json<PendingApprovals>> {
     let row = app.runtime.recovered_session(&id).await?;
     let pending_approvals = app.runtime.store().pending_approvals(row.key).await?;
@@ -88,20 +73,12 @@ pub(super) async fn pending_approvals(
 
 /// The agent switches of a session
 #[utoipa::path(
-    get,
-    path = "/sessions/{session_id}/agent-history",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "All switches, oldest first", body = AgentHistory),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/sessions/{session_id}/agent-history",
+    responses((status = 200, description = "All switches, oldest first", body = AgentHistory)),
 )]
 pub(super) async fn agent_history(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Json<AgentHistory>> {
     let row = app.runtime.session(&id).await?;
     let switches = app.runtime.store().switches(row.key).await?;
@@ -113,20 +90,12 @@ pub(super) async fn agent_history(
 
 /// The decisions of a session, and whether their chain is whole
 #[utoipa::path(
-    get,
-    path = "/sessions/{session_id}/audit",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "All decisions, oldest first", body = AuditList),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/sessions/{session_id}/audit",
+    responses((status = 200, description = "All decisions, oldest first", body = AuditList)),
 )]
 pub(super) async fn audit(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Response> {
     let row = app.runtime.session(&id).await?;
     audit_of(&app, &row).await
@@ -176,7 +145,7 @@ fn entry(row: AuditRow) -> AuditEntry {
         original_args: record.original_args,
         modified_args: record.modified_args,
         // Rows from before there was a key have it in small letters, which their hash covers.
-        decision: record.decision.to_ascii_uppercase(),
+        decision: MaybeKnown::of(record.decision.to_ascii_uppercase()),
         decided_by: record.decided_by,
         reason: record.reason,
         timestamp: record.timestamp,
@@ -186,21 +155,12 @@ fn entry(row: AuditRow) -> AuditEntry {
 
 /// The events of a session, from any number on
 #[utoipa::path(
-    get,
-    path = "/sessions/{session_id}/events",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session"), StreamPosition),
-    responses(
-        (status = 200, description = "Server-sent events, each one a chunk", body = Frame, content_type = "text/event-stream"),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/sessions/{session_id}/events", params(StreamPosition),
+    responses((status = 200, description = "Server-sent events, each one a chunk", body = Frame, content_type = "text/event-stream")),
 )]
 pub(super) async fn events(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
     Params(slot): Params<StreamPosition>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {

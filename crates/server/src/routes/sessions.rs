@@ -4,26 +4,23 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use codelab_protocol::{
-    CreateSession, ErrorBody, SessionAck, SessionCreated, SessionId, SessionKind, SessionList,
+    AckStatus, CreateSession, CreatedStatus, SessionAck, SessionCreated, SessionId, SessionKind,
+    SessionList,
 };
 use codelab_runtime::SessionView;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::paging::{Page, PageQuery};
-use super::{Invalid, Refused};
 use crate::app::App;
-use crate::body::{JsonBody, Params, SessionPath};
+use crate::body::{JsonBody, Params};
 use crate::error::ApiResult;
+use crate::path::PathId;
 
 /// The sessions, newest activity first
 #[utoipa::path(
-    get,
-    path = "/sessions",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(PageQuery),
-    responses((status = 200, description = "A page of sessions", body = SessionList), Refused, Invalid),
+    get, path = "/sessions", params(PageQuery),
+    responses((status = 200, description = "A page of sessions", body = SessionList)),
 )]
 pub(super) async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<SessionList>> {
     let Page { limit, offset } = page;
@@ -42,16 +39,10 @@ pub(super) async fn list(State(app): State<App>, page: Page) -> ApiResult<Json<S
 
 /// Make an empty session
 #[utoipa::path(
-    post,
-    path = "/sessions",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    request_body = CreateSession,
+    post, path = "/sessions", request_body = CreateSession,
     responses(
         (status = 201, description = "Created", body = SessionCreated),
-        (status = 409, description = "Exists already", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "Exists already"),
     ),
 )]
 pub(super) async fn create(
@@ -65,7 +56,7 @@ pub(super) async fn create(
     let created = SessionCreated {
         session_id: request.session_id,
         created_at: row.created_at,
-        status: "created".to_owned(),
+        status: CreatedStatus::Created,
     };
     Ok((StatusCode::CREATED, Json(created)))
 }
@@ -80,21 +71,12 @@ pub(super) struct Deletion {
 
 /// Delete a session
 #[utoipa::path(
-    delete,
-    path = "/sessions/{session_id}",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session"), Deletion),
-    responses(
-        (status = 204, description = "Deleted"),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    delete, path = "/sessions/{session_id}", params(Deletion),
+    responses((status = 204, description = "Deleted")),
 )]
 pub(super) async fn delete(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
     Params(deletion): Params<Deletion>,
 ) -> ApiResult<StatusCode> {
     app.runtime.delete(&id, deletion.hard).await?;
@@ -103,97 +85,83 @@ pub(super) async fn delete(
 
 /// Cancel everything and go back to the orchestrator; the history stays
 #[utoipa::path(
-    post,
-    path = "/sessions/{session_id}/reset",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "Reset", body = SessionAck),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    post, path = "/sessions/{session_id}/reset",
+    responses((status = 200, description = "Reset", body = SessionAck)),
 )]
 pub(super) async fn reset(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Json<SessionAck>> {
     let view = app.runtime.reset(&id).await?;
-    Ok(Json(acknowledged(id, "reset", view)))
+    Ok(Json(acknowledged(id, AckStatus::Reset, view)))
 }
 
+/// What else a cancellation ends.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Cancellation {
     /// `drop` empties the queue as well; otherwise the next waiting message starts.
     #[serde(default)]
     #[param(inline)]
-    queue: Queue,
+    queue: QueueChoice,
 }
 
 #[derive(Deserialize, Default, PartialEq, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Queue {
+enum Queue {
     #[default]
     Keep,
     Drop,
 }
 
+impl Cancellation {
+    pub fn drops_queue(&self) -> bool {
+        self.queue == Queue::Drop
+    }
+}
+
 /// End the current turn with its open calls and approvals
 #[utoipa::path(
-    post,
-    path = "/sessions/{session_id}/cancel",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session"), Cancellation),
-    responses(
-        (status = 200, description = "Cancelled, or idle when there was nothing to cancel", body = SessionAck),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    post, path = "/sessions/{session_id}/cancel", params(Cancellation),
+    responses((status = 200, description = "Cancelled, or idle when there was nothing to cancel", body = SessionAck)),
 )]
 pub(super) async fn cancel(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
     Params(cancellation): Params<Cancellation>,
 ) -> ApiResult<Json<SessionAck>> {
-    let (view, cancelled) = app
-        .runtime
-        .cancel(&id, cancellation.queue == Queue::Drop)
-        .await?;
+    let (view, cancelled) = app.runtime.cancel(&id, cancellation.drops_queue()).await?;
     Ok(Json(acknowledged(
         id,
-        if cancelled { "cancelled" } else { "idle" },
+        if cancelled {
+            AckStatus::Cancelled
+        } else {
+            AckStatus::Idle
+        },
         view,
     )))
 }
 
 /// Bring a deleted session back
 #[utoipa::path(
-    post,
-    path = "/sessions/{session_id}/restore",
-    tag = "sessions",
-    security(("internal_key" = [])),
-    params(("session_id" = String, Path, description = "The session")),
+    post, path = "/sessions/{session_id}/restore",
     responses(
         (status = 200, description = "Restored", body = SessionAck),
-        (status = 404, description = "Unknown session, or not deleted", body = ErrorBody),
-        Refused,
+        (status = 404, description = "Unknown session, or not deleted"),
     ),
 )]
 pub(super) async fn restore(
     State(app): State<App>,
-    SessionPath(id): SessionPath,
+    PathId(id): PathId<SessionId>,
 ) -> ApiResult<Json<SessionAck>> {
     let view = app.runtime.restore(&id).await?;
-    Ok(Json(acknowledged(id, "restored", view)))
+    Ok(Json(acknowledged(id, AckStatus::Restored, view)))
 }
 
-fn acknowledged(session_id: SessionId, status: &str, view: SessionView) -> SessionAck {
+fn acknowledged(session_id: SessionId, status: AckStatus, view: SessionView) -> SessionAck {
     SessionAck {
         session_id,
-        status: status.to_owned(),
+        status,
         current_agent: view.current_agent,
         turn: view.turn,
         queued: view.queued,

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::config::ChatAccess;
 use crate::error::{ApiError, bad_internal_key};
 
-/// Who speaks or reads in the Chat; exists only where access was proven.
+/// Who speaks or reads in the Chat. A value exists only after access was checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Speaker {
     /// Whoever holds the internal key.
@@ -67,7 +67,7 @@ pub(crate) async fn chat_access(
     next.run(request).await
 }
 
-/// Lets programs pass. A user is known here and may not speak as an agent.
+/// Lets programs pass. A user gets 403, because users may not speak as an agent.
 pub(crate) async fn agent_access(State(app): State<App>, request: Request, next: Next) -> Response {
     if !has_internal_key(request.headers(), &app.internal_api_key) {
         return match authenticate(&app, request.headers()).await {

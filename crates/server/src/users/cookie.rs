@@ -33,8 +33,8 @@ impl WebSession {
         Digest::of_bytes(self.0.as_bytes())
     }
 
-    /// Not for scripts, not for other sites, and over TLS only where the server is reached that
-    /// way.
+    /// Scripts and other sites cannot read it. It is sent over TLS only, if browsers reach the server
+    /// over TLS.
     pub fn set(&self, is_secure: bool) -> Option<HeaderValue> {
         cookie(&self.0, LIFETIME_SECONDS, is_secure)
     }

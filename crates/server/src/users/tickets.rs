@@ -1,7 +1,8 @@
-//! Login tickets: made by the server or by the command line, taken once, then a web session.
+//! Login tickets. The server or the command line makes one; it can be used once and starts a web
+//! session.
 //!
-//! A ticket is in the database, or, for a second process beside an embedded database, a file in the
-//! data folder. Only its hash is ever stored.
+//! A ticket is stored in the database. With an embedded database, a second process stores it as a
+//! file in the data folder instead. Only its hash is stored.
 
 use std::fs;
 use std::io::Write;
@@ -18,7 +19,7 @@ use super::cookie::{LIFETIME_SECONDS, WebSession};
 
 const TICKET_BYTES: usize = 32;
 const FOLDER: &str = "login-tickets";
-/// How often expired tickets and sessions are removed. They do not work in the meantime either.
+/// How often expired tickets and sessions are removed. They stop working when they expire.
 pub(crate) const LOGIN_HOUSEKEEPING: Duration = Duration::from_secs(600);
 
 /// What opens a session once: the secret part of a login link.
@@ -133,7 +134,7 @@ impl Logins {
         Ok(Some((user, session, expires_at)))
     }
 
-    /// Of two that take the same file, the one that removes it has it.
+    /// If two requests use the same file, the one that removes it wins.
     fn take_file(&self, hash: &Digest, now: Timestamp) -> Option<UserId> {
         let path = self.folder.join(hash.as_str());
         let ticket = read_file(&path)?;
@@ -147,7 +148,7 @@ impl Logins {
 
     pub async fn remove_expired(&self, now: Timestamp) {
         if let Err(error) = self.store.remove_expired_logins(now).await {
-            tracing::warn!(%error, "expired logins could not be removed");
+            tracing::warn!(%error, "removing expired logins failed");
         }
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let path = entry.path();

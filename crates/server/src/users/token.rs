@@ -1,5 +1,4 @@
-//! Tokens: JSON Web Tokens of one configured algorithm. What the token's own header asks for is
-//! never obeyed.
+//! JSON Web Tokens with one configured algorithm. The algorithm in a token's own header is ignored.
 
 use codelab_llm::Secret;
 use codelab_protocol::{Timestamp, UserId};
@@ -10,9 +9,9 @@ use super::{Identity, UserRole};
 use crate::config::{ConfigError, JwtAlgorithm, Settings, wrong};
 
 const AUDIENCE: &str = "codelab";
-/// Longer ones are refused unread.
+/// Longer tokens are refused without parsing.
 const MAX_TOKEN_BYTES: usize = 8192;
-/// Longer texts in optional claims are as good as absent.
+/// Longer texts in optional claims are ignored.
 const MAX_CLAIM_BYTES: usize = 128;
 
 /// Knows the one key and algorithm that tokens must have.
@@ -49,14 +48,14 @@ impl Verifier {
         Ok(Self { key, validation })
     }
 
-    /// `None` for whatever is wrong with it; the caller is told no more than that.
+    /// `None` for any invalid token. The caller is not told why, so that it learns nothing.
     pub fn verify(&self, token: &str, now: Timestamp) -> Option<Identity> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
         let data =
             jsonwebtoken::decode::<Map<String, Value>>(token, &self.key, &self.validation).ok()?;
-        // Extensions that must be understood are not understood here.
+        // A token with critical extensions (`crit`) is refused, because none is supported.
         if data.header.crit.is_some() {
             return None;
         }

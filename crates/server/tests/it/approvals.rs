@@ -7,7 +7,7 @@ mod remembered;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentStreamRequest, CallId, CallerContext, Digest, HitlDecision, TurnStatus, UserId,
+    AckStatus, AgentStreamRequest, CallId, CallerContext, Digest, HitlDecision, TurnStatus, UserId,
 };
 use codelab_testkit::{Asked, Method, Reply, SeenEvents, TestServer, hitl_decision, id};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ async fn asked_to_write(server: &TestServer, session: &str) -> SeenEvents {
 
 fn decided(decision: &str) -> HitlDecision {
     HitlDecision {
-        decision: Some(decision.to_owned()),
+        decision: Some(codelab_protocol::MaybeKnown::of(decision)),
         ..Default::default()
     }
 }
@@ -425,8 +425,8 @@ async fn a_cancelled_approval_is_gone_and_cannot_be_decided() {
         .await;
     let ack = server.client.cancel(&id("cancelled"), false).await.unwrap();
     assert_eq!(
-        (ack.status.as_str(), ack.turn, ack.queued),
-        ("cancelled", None, 0)
+        (ack.status, ack.turn, ack.queued),
+        (AckStatus::Cancelled, None, 0)
     );
     let seen = SeenEvents::until_done(&mut events).await;
     assert_eq!(

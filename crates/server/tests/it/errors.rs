@@ -417,7 +417,7 @@ fn asked_session() -> codelab_protocol::SessionId {
 
 fn approve() -> codelab_protocol::HitlDecision {
     codelab_protocol::HitlDecision {
-        decision: Some("APPROVE".to_owned()),
+        decision: Some(codelab_protocol::DecisionChoice::Approve.into()),
         ..Default::default()
     }
 }

@@ -265,7 +265,7 @@ async fn a_long_past_is_answered_whole() {
             .clone();
         server.model.reply(Reply::text("Then not."));
         let reject = HitlDecision {
-            decision: Some("REJECT".to_owned()),
+            decision: Some(codelab_protocol::DecisionChoice::Reject.into()),
             ..HitlDecision::default()
         };
         server.decide("long", &call, reject).await;
@@ -412,7 +412,7 @@ async fn deleting_ends_what_runs_and_what_waits() {
     }
     assert!(server.pending("asked").await.is_empty());
     let approve = HitlDecision {
-        decision: Some("APPROVE".to_owned()),
+        decision: Some(codelab_protocol::DecisionChoice::Approve.into()),
         ..Default::default()
     };
     let late = server
@@ -541,7 +541,7 @@ async fn assert_nowhere(server: &TestServer, session: &str) {
     }
     let call = CallId::parse("call-1").unwrap();
     let approve = HitlDecision {
-        decision: Some("APPROVE".to_owned()),
+        decision: Some(codelab_protocol::DecisionChoice::Approve.into()),
         ..Default::default()
     };
     for request in [
@@ -557,7 +557,7 @@ async fn assert_nowhere(server: &TestServer, session: &str) {
 
 fn switch(session: &str) -> codelab_protocol::AgentStreamRequest {
     codelab_protocol::AgentStreamRequest {
-        message_type: Some("switch_agent".to_owned()),
+        message_type: Some(codelab_protocol::MessageType::SwitchAgent.into()),
         agent_type: Some("coder".to_owned()),
         ..request(session)
     }

@@ -219,6 +219,18 @@ fn every_operation_says_what_it_can_answer() {
                 ));
             }
         }
+        for name in route.path.split(['{', '}']).skip(1).step_by(2) {
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let described = parameters
+                .filter(|one| one["name"] == name && one["in"] == "path" && one["required"] == true)
+                .count();
+            if described != 1 {
+                wrong.push(format!(
+                    "{} {}: {name} is described {described} times",
+                    route.method, route.path
+                ));
+            }
+        }
         if operation["summary"].as_str().is_none_or(str::is_empty) {
             wrong.push(format!("{} {}: no summary", route.method, route.path));
         }

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use codelab_protocol::{AgentStreamRequest, ClientMessageId, HitlDecision, Role, TurnStatus};
+use codelab_protocol::{
+    AckStatus, AgentStreamRequest, ClientMessageId, HitlDecision, Role, TurnStatus,
+};
 use codelab_testkit::{
     Asked, ClientError, EventStream, Gate, Method, Reply, SeenEvents, TestServer, hitl_decision,
     id, message, tool_result,
@@ -216,7 +218,7 @@ async fn ten_messages_wait_and_the_next_is_refused_until_there_is_room() {
     assert_eq!(
         server.send(&surplus).await.status(),
         TurnStatus::Completed,
-        "a refused message was not taken"
+        "a refused message was not accepted"
     );
     let texts = said(&server, "full").await;
     assert_eq!((texts.len(), texts[11].as_str()), (12, "one too many"));
@@ -267,8 +269,8 @@ async fn cancel_with_queue_drop_empties_the_queue() {
     }
     let ack = server.client.cancel(&id("drop"), true).await.unwrap();
     assert_eq!(
-        (ack.status.as_str(), ack.turn, ack.queued),
-        ("cancelled", None, 0)
+        (ack.status, ack.turn, ack.queued),
+        (AckStatus::Cancelled, None, 0)
     );
     assert_eq!(SeenEvents::all(first).await.status(), TurnStatus::Cancelled);
     for stream in waiting {
@@ -282,7 +284,7 @@ async fn cancel_with_queue_drop_empties_the_queue() {
     );
 
     let idle = server.client.cancel(&id("drop"), true).await.unwrap();
-    assert_eq!((idle.status.as_str(), idle.queued), ("idle", 0));
+    assert_eq!((idle.status, idle.queued), (AckStatus::Idle, 0));
     server.model.reply(Reply::text("Still here."));
     assert_eq!(
         server.say("drop", "hello?").await.status(),
@@ -350,8 +352,8 @@ async fn reset_cancels_empties_the_queue_unpins_and_keeps_the_history() {
     assert_eq!(said(&server, "reset").await, ["first", "third"]);
     let idle = server.client.reset(&id("reset")).await.unwrap();
     assert_eq!(
-        (idle.status.as_str(), idle.current_agent.as_str()),
-        ("reset", "orchestrator")
+        (idle.status, idle.current_agent.as_str()),
+        (AckStatus::Reset, "orchestrator")
     );
     assert_eq!(
         server.log("reset").await.ids(),
@@ -517,18 +519,22 @@ async fn many_messages_at_once_are_each_taken_once_or_refused() {
             })
         })
         .collect();
-    let mut taken = Vec::new();
+    let mut accepted = Vec::new();
     for sender in senders {
-        taken.extend(sender.await.unwrap());
+        accepted.extend(sender.await.unwrap());
     }
-    assert!(taken.len() >= 11, "one runs and ten wait: {}", taken.len());
     assert!(
-        taken
+        accepted.len() >= 11,
+        "one runs and ten wait: {}",
+        accepted.len()
+    );
+    assert!(
+        accepted
             .iter()
             .all(|(_, seen)| seen.story() == ["assistant_message coder", "completion"])
     );
-    taken.sort_by_key(|(_, seen)| seen.ids()[0]);
-    let in_order: Vec<String> = taken.into_iter().map(|(text, _)| text).collect();
+    accepted.sort_by_key(|(_, seen)| seen.ids()[0]);
+    let in_order: Vec<String> = accepted.into_iter().map(|(text, _)| text).collect();
     assert_eq!(said(&server, "crowd").await, in_order);
 }
 
@@ -543,7 +549,7 @@ async fn cancel_and_approve_at_once_leave_a_session_that_can_be_used() {
         ));
         let call = server.say_to(&session, "coder", "write").await.call_id();
         let approve = HitlDecision {
-            decision: Some("APPROVE".to_owned()),
+            decision: Some(codelab_protocol::DecisionChoice::Approve.into()),
             ..Default::default()
         };
         let approve = hitl_decision(&session, &call, approve);
@@ -553,7 +559,7 @@ async fn cancel_and_approve_at_once_leave_a_session_that_can_be_used() {
             tokio::spawn(async move { approving.client.send(&approve).await.map(drop) }),
             tokio::spawn(async move { cancelling.client.cancel(&name, false).await }),
         );
-        assert_eq!(ack.unwrap().unwrap().status, "cancelled");
+        assert_eq!(ack.unwrap().unwrap().status, AckStatus::Cancelled);
         let rows = server.audit(&session).await.audit.len();
         match approved.unwrap() {
             Ok(()) => assert_eq!(rows, 1),

@@ -26,7 +26,7 @@ async fn asked_to_write(server: &TestServer, session: &str, path: &str) -> SeenE
 
 fn decided(decision: &str) -> HitlDecision {
     HitlDecision {
-        decision: Some(decision.to_owned()),
+        decision: Some(codelab_protocol::MaybeKnown::of(decision)),
         ..Default::default()
     }
 }

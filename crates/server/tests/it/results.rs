@@ -171,7 +171,7 @@ async fn a_result_that_cannot_be_taken_is_refused() {
         ..tool_result("refused", &call, Value::Null)
     };
     let without_call = AgentStreamRequest {
-        message_type: Some("tool_result".to_owned()),
+        message_type: Some(codelab_protocol::MessageType::ToolResult.into()),
         tool_result: Some(json!("x")),
         ..request("refused")
     };
@@ -230,7 +230,7 @@ async fn a_call_that_was_not_approved_takes_no_result() {
     assert_eq!(server.pending("early").await.len(), 1);
     server.model.reply(Reply::text("Then not."));
     let reject = codelab_protocol::HitlDecision {
-        decision: Some("reject".to_owned()),
+        decision: Some(codelab_protocol::DecisionChoice::Reject.into()),
         ..Default::default()
     };
     server

@@ -335,7 +335,7 @@ async fn a_question_is_answered_from_the_code() {
 }
 
 #[tokio::test]
-async fn a_task_that_goes_through_several_hands() {
+async fn a_task_that_several_agents_work_on() {
     let server = TestServer::start().await;
     server.model.route_to("coder");
     let go_to = |agent: &str, reason: &str| {

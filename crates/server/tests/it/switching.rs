@@ -590,7 +590,7 @@ async fn the_prompt_says_who_is_asking() {
 
 fn switch_request(session: &str, agent: &str) -> AgentStreamRequest {
     AgentStreamRequest {
-        message_type: Some("switch_agent".to_owned()),
+        message_type: Some(codelab_protocol::MessageType::SwitchAgent.into()),
         agent_type: Some(agent.to_owned()),
         ..request(session)
     }

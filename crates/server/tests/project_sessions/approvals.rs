@@ -3,21 +3,21 @@
 use codelab_testkit::{Reply, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, is_planning, says, server, server_with, task, tasks};
+use crate::kit::{Person, Session, is_planning, says, server, server_with, task, tasks};
 
 /// A session whose agent wants to write a file; what waits.
-async fn writing(server: &TestServer) -> (Chat, Value) {
-    let chat = Person::new(server, 1).chat().await;
-    let pending = write(server, &chat, "a.txt").await;
-    (chat, pending)
+async fn writing(server: &TestServer) -> (Session, Value) {
+    let session = Person::new(server, 1).session().await;
+    let pending = write(server, &session, "a.txt").await;
+    (session, pending)
 }
 
-async fn write(server: &TestServer, chat: &Chat, path: &str) -> Value {
+async fn write(server: &TestServer, session: &Session, path: &str) -> Value {
     server.model.reply(Reply::tool_call(
         "write_file",
         json!({ "path": path, "content": "x" }),
     ));
-    let answer = chat.call("coder", "write").await.expect(200);
+    let answer = session.call("coder", "write").await.expect(200);
     assert_eq!(answer["status"], "awaiting_approval", "{answer:#}");
     answer["pending"].clone()
 }
@@ -29,21 +29,22 @@ fn call_of(pending: &Value) -> &str {
 #[tokio::test]
 async fn an_approval_binds_to_what_was_shown() {
     let server = server().await;
-    let (chat, pending) = writing(&server).await;
+    let (session, pending) = writing(&server).await;
     let call = call_of(&pending);
-    chat.claim(call, "laptop").await.refused(409, "CONFLICT");
-    chat.result(call, "laptop", json!(1))
+    session.claim(call, "laptop").await.refused(409, "CONFLICT");
+    session
+        .result(call, "laptop", json!(1))
         .await
         .refused(409, "CONFLICT");
     let wrong = json!({ "decision": "approve", "digest": "0".repeat(64) });
-    chat.decide(call, wrong).await.refused(409, "CONFLICT");
+    session.decide(call, wrong).await.refused(409, "CONFLICT");
     let right = json!({ "decision": "Approve", "digest": pending["digest"] });
     assert_eq!(
-        chat.decide(call, right.clone()).await.expect(200)["status"],
+        session.decide(call, right.clone()).await.expect(200)["status"],
         "awaiting_tool_result"
     );
-    chat.decide(call, right).await.refused(409, "CONFLICT");
-    let log = chat.log().await;
+    session.decide(call, right).await.refused(409, "CONFLICT");
+    let log = session.log().await;
     let shown = log.one("tool_call");
     assert_eq!(
         (
@@ -62,11 +63,11 @@ async fn an_approval_binds_to_what_was_shown() {
         ),
         (&json!("approve"), &json!("1"), &json!("tool"))
     );
-    assert!(log.place("approval_resolved", |_| true) < log.place("tool_call", |_| true));
-    let audit = chat.get(&chat.path("audit/")).await.expect(200);
+    assert!(log.index("approval_resolved", |_| true) < log.index("tool_call", |_| true));
+    let audit = session.get(&session.path("audit/")).await.expect(200);
     assert_eq!(
         (&audit["session_id"], &audit["verified"]),
-        (&json!(chat.id), &json!(true))
+        (&json!(session.id), &json!(true))
     );
     let row = &audit["audit"][0];
     assert_eq!(
@@ -83,36 +84,41 @@ async fn an_approval_binds_to_what_was_shown() {
 #[tokio::test]
 async fn an_edit_runs_what_the_person_wrote() {
     let server = server().await;
-    let (chat, pending) = writing(&server).await;
+    let (session, pending) = writing(&server).await;
     let call = call_of(&pending);
-    chat.decide(call, json!({ "decision": "edit" }))
+    session
+        .decide(call, json!({ "decision": "edit" }))
         .await
         .refused(422, "MISSING_REQUIRED_FIELD");
     let wrong = json!({ "decision": "edit", "modified_args": { "path": 3 } });
-    chat.decide(call, wrong)
+    session
+        .decide(call, wrong)
         .await
         .refused(422, "INVALID_TOOL_ARGUMENTS");
-    chat.decide(call, json!({ "decision": "edit", "modified_args": [] }))
+    session
+        .decide(call, json!({ "decision": "edit", "modified_args": [] }))
         .await
         .refused(422, "INVALID_DECISION");
-    chat.decide(call, json!({ "decision": "perhaps" }))
+    session
+        .decide(call, json!({ "decision": "perhaps" }))
         .await
         .refused(422, "INVALID_DECISION");
     let edited =
         json!({ "decision": "EDIT", "modified_args": { "path": "b.txt", "content": "y" } });
-    chat.decide(call, edited).await.expect(200);
-    let shown = chat.log().await.one("tool_call").clone();
+    session.decide(call, edited).await.expect(200);
+    let shown = session.log().await.one("tool_call").clone();
     assert_eq!(
         shown["tool_call"]["arguments"],
         json!({ "path": "b.txt", "content": "y" })
     );
     assert_ne!(shown["digest"], pending["digest"]);
-    chat.claim(call, "laptop").await.expect(200);
-    chat.result(call, "laptop", json!({ "success": true }))
+    session.claim(call, "laptop").await.expect(200);
+    session
+        .result(call, "laptop", json!({ "success": true }))
         .await
         .expect(200);
-    chat.wait_for("task_completed", |_| true).await;
-    let row = &chat.get(&chat.path("audit/")).await.expect(200)["audit"][0];
+    session.wait_for("task_completed", |_| true).await;
+    let row = &session.get(&session.path("audit/")).await.expect(200)["audit"][0];
     assert_eq!(
         (&row["decision"], &row["modified_args"]["path"]),
         (&json!("EDIT"), &json!("b.txt"))
@@ -122,15 +128,17 @@ async fn an_edit_runs_what_the_person_wrote() {
 #[tokio::test]
 async fn a_rejection_goes_to_the_model_and_the_turn_goes_on() {
     let server = server().await;
-    let (chat, pending) = writing(&server).await;
+    let (session, pending) = writing(&server).await;
     server.model.reply(Reply::text("Then not."));
-    chat.decide(
-        call_of(&pending),
-        json!({ "decision": "reject", "feedback": "wrong folder" }),
-    )
-    .await
-    .expect(200);
-    chat.wait_for("task_completed", |data| data["response"] == "Then not.")
+    session
+        .decide(
+            call_of(&pending),
+            json!({ "decision": "reject", "feedback": "wrong folder" }),
+        )
+        .await
+        .expect(200);
+    session
+        .wait_for("task_completed", |data| data["response"] == "Then not.")
         .await;
     assert!(
         server
@@ -143,10 +151,11 @@ async fn a_rejection_goes_to_the_model_and_the_turn_goes_on() {
             .unwrap()
             .contains("wrong folder")
     );
-    let log = chat.log().await;
+    let log = session.log().await;
     assert_eq!(log.one("tool_call_closed")["outcome"], "rejected");
     assert!(!log.kinds().contains(&"tool_call"));
-    chat.claim(call_of(&pending), "laptop")
+    session
+        .claim(call_of(&pending), "laptop")
         .await
         .refused(409, "CONFLICT");
 }
@@ -154,13 +163,14 @@ async fn a_rejection_goes_to_the_model_and_the_turn_goes_on() {
 #[tokio::test]
 async fn an_approval_that_nobody_decides_about_expires() {
     let server = server_with(&[("CODELAB_LIMITS__APPROVAL_TIMEOUT_SECONDS", "1")]).await;
-    let (chat, pending) = writing(&server).await;
+    let (session, pending) = writing(&server).await;
     server.model.reply(Reply::text("Nobody was there."));
-    chat.wait_for("task_completed", |data| {
-        data["response"] == "Nobody was there."
-    })
-    .await;
-    let log = chat.log().await;
+    session
+        .wait_for("task_completed", |data| {
+            data["response"] == "Nobody was there."
+        })
+        .await;
+    let log = session.log().await;
     assert_eq!(log.one("error")["error_code"], "HITL_TIMEOUT");
     assert_eq!(
         (
@@ -169,10 +179,12 @@ async fn an_approval_that_nobody_decides_about_expires() {
         ),
         (&json!("expired"), &json!("timeout"))
     );
-    chat.decide(call_of(&pending), json!({ "decision": "approve" }))
+    session
+        .decide(call_of(&pending), json!({ "decision": "approve" }))
         .await
         .refused(409, "CONFLICT");
-    chat.decide("nope", json!({ "decision": "approve" }))
+    session
+        .decide("nope", json!({ "decision": "approve" }))
         .await
         .refused(404, "PENDING_APPROVAL_NOT_FOUND");
 }
@@ -180,28 +192,30 @@ async fn an_approval_that_nobody_decides_about_expires() {
 #[tokio::test]
 async fn a_remembered_approval_is_not_asked_again() {
     let server = server().await;
-    let (chat, pending) = writing(&server).await;
+    let (session, pending) = writing(&server).await;
     let call = call_of(&pending);
-    chat.decide(call, json!({ "decision": "approve", "remember": true }))
+    session
+        .decide(call, json!({ "decision": "approve", "remember": true }))
         .await
         .expect(200);
-    chat.claim(call, "laptop").await.expect(200);
-    chat.result(call, "laptop", json!({ "success": true }))
+    session.claim(call, "laptop").await.expect(200);
+    session
+        .result(call, "laptop", json!({ "success": true }))
         .await
         .expect(200);
-    chat.wait_for("task_completed", |_| true).await;
+    session.wait_for("task_completed", |_| true).await;
     server.model.reply(Reply::tool_call(
         "write_file",
         json!({ "path": "b.txt", "content": "x" }),
     ));
-    let second = chat.call("coder", "write").await.expect(200);
+    let second = session.call("coder", "write").await.expect(200);
     assert_eq!(second["status"], "awaiting_tool_result", "{second:#}");
-    let audit = chat.get(&chat.path("audit/")).await.expect(200);
+    let audit = session.get(&session.path("audit/")).await.expect(200);
     assert_eq!(
         (&audit["audit"][1]["decided_by"], &audit["verified"]),
         (&json!("remembered: file writes"), &json!(true))
     );
-    write(&server, &chat.chat().await, "c.txt").await; // another session asks
+    write(&server, &session.session().await, "c.txt").await; // another session asks
 }
 
 #[tokio::test]
@@ -209,28 +223,28 @@ async fn all_that_waits_for_a_person_is_in_one_list() {
     let server = server().await;
     let me = Person::new(&server, 1);
     let project = me.project(json!({ "name": "other" })).await;
-    let chats = [
-        me.chat().await,
-        me.chat_with(json!({ "project_id": project })).await,
+    let sessions = [
+        me.session().await,
+        me.session_with(json!({ "project_id": project })).await,
     ];
     let mut calls = Vec::new();
-    for chat in &chats {
-        calls.push(write(&server, chat, "a.txt").await["call_id"].clone());
+    for session in &sessions {
+        calls.push(write(&server, session, "a.txt").await["call_id"].clone());
     }
     let open = me.get("/my/approvals/").await.expect(200);
     assert_eq!(
         (&open["total"], &open["limit"], &open["offset"]),
         (&json!(2), &json!(100), &json!(0))
     );
-    for (approval, (chat, call)) in open["approvals"]
+    for (approval, (session, call)) in open["approvals"]
         .as_array()
         .unwrap()
         .iter()
-        .zip(chats.iter().zip(&calls))
+        .zip(sessions.iter().zip(&calls))
     {
         assert_eq!(
             (&approval["session_id"], &approval["project_id"]),
-            (&json!(chat.id), &json!(chat.project))
+            (&json!(session.id), &json!(session.project))
         );
         assert_eq!(
             (&approval["call_id"], &approval["kind"]),
@@ -242,7 +256,10 @@ async fn all_that_waits_for_a_person_is_in_one_list() {
         (&page["approvals"][0]["call_id"], &page["total"]),
         (&calls[1], &json!(2))
     );
-    let here = chats[0].get(&chats[0].path("approvals/")).await.expect(200);
+    let here = sessions[0]
+        .get(&sessions[0].path("approvals/"))
+        .await
+        .expect(200);
     assert_eq!(
         (&here["total"], &here["approvals"][0]["call_id"]),
         (&json!(1), &calls[0])
@@ -254,20 +271,20 @@ async fn all_that_waits_for_a_person_is_in_one_list() {
             .expect(200)["total"],
         0
     );
-    chats[0].cancel().await.expect(200);
+    sessions[0].cancel().await.expect(200);
     assert_eq!(me.get("/my/approvals/").await.expect(200)["total"], 1);
 }
 
 #[tokio::test]
 async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let ask = Reply::tool_call(
         "ask_followup_question",
         json!({ "question": "Which?", "options": ["a", "b"] }),
     );
     server.model.reply(ask.clone());
-    let question = chat.call("coder", "choose").await.expect(200);
+    let question = session.call("coder", "choose").await.expect(200);
     let call = question["pending"]["call_id"].as_str().unwrap();
     assert_eq!(
         (
@@ -276,18 +293,23 @@ async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
         ),
         (&json!(["a", "b"]), &json!("agent_coder"))
     );
-    let path = chat.path(&format!("questions/{call}/answer/"));
-    chat.post(&path, json!({}))
+    let path = session.path(&format!("questions/{call}/answer/"));
+    session
+        .post(&path, json!({}))
         .await
         .refused(422, "MISSING_REQUIRED_FIELD");
-    chat.post(&path, json!({ "answer": " " }))
+    session
+        .post(&path, json!({ "answer": " " }))
         .await
         .refused(422, "MISSING_REQUIRED_FIELD");
     assert_eq!(
-        (&chat.detail().await["asks"], &listed(&chat).await["asks"]),
+        (
+            &session.detail().await["asks"],
+            &listed(&session).await["asks"]
+        ),
         (&json!(true), &json!(true))
     );
-    let answered = chat
+    let answered = session
         .post(&path, json!({ "answer": "the first" }))
         .await
         .expect(200);
@@ -302,7 +324,7 @@ async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
         "the model hears the answer once: {}",
         request.body["messages"]
     );
-    let said = chat.messages("?role=user").await.pop().unwrap();
+    let said = session.messages("?role=user").await.pop().unwrap();
     assert_eq!(
         (&said["content"], &said["answers"]),
         (&json!("the first"), &json!(call))
@@ -321,24 +343,29 @@ async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
         (&json!("Done."), &json!("agent_coder"))
     );
     assert_eq!(
-        (&chat.detail().await["asks"], &listed(&chat).await["asks"]),
+        (
+            &session.detail().await["asks"],
+            &listed(&session).await["asks"]
+        ),
         (&json!(false), &json!(false))
     );
-    chat.post(&path, json!({ "answer": "again" }))
+    session
+        .post(&path, json!({ "answer": "again" }))
         .await
         .refused(409, "CONFLICT");
-    chat.post(
-        &chat.path("questions/nope/answer/"),
-        json!({ "answer": "x" }),
-    )
-    .await
-    .refused(404, "TOOL_CALL_NOT_FOUND");
+    session
+        .post(
+            &session.path("questions/nope/answer/"),
+            json!({ "answer": "x" }),
+        )
+        .await
+        .refused(404, "TOOL_CALL_NOT_FOUND");
 
     server.model.reply(ask.clone());
-    chat.call("coder", "choose").await.expect(200);
+    session.call("coder", "choose").await.expect(200);
     // A message for an agent is never an answer; one without is.
-    let waiting = chat.stream_call("writer", "not an answer").await;
-    let answered = chat
+    let waiting = session.stream_call("writer", "not an answer").await;
+    let answered = session
         .send(json!({ "content": "the second", "client_message_id": "answer-1" }))
         .await
         .expect(202);
@@ -354,12 +381,12 @@ async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
         .iter()
         .any(|request| request.message(-1) == "the second");
     assert!(told, "the model got the answer");
-    let again = chat
+    let again = session
         .send(json!({ "content": "the second", "client_message_id": "answer-1" }))
         .await
         .expect(202);
     assert_eq!(again, answered);
-    let said = chat.messages("?role=user").await;
+    let said = session.messages("?role=user").await;
     let second: Vec<&Value> = said
         .iter()
         .filter(|message| message["content"] == "the second")
@@ -370,8 +397,8 @@ async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
     );
 
     server.model.reply(ask);
-    chat.call("coder", "choose").await.expect(200);
-    let seen = chat
+    session.call("coder", "choose").await.expect(200);
+    let seen = session
         .stream(json!({ "content": "the third" }))
         .await
         .all()
@@ -381,8 +408,8 @@ async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
         ("message_created", "completed"),
         "the rest of the turn"
     );
-    let space = chat
-        .get(&format!("/my/projects/{}/worker-space/", chat.project))
+    let space = session
+        .get(&format!("/my/projects/{}/worker-space/", session.project))
         .await
         .expect(200);
     assert_eq!(
@@ -396,13 +423,13 @@ async fn a_question_is_answered_by_its_id_or_by_the_next_message() {
 }
 
 /// The session as it stands in the list.
-async fn listed(chat: &Chat) -> Value {
-    let list = chat.get("/my/chat/sessions/").await.expect(200);
+async fn listed(session: &Session) -> Value {
+    let list = session.get("/my/chat/sessions/").await.expect(200);
     list["sessions"]
         .as_array()
         .unwrap()
         .iter()
-        .find(|session| session["session_id"] == chat.id)
+        .find(|listed| listed["session_id"] == session.id)
         .unwrap()
         .clone()
 }
@@ -410,7 +437,7 @@ async fn listed(chat: &Chat) -> Value {
 #[tokio::test]
 async fn a_message_answers_the_oldest_question() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_planning,
         Reply::text(tasks(&[
@@ -429,18 +456,19 @@ async fn a_message_answers_the_oldest_question() {
     };
     server.model.on(fresh("Do b."), question("B?"));
     server.model.on(fresh("Do c."), question("C?"));
-    let asked = chat.stream_plan("Build it").await.all().await;
-    chat.decide_plan(
-        asked.one("task_plan_created"),
-        json!({ "decision": "approve" }),
-    )
-    .await
-    .expect(200);
-    let mut events = chat.follow(0).await;
+    let asked = session.stream_plan("Build it").await.all().await;
+    session
+        .decide_plan(
+            asked.one("task_plan_created"),
+            json!({ "decision": "approve" }),
+        )
+        .await
+        .expect(200);
+    let mut events = session.follow(0).await;
     let first = events.until("question", |_| true).await.data;
     let second = events.until("question", |_| true).await.data;
     assert!(first["task_id"] != second["task_id"] && first["plan_id"] == second["plan_id"]);
-    let accepted = chat
+    let accepted = session
         .send(json!({ "content": "for the first" }))
         .await
         .expect(202);
@@ -449,7 +477,7 @@ async fn a_message_answers_the_oldest_question() {
         (&json!("orchestrated"), &json!("answered"))
     );
     assert!(accepted["workflow_id"].is_string(), "{accepted}");
-    let said = chat.messages("?role=user").await.pop().unwrap();
+    let said = session.messages("?role=user").await.pop().unwrap();
     assert_eq!(
         (&said["message_id"], &said["answers"], &said["task_id"]),
         (
@@ -468,17 +496,17 @@ async fn a_message_answers_the_oldest_question() {
         )
     );
     let path = format!("questions/{}/answer/", second["call_id"].as_str().unwrap());
-    let seen = chat
+    let seen = session
         .open(
             "POST",
-            &chat.path(&path),
+            &session.path(&path),
             Some(json!({ "answer": "for the second" })),
             None,
         )
         .await
         .all()
         .await;
-    let created = &seen.0[seen.place("message_created", |data| data["role"] == "user")].data;
+    let created = &seen.0[seen.index("message_created", |data| data["role"] == "user")].data;
     assert_eq!(
         (&created["answers"], &created["task_id"]),
         (&second["call_id"], &second["task_id"])
@@ -491,10 +519,10 @@ async fn a_message_answers_the_oldest_question() {
 #[tokio::test]
 async fn approvals_survive_a_restart() {
     let mut server = server().await;
-    let (chat, pending) = writing(&server).await;
+    let (session, pending) = writing(&server).await;
     server.restart().await;
-    let chat = chat.seen_by(&Person::new(&server, 1));
-    let open = chat.get(&chat.path("approvals/")).await.expect(200);
+    let session = session.seen_by(&Person::new(&server, 1));
+    let open = session.get(&session.path("approvals/")).await.expect(200);
     assert_eq!(
         (
             &open["approvals"][0]["digest"],
@@ -502,30 +530,31 @@ async fn approvals_survive_a_restart() {
         ),
         (&pending["digest"], &pending["call_id"])
     );
-    chat.decide(
-        call_of(&pending),
-        json!({ "decision": "approve", "digest": pending["digest"] }),
-    )
-    .await
-    .expect(200);
-    assert_eq!(chat.log().await.one("tool_call")["approved"], true);
+    session
+        .decide(
+            call_of(&pending),
+            json!({ "decision": "approve", "digest": pending["digest"] }),
+        )
+        .await
+        .expect(200);
+    assert_eq!(session.log().await.one("tool_call")["approved"], true);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_decisions_at_once_one_wins() {
     let server = server().await;
     for _ in 0..20 {
-        let (chat, pending) = writing(&server).await;
+        let (session, pending) = writing(&server).await;
         let call = call_of(&pending);
         let (yes, no) = tokio::join!(
-            chat.decide(call, json!({ "decision": "approve" })),
-            chat.decide(call, json!({ "decision": "reject" })),
+            session.decide(call, json!({ "decision": "approve" })),
+            session.decide(call, json!({ "decision": "reject" })),
         );
         let mut statuses = [yes.status, no.status];
         statuses.sort_unstable();
         assert_eq!(statuses, [200, 409]);
         assert_eq!(
-            chat.get(&chat.path("audit/")).await.expect(200)["audit"]
+            session.get(&session.path("audit/")).await.expect(200)["audit"]
                 .as_array()
                 .unwrap()
                 .len(),
@@ -537,7 +566,7 @@ async fn of_two_decisions_at_once_one_wins() {
 #[tokio::test]
 async fn after_a_restart_every_list_shows_when_an_approval_expires() {
     let mut server = server().await;
-    let chats = [writing(&server).await.0, writing(&server).await.0];
+    let sessions = [writing(&server).await.0, writing(&server).await.0];
     let before = Person::new(&server, 1)
         .get("/my/approvals/")
         .await
@@ -545,9 +574,9 @@ async fn after_a_restart_every_list_shows_when_an_approval_expires() {
     server.restart().await;
     let person = Person::new(&server, 1);
     let all = person.get("/my/approvals/").await.expect(200);
-    for (number, chat) in chats.iter().enumerate() {
+    for (number, session) in sessions.iter().enumerate() {
         let of_session = person
-            .get(&format!("/my/chat/{}/approvals/", chat.id))
+            .get(&format!("/my/chat/{}/approvals/", session.id))
             .await
             .expect(200);
         assert_eq!(all["approvals"][number], of_session["approvals"][0]);

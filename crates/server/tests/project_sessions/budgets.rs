@@ -3,11 +3,13 @@
 use codelab_testkit::{Gate, Reply};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, is_joining, is_planning, says, server, server_with, task, tasks};
+use crate::kit::{
+    Person, Session, is_joining, is_planning, says, server, server_with, task, tasks,
+};
 
 /// The approval that waits in the session.
-async fn asked_about(chat: &Chat) -> Value {
-    let open = chat.get(&chat.path("approvals/")).await.expect(200);
+async fn asked_about(session: &Session) -> Value {
+    let open = session.get(&session.path("approvals/")).await.expect(200);
     assert_eq!(open["total"], 1, "{open:#}");
     open["approvals"][0].clone()
 }
@@ -23,14 +25,14 @@ async fn frugal(me: &Person, body: Value) -> i64 {
 }
 
 /// A session of such a project.
-async fn frugal_chat(me: &Person, mut body: Value) -> Chat {
+async fn frugal_session(me: &Person, mut body: Value) -> Session {
     body["project_id"] = frugal(me, json!({ "name": "thrifty" })).await.into();
-    me.chat_with(body).await
+    me.session_with(body).await
 }
 
 /// Waits until a thread has come to its agent and left it again.
-async fn came_and_went(chat: &Chat, is_it: impl Fn(&Value) -> bool) {
-    let mut events = chat.follow(0).await;
+async fn came_and_went(session: &Session, is_it: impl Fn(&Value) -> bool) {
+    let mut events = session.follow(0).await;
     for _ in 0..2 {
         events.until("agent_status_changed", &is_it).await;
     }
@@ -39,11 +41,11 @@ async fn came_and_went(chat: &Chat, is_it: impl Fn(&Value) -> bool) {
 #[tokio::test]
 async fn a_session_stops_at_its_budget_and_goes_on_when_it_is_raised() {
     let server = server().await;
-    let chat = frugal_chat(&Person::new(&server, 1), json!({ "budget_tokens": 1200 })).await;
+    let session = frugal_session(&Person::new(&server, 1), json!({ "budget_tokens": 1200 })).await;
     server.model.reply(Reply::text_with_usage("One.", 90, 110));
-    chat.call("frugal", "one").await.expect(200);
+    session.call("frugal", "one").await.expect(200);
     server.model.reply(Reply::text_with_usage("Two.", 90, 710));
-    chat.call("frugal", "two").await.expect(200);
+    session.call("frugal", "two").await.expect(200);
     let asked: Vec<Value> = server
         .model
         .requests()
@@ -55,12 +57,12 @@ async fn a_session_stops_at_its_budget_and_goes_on_when_it_is_raised() {
         (256..1000).contains(&asked[1].as_u64().unwrap()),
         "the answer is as long as the budget has room: {asked:?}"
     );
-    let waits = chat.call("frugal", "three").await.expect(200);
+    let waits = session.call("frugal", "three").await.expect(200);
     assert_eq!(
         (&waits["status"], &waits["pending"]["kind"]),
         (&json!("awaiting_approval"), &json!("budget"))
     );
-    let approval = asked_about(&chat).await;
+    let approval = asked_about(&session).await;
     let arguments = &approval["arguments"];
     assert_eq!(
         (&arguments["scope"], &arguments["budget_tokens"]),
@@ -88,21 +90,23 @@ async fn a_session_stops_at_its_budget_and_goes_on_when_it_is_raised() {
         json!({ "budget_usd": "much" }),
     ] {
         let edit = json!({ "decision": "edit", "modified_args": wrong });
-        chat.decide(call, edit)
+        session
+            .decide(call, edit)
             .await
             .refused(422, "INVALID_TOOL_ARGUMENTS");
     }
     let edit = json!({ "decision": "edit", "modified_args": { "budget_tokens": 5000 } });
-    chat.decide(call, edit).await.expect(200);
-    chat.wait_for("task_completed", |data| data["response"] == "Done.")
+    session.decide(call, edit).await.expect(200);
+    session
+        .wait_for("task_completed", |data| data["response"] == "Done.")
         .await;
-    assert_eq!(chat.detail().await["budget_tokens"], 5000);
+    assert_eq!(session.detail().await["budget_tokens"], 5000);
     assert_eq!(
-        chat.log().await.one("approval_resolved")["decision"],
+        session.log().await.one("approval_resolved")["decision"],
         "edit"
     );
     assert_eq!(
-        chat.call("frugal", "four").await.expect(200)["status"],
+        session.call("frugal", "four").await.expect(200)["status"],
         "completed"
     );
 }
@@ -112,28 +116,30 @@ async fn approving_adds_what_a_person_last_set() {
     let mut server = server().await;
     let me = Person::new(&server, 1);
     let project = frugal(&me, json!({ "name": "thrifty", "budget_tokens": 2000 })).await;
-    let chat = me.chat_with(json!({ "project_id": project })).await;
+    let session = me.session_with(json!({ "project_id": project })).await;
     for limit in [4000, 6000] {
         // The first one of the second round comes after a restart.
-        let (me, chat) = (
+        let (me, session) = (
             Person::new(&server, 1),
-            chat.seen_by(&Person::new(&server, 1)),
+            session.seen_by(&Person::new(&server, 1)),
         );
         server
             .model
             .reply(Reply::text_with_usage("Much.", 100, 1800));
-        chat.call("frugal", "spend").await.expect(200);
-        let waits = chat.call("frugal", "more").await.expect(200);
+        session.call("frugal", "spend").await.expect(200);
+        let waits = session.call("frugal", "more").await.expect(200);
         assert_eq!(
             waits["pending"]["arguments"]["limit"]["tokens"],
             limit - 2000,
             "{waits:#}"
         );
         let call = waits["pending"]["call_id"].as_str().unwrap();
-        chat.decide(call, json!({ "decision": "approve" }))
+        session
+            .decide(call, json!({ "decision": "approve" }))
             .await
             .expect(200);
-        chat.wait_for("task_completed", |data| data["response"] == "Done.")
+        session
+            .wait_for("task_completed", |data| data["response"] == "Done.")
             .await;
         assert_eq!(
             me.get(&format!("/my/projects/{project}")).await.expect(200)["budget_tokens"],
@@ -147,31 +153,34 @@ async fn approving_adds_what_a_person_last_set() {
 #[tokio::test]
 async fn a_refused_budget_ends_the_turn_with_what_was_done() {
     let server = server().await;
-    let chat = Person::new(&server, 1)
-        .chat_with(json!({ "budget_tokens": 20_000 }))
+    let session = Person::new(&server, 1)
+        .session_with(json!({ "budget_tokens": 20_000 }))
         .await;
     let looks = Reply::tool_call("read_file", json!({ "path": "a" }))
         .with_text("I look first.")
         .with_usage(100, 19_800);
     server.model.reply(looks);
-    let call = chat.call("coder", "look").await.expect(200)["pending"]["call_id"]
+    let call = session.call("coder", "look").await.expect(200)["pending"]["call_id"]
         .as_str()
         .unwrap()
         .to_owned();
-    chat.claim(&call, "here").await.expect(200);
-    chat.result(&call, "here", json!({ "success": true, "content": "x" }))
+    session.claim(&call, "here").await.expect(200);
+    session
+        .result(&call, "here", json!({ "success": true, "content": "x" }))
         .await
         .expect(200);
-    chat.wait_for("approval_request", |data| data["kind"] == "budget")
+    session
+        .wait_for("approval_request", |data| data["kind"] == "budget")
         .await;
-    let asked = asked_about(&chat).await;
-    chat.decide(
-        asked["call_id"].as_str().unwrap(),
-        json!({ "decision": "reject" }),
-    )
-    .await
-    .expect(200);
-    let said = chat.messages("?role=assistant").await.pop().unwrap();
+    let asked = asked_about(&session).await;
+    session
+        .decide(
+            asked["call_id"].as_str().unwrap(),
+            json!({ "decision": "reject" }),
+        )
+        .await
+        .expect(200);
+    let said = session.messages("?role=assistant").await.pop().unwrap();
     assert!(
         said["content"]
             .as_str()
@@ -180,21 +189,22 @@ async fn a_refused_budget_ends_the_turn_with_what_was_done() {
         "{said}"
     );
     assert_eq!(
-        (said.get("error"), chat.log().await.status()),
+        (said.get("error"), session.log().await.status()),
         (None, "completed")
     );
     // Where nothing was done, the call failed.
-    let waits = chat.call("coder", "two").await.expect(200);
+    let waits = session.call("coder", "two").await.expect(200);
     let call = waits["pending"]["call_id"].as_str().unwrap();
-    chat.decide(call, json!({ "decision": "reject" }))
+    session
+        .decide(call, json!({ "decision": "reject" }))
         .await
         .expect(200);
-    let log = chat.log().await;
+    let log = session.log().await;
     assert_eq!(
         (log.status(), &log.one("error")["error_code"]),
         ("failed", &json!("CANCELLED"))
     );
-    assert_eq!(chat.messages("").await.last().unwrap()["error"], true);
+    assert_eq!(session.messages("").await.last().unwrap()["error"], true);
     assert_eq!(server.model.request_count(), 1);
 }
 
@@ -203,8 +213,8 @@ async fn dollars_bound_calls_and_a_model_without_a_price_asks_once() {
     let server = server().await;
     let me = Person::new(&server, 1);
     // gpt-4 writes 1000 tokens for 6 cents.
-    let chat = frugal_chat(&me, json!({ "budget_usd": 0.05 })).await;
-    chat.call("frugal", "one").await.expect(200);
+    let session = frugal_session(&me, json!({ "budget_usd": 0.05 })).await;
+    session.call("frugal", "one").await.expect(200);
     let most = server.model.requests().pop().unwrap().body["max_tokens"]
         .as_u64()
         .unwrap();
@@ -212,8 +222,8 @@ async fn dollars_bound_calls_and_a_model_without_a_price_asks_once() {
     server
         .model
         .reply(Reply::text_with_usage("Two.", 1000, 300));
-    chat.call("frugal", "two").await.expect(200);
-    let waits = chat.call("frugal", "three").await.expect(200);
+    session.call("frugal", "two").await.expect(200);
+    let waits = session.call("frugal", "three").await.expect(200);
     assert_eq!(
         waits["pending"]["arguments"]["limit"],
         json!({ "usd": 0.05, "tokens": null })
@@ -224,13 +234,13 @@ async fn dollars_bound_calls_and_a_model_without_a_price_asks_once() {
     assert!((0.048..0.05).contains(&spent), "{spent}");
 
     let own = json!({ "name": "local", "system_prompt": "Be brief.", "model": "my-own-model", "allowed_tools": [] });
-    me.post(&format!("/my/projects/{}/agents/", chat.project), own)
+    me.post(&format!("/my/projects/{}/agents/", session.project), own)
         .await
         .expect(201);
-    let chat = me
-        .chat_with(json!({ "project_id": chat.project, "budget_usd": 0.05 }))
+    let session = me
+        .session_with(json!({ "project_id": session.project, "budget_usd": 0.05 }))
         .await;
-    let waits = chat.call("local", "one").await.expect(200);
+    let waits = session.call("local", "one").await.expect(200);
     assert!(
         waits["pending"]["reason"]
             .as_str()
@@ -239,12 +249,13 @@ async fn dollars_bound_calls_and_a_model_without_a_price_asks_once() {
         "{waits:#}"
     );
     let call = waits["pending"]["call_id"].as_str().unwrap();
-    chat.decide(call, json!({ "decision": "approve" }))
+    session
+        .decide(call, json!({ "decision": "approve" }))
         .await
         .expect(200);
-    chat.wait_for("task_completed", |_| true).await;
+    session.wait_for("task_completed", |_| true).await;
     assert_eq!(
-        chat.call("local", "two").await.expect(200)["status"],
+        session.call("local", "two").await.expect(200)["status"],
         "completed",
         "asked once"
     );
@@ -253,13 +264,14 @@ async fn dollars_bound_calls_and_a_model_without_a_price_asks_once() {
 #[tokio::test]
 async fn a_budget_question_that_nobody_answers_ends_the_turn() {
     let server = server_with(&[("CODELAB_LIMITS__APPROVAL_TIMEOUT_SECONDS", "1")]).await;
-    let chat = Person::new(&server, 1)
-        .chat_with(json!({ "budget_tokens": 0 }))
+    let session = Person::new(&server, 1)
+        .session_with(json!({ "budget_tokens": 0 }))
         .await;
-    chat.call("coder", "one").await.expect(200);
-    chat.wait_for("error", |data| data["error_code"] == "HITL_TIMEOUT")
+    session.call("coder", "one").await.expect(200);
+    session
+        .wait_for("error", |data| data["error_code"] == "HITL_TIMEOUT")
         .await;
-    assert_eq!(chat.log().await.status(), "failed");
+    assert_eq!(session.log().await.status(), "failed");
 }
 
 #[tokio::test]
@@ -267,19 +279,19 @@ async fn a_projects_budget_is_shared_by_its_sessions() {
     let server = server().await;
     let me = Person::new(&server, 1);
     let project = frugal(&me, json!({ "name": "thrifty", "budget_tokens": 1300 })).await;
-    let chats = [
-        me.chat_with(json!({ "project_id": project })).await,
-        me.chat_with(json!({ "project_id": project })).await,
+    let sessions = [
+        me.session_with(json!({ "project_id": project })).await,
+        me.session_with(json!({ "project_id": project })).await,
     ];
     // While one works, the other one has too little room, and waits for it without asking anybody.
     let gate = Gate::new();
     server
         .model
         .reply(Reply::text_with_usage("One.", 90, 20).hold(&gate));
-    let first = chats[0].stream_call("frugal", "one").await;
+    let first = sessions[0].stream_call("frugal", "one").await;
     gate.reached().await;
-    let second = chats[1].stream_call("frugal", "two").await;
-    came_and_went(&chats[1], |_| true).await;
+    let second = sessions[1].stream_call("frugal", "two").await;
+    came_and_went(&sessions[1], |_| true).await;
     assert_eq!(server.model.request_count(), 1);
     gate.open();
     for stream in [first, second] {
@@ -292,16 +304,16 @@ async fn a_projects_budget_is_shared_by_its_sessions() {
     server
         .model
         .reply(Reply::text_with_usage("Three.", 90, 1000));
-    chats[0].call("frugal", "three").await.expect(200);
-    let waits = chats[1].call("frugal", "four").await.expect(200);
+    sessions[0].call("frugal", "three").await.expect(200);
+    let waits = sessions[1].call("frugal", "four").await.expect(200);
     assert_eq!(
         waits["pending"]["arguments"]["scope"], "project",
         "{waits:#}"
     );
     let call = waits["pending"]["call_id"].as_str().unwrap();
     let edit = json!({ "decision": "edit", "modified_args": { "budget_tokens": 5000, "budget_usd": null } });
-    chats[1].decide(call, edit).await.expect(200);
-    chats[1]
+    sessions[1].decide(call, edit).await.expect(200);
+    sessions[1]
         .wait_for("task_completed", |data| data["response"] == "Done.")
         .await;
     let row = me.get(&format!("/my/projects/{project}")).await.expect(200);
@@ -317,7 +329,7 @@ async fn a_projects_budget_is_shared_by_its_sessions() {
     )
     .await
     .expect(200);
-    let waits = chats[0].call("frugal", "five").await.expect(200);
+    let waits = sessions[0].call("frugal", "five").await.expect(200);
     assert_eq!(waits["status"], "awaiting_approval", "{waits:#}");
     me.ask(
         "PATCH",
@@ -327,10 +339,10 @@ async fn a_projects_budget_is_shared_by_its_sessions() {
     .await
     .expect(200);
     assert_eq!(
-        chats[1].call("frugal", "six").await.expect(200)["status"],
+        sessions[1].call("frugal", "six").await.expect(200)["status"],
         "completed"
     );
-    let elsewhere = me.chat().await;
+    let elsewhere = me.session().await;
     assert_eq!(
         elsewhere.call("coder", "seven").await.expect(200)["status"],
         "completed"
@@ -341,7 +353,7 @@ async fn a_projects_budget_is_shared_by_its_sessions() {
 async fn a_plan_stops_before_it_is_made_and_its_tasks_ask_once() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let chat = frugal_chat(&me, json!({ "budget_tokens": 0 })).await;
+    let session = frugal_session(&me, json!({ "budget_tokens": 0 })).await;
     let plan = tasks(&[
         task("a", "frugal", &[]),
         task("b", "frugal", &["a"]),
@@ -353,7 +365,7 @@ async fn a_plan_stops_before_it_is_made_and_its_tasks_ask_once() {
     server
         .model
         .on(says("Do a."), Reply::text_with_usage("A is done.", 20, 900));
-    let seen = chat.stream_plan("Build it").await.all().await;
+    let seen = session.stream_plan("Build it").await.all().await;
     assert_eq!(
         (seen.one("approval_request")["kind"].as_str(), seen.status()),
         (Some("budget"), "awaiting_approval")
@@ -361,29 +373,35 @@ async fn a_plan_stops_before_it_is_made_and_its_tasks_ask_once() {
     assert_eq!(server.model.request_count(), 0);
     // Enough for the plan and its first task, not for the others.
     let edit = json!({ "decision": "edit", "modified_args": { "budget_tokens": 2000 } });
-    chat.decide(asked_about(&chat).await["call_id"].as_str().unwrap(), edit)
+    session
+        .decide(
+            asked_about(&session).await["call_id"].as_str().unwrap(),
+            edit,
+        )
         .await
         .expect(200);
-    let plan = chat.wait_for("task_plan_created", |_| true).await.data;
-    chat.decide_plan(&plan, json!({ "decision": "approve" }))
+    let plan = session.wait_for("task_plan_created", |_| true).await.data;
+    session
+        .decide_plan(&plan, json!({ "decision": "approve" }))
         .await
         .expect(200);
-    let open = chat
+    let open = session
         .wait_for("approval_request", |data| data.get("task_id").is_some())
         .await
         .data;
-    let waiting = asked_about(&chat).await;
+    let waiting = asked_about(&session).await;
     assert_eq!(
         waiting["call_id"], open["call_id"],
         "both tasks wait for one answer"
     );
-    chat.decide(
-        waiting["call_id"].as_str().unwrap(),
-        json!({ "decision": "reject" }),
-    )
-    .await
-    .expect(200);
-    let completed = chat.wait_for("workflow_completed", |_| true).await.data;
+    session
+        .decide(
+            waiting["call_id"].as_str().unwrap(),
+            json!({ "decision": "reject" }),
+        )
+        .await
+        .expect(200);
+    let completed = session.wait_for("workflow_completed", |_| true).await.data;
     assert_eq!(completed["status"], "partial");
     let response = completed["response"].as_str().unwrap();
     assert!(
@@ -391,11 +409,11 @@ async fn a_plan_stops_before_it_is_made_and_its_tasks_ask_once() {
         "{response}"
     );
     assert_eq!(
-        chat.messages("?role=assistant").await.pop().unwrap()["content"],
+        session.messages("?role=assistant").await.pop().unwrap()["content"],
         response
     );
 
-    let second = me.chat_with(json!({ "budget_tokens": 0 })).await;
+    let second = me.session_with(json!({ "budget_tokens": 0 })).await;
     second.stream_plan("Build it").await.all().await;
     let call = asked_about(&second).await["call_id"]
         .as_str()
@@ -419,7 +437,7 @@ async fn a_plan_stops_before_it_is_made_and_its_tasks_ask_once() {
 #[tokio::test]
 async fn tasks_that_do_not_fit_beside_each_other_wait_and_nobody_is_asked() {
     let server = server_with(&[("CODELAB_PLAN__APPROVAL_TASKS", "50")]).await;
-    let chat = frugal_chat(&Person::new(&server, 1), json!({ "budget_tokens": 2500 })).await;
+    let session = frugal_session(&Person::new(&server, 1), json!({ "budget_tokens": 2500 })).await;
     let plan = tasks(&[
         task("a", "frugal", &[]),
         task("b", "frugal", &[]),
@@ -435,16 +453,17 @@ async fn tasks_that_do_not_fit_beside_each_other_wait_and_nobody_is_asked() {
     server
         .model
         .on(says("Do b."), Reply::text("B.").hold(&gates[1]));
-    let stream = chat.stream_plan("Build it").await;
+    let stream = session.stream_plan("Build it").await;
     for gate in &gates {
         gate.reached().await;
     }
     // What the two may take leaves too little for the third.
-    came_and_went(&chat, |data| data["task_id"] == "c").await;
+    came_and_went(&session, |data| data["task_id"] == "c").await;
     assert_eq!(server.model.request_count(), 3);
-    assert_eq!(chat.plan().await["tasks"][2]["status"], "queued");
+    assert_eq!(session.plan().await["tasks"][2]["status"], "queued");
     gates[0].open();
-    chat.wait_for("task_completed", |data| data["task_id"] == "c")
+    session
+        .wait_for("task_completed", |data| data["task_id"] == "c")
         .await;
     gates[1].open();
     let seen = stream.all().await;
@@ -461,8 +480,8 @@ async fn usage_is_shown_by_message_session_project_and_agent() {
     let me = Person::new(&server, 1);
     let project = me.project(json!({ "name": "other" })).await;
     let (first, second) = (
-        me.chat().await,
-        me.chat_with(json!({ "project_id": project })).await,
+        me.session().await,
+        me.session_with(json!({ "project_id": project })).await,
     );
     server.model.reply(Reply::text_with_usage("One.", 100, 10));
     let one = first.call("coder", "one").await.expect(200);

@@ -17,7 +17,7 @@ fn is_summary(body: &Value) -> bool {
 #[tokio::test]
 async fn a_long_session_is_summed_up_and_its_history_is_kept() {
     let server = server_with(&[COMPACT_AT_60_TOKENS, ONE_EARLIER_MESSAGE]).await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_summary,
         Reply::text("They chose port 7001 for the gateway."),
@@ -26,8 +26,8 @@ async fn a_long_session_is_summed_up_and_its_history_is_kept() {
         "Which port does the gateway use? {}",
         "Think of the firewall. ".repeat(12)
     );
-    chat.call("coder", &long).await.expect(200);
-    let compacted = chat.wait_for("history_compacted", |_| true).await;
+    session.call("coder", &long).await.expect(200);
+    let compacted = session.wait_for("history_compacted", |_| true).await;
     assert_eq!(
         compacted.data,
         json!({ "messages": 2, "summary": "They chose port 7001 for the gateway." })
@@ -47,8 +47,8 @@ async fn a_long_session_is_summed_up_and_its_history_is_kept() {
     );
     assert!(asked["tools"].is_null(), "{asked:#}");
 
-    chat.call("coder", "short").await.expect(200);
-    chat.call("coder", "And now?").await.expect(200);
+    session.call("coder", "short").await.expect(200);
+    session.call("coder", "And now?").await.expect(200);
     let told = server
         .model
         .requests()
@@ -64,13 +64,13 @@ async fn a_long_session_is_summed_up_and_its_history_is_kept() {
         told.contains("First request: Which port does the gateway use?"),
         "{told}"
     );
-    let kept = chat.messages("").await;
+    let kept = session.messages("").await;
     assert_eq!(
         (kept.len(), &kept[0]["content"]),
         (6, &json!(long)),
         "nothing of the history is lost"
     );
-    let usage = chat.get("/my/usage/").await.expect(200);
+    let usage = session.get("/my/usage/").await.expect(200);
     assert!(
         usage.to_string().contains("orchestrator"),
         "the summary is paid for like any call: {usage:#}"
@@ -80,7 +80,7 @@ async fn a_long_session_is_summed_up_and_its_history_is_kept() {
 #[tokio::test]
 async fn the_planner_and_the_agents_are_told_of_the_last_plan() {
     let server = server_with(&[COMPACT_AT_60_TOKENS, ONE_EARLIER_MESSAGE]).await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server
         .model
         .on(is_summary, Reply::text("A release was prepared."));
@@ -88,12 +88,13 @@ async fn the_planner_and_the_agents_are_told_of_the_last_plan() {
         is_planning,
         Reply::text(tasks(&[task("notes", "writer", &[])])),
     );
-    chat.stream_plan(&"Prepare the release with all that belongs to it. ".repeat(8))
+    session
+        .stream_plan(&"Prepare the release with all that belongs to it. ".repeat(8))
         .await
         .all()
         .await;
-    chat.wait_for("history_compacted", |_| true).await;
-    chat.stream_plan("Go on").await.all().await;
+    session.wait_for("history_compacted", |_| true).await;
+    session.stream_plan("Go on").await.all().await;
     let planned = server
         .model
         .requests()
@@ -114,11 +115,12 @@ async fn the_planner_and_the_agents_are_told_of_the_last_plan() {
 #[tokio::test]
 async fn nothing_is_summed_up_unless_it_is_asked_for() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
-    chat.call("coder", &"A very long request. ".repeat(2_000))
+    let session = Person::new(&server, 1).session().await;
+    session
+        .call("coder", &"A very long request. ".repeat(2_000))
         .await
         .expect(200);
-    chat.call("coder", "next").await.expect(200);
+    session.call("coder", "next").await.expect(200);
     assert!(
         !server
             .model
@@ -126,5 +128,5 @@ async fn nothing_is_summed_up_unless_it_is_asked_for() {
             .iter()
             .any(|request| is_summary(&request.body))
     );
-    assert!(chat.log().await.all("history_compacted").is_empty());
+    assert!(session.log().await.all("history_compacted").is_empty());
 }

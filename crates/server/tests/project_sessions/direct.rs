@@ -10,11 +10,11 @@ use crate::kit::{Person, server, server_with};
 #[tokio::test]
 async fn direct_mode_through_target_agent() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server
         .model
         .reply(Reply::text_with_usage("Hello there.", 120, 3));
-    let answer = chat.call("coder", "Say hello").await.expect(200);
+    let answer = session.call("coder", "Say hello").await.expect(200);
     assert_eq!(
         (&answer["mode"], &answer["status"], &answer["success"]),
         (&json!("direct"), &json!("completed"), &json!(true))
@@ -31,7 +31,7 @@ async fn direct_mode_through_target_agent() {
         answer["usage"]["cost_usd"].as_f64().unwrap() > 0.0,
         "the price of gpt-4 is known: {answer:#}"
     );
-    let said = chat.messages("").await;
+    let said = session.messages("").await;
     assert_eq!(
         (&answer["message_id"], &answer["response_message_id"]),
         (&said[0]["message_id"], &said[1]["message_id"])
@@ -49,14 +49,14 @@ async fn direct_mode_through_target_agent() {
 #[tokio::test]
 async fn an_announced_rate_limit_is_not_the_agents_time() {
     let server = server_with(&[("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "1")]).await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::status_with_headers(
         429,
         &[("retry-after", "1.5")],
         "later",
     ));
     assert_eq!(
-        chat.call("coder", "hi").await.expect(200)["response"],
+        session.call("coder", "hi").await.expect(200)["response"],
         "Done."
     );
     server.model.reply(Reply::status_with_headers(
@@ -64,7 +64,7 @@ async fn an_announced_rate_limit_is_not_the_agents_time() {
         &[("retry-after", "3600")],
         "much later",
     ));
-    let answer = chat.call("coder", "hi").await;
+    let answer = session.call("coder", "hi").await;
     assert_eq!(answer.retry_after, Some(3600));
     let failed = answer.expect(502);
     assert!(
@@ -85,14 +85,14 @@ async fn an_announced_rate_limit_is_not_the_agents_time() {
 #[tokio::test]
 async fn an_accepted_call_whose_outcome_cannot_be_stored_is_not_called_refused() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let gate = Gate::new();
     server
         .model
         .reply(Reply::text("It was worth it.").hold(&gate));
     let calling = {
-        let chat = chat.clone();
-        tokio::spawn(async move { chat.call("coder", "hi").await })
+        let session = session.clone();
+        tokio::spawn(async move { session.call("coder", "hi").await })
     };
     gate.reached().await;
     let lock = rusqlite::Connection::open(server.data_dir().join("codelab.db")).unwrap();
@@ -106,26 +106,27 @@ async fn an_accepted_call_whose_outcome_cannot_be_stored_is_not_called_refused()
         detail.contains("accepted") && detail.contains("tried again"),
         "{detail}"
     );
-    chat.wait_for("task_completed", |data| {
-        data["response"] == "It was worth it."
-    })
-    .await;
+    session
+        .wait_for("task_completed", |data| {
+            data["response"] == "It was worth it."
+        })
+        .await;
     assert_eq!(
         answer.body["details"]["message_id"],
-        chat.messages("").await[0]["message_id"]
+        session.messages("").await[0]["message_id"]
     );
 }
 
 #[tokio::test]
 async fn an_answer_says_what_was_wrong_with_it() {
     let server = server_with(&[("LLM_MODEL", "gpt-4o")]).await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     // Another model answered, and not to the end.
     server.model.reply(Reply::unknown_model("gpt-4"));
     server
         .model
         .reply(Reply::text("half of").with_finish_reason("length"));
-    let answer = chat.call("coder", "hi").await.expect(200);
+    let answer = session.call("coder", "hi").await.expect(200);
     let warnings = answer["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 2, "{answer:#}");
     assert!(
@@ -133,12 +134,12 @@ async fn an_answer_says_what_was_wrong_with_it() {
             && warnings[1].as_str().unwrap().contains("token limit")
     );
     assert_eq!(
-        chat.messages("").await[1]["warnings"],
+        session.messages("").await[1]["warnings"],
         answer["warnings"],
         "the history says so too"
     );
     assert_eq!(
-        chat.log().await.all("message_created")[1]["warnings"],
+        session.log().await.all("message_created")[1]["warnings"],
         answer["warnings"]
     );
 }
@@ -147,9 +148,9 @@ async fn an_answer_says_what_was_wrong_with_it() {
 async fn an_agent_is_named_by_id_by_name_or_without_its_prefix() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let chat = me.chat().await;
+    let session = me.session().await;
     let agents = me
-        .get(&format!("/my/projects/{}/agents/", chat.project))
+        .get(&format!("/my/projects/{}/agents/", session.project))
         .await
         .expect(200);
     let writer = agents["agents"]
@@ -159,7 +160,7 @@ async fn an_agent_is_named_by_id_by_name_or_without_its_prefix() {
         .find(|agent| agent["name"] == "agent_writer")
         .unwrap();
     let body = json!({ "name": "poet", "system_prompt": "You write verse." });
-    me.post(&format!("/my/projects/{}/agents/", chat.project), body)
+    me.post(&format!("/my/projects/{}/agents/", session.project), body)
         .await
         .expect(201);
     for (target, agent) in [
@@ -170,7 +171,7 @@ async fn an_agent_is_named_by_id_by_name_or_without_its_prefix() {
         ("poet", "poet"),
     ] {
         assert_eq!(
-            chat.call(target, "hi").await.expect(200)["agent"],
+            session.call(target, "hi").await.expect(200)["agent"],
             agent,
             "{target}"
         );
@@ -183,7 +184,7 @@ async fn an_agent_is_named_by_id_by_name_or_without_its_prefix() {
 async fn invalid_target_agent() {
     let server = server().await;
     let (me, other) = (Person::new(&server, 1), Person::new(&server, 2));
-    let (chat, theirs) = (me.chat().await, other.chat().await);
+    let (session, theirs) = (me.session().await, other.session().await);
     let foreign = other
         .get(&format!("/my/projects/{}/agents/", theirs.project))
         .await
@@ -201,25 +202,25 @@ async fn invalid_target_agent() {
         for stream in [false, true] {
             let body = json!({ "content": "hi", "target_agent": target });
             let answer = match stream {
-                false => chat.send(body).await,
-                true => chat.refused_stream(body).await,
+                false => session.send(body).await,
+                true => session.refused_stream(body).await,
             };
             answer.refused(404, "AGENT_NOT_FOUND");
             assert_eq!(answer.body["detail"], "Agent not found", "{target}");
         }
     }
     assert_eq!(
-        chat.messages("").await,
+        session.messages("").await,
         Vec::<Value>::new(),
         "a refused message is not part of the session"
     );
-    assert_eq!(chat.log().await.ids(), Vec::<u64>::new());
+    assert_eq!(session.log().await.ids(), Vec::<u64>::new());
 }
 
 #[tokio::test]
 async fn request_format() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     for (body, code) in [
         (json!({}), "MISSING_REQUIRED_FIELD"),
         (json!({ "target_agent": "coder" }), "MISSING_REQUIRED_FIELD"),
@@ -248,18 +249,22 @@ async fn request_format() {
         ),
         (json!([]), "VALIDATION_ERROR"),
     ] {
-        chat.send(body).await.refused(422, code);
+        session.send(body).await.refused(422, code);
     }
     assert_eq!(server.model.request_count(), 0);
     let body = json!({ "content": "  kept as it is \n", "target_agent": "coder", "client_message_id": "m-1" });
-    chat.send(body).await.expect(200);
-    assert_eq!(chat.messages("").await[0]["content"], "  kept as it is \n");
+    session.send(body).await.expect(200);
+    assert_eq!(
+        session.messages("").await[0]["content"],
+        "  kept as it is \n"
+    );
     for path in [
-        chat.path("message"),
-        chat.path("message/"),
-        chat.path("message//"),
+        session.path("message"),
+        session.path("message/"),
+        session.path("message//"),
     ] {
-        chat.post(&path, json!({ "content": "hi", "target_agent": "coder" }))
+        session
+            .post(&path, json!({ "content": "hi", "target_agent": "coder" }))
             .await
             .expect(200);
     }
@@ -268,10 +273,10 @@ async fn request_format() {
 #[tokio::test]
 async fn immediate_execution() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let gate = Gate::new();
     server.model.reply(Reply::text("Later.").hold(&gate));
-    let mut stream = chat.stream_call("coder", "go").await;
+    let mut stream = session.stream_call("coder", "go").await;
     let began = stream
         .until("agent_status_changed", |data| {
             data["status"] == "processing"
@@ -288,10 +293,10 @@ async fn immediate_execution() {
 #[tokio::test]
 async fn direct_mode_performance() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let gate = Gate::new();
     server.model.reply(Reply::text("Later.").hold(&gate));
-    let mut stream = chat.stream_call("coder", "go").await;
+    let mut stream = session.stream_call("coder", "go").await;
     stream
         .until("agent_status_changed", |data| {
             data["status"] == "processing"
@@ -311,11 +316,11 @@ async fn direct_mode_performance() {
 #[tokio::test(flavor = "multi_thread")]
 async fn full_execution_time() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let mut waits = Vec::new();
     for _ in 0..20 {
         let asked = Instant::now();
-        chat.call("coder", "go").await.expect(200);
+        session.call("coder", "go").await.expect(200);
         waits.push(asked.elapsed());
     }
     waits.sort();
@@ -328,9 +333,9 @@ async fn full_execution_time() {
 #[tokio::test]
 async fn sse_events_in_direct_mode() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::text("Hello there."));
-    let seen = chat.stream_call("coder", "Say hello").await.all().await;
+    let seen = session.stream_call("coder", "Say hello").await.all().await;
     let expected = [
         "message_created",
         "direct_agent_call",
@@ -367,11 +372,11 @@ async fn sse_events_in_direct_mode() {
         .collect();
     assert_eq!(text, "Hello there.");
     for event in &seen.0[..seen.0.len() - 1] {
-        assert_eq!(event.whole["session_id"], chat.id.as_str());
+        assert_eq!(event.whole["session_id"], session.id.as_str());
         assert_eq!(event.id.is_none(), event.kind == "message_delta");
     }
     // The log holds the very same events.
-    let log = chat.log().await;
+    let log = session.log().await;
     let stored: Vec<_> = seen
         .0
         .iter()
@@ -385,12 +390,12 @@ async fn sse_events_in_direct_mode() {
 #[tokio::test]
 async fn error_in_direct_mode() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::status(
         400,
         r#"{"error": {"message": "internal-canary"}}"#,
     ));
-    let answer = chat.call("coder", "go").await.expect(502);
+    let answer = session.call("coder", "go").await.expect(502);
     assert_eq!(
         (&answer["success"], &answer["error_type"]),
         (&json!(false), &json!("execution"))
@@ -403,7 +408,7 @@ async fn error_in_direct_mode() {
         !answer["error"].as_str().unwrap().is_empty() && !answer.to_string().contains("canary"),
         "{answer:#}"
     );
-    let said = chat.messages("").await;
+    let said = session.messages("").await;
     assert_eq!(said.len(), 2);
     assert_eq!(
         (&said[1]["role"], &said[1]["error"]),
@@ -414,14 +419,14 @@ async fn error_in_direct_mode() {
         (&answer["error"], &answer["response_message_id"])
     );
     assert_eq!(said[1]["agent_id"], "agent_coder");
-    let log = chat.log().await;
+    let log = session.log().await;
     assert_eq!(
         (log.one("error")["error_code"].as_str(), log.status()),
         (Some("LLM_ERROR"), "failed")
     );
     assert!(!log.kinds().contains(&"task_completed"));
     assert_eq!(
-        chat.call("coder", "again").await.expect(200)["response"],
+        session.call("coder", "again").await.expect(200)["response"],
         "Done.",
         "the session goes on"
     );
@@ -430,9 +435,9 @@ async fn error_in_direct_mode() {
 #[tokio::test]
 async fn a_direct_call_that_takes_too_long_is_504_and_stays_in_the_history() {
     let server = server_with(&[("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "1")]).await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::hang());
-    let answer = chat.call("coder", "go").await.expect(504);
+    let answer = session.call("coder", "go").await.expect(504);
     assert_eq!(
         (&answer["success"], &answer["error_type"]),
         (&json!(false), &json!("timeout"))
@@ -442,7 +447,7 @@ async fn a_direct_call_that_takes_too_long_is_504_and_stays_in_the_history() {
         (&json!("failed"), &json!("TASK_TIMEOUT"))
     );
     server.model.wait_until_in_flight(0).await;
-    let said = chat.messages("?role=assistant").await;
+    let said = session.messages("?role=assistant").await;
     assert_eq!(
         (said.len(), &said[0]["error"], &said[0]["content"]),
         (1, &json!(true), &answer["error"])
@@ -453,10 +458,10 @@ async fn a_direct_call_that_takes_too_long_is_504_and_stays_in_the_history() {
 async fn agent_unavailable() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let chat = me.chat().await;
+    let session = me.session().await;
     for _ in 0..5 {
         server.model.reply(Reply::status(400, "no"));
-        chat.call("coder", "go").await.expect(502);
+        session.call("coder", "go").await.expect(502);
     }
     let asked = server.model.request_count();
     for body in [
@@ -464,8 +469,8 @@ async fn agent_unavailable() {
         json!({ "content": "x", "target_agent": "agent_coder" }),
     ] {
         for answer in [
-            chat.send(body.clone()).await,
-            chat.refused_stream(body).await,
+            session.send(body.clone()).await,
+            session.refused_stream(body).await,
         ] {
             answer.refused(503, "AGENT_UNAVAILABLE");
             let wait = answer.retry_after.expect("it says when to come back");
@@ -479,14 +484,14 @@ async fn agent_unavailable() {
         "the failing agent is left alone"
     );
     assert_eq!(
-        chat.messages("?role=user").await.len(),
+        session.messages("?role=user").await.len(),
         5,
-        "a refused message was not taken"
+        "a refused message was not accepted"
     );
-    chat.call("writer", "go").await.expect(200);
+    session.call("writer", "go").await.expect(200);
     // In another project the same name is another agent.
     let elsewhere = me
-        .chat_with(json!({ "project_id": me.project(json!({ "name": "other" })).await }))
+        .session_with(json!({ "project_id": me.project(json!({ "name": "other" })).await }))
         .await;
     elsewhere.call("coder", "go").await.expect(200);
 }

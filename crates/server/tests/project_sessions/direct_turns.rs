@@ -6,15 +6,19 @@ use serde_json::json;
 use crate::kit::{Person, is_planning, server, task, tasks};
 
 #[tokio::test]
-async fn a_direct_call_hands_over_within_the_turn() {
+async fn a_direct_call_can_switch_agents_within_the_turn() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::tool_call(
         "switch_mode",
         json!({ "agent": "writer", "reason": "prose" }),
     ));
     server.model.reply(Reply::text("Once upon a time."));
-    let seen = chat.stream_call("coder", "Tell a story").await.all().await;
+    let seen = session
+        .stream_call("coder", "Tell a story")
+        .await
+        .all()
+        .await;
     let switched: Vec<_> = seen
         .all("agent_switched")
         .iter()
@@ -30,7 +34,7 @@ async fn a_direct_call_hands_over_within_the_turn() {
     );
     assert_eq!(seen.one("task_completed")["agent"], "agent_writer");
     assert_eq!(
-        chat.messages("?role=assistant").await.last().unwrap()["agent_id"],
+        session.messages("?role=assistant").await.last().unwrap()["agent_id"],
         "agent_writer"
     );
     let steps = server.model.requests();
@@ -46,8 +50,8 @@ async fn a_direct_call_hands_over_within_the_turn() {
         is_planning,
         Reply::text(tasks(&[task("a", "analyzer", &[])])),
     );
-    chat.call("researcher", "look").await.expect(200);
-    chat.stream_plan("Build it").await.all().await;
+    session.call("researcher", "look").await.expect(200);
+    session.stream_plan("Build it").await.all().await;
     for request in &server.model.requests()[2..] {
         assert!(
             !request.system_prompt().contains("Previous agent"),
@@ -62,7 +66,7 @@ async fn a_direct_call_hands_over_within_the_turn() {
     ));
     server.model.reply(Reply::status(400, "no"));
     assert_eq!(
-        chat.call("coder", "again").await.expect(502)["agent"],
+        session.call("coder", "again").await.expect(502)["agent"],
         "agent_writer"
     );
 }
@@ -70,12 +74,12 @@ async fn a_direct_call_hands_over_within_the_turn() {
 #[tokio::test]
 async fn a_direct_call_that_waits_says_for_what() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::tool_call(
         "write_file",
         json!({ "path": "a.txt", "content": "x" }),
     ));
-    let asked = chat.call("coder", "write").await.expect(200);
+    let asked = session.call("coder", "write").await.expect(200);
     assert_eq!(
         (&asked["status"], &asked["success"]),
         (&json!("awaiting_approval"), &json!(false))
@@ -94,7 +98,7 @@ async fn a_direct_call_that_waits_says_for_what() {
     );
     assert_eq!(
         asked["message_id"],
-        chat.messages("").await[0]["message_id"],
+        session.messages("").await[0]["message_id"],
         "the user's, as always"
     );
     assert_eq!(
@@ -102,31 +106,33 @@ async fn a_direct_call_that_waits_says_for_what() {
         None,
         "nothing is answered yet"
     );
-    let decided = chat
+    let decided = session
         .decide(call, json!({ "decision": "approve" }))
         .await
         .expect(200);
     assert_eq!(decided["status"], "awaiting_tool_result");
-    assert_eq!(chat.detail().await["status"], "awaiting_tool_result");
-    chat.claim(call, "laptop").await.expect(200);
-    chat.result(call, "laptop", json!({ "success": true, "size": 1 }))
+    assert_eq!(session.detail().await["status"], "awaiting_tool_result");
+    session.claim(call, "laptop").await.expect(200);
+    session
+        .result(call, "laptop", json!({ "success": true, "size": 1 }))
         .await
         .expect(200);
-    chat.wait_for("task_completed", |data| data["response"] == "Done.")
+    session
+        .wait_for("task_completed", |data| data["response"] == "Done.")
         .await;
 
     server
         .model
         .reply(Reply::tool_call("read_file", json!({ "path": "a.txt" })));
-    let waits = chat.call("coder", "read").await.expect(200);
+    let waits = session.call("coder", "read").await.expect(200);
     assert_eq!(waits["status"], "awaiting_tool_result");
     assert!(waits["pending"]["call_id"].is_string(), "{waits:#}");
-    chat.cancel().await.expect(200);
+    session.cancel().await.expect(200);
     server.model.reply(Reply::tool_call(
         "ask_followup_question",
         json!({ "question": "Which?", "options": ["a", "b"] }),
     ));
-    let question = chat.call("coder", "choose").await.expect(200);
+    let question = session.call("coder", "choose").await.expect(200);
     assert_eq!(
         (&question["status"], &question["pending"]["question"]),
         (&json!("awaiting_answer"), &json!("Which?"))

@@ -74,13 +74,13 @@ async fn what_was_deleted_is_in_no_file_within_a_minute() {
     let folder = server.data_dir().to_owned();
 
     // First, so that it is not reminded of what follows.
-    let kept = me.chat().await;
+    let kept = me.session().await;
     kept.call("coder", "kept-question about the harbour")
         .await
         .expect(200);
 
     // A session of a project, with an answer that is remembered and a decision with a reason.
-    let doomed = me.chat().await;
+    let doomed = me.session().await;
     server
         .model
         .reply(Reply::text("canary-answer of the doomed session"));
@@ -103,7 +103,7 @@ async fn what_was_deleted_is_in_no_file_within_a_minute() {
         .await;
     let feedback = Some("canary-runtime-feedback".to_owned());
     let reject = HitlDecision {
-        decision: Some("REJECT".to_owned()),
+        decision: Some(codelab_protocol::DecisionChoice::Reject.into()),
         feedback,
         ..HitlDecision::default()
     };
@@ -113,7 +113,7 @@ async fn what_was_deleted_is_in_no_file_within_a_minute() {
     let project = me
         .project(json!({ "name": "canary-project", "description": "canary-description" }))
         .await;
-    let there = me.chat_with(json!({ "project_id": project })).await;
+    let there = me.session_with(json!({ "project_id": project })).await;
     there
         .call("coder", "canary-question-in-a-project")
         .await

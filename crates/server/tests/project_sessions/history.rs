@@ -8,28 +8,29 @@ use crate::kit::{Person, is_planning, server, server_with, task, tasks};
 #[tokio::test]
 async fn saving_the_user_message() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(is_planning, Reply::hang());
-    chat.send(json!({ "content": "Привіт 👋\u{0}" }))
+    session
+        .send(json!({ "content": "Привіт 👋\u{0}" }))
         .await
         .expect(202);
-    let said = chat.messages("").await;
+    let said = session.messages("").await;
     assert_eq!((said.len(), &said[0]["role"]), (1, &json!("user")));
     assert_eq!(said[0]["content"], "Привіт 👋\u{0}");
     assert!(said[0]["timestamp"].is_string() && said[0]["message_id"].is_string());
     assert!(said[0].get("agent_id").is_none());
-    chat.cancel().await.expect(200);
+    session.cancel().await.expect(200);
 }
 
 #[tokio::test]
 async fn saving_the_agent_response() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server
         .model
         .reply(Reply::text_with_usage("It is 42.", 100, 5));
-    chat.call("analyzer", "How much?").await.expect(200);
-    let answer = chat.messages("").await.pop().unwrap();
+    session.call("analyzer", "How much?").await.expect(200);
+    let answer = session.messages("").await.pop().unwrap();
     assert_eq!(
         (&answer["role"], &answer["content"]),
         (&json!("assistant"), &json!("It is 42."))
@@ -52,17 +53,18 @@ async fn saving_the_agent_response() {
 #[tokio::test]
 async fn getting_the_message_history() {
     let mut server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     for number in 0..3 {
         server.model.reply(Reply::text(format!("answer {number}")));
-        chat.call("coder", &format!("question {number}"))
+        session
+            .call("coder", &format!("question {number}"))
             .await
             .expect(200);
     }
     server
         .model
         .on(is_planning, Reply::text(tasks(&[task("a", "writer", &[])])));
-    chat.stream_plan("question 3").await.all().await;
+    session.stream_plan("question 3").await.all().await;
     let texts = |messages: Vec<Value>| -> Vec<String> {
         messages
             .iter()
@@ -79,11 +81,11 @@ async fn getting_the_message_history() {
         "question 3",
         "Done.",
     ];
-    let before = chat.messages("").await;
+    let before = session.messages("").await;
     assert_eq!(texts(before.clone()), expected);
     server.restart().await;
     assert_eq!(
-        chat.seen_by(&Person::new(&server, 1)).messages("").await,
+        session.seen_by(&Person::new(&server, 1)).messages("").await,
         before
     );
 }
@@ -92,7 +94,7 @@ async fn getting_the_message_history() {
 #[tokio::test]
 async fn an_answer_to_a_task_is_known_to_a_task_of_the_same_id_in_the_next_plan() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let plan = || Reply::text(tasks(&[task("1", "coder", &[])]));
     server.model.on(is_planning, plan());
     server.model.reply(Reply::tool_call(
@@ -100,11 +102,12 @@ async fn an_answer_to_a_task_is_known_to_a_task_of_the_same_id_in_the_next_plan(
         json!({ "question": "Which colour?" }),
     ));
     assert_eq!(
-        chat.stream_plan("Paint it").await.all().await.status(),
+        session.stream_plan("Paint it").await.all().await.status(),
         "awaiting_answer"
     );
     assert_eq!(
-        chat.stream(json!({ "content": "ultramarine" }))
+        session
+            .stream(json!({ "content": "ultramarine" }))
             .await
             .all()
             .await
@@ -117,15 +120,16 @@ async fn an_answer_to_a_task_is_known_to_a_task_of_the_same_id_in_the_next_plan(
         1,
         "once, as the result of the call"
     );
-    let said = chat.messages("?role=user").await.pop().unwrap();
+    let said = session.messages("?role=user").await.pop().unwrap();
     assert_eq!(
         (&said["task_id"], &said["plan_id"]),
-        (&json!("1"), &chat.plan().await["plan_id"])
+        (&json!("1"), &session.plan().await["plan_id"])
     );
 
     server.model.on(is_planning, plan());
     assert_eq!(
-        chat.stream_plan("Paint it again")
+        session
+            .stream_plan("Paint it again")
             .await
             .all()
             .await
@@ -150,21 +154,22 @@ async fn an_answer_to_a_task_is_known_to_a_task_of_the_same_id_in_the_next_plan(
 #[tokio::test]
 async fn history_pagination() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     for number in 0..5 {
-        chat.call("coder", &format!("question {number}"))
+        session
+            .call("coder", &format!("question {number}"))
             .await
             .expect(200);
     }
-    let whole = chat.get(&chat.path("messages/")).await.expect(200);
+    let whole = session.get(&session.path("messages/")).await.expect(200);
     assert_eq!(
         (&whole["total"], &whole["limit"], &whole["offset"]),
         (&json!(10), &json!(100), &json!(0))
     );
     let mut pages = Vec::new();
     for offset in (0..12).step_by(3) {
-        let page = chat
-            .get(&chat.path(&format!("messages/?limit=3&offset={offset}")))
+        let page = session
+            .get(&session.path(&format!("messages/?limit=3&offset={offset}")))
             .await
             .expect(200);
         assert_eq!(
@@ -178,7 +183,7 @@ async fn history_pagination() {
         whole["messages"],
         "pages put together are the whole"
     );
-    assert_eq!(chat.messages("?offset=10").await, Vec::<Value>::new());
+    assert_eq!(session.messages("?offset=10").await, Vec::<Value>::new());
     for query in [
         "?limit=0",
         "?limit=1001",
@@ -186,7 +191,8 @@ async fn history_pagination() {
         "?offset=-1",
         "?offset=x",
     ] {
-        chat.get(&chat.path(&format!("messages/{query}")))
+        session
+            .get(&session.path(&format!("messages/{query}")))
             .await
             .refused(422, "VALIDATION_ERROR");
     }
@@ -195,15 +201,16 @@ async fn history_pagination() {
 #[tokio::test]
 async fn filtering_by_role() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     for number in 0..3 {
-        chat.call("coder", &format!("question {number}"))
+        session
+            .call("coder", &format!("question {number}"))
             .await
             .expect(200);
     }
     for (role, count) in [("assistant", 3), ("user", 3), ("tool", 0), ("system", 0)] {
-        let list = chat
-            .get(&chat.path(&format!("messages/?role={role}")))
+        let list = session
+            .get(&session.path(&format!("messages/?role={role}")))
             .await
             .expect(200);
         let messages = list["messages"].as_array().unwrap();
@@ -214,8 +221,8 @@ async fn filtering_by_role() {
         );
         assert!(messages.iter().all(|message| message["role"] == role));
     }
-    let page = chat
-        .get(&chat.path("messages/?role=user&limit=1&offset=2"))
+    let page = session
+        .get(&session.path("messages/?role=user&limit=1&offset=2"))
         .await
         .expect(200);
     assert_eq!(
@@ -223,7 +230,8 @@ async fn filtering_by_role() {
         (&json!("question 2"), &json!(3))
     );
     for role in ["robot", "", "User"] {
-        chat.get(&chat.path(&format!("messages/?role={role}")))
+        session
+            .get(&session.path(&format!("messages/?role={role}")))
             .await
             .refused(422, "VALIDATION_ERROR");
     }
@@ -232,10 +240,10 @@ async fn filtering_by_role() {
 #[tokio::test]
 async fn passing_the_message_history() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::text("Your name is Ada."));
-    chat.call("coder", "I am Ada").await.expect(200);
-    chat.call("writer", "Who am I?").await.expect(200);
+    session.call("coder", "I am Ada").await.expect(200);
+    session.call("writer", "Who am I?").await.expect(200);
     let asked = server.model.requests().pop().unwrap();
     // The starter pack's prompts show the history themselves.
     assert_eq!(
@@ -253,7 +261,7 @@ async fn passing_the_message_history() {
     server
         .model
         .on(is_planning, Reply::text(tasks(&[task("a", "coder", &[])])));
-    chat.stream_plan("And now?").await.all().await;
+    session.stream_plan("And now?").await.all().await;
     let asked = server.model.requests().pop().unwrap();
     let said = |text: &str| {
         asked
@@ -267,7 +275,12 @@ async fn passing_the_message_history() {
         (vec!["system", "user"], &json!("Do a."))
     );
     // Another session of the same project knows nothing of it.
-    chat.chat().await.call("coder", "Hello").await.expect(200);
+    session
+        .session()
+        .await
+        .call("coder", "Hello")
+        .await
+        .expect(200);
     assert!(
         !server
             .model
@@ -282,13 +295,14 @@ async fn passing_the_message_history() {
 #[tokio::test]
 async fn limiting_the_context_size() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     for number in 0..8 {
-        chat.call("coder", &format!("question {number}"))
+        session
+            .call("coder", &format!("question {number}"))
             .await
             .expect(200);
     }
-    chat.call("coder", "the last").await.expect(200);
+    session.call("coder", "the last").await.expect(200);
     let asked = server.model.requests().pop().unwrap();
     let prompt = asked.system_prompt();
     let lines = prompt
@@ -304,7 +318,7 @@ async fn limiting_the_context_size() {
         "{prompt}"
     );
 
-    let long = chat.chat().await;
+    let long = session.session().await;
     for number in 0..4 {
         // 1,500 tokens by the estimate of four characters.
         long.call("coder", &format!("{number}{}", "x".repeat(5999)))
@@ -335,9 +349,10 @@ async fn limiting_the_context_size() {
 #[tokio::test]
 async fn the_context_has_settings() {
     let server = server_with(&[("CODELAB_CONTEXT__MESSAGES", "2")]).await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     for number in 0..3 {
-        chat.call("coder", &format!("question {number}"))
+        session
+            .call("coder", &format!("question {number}"))
             .await
             .expect(200);
     }
@@ -352,8 +367,8 @@ async fn the_context_has_settings() {
 #[tokio::test]
 async fn what_a_token_says_of_its_user_reaches_the_agent() {
     let server = server().await;
-    let chat = Person::new(&server, 77).chat().await;
-    chat.call("coder", "hi").await.expect(200);
+    let session = Person::new(&server, 77).session().await;
+    session.call("coder", "hi").await.expect(200);
     let prompt = server
         .model
         .requests()

@@ -125,14 +125,14 @@ impl Person {
     }
 
     /// A new session in the default project.
-    pub async fn chat(&self) -> Chat {
-        self.chat_with(json!({})).await
+    pub async fn session(&self) -> Session {
+        self.session_with(json!({})).await
     }
 
-    pub async fn chat_with(&self, body: Value) -> Chat {
+    pub async fn session_with(&self, body: Value) -> Session {
         let made = self.post("/my/chat/sessions/", body).await.expect(201);
         let project = made["project_id"].as_i64().unwrap();
-        Chat {
+        Session {
             person: self.clone(),
             id: made["session_id"].as_str().unwrap().to_owned(),
             project,
@@ -149,13 +149,13 @@ impl Person {
 
 /// One person's session.
 #[derive(Clone)]
-pub struct Chat {
+pub struct Session {
     person: Person,
     pub id: String,
     pub project: i64,
 }
 
-impl Deref for Chat {
+impl Deref for Session {
     type Target = Person;
 
     fn deref(&self) -> &Person {
@@ -163,7 +163,7 @@ impl Deref for Chat {
     }
 }
 
-impl Chat {
+impl Session {
     pub fn path(&self, rest: &str) -> String {
         format!("/my/chat/{}/{rest}", self.id)
     }

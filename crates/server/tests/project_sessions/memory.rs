@@ -7,7 +7,7 @@ use std::time::Duration;
 use codelab_testkit::{Reply, TestServer, eventually};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, is_planning, metric, server, server_with, tasks};
+use crate::kit::{Person, Session, is_planning, metric, server, server_with, tasks};
 
 /// How long a caller is awaited beside a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -90,8 +90,8 @@ fn asked(server: &TestServer) -> String {
     server.model.requests().last().unwrap().body.to_string()
 }
 
-async fn call(chat: &Chat, text: &str) -> Value {
-    chat.call("coder", text).await.expect(200)
+async fn call(session: &Session, text: &str) -> Value {
+    session.call("coder", text).await.expect(200)
 }
 
 /// An earlier answer is used in a later turn, and invisible to other agents and projects.
@@ -99,18 +99,18 @@ async fn call(chat: &Chat, text: &str) -> Value {
 async fn rag_context_of_an_agent() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let chat = me.chat().await;
+    let session = me.session().await;
     server
         .model
         .reply(Reply::text("The deploy keys are kept in vault-seven."));
-    call(&chat, "Where do we keep the deploy keys?").await;
-    let coder = Agent::of(&me, chat.project, "agent_coder").await;
+    call(&session, "Where do we keep the deploy keys?").await;
+    let coder = Agent::of(&me, session.project, "agent_coder").await;
     let hit = coder.finds("deploying with a key", "vault-seven").await;
     assert_eq!(
         (&hit["type"], &hit["success"]),
         (&json!("interaction"), &json!(true))
     );
-    let later = me.chat().await;
+    let later = me.session().await;
     let answer = call(&later, "Which vault holds the key for deployment?").await;
     assert!(
         answer["context"][0]
@@ -123,7 +123,7 @@ async fn rag_context_of_an_agent() {
         asked(&server).contains("vault-seven"),
         "the agent was not reminded"
     );
-    let writer = me.chat().await;
+    let writer = me.session().await;
     writer
         .call("writer", "Which vault holds the key for deployment?")
         .await
@@ -133,7 +133,7 @@ async fn rag_context_of_an_agent() {
         "another agent was told"
     );
     let elsewhere = me.project(json!({ "name": "Elsewhere" })).await;
-    let there = me.chat_with(json!({ "project_id": elsewhere })).await;
+    let there = me.session_with(json!({ "project_id": elsewhere })).await;
     let answer = call(&there, "Which vault holds the key for deployment?").await;
     assert_eq!(answer["context"], json!([]));
     assert!(
@@ -159,7 +159,7 @@ async fn rag_context_of_an_agent() {
 async fn combining_contexts() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let elsewhere = me.chat().await;
+    let elsewhere = me.session().await;
     server
         .model
         .reply(Reply::text("The deploy keys are kept in vault-seven."));
@@ -168,17 +168,18 @@ async fn combining_contexts() {
         .await
         .finds("deploy keys", "vault-seven")
         .await;
-    let chat = me.chat().await;
+    let session = me.session().await;
     server
         .model
         .reply(Reply::text("Noted: the release is called Kingfisher."));
-    chat.call("writer", "Remember the name of the release")
+    session
+        .call("writer", "Remember the name of the release")
         .await
         .expect(200);
     let description = "Look up which vault holds the key for deployment.";
     let task = json!({ "id": "a", "agent": "coder", "description": description, "depends_on": [] });
     server.model.on(is_planning, Reply::text(tasks(&[task])));
-    let seen = chat.stream_plan("Prepare the release").await.all().await;
+    let seen = session.stream_plan("Prepare the release").await.all().await;
     assert!(
         seen.one("task_completed")["context"][0]
             .as_str()
@@ -251,11 +252,11 @@ async fn memory_goes_with_its_session_its_agent_and_its_project() {
     let server = server().await;
     let me = Person::new(&server, 1);
     let project = me.project(json!({ "name": "P" })).await;
-    let chat = me.chat_with(json!({ "project_id": project })).await;
-    call(&chat, "Remember the heron").await;
+    let session = me.session_with(json!({ "project_id": project })).await;
+    call(&session, "Remember the heron").await;
     let coder = Agent::of(&me, project, "agent_coder").await;
     coder.finds("heron", "heron").await;
-    me.ask("DELETE", &format!("/my/chat/sessions/{}", chat.id), None)
+    me.ask("DELETE", &format!("/my/chat/sessions/{}", session.id), None)
         .await
         .expect(204);
     assert_eq!(
@@ -312,9 +313,9 @@ fn collections(root: &Path, project: i64) -> usize {
 async fn a_memory_engine_that_cannot_be_used_degrades_health_and_nothing_else() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let chat = me.chat().await;
-    call(&chat, "Remember the curlew").await;
-    let coder = Agent::of(&me, chat.project, "agent_coder").await;
+    let session = me.session().await;
+    call(&session, "Remember the curlew").await;
+    let coder = Agent::of(&me, session.project, "agent_coder").await;
     coder.finds("curlew", "curlew").await;
     let (memory, aside) = (
         server.data_dir().join("memory"),
@@ -324,9 +325,9 @@ async fn a_memory_engine_that_cannot_be_used_degrades_health_and_nothing_else() 
     std::fs::write(&memory, "not a folder").unwrap();
     // A project of its own needs collections that cannot be made now.
     let project = me.project(json!({ "name": "During the outage" })).await;
-    let there = me.chat_with(json!({ "project_id": project })).await;
+    let there = me.session_with(json!({ "project_id": project })).await;
     call(&there, "Remember the dunlin").await;
-    call(&chat, "And the ruff").await;
+    call(&session, "And the ruff").await;
     let health = async |status: &str| {
         until(&format!("health is {status}"), async || {
             let health = me.get("/health").await.expect(200);
@@ -364,8 +365,8 @@ async fn a_memory_server_that_never_answers_holds_up_nobody() {
     let me = Person::new(&server, 1);
     let work = async {
         let project = me.project(json!({ "name": "P" })).await;
-        let chat = me.chat_with(json!({ "project_id": project })).await;
-        call(&chat, "Remember the whimbrel").await;
+        let session = me.session_with(json!({ "project_id": project })).await;
+        call(&session, "Remember the whimbrel").await;
         let coder = Agent::of(&me, project, "agent_coder").await;
         let path = |rest: &str| format!("/my/projects/{project}/agents/{rest}");
         me.post(&path(""), json!({ "name": "agent_tenth" }))
@@ -374,7 +375,7 @@ async fn a_memory_server_that_never_answers_holds_up_nobody() {
         me.ask("DELETE", &format!("{}/context/", coder.path), None)
             .await
             .expect(204);
-        me.ask("DELETE", &format!("/my/chat/sessions/{}", chat.id), None)
+        me.ask("DELETE", &format!("/my/chat/sessions/{}", session.id), None)
             .await
             .expect(204);
         me.ask("DELETE", &coder.path, None).await.expect(204);
@@ -399,8 +400,8 @@ async fn what_was_deleted_while_memory_was_out_is_never_found_again() {
     let mut server = server().await;
     let me = Person::new(&server, 1);
     let project = me.project(json!({ "name": "P" })).await;
-    let chat = me.chat_with(json!({ "project_id": project })).await;
-    call(&chat, "Remember the godwit").await;
+    let session = me.session_with(json!({ "project_id": project })).await;
+    call(&session, "Remember the godwit").await;
     let [coder, writer, researcher, analyzer] = [
         Agent::of(&me, project, "agent_coder").await,
         Agent::of(&me, project, "agent_writer").await,
@@ -422,7 +423,7 @@ async fn what_was_deleted_while_memory_was_out_is_never_found_again() {
     );
     std::fs::rename(&memory, &aside).unwrap();
     std::fs::write(&memory, "not a folder").unwrap();
-    me.ask("DELETE", &format!("/my/chat/sessions/{}", chat.id), None)
+    me.ask("DELETE", &format!("/my/chat/sessions/{}", session.id), None)
         .await
         .expect(204);
     me.ask("DELETE", &format!("{}/context/", writer.path), None)
@@ -454,9 +455,9 @@ async fn what_was_deleted_while_memory_was_out_is_never_found_again() {
             "{text}"
         );
     }
-    let chat = me.chat_with(json!({ "project_id": project })).await;
+    let session = me.session_with(json!({ "project_id": project })).await;
     assert_eq!(
-        call(&chat, "Who remembers the godwit?").await["context"],
+        call(&session, "Who remembers the godwit?").await["context"],
         json!([])
     );
     // Nor does what nobody asks for stay on the disk.

@@ -8,8 +8,11 @@ use crate::kit::{Person, is_planning, metric, server, task, tasks};
 #[tokio::test]
 async fn detecting_direct_mode() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
-    assert_eq!(chat.call("coder", "go").await.expect(200)["mode"], "direct");
+    let session = Person::new(&server, 1).session().await;
+    assert_eq!(
+        session.call("coder", "go").await.expect(200)["mode"],
+        "direct"
+    );
     assert!(
         !server
             .model
@@ -17,13 +20,13 @@ async fn detecting_direct_mode() {
             .iter()
             .any(|request| is_planning(&request.body))
     );
-    assert_eq!(chat.log().await.all("direct_agent_call").len(), 1);
+    assert_eq!(session.log().await.all("direct_agent_call").len(), 1);
 }
 
 #[tokio::test]
 async fn detecting_orchestrated_mode() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server
         .model
         .on(is_planning, Reply::text(tasks(&[task("a", "coder", &[])])));
@@ -31,35 +34,37 @@ async fn detecting_orchestrated_mode() {
         json!({ "content": "go" }),
         json!({ "content": "go", "target_agent": null }),
     ] {
-        let accepted = chat.send(body).await.expect(202);
+        let accepted = session.send(body).await.expect(202);
         assert_eq!(accepted["mode"], "orchestrated");
-        chat.wait_for("workflow_completed", |data| {
-            data["workflow_id"] == accepted["workflow_id"]
-        })
-        .await;
+        session
+            .wait_for("workflow_completed", |data| {
+                data["workflow_id"] == accepted["workflow_id"]
+            })
+            .await;
     }
-    assert_eq!(chat.log().await.all("task_plan_created").len(), 2);
-    assert!(!chat.log().await.kinds().contains(&"direct_agent_call"));
+    assert_eq!(session.log().await.all("task_plan_created").len(), 2);
+    assert!(!session.log().await.kinds().contains(&"direct_agent_call"));
 }
 
 #[tokio::test]
 async fn metrics_by_mode() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server
         .model
         .on(is_planning, Reply::text(tasks(&[task("a", "coder", &[])])));
     let body = json!({ "content": "go", "target_agent": "coder", "client_message_id": "m" });
     for _ in 0..3 {
-        chat.send(body.clone()).await.expect(200);
+        session.send(body.clone()).await.expect(200);
     }
-    chat.call("coder", "again").await.expect(200);
+    session.call("coder", "again").await.expect(200);
     server.model.reply(Reply::status(400, "no"));
-    chat.call("coder", "fails").await.expect(502);
-    chat.call("nobody", "refused")
+    session.call("coder", "fails").await.expect(502);
+    session
+        .call("nobody", "refused")
         .await
         .refused(404, "AGENT_NOT_FOUND");
-    chat.stream_plan("Build it").await.all().await;
+    session.stream_plan("Build it").await.all().await;
     assert_eq!(
         metric(&server, "codelab_direct_calls_total").await,
         3.0,
@@ -93,8 +98,8 @@ async fn metrics_by_mode() {
         .await
             > 0.0
     );
-    let space = chat
-        .get(&format!("/my/projects/{}/worker-space/", chat.project))
+    let space = session
+        .get(&format!("/my/projects/{}/worker-space/", session.project))
         .await
         .expect(200);
     assert_eq!(
@@ -147,8 +152,8 @@ fn logging_the_mode_choice() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let server = server().await;
-        let chat = Person::new(&server, 1).chat().await;
-        chat.call("coder", "what-was-said").await.expect(200);
-        chat.stream_plan("what-was-said").await.all().await;
+        let session = Person::new(&server, 1).session().await;
+        session.call("coder", "what-was-said").await.expect(200);
+        session.stream_plan("what-was-said").await.all().await;
     });
 }

@@ -8,12 +8,12 @@ use crate::kit::{Person, is_joining, is_planning, says, server, server_with, tas
 #[tokio::test]
 async fn orchestrated_mode_without_target_agent() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_planning,
         Reply::text(tasks(&[task("one", "coder", &[])])),
     );
-    let accepted = chat
+    let accepted = session
         .send(json!({ "content": "Build it" }))
         .await
         .expect(202);
@@ -23,13 +23,13 @@ async fn orchestrated_mode_without_target_agent() {
     );
     let workflow = &accepted["workflow_id"];
     assert!(workflow.is_string(), "{accepted:#}");
-    let completed = chat.wait_for("workflow_completed", |_| true).await.data;
+    let completed = session.wait_for("workflow_completed", |_| true).await.data;
     assert_eq!(
         (&completed["workflow_id"], &completed["status"]),
         (workflow, &json!("completed"))
     );
     assert_eq!(completed["response"], "Done.");
-    let said = chat.messages("").await;
+    let said = session.messages("").await;
     assert_eq!(said[0]["message_id"], accepted["message_id"]);
     assert_eq!(
         (&said[1]["content"], &said[1]["agent_id"]),
@@ -44,27 +44,27 @@ async fn orchestrated_mode_without_target_agent() {
 #[tokio::test]
 async fn the_answer_comes_before_the_plan() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(is_planning, Reply::hang());
-    let accepted = chat
+    let accepted = session
         .send(json!({ "content": "Build it" }))
         .await
         .expect(202);
     assert_eq!(
-        chat.messages("").await[0]["message_id"],
+        session.messages("").await[0]["message_id"],
         accepted["message_id"],
         "it is durable"
     );
     server.model.wait_until_in_flight(1).await;
-    chat.cancel().await.expect(200);
+    session.cancel().await.expect(200);
     server.model.wait_until_in_flight(0).await;
 }
 
 #[tokio::test]
 async fn planning_the_task_graph() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
-    chat.call("coder", "What came before").await.expect(200);
+    let session = Person::new(&server, 1).session().await;
+    session.call("coder", "What came before").await.expect(200);
     server.model.on(
         is_planning,
         Reply::text(tasks(&[
@@ -76,7 +76,11 @@ async fn planning_the_task_graph() {
         is_joining,
         Reply::text("Both are done.").with_finish_reason("length"),
     );
-    let seen = chat.stream_plan("Build and describe it").await.all().await;
+    let seen = session
+        .stream_plan("Build and describe it")
+        .await
+        .all()
+        .await;
     let plan = seen.one("task_plan_created");
     assert_eq!(
         (
@@ -119,7 +123,7 @@ async fn planning_the_task_graph() {
         (&json!("What came before"), &json!("Build and describe it"))
     );
     assert_eq!(seen.one("workflow_completed")["response"], "Both are done.");
-    let stored = chat.plan().await;
+    let stored = session.plan().await;
     assert_eq!(
         (&stored["status"], &stored["plan_id"]),
         (&json!("completed"), &plan["plan_id"])
@@ -128,12 +132,12 @@ async fn planning_the_task_graph() {
         (&stored["tasks"][0]["status"], &stored["tasks"][0]["result"]),
         (&json!("completed"), &json!("Done."))
     );
-    let one = chat
-        .get(&chat.path(&format!("plans/{}/", plan["plan_id"].as_str().unwrap())))
+    let one = session
+        .get(&session.path(&format!("plans/{}/", plan["plan_id"].as_str().unwrap())))
         .await
         .expect(200);
     assert_eq!(one, stored);
-    let answer = chat.messages("?role=assistant").await.pop().unwrap();
+    let answer = session.messages("?role=assistant").await.pop().unwrap();
     assert_eq!(answer["agent_id"], "orchestrator");
     assert!(
         answer["warnings"][0]
@@ -150,8 +154,8 @@ async fn planning_the_task_graph() {
         says("Do a."),
         Reply::text("A, or a part of it.").with_finish_reason("length"),
     );
-    chat.stream_plan("Build it alone").await.all().await;
-    let answer = chat.messages("?role=assistant").await.pop().unwrap();
+    session.stream_plan("Build it alone").await.all().await;
+    let answer = session.messages("?role=assistant").await.pop().unwrap();
     assert_eq!(answer["content"], "A, or a part of it.");
     assert!(
         answer["warnings"][0]
@@ -165,10 +169,10 @@ async fn planning_the_task_graph() {
 #[tokio::test]
 async fn the_planner_reads_a_long_request_to_its_end() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let long = format!("{}What is wrong here?", "fn f() {}\n".repeat(3_000));
     server.model.on(is_planning, Reply::text("no plan"));
-    let seen = chat.stream_plan(&long).await.all().await;
+    let seen = session.stream_plan(&long).await.all().await;
     let asked = server
         .model
         .requests()
@@ -205,9 +209,9 @@ async fn approval_for_complex_plans() {
         (&[cheap][..], false),
     ] {
         let server = server().await;
-        let chat = Person::new(&server, 1).chat().await;
+        let session = Person::new(&server, 1).session().await;
         server.model.on(is_planning, Reply::text(tasks(planned)));
-        let seen = chat.stream_plan("Build it").await.all().await;
+        let seen = session.stream_plan("Build it").await.all().await;
         let plan = seen.one("task_plan_created").clone();
         assert_eq!(plan["requires_approval"], asks, "{plan:#}");
         if !asks {
@@ -235,13 +239,13 @@ async fn approval_for_complex_plans() {
             request["arguments"]["tasks"].as_array().unwrap().len(),
             planned.len()
         );
-        let open = chat.get("/my/approvals/").await.expect(200);
+        let open = session.get("/my/approvals/").await.expect(200);
         assert_eq!(
             (&open["total"], &open["approvals"][0]["session_id"]),
-            (&json!(1), &json!(chat.id))
+            (&json!(1), &json!(session.id))
         );
         assert_eq!(open["approvals"][0]["digest"], request["digest"]);
-        let here = chat.get(&chat.path("approvals/")).await.expect(200);
+        let here = session.get(&session.path("approvals/")).await.expect(200);
         assert_eq!(here["approvals"], open["approvals"]);
         assert_eq!(
             server.model.request_count(),
@@ -255,15 +259,15 @@ async fn approval_for_complex_plans() {
 async fn a_price_that_is_not_known_is_said() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let chat = me.chat().await;
+    let session = me.session().await;
     let body = json!({ "name": "local", "model": "my-own-model" });
-    me.post(&format!("/my/projects/{}/agents/", chat.project), body)
+    me.post(&format!("/my/projects/{}/agents/", session.project), body)
         .await
         .expect(201);
     let mut big = task("a", "local", &[]);
     big["estimated_tokens"] = json!(1_000_000);
     server.model.on(is_planning, Reply::text(tasks(&[big])));
-    let plan = chat
+    let plan = session
         .stream_plan("Build it")
         .await
         .all()
@@ -284,10 +288,10 @@ async fn the_bounds_of_approval_are_settings() {
         ("CODELAB_PLAN__APPROVAL_USD", "0.001"),
     ])
     .await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let four = ["a", "b", "c", "d"].map(|id| task(id, "coder", &[]));
     server.model.on(is_planning, Reply::text(tasks(&four)));
-    let seen = chat.stream_plan("Build it").await.all().await;
+    let seen = session.stream_plan("Build it").await.all().await;
     let request = seen.one("plan_request");
     assert!(
         request["reason"].as_str().unwrap().contains('$'),
@@ -298,7 +302,7 @@ async fn the_bounds_of_approval_are_settings() {
 #[tokio::test]
 async fn execution_after_approval() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let planned = [
         task("a", "coder", &[]),
         task("b", "analyzer", &["a"]),
@@ -307,10 +311,10 @@ async fn execution_after_approval() {
     server.model.on(is_planning, Reply::text(tasks(&planned)));
     server.model.on(is_joining, Reply::text("All three."));
     server.model.on(says("Do a."), Reply::text("A is 17."));
-    let asked = chat.stream_plan("Build it").await.all().await;
+    let asked = session.stream_plan("Build it").await.all().await;
     let plan = asked.one("task_plan_created").clone();
-    let mut events = chat.follow(*asked.ids().last().unwrap()).await;
-    let running = chat
+    let mut events = session.follow(*asked.ids().last().unwrap()).await;
+    let running = session
         .decide_plan(&plan, json!({ "decision": "APPROVE" }))
         .await
         .expect(200);
@@ -327,8 +331,8 @@ async fn execution_after_approval() {
         (&json!("approve"), &json!("1"))
     );
     for (before, after) in [("a", "b"), ("b", "c")] {
-        let ended = seen.place("task_completed", |data| data["task_id"] == before);
-        let began = seen.place("task_started", |data| data["task_id"] == after);
+        let ended = seen.index("task_completed", |data| data["task_id"] == before);
+        let began = seen.index("task_started", |data| data["task_id"] == after);
         assert!(ended < began, "{before} before {after}: {:?}", seen.kinds());
     }
     assert_eq!(seen.one("workflow_completed")["response"], "All three.");
@@ -345,10 +349,11 @@ async fn execution_after_approval() {
         "{brief}"
     );
     // A second word is too late.
-    chat.decide_plan(&plan, json!({ "decision": "reject" }))
+    session
+        .decide_plan(&plan, json!({ "decision": "reject" }))
         .await
         .refused(409, "CONFLICT");
-    let audit = chat.get(&chat.path("audit/")).await.expect(200);
+    let audit = session.get(&session.path("audit/")).await.expect(200);
     assert_eq!(
         (&audit["verified"], audit["audit"].as_array().unwrap().len()),
         (&json!(true), 1)
@@ -365,22 +370,23 @@ async fn execution_after_approval() {
 #[tokio::test]
 async fn sse_events_in_orchestrated_mode() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let planned = [
         task("a", "coder", &[]),
         task("b", "coder", &["a"]),
         task("c", "coder", &["b"]),
     ];
     server.model.on(is_planning, Reply::text(tasks(&planned)));
-    let asked = chat.stream_plan("Build it").await.all().await;
-    chat.decide_plan(
-        asked.one("task_plan_created"),
-        json!({ "decision": "approve" }),
-    )
-    .await
-    .expect(200);
-    chat.wait_for("workflow_completed", |_| true).await;
-    let log = chat.log().await;
+    let asked = session.stream_plan("Build it").await.all().await;
+    session
+        .decide_plan(
+            asked.one("task_plan_created"),
+            json!({ "decision": "approve" }),
+        )
+        .await
+        .expect(200);
+    session.wait_for("workflow_completed", |_| true).await;
+    let log = session.log().await;
     let mut order = Vec::new();
     for kind in log.kinds() {
         if !order.contains(&kind) {
@@ -431,19 +437,19 @@ async fn sse_events_in_orchestrated_mode() {
 #[tokio::test]
 async fn a_task_has_a_thread_of_its_own() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_planning,
         Reply::text(tasks(&[task("a", "coder", &[]), task("b", "coder", &[])])),
     );
     server.model.on(says("Do a."), Reply::text("A is done."));
-    let seen = chat.stream_plan("Build it").await.all().await;
+    let seen = session.stream_plan("Build it").await.all().await;
     let plan = seen.one("task_plan_created")["plan_id"]
         .as_str()
         .unwrap()
         .to_owned();
-    let thread = |task: &str| chat.path(&format!("plans/{plan}/tasks/{task}/messages/"));
-    let said = chat.get(&thread("a")).await.expect(200);
+    let thread = |task: &str| session.path(&format!("plans/{plan}/tasks/{task}/messages/"));
+    let said = session.get(&thread("a")).await.expect(200);
     let texts: Vec<_> = said["messages"]
         .as_array()
         .unwrap()
@@ -454,7 +460,7 @@ async fn a_task_has_a_thread_of_its_own() {
         (texts, &said["total"]),
         (vec![json!("Do a."), json!("A is done.")], &json!(2))
     );
-    let page = chat
+    let page = session
         .get(&format!("{}?limit=1&offset=1", thread("a")))
         .await
         .expect(200);
@@ -462,12 +468,13 @@ async fn a_task_has_a_thread_of_its_own() {
         (&page["messages"][0]["content"], &page["limit"]),
         (&json!("A is done."), &json!(1))
     );
-    chat.get(&thread("x")).await.refused(404, "NOT_FOUND");
-    chat.get(&chat.path("plans/nope/tasks/a/messages/"))
+    session.get(&thread("x")).await.refused(404, "NOT_FOUND");
+    session
+        .get(&session.path("plans/nope/tasks/a/messages/"))
         .await
         .refused(404, "PLAN_NOT_FOUND");
     assert_eq!(
-        chat.messages("").await.len(),
+        session.messages("").await.len(),
         2,
         "the session's own history has the question and the answer"
     );

@@ -3,28 +3,28 @@
 use codelab_testkit::{Asked, Reply, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, is_planning, server, server_with, task, tasks};
+use crate::kit::{Person, Session, is_planning, server, server_with, task, tasks};
 
 /// A session whose plan of three tasks in a row waits for a person.
-async fn waiting(server: &TestServer) -> (Chat, Value) {
-    let chat = Person::new(server, 1).chat().await;
+async fn waiting(server: &TestServer) -> (Session, Value) {
+    let session = Person::new(server, 1).session().await;
     let planned = [
         task("a", "coder", &[]),
         task("b", "analyzer", &["a"]),
         task("c", "writer", &["b"]),
     ];
     server.model.on(is_planning, Reply::text(tasks(&planned)));
-    let seen = chat.stream_plan("Build it").await.all().await;
+    let seen = session.stream_plan("Build it").await.all().await;
     assert_eq!(seen.status(), "awaiting_approval");
     let request = seen.one("plan_request").clone();
-    (chat, request)
+    (session, request)
 }
 
 #[tokio::test]
 async fn a_rejected_plan_ends_its_workflow() {
     let server = server().await;
-    let (chat, plan) = waiting(&server).await;
-    let rejected = chat
+    let (session, plan) = waiting(&server).await;
+    let rejected = session
         .decide_plan(
             &plan,
             json!({ "decision": "Reject", "feedback": "too much" }),
@@ -40,7 +40,7 @@ async fn a_rejected_plan_ends_its_workflow() {
             .all(|task| task["status"] == "cancelled"),
         "{rejected:#}"
     );
-    let log = chat.log().await;
+    let log = session.log().await;
     let resolved = log.one("plan_resolved");
     assert_eq!(
         (&resolved["decision"], &resolved["reason"]),
@@ -54,13 +54,14 @@ async fn a_rejected_plan_ends_its_workflow() {
         (Some("cancelled"), "cancelled")
     );
     assert!(!log.kinds().contains(&"task_started"));
-    assert_eq!(chat.get("/my/approvals/").await.expect(200)["total"], 0);
+    assert_eq!(session.get("/my/approvals/").await.expect(200)["total"], 0);
     assert_eq!(server.model.request_count(), 1);
-    let again = chat.path(&format!(
+    let again = session.path(&format!(
         "plans/{}/retry/",
         plan["plan_id"].as_str().unwrap()
     ));
-    chat.ask("POST", &again, None)
+    session
+        .ask("POST", &again, None)
         .await
         .refused(409, "CONFLICT");
 }
@@ -68,18 +69,19 @@ async fn a_rejected_plan_ends_its_workflow() {
 #[tokio::test]
 async fn an_edit_changes_the_tasks_and_approves_in_the_same_act() {
     let server = server().await;
-    let (chat, plan) = waiting(&server).await;
+    let (session, plan) = waiting(&server).await;
     let mut first = task("a", "researcher", &[]);
     first["description"] = json!("Do a differently.");
     let edited = json!([first, task("c", "agent_writer", &["a"])]);
-    let after = chat
+    let after = session
         .decide_plan(&plan, json!({ "decision": "EDIT", "tasks": edited }))
         .await
         .expect(200);
     assert_eq!(after["tasks"].as_array().unwrap().len(), 2);
-    chat.wait_for("workflow_completed", |data| data["status"] == "completed")
+    session
+        .wait_for("workflow_completed", |data| data["status"] == "completed")
         .await;
-    let log = chat.log().await;
+    let log = session.log().await;
     let resolved = log.one("plan_resolved");
     assert_eq!(
         (&resolved["decision"], &resolved["tasks"][0]["description"]),
@@ -97,7 +99,7 @@ async fn an_edit_changes_the_tasks_and_approves_in_the_same_act() {
             (json!("c"), json!("agent_writer"))
         ]
     );
-    let audit = chat.get(&chat.path("audit/")).await.expect(200);
+    let audit = session.get(&session.path("audit/")).await.expect(200);
     let row = &audit["audit"][0];
     assert_eq!(
         (&row["decision"], &audit["verified"]),
@@ -118,7 +120,7 @@ async fn an_edit_changes_the_tasks_and_approves_in_the_same_act() {
 #[tokio::test]
 async fn an_edit_that_cannot_be_run_leaves_the_plan_pending() {
     let server = server().await;
-    let (chat, plan) = waiting(&server).await;
+    let (session, plan) = waiting(&server).await;
     let many: Vec<Value> = (0..51)
         .map(|number| task(&format!("t{number}"), "coder", &[]))
         .collect();
@@ -132,56 +134,66 @@ async fn an_edit_that_cannot_be_run_leaves_the_plan_pending() {
         json!("tasks"),
         json!(many),
     ] {
-        chat.decide_plan(&plan, json!({ "decision": "edit", "tasks": edited }))
+        session
+            .decide_plan(&plan, json!({ "decision": "edit", "tasks": edited }))
             .await
             .refused(422, "INVALID_PLAN");
     }
-    chat.decide_plan(&plan, json!({ "decision": "edit" }))
+    session
+        .decide_plan(&plan, json!({ "decision": "edit" }))
         .await
         .refused(422, "MISSING_REQUIRED_FIELD");
-    chat.decide_plan(&plan, json!({}))
+    session
+        .decide_plan(&plan, json!({}))
         .await
         .refused(422, "MISSING_REQUIRED_FIELD");
-    chat.decide_plan(&plan, json!({ "decision": "maybe" }))
+    session
+        .decide_plan(&plan, json!({ "decision": "maybe" }))
         .await
         .refused(422, "INVALID_DECISION");
     let other = json!({ "decision": "approve", "digest": "0".repeat(64) });
-    chat.decide_plan(&plan, other)
+    session
+        .decide_plan(&plan, other)
         .await
         .refused(409, "CONFLICT");
-    assert_eq!(chat.plan().await["status"], "awaiting_approval");
-    assert_eq!(chat.get("/my/approvals/").await.expect(200)["total"], 1);
+    assert_eq!(session.plan().await["status"], "awaiting_approval");
+    assert_eq!(session.get("/my/approvals/").await.expect(200)["total"], 1);
     let same = json!({ "decision": "approve", "digest": plan["digest"] });
-    chat.decide_plan(&plan, same).await.expect(200);
-    chat.wait_for("workflow_completed", |data| data["status"] == "completed")
+    session.decide_plan(&plan, same).await.expect(200);
+    session
+        .wait_for("workflow_completed", |data| data["status"] == "completed")
         .await;
-    chat.decide_plan(
-        &json!({ "plan_id": "nope" }),
-        json!({ "decision": "approve" }),
-    )
-    .await
-    .refused(404, "PLAN_NOT_FOUND");
+    session
+        .decide_plan(
+            &json!({ "plan_id": "nope" }),
+            json!({ "decision": "approve" }),
+        )
+        .await
+        .refused(404, "PLAN_NOT_FOUND");
 }
 
 #[tokio::test]
 async fn a_plan_is_decided_like_any_approval() {
     let server = server().await;
-    let (chat, plan) = waiting(&server).await;
+    let (session, plan) = waiting(&server).await;
     let call = plan["call_id"].as_str().unwrap();
-    chat.decide(
-        call,
-        json!({ "decision": "edit", "modified_args": { "tasks": [] } }),
-    )
-    .await
-    .refused(422, "INVALID_PLAN");
+    session
+        .decide(
+            call,
+            json!({ "decision": "edit", "modified_args": { "tasks": [] } }),
+        )
+        .await
+        .refused(422, "INVALID_PLAN");
     let edited = json!({ "tasks": [task("only", "coder", &[])] });
-    chat.decide(call, json!({ "decision": "edit", "modified_args": edited }))
+    session
+        .decide(call, json!({ "decision": "edit", "modified_args": edited }))
         .await
         .expect(200);
-    chat.wait_for("workflow_completed", |data| data["response"] == "Done.")
+    session
+        .wait_for("workflow_completed", |data| data["response"] == "Done.")
         .await;
     assert_eq!(
-        chat.messages("?role=assistant").await[0]["agent_id"],
+        session.messages("?role=assistant").await[0]["agent_id"],
         "agent_coder",
         "the voice of the only task"
     );
@@ -190,20 +202,21 @@ async fn a_plan_is_decided_like_any_approval() {
 #[tokio::test]
 async fn a_plan_that_nobody_decides_about_expires() {
     let server = server_with(&[("CODELAB_LIMITS__APPROVAL_TIMEOUT_SECONDS", "1")]).await;
-    let (chat, plan) = waiting(&server).await;
-    let completed = chat.wait_for("workflow_completed", |_| true).await.data;
+    let (session, plan) = waiting(&server).await;
+    let completed = session.wait_for("workflow_completed", |_| true).await.data;
     assert_eq!(completed["status"], "cancelled");
-    let log = chat.log().await;
+    let log = session.log().await;
     let resolved = log.one("plan_resolved");
     assert_eq!(
         (&resolved["decision"], &resolved["decided_by"]),
         (&json!("expired"), &json!("timeout"))
     );
     assert_eq!(log.one("error")["error_code"], "HITL_TIMEOUT");
-    chat.decide_plan(&plan, json!({ "decision": "approve" }))
+    session
+        .decide_plan(&plan, json!({ "decision": "approve" }))
         .await
         .refused(409, "CONFLICT");
-    let audit = chat.get(&chat.path("audit/")).await.expect(200);
+    let audit = session.get(&session.path("audit/")).await.expect(200);
     assert_eq!(
         (
             &audit["audit"][0]["decision"],
@@ -212,7 +225,7 @@ async fn a_plan_that_nobody_decides_about_expires() {
         (&json!("REJECT"), &json!("timeout"))
     );
     assert_eq!(
-        chat.call("coder", "go on").await.expect(200)["success"],
+        session.call("coder", "go on").await.expect(200)["success"],
         true,
         "the session is free again"
     );
@@ -221,18 +234,19 @@ async fn a_plan_that_nobody_decides_about_expires() {
 #[tokio::test]
 async fn a_plan_survives_a_restart_and_is_decided_after_it() {
     let mut server = server().await;
-    let (chat, plan) = waiting(&server).await;
+    let (session, plan) = waiting(&server).await;
     server.restart().await;
-    let chat = chat.seen_by(&Person::new(&server, 1));
-    let open = chat.get("/my/approvals/").await.expect(200);
+    let session = session.seen_by(&Person::new(&server, 1));
+    let open = session.get("/my/approvals/").await.expect(200);
     assert_eq!(
         (&open["total"], &open["approvals"][0]["digest"]),
         (&json!(1), &plan["digest"])
     );
-    chat.decide_plan(&plan, json!({ "decision": "approve" }))
+    session
+        .decide_plan(&plan, json!({ "decision": "approve" }))
         .await
         .expect(200);
-    let completed = chat.wait_for("workflow_completed", |_| true).await.data;
+    let completed = session.wait_for("workflow_completed", |_| true).await.data;
     assert_eq!(
         (&completed["status"], &completed["plan_id"]),
         (&json!("completed"), &plan["plan_id"])
@@ -255,13 +269,13 @@ async fn a_plan_that_cannot_be_used_is_mended_once() {
         ),
     ] {
         let server = server().await;
-        let chat = Person::new(&server, 1).chat().await;
+        let session = Person::new(&server, 1).session().await;
         server.model.reply(Reply::text(garbage.clone()));
         server.model.reply(Reply::text(format!(
             "Here you are:\n```json\n{}\n```",
             tasks(&[task("a", "writer", &[])])
         )));
-        let seen = chat.stream_plan("Build it").await.all().await;
+        let seen = session.stream_plan("Build it").await.all().await;
         let plan = seen.one("task_plan_created");
         assert_eq!(
             (&plan["fallback"], &plan["tasks"][0]["agent"]),
@@ -298,9 +312,9 @@ async fn without_a_usable_plan_one_agent_takes_the_request() {
         ("Hm", "agent_coder"),
     ] {
         let server = server().await;
-        let chat = Person::new(&server, 1).chat().await;
+        let session = Person::new(&server, 1).session().await;
         server.model.on(is_planning, Reply::text("no plan"));
-        let seen = chat.stream_plan(request).await.all().await;
+        let seen = session.stream_plan(request).await.all().await;
         let plan = seen.one("task_plan_created");
         assert_eq!(
             (&plan["fallback"], &plan["tasks"][0]["agent"]),
@@ -323,7 +337,7 @@ async fn without_a_usable_plan_one_agent_takes_the_request() {
 #[tokio::test]
 async fn a_planner_that_cannot_be_reached_is_not_asked_again() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(is_planning, Reply::status(400, "no"));
     // A server that refuses schemas is asked without one; that is not a planner that answers.
     server.model.on(
@@ -334,13 +348,13 @@ async fn a_planner_that_cannot_be_reached_is_not_asked_again() {
         },
         Reply::status(403, "no"),
     );
-    let seen = chat.stream_plan("Fix the error").await.all().await;
+    let seen = session.stream_plan("Fix the error").await.all().await;
     assert_eq!(
         (&seen.one("task_plan_created")["fallback"], seen.status()),
         (&json!(true), "completed")
     );
     assert_eq!(seen.one("workflow_completed")["response"], "Done.");
-    assert_eq!(chat.plan().await["fallback"], true);
+    assert_eq!(session.plan().await["fallback"], true);
     assert!(
         server
             .model
@@ -356,8 +370,8 @@ async fn a_planner_that_cannot_be_reached_is_not_asked_again() {
 async fn a_project_without_agents_says_so() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let chat = me.chat().await;
-    let list = format!("/my/projects/{}/agents/", chat.project);
+    let session = me.session().await;
+    let list = format!("/my/projects/{}/agents/", session.project);
     for agent in me.get(&list).await.expect(200)["agents"]
         .as_array()
         .unwrap()
@@ -370,13 +384,14 @@ async fn a_project_without_agents_says_so() {
         .await
         .expect(204);
     }
-    let seen = chat.stream_plan("Build it").await.all().await;
+    let seen = session.stream_plan("Build it").await.all().await;
     assert_eq!(
         (seen.one("error")["error_code"].as_str(), seen.status()),
         (Some("AGENT_NOT_FOUND"), "failed")
     );
-    assert_eq!(chat.messages("?role=assistant").await[0]["error"], true);
-    chat.call("coder", "hi")
+    assert_eq!(session.messages("?role=assistant").await[0]["error"], true);
+    session
+        .call("coder", "hi")
         .await
         .refused(404, "AGENT_NOT_FOUND");
 }

@@ -3,46 +3,50 @@
 use codelab_testkit::{Gate, Reply};
 use serde_json::json;
 
-use crate::kit::{Chat, Person, Stream, is_planning, says, server, server_with, task, tasks};
+use crate::kit::{Person, Session, Stream, is_planning, says, server, server_with, task, tasks};
 
 /// A session whose first turn stands at the gate.
-async fn busy(server: &codelab_testkit::TestServer, gate: &Gate) -> (Chat, Stream) {
-    let chat = Person::new(server, 1).chat().await;
+async fn busy(server: &codelab_testkit::TestServer, gate: &Gate) -> (Session, Stream) {
+    let session = Person::new(server, 1).session().await;
     server
         .model
         .on(says("first"), Reply::text("First.").hold(gate));
-    let stream = chat.stream_call("coder", "first").await;
+    let stream = session.stream_call("coder", "first").await;
     gate.reached().await;
-    (chat, stream)
+    (session, stream)
 }
 
 #[tokio::test]
 async fn sequential_processing_in_a_session() {
     let server = server().await;
     let gate = Gate::new();
-    let (chat, first) = busy(&server, &gate).await;
+    let (session, first) = busy(&server, &gate).await;
     server
         .model
         .on(is_planning, Reply::text(tasks(&[task("a", "writer", &[])])));
-    let second = chat.stream_call("coder", "second").await;
-    let third = chat.send(json!({ "content": "third" })).await.expect(202);
+    let second = session.stream_call("coder", "second").await;
+    let third = session
+        .send(json!({ "content": "third" }))
+        .await
+        .expect(202);
     assert_eq!(
         (&third["status"], &third["position"], &third["mode"]),
         (&json!("queued"), &json!(2), &json!("orchestrated"))
     );
     assert!(third["workflow_id"].is_string(), "{third}");
     let fourth = tokio::spawn({
-        let chat = chat.clone();
-        async move { chat.call("analyzer", "fourth").await }
+        let session = session.clone();
+        async move { session.call("analyzer", "fourth").await }
     });
-    chat.wait_for("message_queued", |data| data["position"] == 3)
+    session
+        .wait_for("message_queued", |data| data["position"] == 3)
         .await;
     assert_eq!(
-        chat.messages("").await.len(),
+        session.messages("").await.len(),
         1,
         "what waits is not said yet"
     );
-    assert_eq!(chat.detail().await["queued"], 3);
+    assert_eq!(session.detail().await["queued"], 3);
     gate.open();
     assert_eq!(
         first.all().await.one("task_completed")["response"],
@@ -59,19 +63,19 @@ async fn sequential_processing_in_a_session() {
         "its own turn only"
     );
     assert_eq!(fourth.await.unwrap().expect(200)["agent"], "agent_analyzer");
-    let log = chat.log().await;
+    let log = session.log().await;
     assert_eq!(
         log.one("workflow_completed")["workflow_id"],
         third["workflow_id"]
     );
-    let said: Vec<_> = chat
+    let said: Vec<_> = session
         .messages("?role=user")
         .await
         .iter()
         .map(|message| message["content"].clone())
         .collect();
     assert_eq!(said, ["first", "second", "third", "fourth"]);
-    let roles: Vec<_> = chat
+    let roles: Vec<_> = session
         .messages("")
         .await
         .iter()
@@ -96,11 +100,15 @@ async fn sequential_processing_in_a_session() {
 async fn parallel_sessions() {
     let server = server().await;
     let gate = Gate::new();
-    let (chat, first) = busy(&server, &gate).await;
+    let (session, first) = busy(&server, &gate).await;
     let me = Person::new(&server, 1);
     for _ in 0..3 {
         assert_eq!(
-            me.chat().await.call("coder", "elsewhere").await.expect(200)["response"],
+            me.session()
+                .await
+                .call("coder", "elsewhere")
+                .await
+                .expect(200)["response"],
             "Done."
         );
     }
@@ -112,12 +120,12 @@ async fn parallel_sessions() {
         .model
         .on(says("two"), Reply::text("Two.").hold(&held[1]));
     let streams = [
-        me.chat().await.stream_call("coder", "one").await,
-        me.chat().await.stream_call("coder", "two").await,
+        me.session().await.stream_call("coder", "one").await,
+        me.session().await.stream_call("coder", "two").await,
     ];
     held[0].reached().await;
     held[1].reached().await;
-    assert_eq!(chat.detail().await["busy"], true);
+    assert_eq!(session.detail().await["busy"], true);
     held.iter().for_each(Gate::open);
     for stream in streams {
         assert_eq!(stream.all().await.status(), "completed");
@@ -130,8 +138,8 @@ async fn parallel_sessions() {
 async fn session_lock() {
     let server = server().await;
     let gate = Gate::new();
-    let (chat, first) = busy(&server, &gate).await;
-    let mut second = chat.stream_call("coder", "second").await;
+    let (session, first) = busy(&server, &gate).await;
+    let mut second = session.stream_call("coder", "second").await;
     let queued = second.until("message_queued", |_| true).await;
     assert_eq!(
         (&queued.data["position"], queued.data.get("workflow_id")),
@@ -151,12 +159,12 @@ async fn session_lock() {
 async fn message_queue() {
     let server = server().await;
     let gate = Gate::new();
-    let (chat, first) = busy(&server, &gate).await;
+    let (session, first) = busy(&server, &gate).await;
     server
         .model
         .on(is_planning, Reply::text(tasks(&[task("a", "writer", &[])])));
     for number in 1..=10 {
-        let accepted = chat
+        let accepted = session
             .send(json!({ "content": format!("waiting {number}") }))
             .await
             .expect(202);
@@ -168,30 +176,30 @@ async fn message_queue() {
     let surplus = json!({ "content": "one too many", "client_message_id": "surplus" });
     let direct = json!({ "content": "one too many", "target_agent": "coder" });
     for answer in [
-        chat.send(surplus.clone()).await,
-        chat.send(direct.clone()).await,
-        chat.refused_stream(direct).await,
+        session.send(surplus.clone()).await,
+        session.send(direct.clone()).await,
+        session.refused_stream(direct).await,
     ] {
         answer.refused(429, "QUEUE_FULL");
         assert!(answer.retry_after.is_some_and(|seconds| seconds >= 1));
     }
     Person::new(&server, 1)
-        .chat()
+        .session()
         .await
         .call("coder", "elsewhere")
         .await
         .expect(200);
     gate.open();
     first.all().await;
-    chat.wait_for("workflow_completed", |_| true).await;
-    chat.send(surplus).await.expect(202);
-    let mut events = chat.follow(0).await;
+    session.wait_for("workflow_completed", |_| true).await;
+    session.send(surplus).await.expect(202);
+    let mut events = session.follow(0).await;
     for _ in 0..11 {
         events
             .until("workflow_completed", |data| data["status"] == "completed")
             .await;
     }
-    let said: Vec<_> = chat
+    let said: Vec<_> = session
         .messages("?role=user")
         .await
         .iter()
@@ -210,9 +218,9 @@ async fn message_queue() {
 async fn cancel_keeps_the_queue_unless_told_otherwise() {
     let server = server().await;
     let gate = Gate::new();
-    let (chat, first) = busy(&server, &gate).await;
-    let second = chat.stream_call("coder", "second").await;
-    let cancelled = chat.cancel().await.expect(200);
+    let (session, first) = busy(&server, &gate).await;
+    let second = session.stream_call("coder", "second").await;
+    let cancelled = session.cancel().await.expect(200);
     assert_eq!(
         (&cancelled["cancelled"], &cancelled["queued"]),
         (&json!(true), &json!(0)),
@@ -223,17 +231,18 @@ async fn cancel_keeps_the_queue_unless_told_otherwise() {
         ("cancelled", "completed")
     );
 
-    let again = chat.stream_call("coder", "first again").await;
+    let again = session.stream_call("coder", "first again").await;
     server.model.wait_until_in_flight(1).await;
-    let dropped = chat.stream_call("coder", "dropped").await;
-    chat.ask("POST", &chat.path("cancel/?queue=drop"), None)
+    let dropped = session.stream_call("coder", "dropped").await;
+    session
+        .ask("POST", &session.path("cancel/?queue=drop"), None)
         .await
         .expect(200);
     assert_eq!(
         (again.all().await.status(), dropped.all().await.status()),
         ("cancelled", "cancelled")
     );
-    let said: Vec<_> = chat
+    let said: Vec<_> = session
         .messages("?role=user")
         .await
         .iter()
@@ -244,7 +253,12 @@ async fn cancel_keeps_the_queue_unless_told_otherwise() {
         ["first", "second", "first again"],
         "what was dropped was never said"
     );
-    chat.ask("POST", &chat.path("cancel/?queue=keep"), None)
+    session
+        .ask("POST", &session.path("cancel/?queue=keep"), None)
+        .await
+        .expect(200);
+    session
+        .ask("POST", &session.path("cancel/?queue=explode"), None)
         .await
         .refused(422, "VALIDATION_ERROR");
 }
@@ -252,14 +266,14 @@ async fn cancel_keeps_the_queue_unless_told_otherwise() {
 #[tokio::test]
 async fn a_cancelled_direct_call_says_so() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::hang());
     let call = tokio::spawn({
-        let chat = chat.clone();
-        async move { chat.call("coder", "go").await }
+        let session = session.clone();
+        async move { session.call("coder", "go").await }
     });
     server.model.wait_until_in_flight(1).await;
-    chat.cancel().await.expect(200);
+    session.cancel().await.expect(200);
     let answer = call.await.unwrap().expect(409);
     assert_eq!(
         (&answer["status"], &answer["error_type"]),
@@ -275,13 +289,14 @@ async fn a_cancelled_direct_call_says_so() {
 async fn a_direct_call_that_was_dropped_from_the_queue_says_so() {
     let server = server().await;
     let gate = Gate::new();
-    let (chat, _first) = busy(&server, &gate).await;
+    let (session, _first) = busy(&server, &gate).await;
     let dropped = tokio::spawn({
-        let chat = chat.clone();
-        async move { chat.call("writer", "dropped").await }
+        let session = session.clone();
+        async move { session.call("writer", "dropped").await }
     });
-    let queued = chat.wait_for("message_queued", |_| true).await;
-    chat.ask("POST", &chat.path("cancel/?queue=drop"), None)
+    let queued = session.wait_for("message_queued", |_| true).await;
+    session
+        .ask("POST", &session.path("cancel/?queue=drop"), None)
         .await
         .expect(200);
     let answer = dropped.await.unwrap();
@@ -304,23 +319,24 @@ async fn a_direct_call_that_was_dropped_from_the_queue_says_so() {
 #[tokio::test]
 async fn a_request_behind_a_waiting_turn_is_told_that_it_is_queued() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::tool_call(
         "write_file",
         json!({ "path": "a", "content": "b" }),
     ));
-    chat.call("coder", "write").await.expect(200);
-    let answer = chat.call("coder", "and then").await.expect(202);
+    session.call("coder", "write").await.expect(200);
+    let answer = session.call("coder", "and then").await.expect(202);
     assert_eq!(
         (&answer["status"], &answer["position"], &answer["mode"]),
         (&json!("queued"), &json!(1), &json!("direct"))
     );
     assert!(answer["message_id"].is_string());
-    chat.cancel().await.expect(200);
-    chat.wait_for("task_completed", |data| data["response"] == "Done.")
+    session.cancel().await.expect(200);
+    session
+        .wait_for("task_completed", |data| data["response"] == "Done.")
         .await;
     assert_eq!(
-        chat.messages("?role=user").await[1]["message_id"],
+        session.messages("?role=user").await[1]["message_id"],
         answer["message_id"]
     );
 }
@@ -330,9 +346,9 @@ async fn a_request_behind_a_waiting_turn_is_told_that_it_is_queued() {
 async fn a_request_to_a_busy_agent_is_told_that_it_is_queued() {
     let server = server_with(&[("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "600")]).await;
     let me = Person::new(&server, 1);
-    let chat = me.chat().await;
+    let session = me.session().await;
     let agents = me
-        .get(&format!("/my/projects/{}/agents/", chat.project))
+        .get(&format!("/my/projects/{}/agents/", session.project))
         .await
         .expect(200);
     let coder = agents["agents"]
@@ -343,7 +359,7 @@ async fn a_request_to_a_busy_agent_is_told_that_it_is_queued() {
         .unwrap();
     let path = format!(
         "/my/projects/{}/agents/{}",
-        chat.project,
+        session.project,
         coder["agent_id"].as_str().unwrap()
     );
     me.ask("PATCH", &path, Some(json!({ "concurrency_limit": 1 })))
@@ -353,14 +369,14 @@ async fn a_request_to_a_busy_agent_is_told_that_it_is_queued() {
     server
         .model
         .on(says("first"), Reply::text("First.").hold(&gate));
-    // Longer than a request's patience, and at the limit of its agent, but at work: it is waited
+    // Longer than a request's deadline, and at the limit of its agent, but at work: it is waited
     // for.
     let first = tokio::spawn({
-        let chat = chat.clone();
-        async move { chat.call("coder", "first").await }
+        let session = session.clone();
+        async move { session.call("coder", "first").await }
     });
     gate.reached().await;
-    let second = me.chat().await;
+    let second = me.session().await;
     let answer = second.call("coder", "second").await.expect(202);
     assert_eq!(
         (&answer["status"], &answer["mode"], &answer["position"]),

@@ -70,10 +70,10 @@ async fn listing_sessions() {
     );
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.push(me.chat().await.id);
+        ids.push(me.session().await.id);
     }
     let project = me.project(json!({ "name": "other" })).await;
-    let there = me.chat_with(json!({ "project_id": project })).await;
+    let there = me.session_with(json!({ "project_id": project })).await;
     there.call("coder", "Hello\nand more").await.expect(200);
     let all = me.get("/my/chat/sessions/").await.expect(200);
     let newest = &all["sessions"][0];
@@ -121,7 +121,7 @@ async fn listing_sessions() {
         .await
         .refused(422, "VALIDATION_ERROR");
     // Old activity goes down when another session is used.
-    me.chat()
+    me.session()
         .await
         .seen_by(&me)
         .call("coder", "hi")
@@ -136,15 +136,16 @@ async fn listing_sessions() {
 #[tokio::test]
 async fn getting_a_session_by_id() {
     let server = server().await;
-    let chat = Person::new(&server, 1)
-        .chat_with(json!({ "budget_usd": 5.0, "budget_tokens": 100_000 }))
+    let session = Person::new(&server, 1)
+        .session_with(json!({ "budget_usd": 5.0, "budget_tokens": 100_000 }))
         .await;
     for number in 0..12 {
-        chat.call("coder", &format!("message {number}"))
+        session
+            .call("coder", &format!("message {number}"))
             .await
             .expect(200);
     }
-    let detail = chat.detail().await;
+    let detail = session.detail().await;
     let messages = detail["messages"].as_array().unwrap();
     assert_eq!(
         (messages.len(), &detail["message_count"]),
@@ -170,13 +171,14 @@ async fn getting_a_session_by_id() {
     assert_eq!(detail["usage"]["cost_known"], true);
     let gate = Gate::new();
     server.model.reply(Reply::text("Late.").hold(&gate));
-    let stream = chat.stream_call("coder", "now").await;
+    let stream = session.stream_call("coder", "now").await;
     gate.reached().await;
-    assert_eq!(chat.detail().await["busy"], true);
+    assert_eq!(session.detail().await["busy"], true);
     gate.open();
     stream.all().await;
     for id in ["nope", "a%20b", "%00", &"x".repeat(200)] {
-        chat.get(&format!("/my/chat/sessions/{id}"))
+        session
+            .get(&format!("/my/chat/sessions/{id}"))
             .await
             .refused(404, "SESSION_NOT_FOUND");
     }
@@ -186,22 +188,23 @@ async fn getting_a_session_by_id() {
 async fn a_title_is_the_first_line_said_unless_it_is_given() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let title = async |chat: &crate::kit::Chat| chat.detail().await["title"].clone();
-    let chat = me.chat().await;
-    chat.call("coder", "\n  Привіт, світе  \nsecond line")
+    let title = async |session: &crate::kit::Session| session.detail().await["title"].clone();
+    let session = me.session().await;
+    session
+        .call("coder", "\n  Привіт, світе  \nsecond line")
         .await
         .expect(200);
-    assert_eq!(title(&chat).await, "Привіт, світе");
-    chat.call("coder", "another").await.expect(200);
-    assert_eq!(title(&chat).await, "Привіт, світе");
-    let long = me.chat().await;
+    assert_eq!(title(&session).await, "Привіт, світе");
+    session.call("coder", "another").await.expect(200);
+    assert_eq!(title(&session).await, "Привіт, світе");
+    let long = me.session().await;
     long.call("coder", &"ї".repeat(300)).await.expect(200);
     assert_eq!(title(&long).await, format!("{}…", "ї".repeat(80)));
 
-    let named = me.chat_with(json!({ "title": " Given " })).await;
+    let named = me.session_with(json!({ "title": " Given " })).await;
     named.call("coder", "said").await.expect(200);
     assert_eq!(title(&named).await, "Given");
-    let renamed = me.chat().await;
+    let renamed = me.session().await;
     let path = format!("/my/chat/sessions/{}", renamed.id);
     let answer = me
         .ask("PATCH", &path, Some(json!({ "title": "New name" })))
@@ -248,32 +251,35 @@ async fn a_title_is_the_first_line_said_unless_it_is_given() {
 async fn deleting_a_session() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let (chat, kept) = (me.chat().await, me.chat().await);
-    chat.call("coder", "very-own-words").await.expect(200);
+    let (session, kept) = (me.session().await, me.session().await);
+    session.call("coder", "very-own-words").await.expect(200);
     kept.call("coder", "stays").await.expect(200);
     server.model.reply(Reply::tool_call(
         "write_file",
         json!({ "path": "a", "content": "b" }),
     ));
-    chat.call("coder", "write").await.expect(200);
-    let mut events = chat.follow(0).await;
+    session.call("coder", "write").await.expect(200);
+    let mut events = session.follow(0).await;
     events.until("approval_request", |_| true).await;
-    chat.ask("DELETE", &format!("/my/chat/sessions/{}", chat.id), None)
+    session
+        .ask("DELETE", &format!("/my/chat/sessions/{}", session.id), None)
         .await
         .expect(204);
     while events.next().await.is_some() {}
     for path in [
-        format!("/my/chat/sessions/{}", chat.id),
-        chat.path("messages/"),
-        chat.path("plans/"),
-        chat.path("audit/"),
+        format!("/my/chat/sessions/{}", session.id),
+        session.path("messages/"),
+        session.path("plans/"),
+        session.path("audit/"),
     ] {
-        chat.get(&path).await.refused(404, "SESSION_NOT_FOUND");
+        session.get(&path).await.refused(404, "SESSION_NOT_FOUND");
     }
-    chat.send(json!({ "content": "hi", "target_agent": "coder" }))
+    session
+        .send(json!({ "content": "hi", "target_agent": "coder" }))
         .await
         .refused(404, "SESSION_NOT_FOUND");
-    chat.ask("DELETE", &format!("/my/chat/sessions/{}", chat.id), None)
+    session
+        .ask("DELETE", &format!("/my/chat/sessions/{}", session.id), None)
         .await
         .refused(404, "SESSION_NOT_FOUND");
     let list = me.get("/my/chat/sessions/").await.expect(200);
@@ -303,11 +309,12 @@ async fn deleting_a_session() {
 #[tokio::test]
 async fn deleting_a_session_stops_what_it_does() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::hang());
-    let stream = chat.stream_call("coder", "go").await;
+    let stream = session.stream_call("coder", "go").await;
     server.model.wait_until_in_flight(1).await;
-    chat.ask("DELETE", &format!("/my/chat/sessions/{}", chat.id), None)
+    session
+        .ask("DELETE", &format!("/my/chat/sessions/{}", session.id), None)
         .await
         .expect(204);
     server.model.wait_until_in_flight(0).await;
@@ -318,7 +325,7 @@ async fn deleting_a_session_stops_what_it_does() {
 async fn session_isolation() {
     let server = server().await;
     let (me, other) = (Person::new(&server, 123), Person::new(&server, 456));
-    let (mine, theirs) = (me.chat().await, other.chat().await);
+    let (mine, theirs) = (me.session().await, other.session().await);
     theirs.call("coder", "theirs").await.expect(200);
     server.model.reply(Reply::tool_call(
         "write_file",
@@ -416,16 +423,17 @@ async fn deleting_a_project_takes_its_sessions_along() {
     let server = server().await;
     let me = Person::new(&server, 1);
     let project = me.project(json!({ "name": "gone" })).await;
-    let chat = me.chat_with(json!({ "project_id": project })).await;
+    let session = me.session_with(json!({ "project_id": project })).await;
     server.model.reply(Reply::hang());
-    let stream = chat.stream_call("coder", "go").await;
+    let stream = session.stream_call("coder", "go").await;
     server.model.wait_until_in_flight(1).await;
     me.ask("DELETE", &format!("/my/projects/{project}"), None)
         .await
         .expect(204);
     server.model.wait_until_in_flight(0).await;
     stream.all().await;
-    chat.get(&chat.path("messages/"))
+    session
+        .get(&session.path("messages/"))
         .await
         .refused(404, "SESSION_NOT_FOUND");
     assert_eq!(me.get("/my/chat/sessions/").await.expect(200)["total"], 0);

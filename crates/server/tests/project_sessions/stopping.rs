@@ -4,7 +4,7 @@
 use codelab_testkit::{Gate, Reply, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, is_planning, says, server, task, tasks};
+use crate::kit::{Person, Session, is_planning, says, server, task, tasks};
 
 /// What an agent can wait for, and how its turn stands then.
 fn waits() -> [(&'static str, Value, &'static str); 3] {
@@ -29,31 +29,31 @@ async fn waiting(
     tool: &str,
     arguments: Value,
     status: &str,
-) -> (Chat, String) {
-    let chat = Person::new(server, 1).chat().await;
+) -> (Session, String) {
+    let session = Person::new(server, 1).session().await;
     server.model.reply(Reply::tool_call(tool, arguments));
-    let answer = chat.call("coder", "go").await.expect(200);
+    let answer = session.call("coder", "go").await.expect(200);
     assert_eq!(answer["status"], status, "{answer:#}");
     let call = answer["pending"]["call_id"].as_str().unwrap().to_owned();
     if status == "awaiting_tool_result" {
-        chat.claim(&call, "laptop").await.expect(200);
+        session.claim(&call, "laptop").await.expect(200);
     }
-    (chat, call)
+    (session, call)
 }
 
-async fn assert_cancelled(chat: &Chat) {
-    let detail = chat.detail().await;
+async fn assert_cancelled(session: &Session) {
+    let detail = session.detail().await;
     assert_eq!(
         (&detail["busy"], &detail["status"]),
         (&json!(false), &Value::Null),
         "{detail:#}"
     );
-    assert_eq!(chat.log().await.status(), "cancelled");
+    assert_eq!(session.log().await.status(), "cancelled");
 }
 
-async fn agent_path(chat: &Chat, name: &str) -> String {
-    let list = chat
-        .get(&format!("/my/projects/{}/agents/", chat.project))
+async fn agent_path(session: &Session, name: &str) -> String {
+    let list = session
+        .get(&format!("/my/projects/{}/agents/", session.project))
         .await
         .expect(200);
     let agent = list["agents"]
@@ -64,7 +64,7 @@ async fn agent_path(chat: &Chat, name: &str) -> String {
         .unwrap();
     format!(
         "/my/projects/{}/agents/{}",
-        chat.project,
+        session.project,
         agent["agent_id"].as_str().unwrap()
     )
 }
@@ -75,30 +75,34 @@ async fn an_agent_whose_work_waits_for_somebody_is_deleted_by_force_only() {
         // Told by what is stored: after a restart nobody holds the session in memory.
         for restarts in [false, true] {
             let mut server = server().await;
-            let (chat, call) = waiting(&server, tool, arguments.clone(), status).await;
+            let (session, call) = waiting(&server, tool, arguments.clone(), status).await;
             if restarts {
                 server.restart().await;
             }
-            let chat = chat.seen_by(&Person::new(&server, 1));
-            let path = agent_path(&chat, "agent_coder").await;
-            chat.ask("DELETE", &path, None)
+            let session = session.seen_by(&Person::new(&server, 1));
+            let path = agent_path(&session, "agent_coder").await;
+            session
+                .ask("DELETE", &path, None)
                 .await
                 .refused(409, "CONFLICT");
-            assert_eq!(chat.detail().await["status"], status, "{tool}");
+            assert_eq!(session.detail().await["status"], status, "{tool}");
             // Another agent of the project has nothing to do with it.
-            chat.ask("DELETE", &agent_path(&chat, "agent_writer").await, None)
+            session
+                .ask("DELETE", &agent_path(&session, "agent_writer").await, None)
                 .await
                 .expect(204);
-            chat.ask("DELETE", &format!("{path}?force=true"), None)
+            session
+                .ask("DELETE", &format!("{path}?force=true"), None)
                 .await
                 .expect(204);
-            assert_cancelled(&chat).await;
+            assert_cancelled(&session).await;
             if status == "awaiting_tool_result" {
                 assert_eq!(
-                    chat.log().await.one("tool_call_closed")["outcome"],
+                    session.log().await.one("tool_call_closed")["outcome"],
                     "cancelled"
                 );
-                chat.result(&call, "laptop", json!(1))
+                session
+                    .result(&call, "laptop", json!(1))
                     .await
                     .refused(409, "CONFLICT");
             }
@@ -109,7 +113,7 @@ async fn an_agent_whose_work_waits_for_somebody_is_deleted_by_force_only() {
 #[tokio::test]
 async fn a_plan_goes_on_without_the_tasks_of_a_deleted_agent() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let gate = Gate::new();
     server.model.on(
         is_planning,
@@ -122,22 +126,23 @@ async fn a_plan_goes_on_without_the_tasks_of_a_deleted_agent() {
     server
         .model
         .on(says("Do b"), Reply::text("Written.").hold(&gate));
-    chat.send(json!({ "content": "Build it" }))
+    session
+        .send(json!({ "content": "Build it" }))
         .await
         .expect(202);
-    let call = chat.wait_for("tool_call", |_| true).await;
+    let call = session.wait_for("tool_call", |_| true).await;
     gate.reached().await;
-    let path = format!("{}?force=true", agent_path(&chat, "agent_coder").await);
-    chat.ask("DELETE", &path, None).await.expect(204);
+    let path = format!("{}?force=true", agent_path(&session, "agent_coder").await);
+    session.ask("DELETE", &path, None).await.expect(204);
     gate.open();
-    let ended = chat.wait_for("workflow_completed", |_| true).await;
+    let ended = session.wait_for("workflow_completed", |_| true).await;
     assert_eq!(ended.data["status"], "partial", "{}", ended.data);
     let response = ended.data["response"].as_str().unwrap();
     assert!(
         response.starts_with("Written.") && response.contains("agent_coder was deleted"),
         "{response}"
     );
-    let log = chat.log().await;
+    let log = session.log().await;
     let failed = log.one("task_failed");
     assert_eq!(
         (&failed["task_id"], &failed["error"]["error_code"]),
@@ -148,26 +153,30 @@ async fn a_plan_goes_on_without_the_tasks_of_a_deleted_agent() {
         .as_str()
         .unwrap()
         .to_owned();
-    chat.claim(&call, "laptop").await.refused(409, "CONFLICT");
+    session
+        .claim(&call, "laptop")
+        .await
+        .refused(409, "CONFLICT");
 }
 
 #[tokio::test]
 async fn a_reset_ends_what_waits_for_somebody() {
     for (tool, arguments, status) in waits() {
         let mut server = server().await;
-        let (chat, call) = waiting(&server, tool, arguments, status).await;
+        let (session, call) = waiting(&server, tool, arguments, status).await;
         server.restart().await;
-        let chat = chat.seen_by(&Person::new(&server, 1));
-        let reset = format!("/my/projects/{}/worker-space/reset/", chat.project);
-        chat.ask("POST", &reset, None).await.expect(200);
-        assert_cancelled(&chat).await;
+        let session = session.seen_by(&Person::new(&server, 1));
+        let reset = format!("/my/projects/{}/worker-space/reset/", session.project);
+        session.ask("POST", &reset, None).await.expect(200);
+        assert_cancelled(&session).await;
         if status == "awaiting_approval" {
-            chat.decide(&call, json!({ "decision": "approve" }))
+            session
+                .decide(&call, json!({ "decision": "approve" }))
                 .await
                 .refused(409, "CONFLICT");
         }
         assert_eq!(
-            chat.call("coder", "again").await.expect(200)["status"],
+            session.call("coder", "again").await.expect(200)["status"],
             "completed"
         );
     }
@@ -176,7 +185,7 @@ async fn a_reset_ends_what_waits_for_somebody() {
 #[tokio::test]
 async fn a_reset_ends_a_plan_that_waits_for_its_approval() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let planned = [
         task("a", "coder", &[]),
         task("b", "analyzer", &["a"]),
@@ -184,16 +193,17 @@ async fn a_reset_ends_a_plan_that_waits_for_its_approval() {
     ];
     server.model.on(is_planning, Reply::text(tasks(&planned)));
     assert_eq!(
-        chat.stream_plan("Build it").await.all().await.status(),
+        session.stream_plan("Build it").await.all().await.status(),
         "awaiting_approval"
     );
-    chat.ask(
-        "POST",
-        &format!("/my/projects/{}/worker-space/reset/", chat.project),
-        None,
-    )
-    .await
-    .expect(200);
-    assert_cancelled(&chat).await;
-    assert_eq!(chat.get("/my/approvals/").await.expect(200)["total"], 0);
+    session
+        .ask(
+            "POST",
+            &format!("/my/projects/{}/worker-space/reset/", session.project),
+            None,
+        )
+        .await
+        .expect(200);
+    assert_cancelled(&session).await;
+    assert_eq!(session.get("/my/approvals/").await.expect(200)["total"], 0);
 }

@@ -8,7 +8,7 @@ use crate::kit::{Person, Seen, is_planning, says, server, task, tasks};
 #[tokio::test]
 async fn a_reader_begins_where_it_likes_and_misses_nothing() {
     let mut server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_planning,
         Reply::text(tasks(&[
@@ -16,9 +16,9 @@ async fn a_reader_begins_where_it_likes_and_misses_nothing() {
             task("b", "writer", &["a"]),
         ])),
     );
-    chat.stream_plan("Build it").await.all().await;
-    chat.call("coder", "and more").await.expect(200);
-    let log = chat.log().await;
+    session.stream_plan("Build it").await.all().await;
+    session.call("coder", "and more").await.expect(200);
+    let log = session.log().await;
     let last = *log.ids().last().unwrap();
     assert_eq!(log.ids(), (1..=last).collect::<Vec<_>>());
     let stored = |seen: &Seen| {
@@ -33,26 +33,31 @@ async fn a_reader_begins_where_it_likes_and_misses_nothing() {
         if restart {
             server.restart().await;
         }
-        let chat = chat.seen_by(&Person::new(&server, 1));
+        let session = session.seen_by(&Person::new(&server, 1));
         for after in 0..=last {
             let rest = &whole[after as usize..];
-            let by_header = chat
-                .open("GET", &chat.path("events/?follow=false"), None, Some(after))
+            let by_header = session
+                .open(
+                    "GET",
+                    &session.path("events/?follow=false"),
+                    None,
+                    Some(after),
+                )
                 .await
                 .all()
                 .await;
             assert_eq!(stored(&by_header), rest, "after {after}");
-            let by_query = chat.path(&format!("events/?follow=false&after={after}"));
+            let by_query = session.path(&format!("events/?follow=false&after={after}"));
             assert_eq!(
-                stored(&chat.open("GET", &by_query, None, None).await.all().await),
+                stored(&session.open("GET", &by_query, None, None).await.all().await),
                 rest
             );
         }
         // The header wins, and a number past the end is told and starts over.
-        let both = chat.path("events/?follow=false&after=1");
+        let both = session.path("events/?follow=false&after=1");
         assert_eq!(
             stored(
-                &chat
+                &session
                     .open("GET", &both, None, Some(last - 1))
                     .await
                     .all()
@@ -61,7 +66,13 @@ async fn a_reader_begins_where_it_likes_and_misses_nothing() {
             &whole[last as usize - 1..]
         );
         for after in [last + 1, u64::MAX] {
-            let past = stored(&chat.open("GET", &both, None, Some(after)).await.all().await);
+            let past = stored(
+                &session
+                    .open("GET", &both, None, Some(after))
+                    .await
+                    .all()
+                    .await,
+            );
             let (gap, rest) = past.split_first().unwrap();
             assert_eq!(
                 (gap.id, &gap.whole["type"], &gap.data),
@@ -74,9 +85,10 @@ async fn a_reader_begins_where_it_likes_and_misses_nothing() {
             assert_eq!(rest, whole, "after {after}");
         }
     }
-    let chat = chat.seen_by(&Person::new(&server, 1));
+    let session = session.seen_by(&Person::new(&server, 1));
     for query in ["?after=x", "?after=-1", "?follow=perhaps"] {
-        chat.get(&chat.path(&format!("events/{query}")))
+        session
+            .get(&session.path(&format!("events/{query}")))
             .await
             .refused(422, "VALIDATION_ERROR");
     }
@@ -85,10 +97,11 @@ async fn a_reader_begins_where_it_likes_and_misses_nothing() {
 #[tokio::test]
 async fn a_stream_that_follows_shows_every_turn() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
-    let mut events = chat.follow(0).await;
+    let session = Person::new(&server, 1).session().await;
+    let mut events = session.follow(0).await;
     for number in 0..3 {
-        chat.call("coder", &format!("message {number}"))
+        session
+            .call("coder", &format!("message {number}"))
             .await
             .expect(200);
         let seen = events.until_done().await;
@@ -102,14 +115,14 @@ async fn a_stream_that_follows_shows_every_turn() {
 #[tokio::test]
 async fn who_comes_in_the_middle_of_an_answer_sees_all_of_it() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let gate = Gate::new();
     server
         .model
         .reply(Reply::text("one two three four").hold_after_deltas(3, &gate));
-    let first = chat.stream_call("coder", "count").await;
+    let first = session.stream_call("coder", "count").await;
     gate.reached().await;
-    let mut second = chat.follow(0).await;
+    let mut second = session.follow(0).await;
     let delta = second.until("message_delta", |_| true).await;
     assert_eq!(
         (delta.id, &delta.data["offset"], &delta.data["attempt"]),
@@ -129,12 +142,12 @@ async fn who_comes_in_the_middle_of_an_answer_sees_all_of_it() {
 #[tokio::test]
 async fn the_deltas_of_a_task_say_whose_they_are() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_planning,
         Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])),
     );
-    let seen = chat.stream_plan("Build it").await.all().await;
+    let seen = session.stream_plan("Build it").await.all().await;
     let deltas = seen.all("message_delta");
     for (id, agent) in [("a", "agent_coder"), ("b", "agent_writer")] {
         let own: Vec<_> = deltas
@@ -157,15 +170,16 @@ async fn the_deltas_of_a_task_say_whose_they_are() {
 #[tokio::test]
 async fn a_caller_who_goes_away_does_not_stop_the_turn() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let gate = Gate::new();
     server.model.reply(Reply::text("Still here.").hold(&gate));
-    let mut stream = chat.stream_call("coder", "go").await;
+    let mut stream = session.stream_call("coder", "go").await;
     stream.until("direct_agent_call", |_| true).await;
     drop(stream);
     gate.reached().await;
     gate.open();
-    chat.wait_for("task_completed", |data| data["response"] == "Still here.")
+    session
+        .wait_for("task_completed", |data| data["response"] == "Still here.")
         .await;
 }
 
@@ -174,18 +188,23 @@ async fn one_stream_shows_all_of_a_users_sessions() {
     let server = server().await;
     let (me, other) = (Person::new(&server, 1), Person::new(&server, 2));
     let project = me.project(json!({ "name": "other" })).await;
-    let chats = [
-        me.chat().await,
-        me.chat_with(json!({ "project_id": project })).await,
+    let sessions = [
+        me.session().await,
+        me.session_with(json!({ "project_id": project })).await,
     ];
     let mut events = me.open("GET", "/my/events/", None, None).await;
     let mut theirs = other.open("GET", "/my/events/", None, None).await;
-    other.chat().await.call("coder", "theirs").await.expect(200);
-    for chat in &chats {
-        chat.call("coder", "mine").await.expect(200);
+    other
+        .session()
+        .await
+        .call("coder", "theirs")
+        .await
+        .expect(200);
+    for session in &sessions {
+        session.call("coder", "mine").await.expect(200);
         let completed = events.until("task_completed", |_| true).await;
-        assert_eq!(completed.whole["session_id"], chat.id.as_str());
-        let in_log = chat
+        assert_eq!(completed.whole["session_id"], session.id.as_str());
+        let in_log = session
             .log()
             .await
             .0
@@ -198,7 +217,7 @@ async fn one_stream_shows_all_of_a_users_sessions() {
         );
         assert_eq!(
             completed.id, None,
-            "numbers of several sessions are no place in this stream"
+            "numbers of several sessions are no position in this stream"
         );
     }
     let first = theirs.next().await.unwrap();
@@ -209,14 +228,14 @@ async fn one_stream_shows_all_of_a_users_sessions() {
 async fn streams_end_when_the_server_stops() {
     let mut server = server().await;
     let me = Person::new(&server, 1);
-    let chat = me.chat().await;
+    let session = me.session().await;
     let gate = Gate::new();
     server
         .model
         .on(says("go"), Reply::text("Done.").hold(&gate));
     let streams = [
-        chat.stream_call("coder", "go").await,
-        chat.follow(0).await,
+        session.stream_call("coder", "go").await,
+        session.follow(0).await,
         me.open("GET", "/my/events/", None, None).await,
     ];
     gate.reached().await;
@@ -225,28 +244,29 @@ async fn streams_end_when_the_server_stops() {
     for stream in streams {
         stream.all().await;
     }
-    let chat = chat.seen_by(&Person::new(&server, 1));
-    chat.wait_for("task_completed", |_| true).await;
-    assert_eq!(chat.messages("?role=assistant").await.len(), 1);
+    let session = session.seen_by(&Person::new(&server, 1));
+    session.wait_for("task_completed", |_| true).await;
+    assert_eq!(session.messages("?role=assistant").await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_model_call_lost_with_the_server_is_made_again() {
     let mut server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::hang());
-    let stream = chat.stream_call("coder", "go").await;
+    let stream = session.stream_call("coder", "go").await;
     server.model.wait_until_in_flight(1).await;
     server.restart().await;
     stream.all().await;
-    let chat = chat.seen_by(&Person::new(&server, 1));
-    chat.wait_for("task_completed", |data| data["response"] == "Done.")
+    let session = session.seen_by(&Person::new(&server, 1));
+    session
+        .wait_for("task_completed", |data| data["response"] == "Done.")
         .await;
-    let log = chat.log().await;
+    let log = session.log().await;
     assert_eq!(
         (
             log.all("direct_agent_call").len(),
-            chat.messages("?role=assistant").await.len()
+            session.messages("?role=assistant").await.len()
         ),
         (1, 1)
     );
@@ -255,29 +275,32 @@ async fn a_model_call_lost_with_the_server_is_made_again() {
 #[tokio::test]
 async fn tasks_lost_with_the_server_have_failed_and_can_be_retried() {
     let mut server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_planning,
         Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])),
     );
     server.model.on(says("Do a."), Reply::hang());
-    let stream = chat.stream_plan("Build it").await;
-    chat.wait_for("task_completed", |data| data["task_id"] == "b")
+    let stream = session.stream_plan("Build it").await;
+    session
+        .wait_for("task_completed", |data| data["task_id"] == "b")
         .await;
     server.model.wait_until_in_flight(1).await;
     server.restart().await;
     stream.all().await;
     server.model.on(says("Do a."), Reply::text("A."));
-    let chat = chat.seen_by(&Person::new(&server, 1));
-    let completed = chat.wait_for("workflow_completed", |_| true).await.data;
+    let session = session.seen_by(&Person::new(&server, 1));
+    let completed = session.wait_for("workflow_completed", |_| true).await.data;
     assert_eq!(completed["status"], "partial");
-    let plan = chat.plan().await["plan_id"].as_str().unwrap().to_owned();
-    chat.ask("POST", &chat.path(&format!("plans/{plan}/retry/")), None)
+    let plan = session.plan().await["plan_id"].as_str().unwrap().to_owned();
+    session
+        .ask("POST", &session.path(&format!("plans/{plan}/retry/")), None)
         .await
         .expect(200);
-    chat.wait_for("workflow_completed", |data| data["status"] == "completed")
+    session
+        .wait_for("workflow_completed", |data| data["status"] == "completed")
         .await;
-    let started: Vec<_> = chat
+    let started: Vec<_> = session
         .log()
         .await
         .all("task_started")

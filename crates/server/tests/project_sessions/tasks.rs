@@ -1,11 +1,13 @@
-//! Plans while they run: order, places, failures, time, cancel and retry.
+//! Plans while they run: order, slots, failures, time, cancel and retry.
 
 use std::time::{Duration, Instant};
 
 use codelab_testkit::{Gate, Method, Reply, eventually};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, is_joining, is_planning, says, server, server_with, task, tasks};
+use crate::kit::{
+    Person, Session, is_joining, is_planning, says, server, server_with, task, tasks,
+};
 
 fn states(plan: &Value) -> Vec<(&str, &str)> {
     let tasks = plan["tasks"].as_array().unwrap().iter();
@@ -19,16 +21,17 @@ fn states(plan: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
-async fn retry(chat: &Chat) -> crate::kit::Answer {
-    let plan = chat.plan().await["plan_id"].as_str().unwrap().to_owned();
-    chat.ask("POST", &chat.path(&format!("plans/{plan}/retry/")), None)
+async fn retry(session: &Session) -> crate::kit::Answer {
+    let plan = session.plan().await["plan_id"].as_str().unwrap().to_owned();
+    session
+        .ask("POST", &session.path(&format!("plans/{plan}/retry/")), None)
         .await
 }
 
 #[tokio::test]
 async fn independent_tasks_run_side_by_side_and_dependent_ones_wait() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_planning,
         Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])),
@@ -40,12 +43,12 @@ async fn independent_tasks_run_side_by_side_and_dependent_ones_wait() {
     server
         .model
         .on(says("Do b."), Reply::text("B.").hold(&gates[1]));
-    let stream = chat.stream_plan("Build it").await;
+    let stream = session.stream_plan("Build it").await;
     // Both are under way before either has ended.
     gates[0].reached().await;
     gates[1].reached().await;
     assert_eq!(
-        states(&chat.plan().await),
+        states(&session.plan().await),
         [("a", "running"), ("b", "running")]
     );
     gates.iter().for_each(Gate::open);
@@ -57,10 +60,10 @@ async fn independent_tasks_run_side_by_side_and_dependent_ones_wait() {
     server
         .model
         .on(says("Do a."), Reply::text("A.").hold(&gate));
-    let stream = chat.stream_plan("Build it again").await;
+    let stream = session.stream_plan("Build it again").await;
     gate.reached().await;
     assert_eq!(
-        states(&chat.plan().await),
+        states(&session.plan().await),
         [("a", "running"), ("b", "pending")]
     );
     gate.open();
@@ -71,9 +74,9 @@ async fn independent_tasks_run_side_by_side_and_dependent_ones_wait() {
 async fn an_agents_limit_bounds_the_tasks_that_run_at_once() {
     let server = server_with(&[("CODELAB_PLAN__APPROVAL_TASKS", "50")]).await;
     let me = Person::new(&server, 1);
-    let chat = me.chat().await;
+    let session = me.session().await;
     let body = json!({ "name": "narrow", "concurrency_limit": 2 });
-    me.post(&format!("/my/projects/{}/agents/", chat.project), body)
+    me.post(&format!("/my/projects/{}/agents/", session.project), body)
         .await
         .expect(201);
     let planned: Vec<Value> = (0..5)
@@ -82,7 +85,7 @@ async fn an_agents_limit_bounds_the_tasks_that_run_at_once() {
     server.model.on(is_planning, Reply::text(tasks(&planned)));
     let gate = Gate::new();
     server.model.on(says("Do t"), Reply::text("T.").hold(&gate));
-    let stream = chat.stream_plan("Build it").await;
+    let stream = session.stream_plan("Build it").await;
     server.model.wait_until_in_flight(2).await;
     let counts = |plan: &Value, wanted: &str| {
         states(plan)
@@ -90,7 +93,7 @@ async fn an_agents_limit_bounds_the_tasks_that_run_at_once() {
             .filter(|(_, status)| *status == wanted)
             .count()
     };
-    let plan = chat.plan().await;
+    let plan = session.plan().await;
     assert_eq!(
         (counts(&plan, "running"), counts(&plan, "queued")),
         (2, 3),
@@ -119,7 +122,7 @@ async fn an_agents_limit_bounds_the_tasks_that_run_at_once() {
 async fn several_answers_are_joined_or_put_one_after_the_other() {
     for joins in [true, false] {
         let server = server().await;
-        let chat = Person::new(&server, 1).chat().await;
+        let session = Person::new(&server, 1).session().await;
         server.model.on(
             is_planning,
             Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])),
@@ -134,7 +137,7 @@ async fn several_answers_are_joined_or_put_one_after_the_other() {
                 Reply::status(400, "no")
             },
         );
-        let seen = chat.stream_plan("Build it").await.all().await;
+        let seen = session.stream_plan("Build it").await.all().await;
         let completed = seen.one("workflow_completed");
         assert_eq!(
             (&completed["status"], seen.status()),
@@ -164,7 +167,7 @@ async fn several_answers_are_joined_or_put_one_after_the_other() {
 #[tokio::test]
 async fn error_in_orchestrated_mode() {
     let server = server_with(&[("CODELAB_PLAN__APPROVAL_TASKS", "50")]).await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let planned = [
         task("a", "coder", &[]),
         task("b", "writer", &["a"]),
@@ -174,7 +177,7 @@ async fn error_in_orchestrated_mode() {
     server.model.on(is_planning, Reply::text(tasks(&planned)));
     server.model.on(says("Do a."), Reply::status(400, "no"));
     server.model.on(says("Do d."), Reply::text("D is done."));
-    let seen = chat.stream_plan("Build it").await.all().await;
+    let seen = session.stream_plan("Build it").await.all().await;
     assert_eq!(
         seen.status(),
         "completed",
@@ -205,7 +208,7 @@ async fn error_in_orchestrated_mode() {
     ] {
         assert!(response.contains(part), "{part}: {response}");
     }
-    let plan = chat.plan().await;
+    let plan = session.plan().await;
     assert_eq!(
         states(&plan),
         [
@@ -220,22 +223,22 @@ async fn error_in_orchestrated_mode() {
         (&json!("partial"), &json!("LLM_ERROR"))
     );
     assert_eq!(
-        chat.messages("?role=assistant").await[0]["content"],
+        session.messages("?role=assistant").await[0]["content"],
         response
     );
 
     // Only what did not end well runs again.
     let asked = server.model.request_count();
     server.model.on(says("Do a."), Reply::text("A at last."));
-    let again = retry(&chat).await.expect(200);
+    let again = retry(&session).await.expect(200);
     assert_eq!(again["plan_id"], plan["plan_id"]);
-    let completed = chat
+    let completed = session
         .wait_for("workflow_completed", |data| data["status"] == "completed")
         .await
         .data;
     assert_eq!(completed["workflow_id"], plan["workflow_id"]);
     assert_eq!(
-        states(&chat.plan().await),
+        states(&session.plan().await),
         [
             ("a", "completed"),
             ("b", "completed"),
@@ -269,8 +272,9 @@ async fn error_in_orchestrated_mode() {
         "the answer is to the request that was planned"
     );
     assert!(joined.message(-1).as_str().unwrap().contains("D is done."));
-    retry(&chat).await.refused(409, "CONFLICT");
-    chat.ask("POST", &chat.path("plans/nope/retry/"), None)
+    retry(&session).await.refused(409, "CONFLICT");
+    session
+        .ask("POST", &session.path("plans/nope/retry/"), None)
         .await
         .refused(404, "PLAN_NOT_FOUND");
 }
@@ -278,7 +282,7 @@ async fn error_in_orchestrated_mode() {
 #[tokio::test]
 async fn a_plan_all_of_whose_tasks_fail_has_failed() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_planning,
         Reply::text(tasks(&[
@@ -287,7 +291,7 @@ async fn a_plan_all_of_whose_tasks_fail_has_failed() {
         ])),
     );
     server.model.on(says("Do a."), Reply::status(400, "no"));
-    let seen = chat.stream_plan("Build it").await.all().await;
+    let seen = session.stream_plan("Build it").await.all().await;
     assert_eq!(
         (
             seen.one("workflow_completed")["status"].as_str(),
@@ -295,7 +299,7 @@ async fn a_plan_all_of_whose_tasks_fail_has_failed() {
         ),
         (Some("failed"), "failed")
     );
-    let said = chat.messages("?role=assistant").await;
+    let said = session.messages("?role=assistant").await;
     assert_eq!(
         (&said[0]["error"], &said[0]["agent_id"]),
         (&json!(true), &json!("orchestrator"))
@@ -305,13 +309,13 @@ async fn a_plan_all_of_whose_tasks_fail_has_failed() {
 #[tokio::test]
 async fn processing_timeout() {
     let server = server_with(&[("CODELAB_LIMITS__TASK_TIMEOUT_SECONDS", "1")]).await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_planning,
         Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])),
     );
     server.model.on(says("Do a."), Reply::hang());
-    let seen = chat.stream_plan("Build it").await.all().await;
+    let seen = session.stream_plan("Build it").await.all().await;
     let failed = seen.one("task_failed");
     assert_eq!(
         (&failed["task_id"], &failed["error"]["error_code"]),
@@ -329,20 +333,20 @@ async fn waiting_for_a_person_is_not_working() {
         ("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "1"),
     ])
     .await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let ask = Reply::tool_call("ask_followup_question", json!({ "question": "Which?" }));
     server
         .model
         .on(is_planning, Reply::text(tasks(&[task("a", "writer", &[])])));
-    let planned = chat.chat().await;
+    let planned = session.session().await;
     server.model.reply(ask.clone());
     let seen = planned.stream_plan("Build it").await.all().await;
     assert_eq!(seen.status(), "awaiting_answer");
     server.model.reply(ask);
     let asked = Instant::now();
-    let question = chat.call("coder", "choose").await.expect(200);
+    let question = session.call("coder", "choose").await.expect(200);
     // A turn of another session that does time out says when a second has passed.
-    let other = chat.chat().await;
+    let other = session.session().await;
     server.model.reply(Reply::hang());
     other.call("coder", "hang").await.expect(504);
     assert!(asked.elapsed() >= Duration::from_secs(1));
@@ -350,8 +354,8 @@ async fn waiting_for_a_person_is_not_working() {
         "questions/{}/answer/",
         question["pending"]["call_id"].as_str().unwrap()
     );
-    let answered = chat
-        .post(&chat.path(&path), json!({ "answer": "this one" }))
+    let answered = session
+        .post(&session.path(&path), json!({ "answer": "this one" }))
         .await
         .expect(200);
     assert_eq!(answered["response"], "Done.");
@@ -367,7 +371,7 @@ async fn waiting_for_a_person_is_not_working() {
 #[tokio::test]
 async fn cancel_stops_every_task_within_two_seconds() {
     let server = server_with(&[("CODELAB_PLAN__APPROVAL_TASKS", "50")]).await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     let planned = [
         task("a", "coder", &[]),
         task("b", "writer", &[]),
@@ -384,13 +388,14 @@ async fn cancel_stops_every_task_within_two_seconds() {
         Reply::tool_call("read_file", json!({ "path": "x" })),
     );
     server.model.on(says("Do e."), Reply::text("E is done."));
-    let stream = chat.stream_plan("Build it").await;
-    chat.wait_for("tool_call", |_| true).await;
-    chat.wait_for("task_completed", |data| data["task_id"] == "e")
+    let stream = session.stream_plan("Build it").await;
+    session.wait_for("tool_call", |_| true).await;
+    session
+        .wait_for("task_completed", |data| data["task_id"] == "e")
         .await;
     server.model.wait_until_in_flight(2).await;
     let asked = Instant::now();
-    let cancelled = chat.cancel().await.expect(200);
+    let cancelled = session.cancel().await.expect(200);
     assert_eq!(
         (&cancelled["cancelled"], &cancelled["queued"]),
         (&json!(true), &json!(0))
@@ -410,7 +415,7 @@ async fn cancel_stops_every_task_within_two_seconds() {
         ("cancelled", Some("cancelled"))
     );
     assert_eq!(seen.one("tool_call_closed")["outcome"], "cancelled");
-    let plan = chat.plan().await;
+    let plan = session.plan().await;
     let expected = [
         ("a", "cancelled"),
         ("b", "cancelled"),
@@ -422,17 +427,18 @@ async fn cancel_stops_every_task_within_two_seconds() {
         (states(&plan), &plan["status"]),
         (expected.to_vec(), &json!("cancelled"))
     );
-    assert_eq!(chat.cancel().await.expect(200)["cancelled"], false);
+    assert_eq!(session.cancel().await.expect(200)["cancelled"], false);
 
     // What was cancelled can be run again.
     for text in ["Do a.", "Do b.", "Do c."] {
         server.model.on(says(text), Reply::text("Now it is."));
     }
-    retry(&chat).await.expect(200);
-    chat.wait_for("workflow_completed", |data| data["status"] == "completed")
+    retry(&session).await.expect(200);
+    session
+        .wait_for("workflow_completed", |data| data["status"] == "completed")
         .await;
     assert_eq!(
-        chat.log().await.all("task_started").len(),
+        session.log().await.all("task_started").len(),
         4 + 4,
         "e once, the others again"
     );
@@ -441,38 +447,39 @@ async fn cancel_stops_every_task_within_two_seconds() {
 #[tokio::test]
 async fn a_retry_waits_for_no_busy_session() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server
         .model
         .on(is_planning, Reply::text(tasks(&[task("a", "coder", &[])])));
     server.model.on(says("Do a."), Reply::status(400, "no"));
-    chat.stream_plan("Build it").await.all().await;
+    session.stream_plan("Build it").await.all().await;
     let gate = Gate::new();
     server
         .model
         .on(says("busy"), Reply::text("Done.").hold(&gate));
-    let stream = chat.stream_call("coder", "busy").await;
+    let stream = session.stream_call("coder", "busy").await;
     gate.reached().await;
-    retry(&chat).await.refused(409, "CONFLICT");
+    retry(&session).await.refused(409, "CONFLICT");
     gate.open();
     stream.all().await;
     server.model.on(says("Do a."), Reply::text("A."));
-    retry(&chat).await.expect(200);
-    chat.wait_for("workflow_completed", |data| data["status"] == "completed")
+    retry(&session).await.expect(200);
+    session
+        .wait_for("workflow_completed", |data| data["status"] == "completed")
         .await;
 }
 
 #[tokio::test]
 async fn tasks_that_end_while_the_database_is_away_are_all_kept() {
     let server = server().await;
-    let chat = Person::new(&server, 1).chat().await;
+    let session = Person::new(&server, 1).session().await;
     server.model.on(
         is_planning,
         Reply::text(tasks(&[task("a", "coder", &[]), task("b", "writer", &[])])),
     );
     let gate = Gate::new();
     server.model.on(says("Do "), Reply::text("It.").hold(&gate));
-    let stream = chat.stream_plan("Build it").await;
+    let stream = session.stream_plan("Build it").await;
     server.model.wait_until_in_flight(2).await;
     let lock = rusqlite::Connection::open(server.data_dir().join("codelab.db")).unwrap();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -506,10 +513,11 @@ async fn tasks_that_end_while_the_database_is_away_are_all_kept() {
             .unwrap()
             .starts_with("DB_")
     );
-    chat.wait_for("workflow_completed", |data| data["status"] == "completed")
+    session
+        .wait_for("workflow_completed", |data| data["status"] == "completed")
         .await;
     assert_eq!(
-        states(&chat.plan().await),
+        states(&session.plan().await),
         [("a", "completed"), ("b", "completed")]
     );
     // Nobody was asked twice: the plan, the two tasks, and what joins them.

@@ -5,20 +5,20 @@ use std::time::Duration;
 use codelab_testkit::{Reply, TestServer, eventually};
 use serde_json::{Value, json};
 
-use crate::kit::{Chat, Person, server, server_with};
+use crate::kit::{Person, Session, server, server_with};
 
 /// A session that waits for `read_file` to be run; the call's id.
-async fn reading(server: &TestServer) -> (Chat, String) {
-    let chat = Person::new(server, 1).chat().await;
-    let call = read(server, &chat).await;
-    (chat, call)
+async fn reading(server: &TestServer) -> (Session, String) {
+    let session = Person::new(server, 1).session().await;
+    let call = read(server, &session).await;
+    (session, call)
 }
 
-async fn read(server: &TestServer, chat: &Chat) -> String {
+async fn read(server: &TestServer, session: &Session) -> String {
     server
         .model
         .reply(Reply::tool_call("read_file", json!({ "path": "notes.md" })));
-    let answer = chat.call("coder", "read").await.expect(200);
+    let answer = session.call("coder", "read").await.expect(200);
     assert_eq!(answer["status"], "awaiting_tool_result", "{answer:#}");
     answer["pending"]["call_id"].as_str().unwrap().to_owned()
 }
@@ -31,18 +31,21 @@ fn content() -> Value {
 async fn a_client_claims_runs_and_answers() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let chat = me.chat().await;
+    let session = me.session().await;
     let attach = json!({ "client_id": "laptop", "workspace": "/home/me/shop", "sandbox": "bwrap" });
     let attached = me
-        .post(&format!("/my/projects/{}/clients/", chat.project), attach)
+        .post(
+            &format!("/my/projects/{}/clients/", session.project),
+            attach,
+        )
         .await
         .expect(201);
     assert_eq!(
         (&attached["client_id"], &attached["present"]),
         (&json!("laptop"), &json!(true))
     );
-    let call = read(&server, &chat).await;
-    let shown = chat.log().await.one("tool_call").clone();
+    let call = read(&server, &session).await;
+    let shown = session.log().await.one("tool_call").clone();
     assert_eq!(
         (&shown["client_attached"], &shown["requires_approval"]),
         (&json!(true), &json!(false))
@@ -59,29 +62,33 @@ async fn a_client_claims_runs_and_answers() {
         (&json!(1), &json!("agent_coder"))
     );
     assert_eq!(
-        chat.claim(&call, "laptop").await.expect(200),
+        session.claim(&call, "laptop").await.expect(200),
         json!({ "claimed": true, "lease_seconds": 30 })
     );
     assert_eq!(
-        chat.claim(&call, "laptop").await.expect(200)["claimed"],
+        session.claim(&call, "laptop").await.expect(200)["claimed"],
         true,
         "claiming again renews the lease"
     );
-    let taken = chat.result(&call, "laptop", content()).await.expect(200);
+    let accepted = session.result(&call, "laptop", content()).await.expect(200);
     assert_eq!(
-        (&taken["call_id"], &taken["duplicate"]),
+        (&accepted["call_id"], &accepted["duplicate"]),
         (&json!(call), &json!(false))
     );
-    chat.wait_for("task_completed", |_| true).await;
+    session.wait_for("task_completed", |_| true).await;
     assert_eq!(
-        chat.result(&call, "laptop", content()).await.expect(200)["duplicate"],
+        session.result(&call, "laptop", content()).await.expect(200)["duplicate"],
         true
     );
-    chat.result(&call, "laptop", json!("other"))
+    session
+        .result(&call, "laptop", json!("other"))
         .await
         .refused(409, "CONFLICT");
-    chat.claim(&call, "laptop").await.refused(409, "CONFLICT");
-    let log = chat.log().await;
+    session
+        .claim(&call, "laptop")
+        .await
+        .refused(409, "CONFLICT");
+    let log = session.log().await;
     assert_eq!(log.one("tool_result")["result"], content());
     let asked = server.model.requests().pop().unwrap();
     assert_eq!(
@@ -89,7 +96,7 @@ async fn a_client_claims_runs_and_answers() {
         "tool"
     );
     assert!(asked.message(-1).as_str().unwrap().contains("hello"));
-    let tool = chat.messages("?role=tool").await;
+    let tool = session.messages("?role=tool").await;
     assert_eq!(
         (tool.len(), &tool[0]["tool_call_id"], &tool[0]["name"]),
         (1, &json!(call), &json!("read_file"))
@@ -101,58 +108,65 @@ async fn a_client_claims_runs_and_answers() {
 async fn a_command_may_name_the_folder_that_is_attached() {
     let server = server().await;
     let me = Person::new(&server, 1);
-    let run = async |chat: &Chat, command: &str| {
+    let run = async |session: &Session, command: &str| {
         server.model.reply(Reply::tool_call(
             "execute_command",
             json!({ "command": command }),
         ));
-        chat.call("coder", "look").await.expect(200)["status"].clone()
+        session.call("coder", "look").await.expect(200)["status"].clone()
     };
-    let chat = me.chat().await;
+    let session = me.session().await;
     assert_eq!(
-        run(&chat, "cat /home/me/shop/a.txt").await,
+        run(&session, "cat /home/me/shop/a.txt").await,
         "awaiting_approval",
         "nobody is attached"
     );
     let attach = json!({ "client_id": "laptop", "workspace": "/home/me/shop", "sandbox": "bwrap" });
-    me.post(&format!("/my/projects/{}/clients/", chat.project), attach)
-        .await
-        .expect(201);
+    me.post(
+        &format!("/my/projects/{}/clients/", session.project),
+        attach,
+    )
+    .await
+    .expect(201);
     for (command, status) in [
         ("cat /home/me/shop/a.txt", "awaiting_tool_result"),
         ("cat /home/me/shopping/a.txt", "awaiting_approval"),
         ("cat /home/me/shop/../a.txt", "awaiting_approval"),
         ("cat /etc/passwd", "awaiting_approval"),
     ] {
-        assert_eq!(run(&me.chat().await, command).await, status, "{command}");
+        assert_eq!(run(&me.session().await, command).await, status, "{command}");
     }
 }
 
 #[tokio::test]
 async fn an_error_of_the_client_goes_to_the_model() {
     let server = server().await;
-    let (chat, call) = reading(&server).await;
-    chat.claim(&call, "laptop").await.expect(200);
-    let path = chat.path(&format!("tool_calls/{call}/result/"));
-    chat.post(&path, json!({ "client_id": "laptop" }))
+    let (session, call) = reading(&server).await;
+    session.claim(&call, "laptop").await.expect(200);
+    let path = session.path(&format!("tool_calls/{call}/result/"));
+    session
+        .post(&path, json!({ "client_id": "laptop" }))
         .await
         .refused(422, "MISSING_REQUIRED_FIELD");
-    chat.post(
-        &path,
-        json!({ "client_id": "laptop", "result": 1, "error": "x" }),
-    )
-    .await
-    .refused(422, "VALIDATION_ERROR");
-    chat.post(&path, json!({ "result": 1 }))
+    session
+        .post(
+            &path,
+            json!({ "client_id": "laptop", "result": 1, "error": "x" }),
+        )
+        .await
+        .refused(422, "VALIDATION_ERROR");
+    session
+        .post(&path, json!({ "result": 1 }))
         .await
         .refused(422, "MISSING_REQUIRED_FIELD");
-    chat.post(
-        &path,
-        json!({ "client_id": "laptop", "error": "no such file" }),
-    )
-    .await
-    .expect(200);
-    chat.wait_for("task_completed", |_| true).await;
+    session
+        .post(
+            &path,
+            json!({ "client_id": "laptop", "error": "no such file" }),
+        )
+        .await
+        .expect(200);
+    session.wait_for("task_completed", |_| true).await;
     assert!(
         server
             .model
@@ -169,45 +183,55 @@ async fn an_error_of_the_client_goes_to_the_model() {
 #[tokio::test]
 async fn one_client_runs_a_call_and_the_session_stays_with_it() {
     let server = server().await;
-    let (chat, call) = reading(&server).await;
+    let (session, call) = reading(&server).await;
     assert_eq!(
-        chat.log().await.one("tool_call")["client_attached"],
+        session.log().await.one("tool_call")["client_attached"],
         false,
         "nobody is there yet"
     );
-    chat.result(&call, "laptop", content())
+    session
+        .result(&call, "laptop", content())
         .await
         .refused(409, "TOOL_CALL_CLAIMED");
-    chat.claim(&call, "laptop").await.expect(200);
-    chat.claim(&call, "desktop")
+    session.claim(&call, "laptop").await.expect(200);
+    session
+        .claim(&call, "desktop")
         .await
         .refused(409, "TOOL_CALL_CLAIMED");
-    chat.result(&call, "desktop", content())
+    session
+        .result(&call, "desktop", content())
         .await
         .refused(409, "TOOL_CALL_CLAIMED");
-    chat.result(&call, "laptop", content()).await.expect(200);
-    chat.wait_for("task_completed", |_| true).await;
+    session.result(&call, "laptop", content()).await.expect(200);
+    session.wait_for("task_completed", |_| true).await;
     // The next call of the session is in the same folder.
-    let next = read(&server, &chat).await;
-    chat.claim(&next, "desktop")
+    let next = read(&server, &session).await;
+    session
+        .claim(&next, "desktop")
         .await
         .refused(409, "TOOL_CALL_CLAIMED");
-    let clients = format!("/my/projects/{}/clients/laptop", chat.project);
-    chat.ask("DELETE", &clients, None).await.expect(204);
-    chat.ask("DELETE", &clients, None)
+    let clients = format!("/my/projects/{}/clients/laptop", session.project);
+    session.ask("DELETE", &clients, None).await.expect(204);
+    session
+        .ask("DELETE", &clients, None)
         .await
         .refused(404, "NOT_FOUND");
-    chat.claim(&next, "desktop").await.expect(200);
-    chat.result(&next, "desktop", content()).await.expect(200);
-    // Another session of the project may have other hands.
-    let other = chat.chat().await;
+    session.claim(&next, "desktop").await.expect(200);
+    session
+        .result(&next, "desktop", content())
+        .await
+        .expect(200);
+    // Another session of the project may have another tool runner.
+    let other = session.session().await;
     let elsewhere = read(&server, &other).await;
     other.claim(&elsewhere, "third").await.expect(200);
     for unknown in ["nope", "a%20b"] {
-        chat.claim(unknown, "laptop")
+        session
+            .claim(unknown, "laptop")
             .await
             .refused(404, "TOOL_CALL_NOT_FOUND");
-        chat.result(unknown, "laptop", content())
+        session
+            .result(unknown, "laptop", content())
             .await
             .refused(404, "TOOL_CALL_NOT_FOUND");
     }
@@ -216,20 +240,21 @@ async fn one_client_runs_a_call_and_the_session_stays_with_it() {
 #[tokio::test]
 async fn a_client_that_goes_away_leaves_an_unknown_outcome() {
     let server = server().await;
-    let (chat, call) = reading(&server).await;
-    chat.claim(&call, "laptop").await.expect(200);
+    let (session, call) = reading(&server).await;
+    session.claim(&call, "laptop").await.expect(200);
     server
         .model
         .reply(Reply::text("I do not know whether it ran."));
-    chat.ask(
-        "DELETE",
-        &format!("/my/projects/{}/clients/laptop", chat.project),
-        None,
-    )
-    .await
-    .expect(204);
-    chat.wait_for("task_completed", |_| true).await;
-    let log = chat.log().await;
+    session
+        .ask(
+            "DELETE",
+            &format!("/my/projects/{}/clients/laptop", session.project),
+            None,
+        )
+        .await
+        .expect(204);
+    session.wait_for("task_completed", |_| true).await;
+    let log = session.log().await;
     assert_eq!(log.one("tool_call_closed")["outcome"], "unknown");
     let asked = server.model.requests().pop().unwrap();
     assert!(
@@ -242,20 +267,21 @@ async fn a_client_that_goes_away_leaves_an_unknown_outcome() {
         asked.message(-1)
     );
     // What still comes from its holder is shown and told, once.
-    chat.result(&call, "desktop", content())
+    session
+        .result(&call, "desktop", content())
         .await
         .refused(409, "CONFLICT");
-    chat.result(&call, "laptop", content()).await.expect(200);
-    let late = chat
+    session.result(&call, "laptop", content()).await.expect(200);
+    let late = session
         .wait_for("tool_result", |data| data["call_id"] == call.as_str())
         .await
         .data;
     assert_eq!((&late["late"], &late["result"]), (&json!(true), &content()));
     assert_eq!(
-        chat.result(&call, "laptop", content()).await.expect(200)["duplicate"],
+        session.result(&call, "laptop", content()).await.expect(200)["duplicate"],
         true
     );
-    chat.call("coder", "and now?").await.expect(200);
+    session.call("coder", "and now?").await.expect(200);
     let asked = server.model.requests().pop().unwrap();
     let told = asked.body["messages"].to_string();
     assert!(
@@ -268,29 +294,34 @@ async fn a_client_that_goes_away_leaves_an_unknown_outcome() {
 #[tokio::test]
 async fn a_lease_that_lapses_closes_the_call() {
     let server = server().await;
-    let (chat, call) = reading(&server).await;
-    chat.claim(&call, "laptop").await.expect(200);
+    let (session, call) = reading(&server).await;
+    session.claim(&call, "laptop").await.expect(200);
     server.model.reply(Reply::text("Nobody knows."));
-    let closed = chat.wait_for("tool_call_closed", |_| true).await.data;
+    let closed = session.wait_for("tool_call_closed", |_| true).await.data;
     assert_eq!(
         (&closed["call_id"], &closed["outcome"]),
         (&json!(call), &json!("unknown"))
     );
-    chat.wait_for("task_completed", |data| data["response"] == "Nobody knows.")
+    session
+        .wait_for("task_completed", |data| data["response"] == "Nobody knows.")
         .await;
-    chat.claim(&call, "laptop").await.refused(409, "CONFLICT");
-    chat.result(&call, "laptop", content()).await.expect(200);
-    assert_eq!(chat.log().await.one("tool_result")["late"], true);
+    session
+        .claim(&call, "laptop")
+        .await
+        .refused(409, "CONFLICT");
+    session.result(&call, "laptop", content()).await.expect(200);
+    assert_eq!(session.log().await.one("tool_result")["late"], true);
 }
 
 #[tokio::test]
 async fn a_call_that_nobody_takes_never_ran() {
     let server = server_with(&[("CODELAB_LIMITS__TOOL_RESULT_TIMEOUT_SECONDS", "1")]).await;
-    let (chat, call) = reading(&server).await;
+    let (session, call) = reading(&server).await;
     server.model.reply(Reply::text("Nobody came."));
-    chat.wait_for("task_completed", |data| data["response"] == "Nobody came.")
+    session
+        .wait_for("task_completed", |data| data["response"] == "Nobody came.")
         .await;
-    let log = chat.log().await;
+    let log = session.log().await;
     assert_eq!(log.one("tool_call_closed")["outcome"], "expired");
     assert_eq!(log.one("error")["error_code"], "TASK_TIMEOUT");
     assert!(
@@ -304,8 +335,12 @@ async fn a_call_that_nobody_takes_never_ran() {
             .unwrap()
             .contains("did not run")
     );
-    chat.claim(&call, "laptop").await.refused(409, "CONFLICT");
-    chat.result(&call, "laptop", content())
+    session
+        .claim(&call, "laptop")
+        .await
+        .refused(409, "CONFLICT");
+    session
+        .result(&call, "laptop", content())
         .await
         .refused(409, "CONFLICT");
 }
@@ -313,15 +348,19 @@ async fn a_call_that_nobody_takes_never_ran() {
 #[tokio::test]
 async fn a_cancelled_call_is_not_run_any_more() {
     let server = server().await;
-    let (chat, call) = reading(&server).await;
-    chat.claim(&call, "laptop").await.expect(200);
-    chat.cancel().await.expect(200);
+    let (session, call) = reading(&server).await;
+    session.claim(&call, "laptop").await.expect(200);
+    session.cancel().await.expect(200);
     assert_eq!(
-        chat.log().await.one("tool_call_closed")["outcome"],
+        session.log().await.one("tool_call_closed")["outcome"],
         "cancelled"
     );
-    chat.claim(&call, "laptop").await.refused(409, "CONFLICT");
-    chat.result(&call, "laptop", content())
+    session
+        .claim(&call, "laptop")
+        .await
+        .refused(409, "CONFLICT");
+    session
+        .result(&call, "laptop", content())
         .await
         .refused(409, "CONFLICT");
 }
@@ -329,16 +368,17 @@ async fn a_cancelled_call_is_not_run_any_more() {
 #[tokio::test]
 async fn a_claim_survives_a_restart() {
     let mut server = server().await;
-    let (chat, call) = reading(&server).await;
-    chat.claim(&call, "laptop").await.expect(200);
+    let (session, call) = reading(&server).await;
+    session.claim(&call, "laptop").await.expect(200);
     server.restart().await;
-    let chat = chat.seen_by(&Person::new(&server, 1));
-    chat.claim(&call, "desktop")
+    let session = session.seen_by(&Person::new(&server, 1));
+    session
+        .claim(&call, "desktop")
         .await
         .refused(409, "TOOL_CALL_CLAIMED");
-    chat.result(&call, "laptop", content()).await.expect(200);
-    chat.wait_for("task_completed", |_| true).await;
-    assert_eq!(chat.log().await.one("tool_result").get("late"), None);
+    session.result(&call, "laptop", content()).await.expect(200);
+    session.wait_for("task_completed", |_| true).await;
+    assert_eq!(session.log().await.one("tool_result").get("late"), None);
 }
 
 /// The session is bound to a client whose calls have ended; a restart does not free it for another
@@ -346,41 +386,43 @@ async fn a_claim_survives_a_restart() {
 #[tokio::test]
 async fn a_session_stays_with_its_client_after_a_restart() {
     let mut server = server().await;
-    let (chat, call) = reading(&server).await;
-    chat.claim(&call, "laptop").await.expect(200);
-    chat.result(&call, "laptop", content()).await.expect(200);
-    chat.wait_for("task_completed", |_| true).await;
+    let (session, call) = reading(&server).await;
+    session.claim(&call, "laptop").await.expect(200);
+    session.result(&call, "laptop", content()).await.expect(200);
+    session.wait_for("task_completed", |_| true).await;
     server.restart().await;
-    let chat = chat.seen_by(&Person::new(&server, 1));
-    let clients = format!("/my/projects/{}/clients/", chat.project);
+    let session = session.seen_by(&Person::new(&server, 1));
+    let clients = format!("/my/projects/{}/clients/", session.project);
     let desktop = json!({ "client_id": "desktop", "workspace": "/elsewhere", "sandbox": "none" });
-    chat.post(&clients, desktop).await.expect(201);
-    let call = read(&server, &chat).await;
-    chat.claim(&call, "desktop")
+    session.post(&clients, desktop).await.expect(201);
+    let call = read(&server, &session).await;
+    session
+        .claim(&call, "desktop")
         .await
         .refused(409, "TOOL_CALL_CLAIMED");
-    chat.claim(&call, "laptop").await.expect(200);
-    chat.result(&call, "laptop", content()).await.expect(200);
-    let mut events = chat.follow(0).await;
+    session.claim(&call, "laptop").await.expect(200);
+    session.result(&call, "laptop", content()).await.expect(200);
+    let mut events = session.follow(0).await;
     events.until("task_completed", |_| true).await;
     events.until("task_completed", |_| true).await;
 
     // It lets go after another restart, of which it has not heard: it is unknown, but the session
     // is free.
     server.restart().await;
-    let chat = chat.seen_by(&Person::new(&server, 1));
-    chat.ask("DELETE", &format!("{clients}laptop/"), None)
+    let session = session.seen_by(&Person::new(&server, 1));
+    session
+        .ask("DELETE", &format!("{clients}laptop/"), None)
         .await
         .refused(404, "NOT_FOUND");
-    let call = read(&server, &chat).await;
-    chat.claim(&call, "desktop").await.expect(200);
+    let call = read(&server, &session).await;
+    session.claim(&call, "desktop").await.expect(200);
 }
 
 #[tokio::test]
 async fn wrong_clients_are_refused() {
     let server = server().await;
-    let (chat, call) = reading(&server).await;
-    let clients = format!("/my/projects/{}/clients/", chat.project);
+    let (session, call) = reading(&server).await;
+    let clients = format!("/my/projects/{}/clients/", session.project);
     for (body, code) in [
         (json!({}), "MISSING_REQUIRED_FIELD"),
         (
@@ -396,23 +438,32 @@ async fn wrong_clients_are_refused() {
             "VALIDATION_ERROR",
         ),
     ] {
-        chat.post(&clients, body).await.refused(422, code);
+        let answer = session.post(&clients, body.clone()).await;
+        answer.refused(422, code);
+        if body["sandbox"] == "chroot" {
+            let detail = answer.body["detail"].as_str().unwrap();
+            for allowed in ["bwrap+landlock", "bwrap", "landlock", "none"] {
+                assert!(detail.contains(&format!("`{allowed}`")), "{detail}");
+            }
+        }
     }
     for body in [
         json!({ "client_id": "" }),
         json!({ "client_id": 3 }),
         json!({ "client_id": "a/b" }),
     ] {
-        chat.post(&chat.path(&format!("tool_calls/{call}/claim/")), body)
+        session
+            .post(&session.path(&format!("tool_calls/{call}/claim/")), body)
             .await
             .refused(422, "VALIDATION_ERROR");
     }
-    chat.post(
-        "/my/projects/999999/clients/",
-        json!({ "client_id": "x", "sandbox": "none" }),
-    )
-    .await
-    .refused(404, "PROJECT_NOT_FOUND");
+    session
+        .post(
+            "/my/projects/999999/clients/",
+            json!({ "client_id": "x", "sandbox": "none" }),
+        )
+        .await
+        .refused(404, "PROJECT_NOT_FOUND");
 }
 
 /// Two clients race for one call a thousand times: exactly one wins, and only its result counts.
@@ -437,14 +488,15 @@ async fn two_clients_race_and_exactly_one_runs_the_call() {
         lanes.push(tokio::spawn(async move {
             let mut winners = [0, 0];
             for _ in 0..TRIES / LANES {
-                let chat = me.chat().await;
-                let asked = chat.call("coder", "read").await.expect(200);
+                let session = me.session().await;
+                let asked = session.call("coder", "read").await.expect(200);
                 let call = asked["pending"]["call_id"].as_str().unwrap();
                 let run = async |client: &str| {
-                    let claimed = chat.claim(call, client).await;
+                    let claimed = session.claim(call, client).await;
                     if claimed.status != 200 {
                         claimed.refused(409, "TOOL_CALL_CLAIMED");
-                        chat.result(call, client, json!(client))
+                        session
+                            .result(call, client, json!(client))
                             .await
                             .refused(409, "TOOL_CALL_CLAIMED");
                         return false;
@@ -454,7 +506,10 @@ async fn two_clients_race_and_exactly_one_runs_the_call() {
                 let (one, two) = tokio::join!(run("one"), run("two"));
                 assert!(one != two, "one: {one}, two: {two}");
                 let winner = if one { "one" } else { "two" };
-                chat.result(call, winner, json!(winner)).await.expect(200);
+                session
+                    .result(call, winner, json!(winner))
+                    .await
+                    .expect(200);
                 winners[usize::from(two)] += 1;
             }
             winners
@@ -472,35 +527,36 @@ async fn two_clients_race_and_exactly_one_runs_the_call() {
 #[tokio::test]
 async fn a_stranger_that_hangs_up_and_is_refused_is_not_attached() {
     let server = server().await;
-    let (chat, _) = reading(&server).await;
+    let (session, _) = reading(&server).await;
     let lock = rusqlite::Connection::open(server.data_dir().join("codelab.db")).unwrap();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     // The session is busy with the first until the database is free, or refuses; the second waits
     // behind it.
-    let wait = |chat: Chat| tokio::spawn(async move { chat.call("coder", "wait").await });
-    let ask =
-        |chat: Chat| tokio::spawn(async move { chat.claim("call-of-nobody", "stranger").await });
-    let (mut busy, mut claim) = (wait(chat.clone()), ask(chat.clone()));
-    let space = format!("/my/projects/{}/worker-space/", chat.project);
+    let wait = |session: Session| tokio::spawn(async move { session.call("coder", "wait").await });
+    let ask = |session: Session| {
+        tokio::spawn(async move { session.claim("call-of-nobody", "stranger").await })
+    };
+    let (mut busy, mut claim) = (wait(session.clone()), ask(session.clone()));
+    let space = format!("/my/projects/{}/worker-space/", session.project);
     let attached = async |number: u64| {
-        let found = chat.get(&space).await.expect(200)["attached_clients"]
+        let found = session.get(&space).await.expect(200)["attached_clients"]
             .as_u64()
             .unwrap();
         if found == number { Ok(()) } else { Err(found) }
     };
     eventually("it asks", async || {
         if busy.is_finished() {
-            busy = wait(chat.clone());
+            busy = wait(session.clone());
         }
         if claim.is_finished() {
-            claim = ask(chat.clone());
+            claim = ask(session.clone());
         }
         attached(1).await
     })
     .await;
     claim.abort();
     lock.execute_batch("ROLLBACK").unwrap();
-    // Sooner than whoever was not heard of for a minute is taken for gone.
+    // Before a client that sends nothing for a minute counts as gone.
     let goes = eventually("it is forgotten", async || attached(0).await);
     tokio::time::timeout(Duration::from_secs(30), goes)
         .await

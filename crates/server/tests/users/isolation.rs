@@ -22,11 +22,11 @@ async fn everything(person: &Person) -> Value {
     for list in ["chat/sessions", "approvals", "usage"] {
         all[list] = person.get(&format!("/my/{list}")).await.expect(200);
     }
-    let mut chats = Vec::new();
-    for chat in all["chat/sessions"]["sessions"].as_array().unwrap().clone() {
-        let id = chat["session_id"].as_str().unwrap();
+    let mut sessions = Vec::new();
+    for session in all["chat/sessions"]["sessions"].as_array().unwrap().clone() {
+        let id = session["session_id"].as_str().unwrap();
         for part in ["messages", "plans", "approvals", "audit"] {
-            chats.push(
+            sessions.push(
                 person
                     .get(&format!("/my/chat/{id}/{part}"))
                     .await
@@ -34,7 +34,7 @@ async fn everything(person: &Person) -> Value {
             );
         }
     }
-    all["chats"] = json!(chats);
+    all["chats"] = json!(sessions);
     all
 }
 
@@ -88,7 +88,7 @@ impl Names {
 /// A project in which an agent awaits an approval, and a plan another.
 async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, Names) {
     let project = person.project(name).await;
-    let tool_runner = format!("hands-of-{name}");
+    let tool_runner = format!("tools-of-{name}");
     person
         .post(
             &format!("/my/projects/{project}/clients"),
@@ -96,12 +96,12 @@ async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, 
         )
         .await
         .expect(201);
-    let (chat, planned) = (person.chat(project).await, person.chat(project).await);
+    let (session, planned) = (person.session(project).await, person.session(project).await);
     server.model.reply(Reply::tool_call(
         "write_file",
         json!({ "path": "secret.txt", "content": name }),
     ));
-    let waits = person.say(&chat, "coder", "write it").await.expect(200);
+    let waits = person.say(&session, "coder", "write it").await.expect(200);
     let call = waits["pending"]["call_id"]
         .as_str()
         .unwrap_or_else(|| panic!("{waits}"))
@@ -128,7 +128,7 @@ async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, 
     let names = Names(vec![
         ("project_id", project.to_string()),
         ("agent_id", person.agent(project, "agent_coder").await),
-        ("session_id", chat),
+        ("session_id", session),
         ("call_id", call),
         ("client_id", tool_runner),
         ("plan_id", plan),
@@ -232,15 +232,15 @@ async fn two_users_with_two_projects_each_work_in_parallel() {
         tokio::spawn(async move {
             let project = person.project(name).await;
             let path = format!("/my/projects/{project}/agents");
-            let chats = [person.chat(project).await, person.chat(project).await];
+            let sessions = [person.session(project).await, person.session(project).await];
             for number in 0..10 {
                 let agent_name = format!("agent_{number}");
                 let body = json!({ "name": agent_name, "description": name, "system_prompt": name, "model": name });
                 let made = person.post(&path, body).await.expect(201);
                 let agent = format!("{path}/{}", made["agent_id"].as_str().unwrap());
                 let (one, two) = tokio::join!(
-                    person.say(&chats[0], &agent_name, name),
-                    person.say(&chats[1], &agent_name, name),
+                    person.say(&sessions[0], &agent_name, name),
+                    person.say(&sessions[1], &agent_name, name),
                 );
                 for answer in [one, two] {
                     assert_eq!(answer.expect(200)["agent"], agent_name.as_str());

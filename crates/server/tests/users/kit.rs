@@ -193,7 +193,7 @@ impl Person {
     }
 
     /// A new session's id.
-    pub async fn chat(&self, project: i64) -> String {
+    pub async fn session(&self, project: i64) -> String {
         let made = self
             .post("/my/chat/sessions/", json!({ "project_id": project }))
             .await
@@ -202,15 +202,16 @@ impl Person {
     }
 
     /// Says something to an agent and waits for what comes of it.
-    pub async fn say(&self, chat: &str, agent: &str, text: &str) -> Answer {
+    pub async fn say(&self, session: &str, agent: &str, text: &str) -> Answer {
         let body = json!({ "content": text, "target_agent": agent });
-        self.post(&format!("/my/chat/{chat}/message/"), body).await
+        self.post(&format!("/my/chat/{session}/message/"), body)
+            .await
     }
 
     /// The same, while the test does something else.
-    pub fn saying(&self, chat: &str, agent: &str) -> JoinHandle<Answer> {
-        let (person, chat, agent) = (self.clone(), chat.to_owned(), agent.to_owned());
-        tokio::spawn(async move { person.say(&chat, &agent, "do it").await })
+    pub fn saying(&self, session: &str, agent: &str) -> JoinHandle<Answer> {
+        let (person, session, agent) = (self.clone(), session.to_owned(), agent.to_owned());
+        tokio::spawn(async move { person.say(&session, &agent, "do it").await })
     }
 
     pub async fn space(&self, project: i64) -> Value {

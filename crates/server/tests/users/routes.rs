@@ -8,7 +8,7 @@ use crate::kit::{Person, claims, seconds_from_now, server, server_with, sign};
 pub struct Route {
     pub method: String,
     pub path: String,
-    /// A body that would be taken.
+    /// A body that would be accepted.
     pub body: Option<Value>,
 }
 
@@ -76,13 +76,13 @@ async fn a_body_must_be_json_within_the_limit() {
     let owner = Person::user(&server, 1);
     let project = owner.project("mine").await;
     let agent = owner.agents(project).await[0].clone();
-    let chat = owner.chat(project).await;
+    let session = owner.session(project).await;
     let before = owner.get("/my/projects/").await.expect(200);
     for route in my_routes().into_iter().filter(|route| route.body.is_some()) {
         let path = route.path.replace("{project_id}", &project.to_string());
         let path = path
             .replace("{agent_id}", agent["agent_id"].as_str().unwrap())
-            .replace("{session_id}", &chat);
+            .replace("{session_id}", &session);
         let path = path.replace(['{', '}'], "");
         let send = |content_type, text: &str| {
             let (owner, text, path, method) = (

@@ -11,7 +11,7 @@ async fn a_changed_agent_is_used_by_the_very_next_call() {
     server.model.default_reply(Reply::text("Done."));
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
-    let chat = me.chat(project).await;
+    let session = me.session(project).await;
     let agent = format!(
         "/my/projects/{project}/agents/{}",
         me.agent(project, "agent_writer").await
@@ -21,7 +21,7 @@ async fn a_changed_agent_is_used_by_the_very_next_call() {
         let prompt = format!("You are number {number}.");
         let change = json!({ "model": model, "temperature": temperature, "system_prompt": prompt });
         me.patch(&agent, change).await.expect(200);
-        me.say(&chat, "writer", "go").await.expect(200);
+        me.say(&session, "writer", "go").await.expect(200);
         let asked = server.model.requests().pop().unwrap();
         assert_eq!(asked.body["model"], model.as_str());
         assert_eq!(asked.temperature(), temperature);
@@ -39,7 +39,7 @@ async fn a_changed_agent_is_used_by_the_very_next_call() {
         .expect(201);
     let id = made["agent_id"].as_str().unwrap();
     for name in ["fresh", "agent_fresh", id] {
-        let answer = me.say(&chat, name, "go").await.expect(200);
+        let answer = me.say(&session, name, "go").await.expect(200);
         assert_eq!(
             (&answer["agent"], &answer["success"]),
             (&json!("agent_fresh"), &json!(true)),
@@ -52,7 +52,7 @@ async fn a_changed_agent_is_used_by_the_very_next_call() {
     }
     assert_eq!(me.space(project).await["active_agents"], 5);
     me.delete(&format!("{agents}/{id}")).await.expect(204);
-    me.say(&chat, "fresh", "go")
+    me.say(&session, "fresh", "go")
         .await
         .refused(404, "AGENT_NOT_FOUND");
     assert_eq!(me.space(project).await["active_agents"], 4);
@@ -64,7 +64,7 @@ async fn an_agent_out_of_service_stays_so_until_it_is_registered_again() {
     server.model.default_reply(Reply::text("Done."));
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
-    let chat = me.chat(project).await;
+    let session = me.session(project).await;
     let out = me
         .tell(project, "agent_coder", "deregister")
         .await
@@ -74,12 +74,12 @@ async fn an_agent_out_of_service_stays_so_until_it_is_registered_again() {
         json!({ "agent": "agent_coder", "status": "idle", "registered": false })
     );
     let refused = async |me: &Person| {
-        let answer = me.say(&chat, "coder", "go").await;
+        let answer = me.say(&session, "coder", "go").await;
         answer.refused(503, "AGENT_UNAVAILABLE");
         assert_eq!(answer.raw.headers["retry-after"], "30");
     };
     refused(&me).await;
-    me.say(&chat, "writer", "go").await.expect(200);
+    me.say(&session, "writer", "go").await.expect(200);
     assert_eq!(me.space(project).await["active_agents"], 3);
     // Neither reading it anew nor a new space brings it back.
     me.tell(project, "agent_coder", "invalidate")
@@ -111,7 +111,7 @@ async fn an_agent_out_of_service_stays_so_until_it_is_registered_again() {
         back,
         json!({ "agent": "agent_coder", "status": "idle", "registered": true })
     );
-    me.say(&chat, "coder", "go").await.expect(200);
+    me.say(&session, "coder", "go").await.expect(200);
 }
 
 #[tokio::test]
@@ -121,8 +121,8 @@ async fn active_tasks_are_finished_before_an_agent_leaves_service() {
     server.model.reply(Reply::text("Done.").hold(&gate));
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
-    let (chat, other) = (me.chat(project).await, me.chat(project).await);
-    let works = me.saying(&chat, "coder");
+    let (session, other) = (me.session(project).await, me.session(project).await);
+    let works = me.saying(&session, "coder");
     gate.reached().await;
     let leaving = {
         let me = me.clone();
@@ -151,25 +151,25 @@ async fn what_an_agent_has_begun_ends_also_when_it_is_out_of_service() {
     let project = me.project("p").await;
     let mut waiting = Vec::new();
     for _ in 0..2 {
-        let chat = me.chat(project).await;
+        let session = me.session(project).await;
         server
             .model
             .reply(Reply::tool_call("read_file", json!({ "path": "a" })));
-        let asked = me.say(&chat, "coder", "read").await.expect(200);
+        let asked = me.say(&session, "coder", "read").await.expect(200);
         waiting.push((
-            chat,
+            session,
             asked["pending"]["call_id"].as_str().unwrap().to_owned(),
         ));
     }
     me.tell(project, "agent_coder", "deregister")
         .await
         .expect(200);
-    me.say(&me.chat(project).await, "coder", "go")
+    me.say(&me.session(project).await, "coder", "go")
         .await
         .refused(503, "AGENT_UNAVAILABLE");
-    for (number, (chat, call)) in waiting.into_iter().enumerate() {
+    for (number, (session, call)) in waiting.into_iter().enumerate() {
         let me = Person::user(&server, 1);
-        let path = |what: &str| format!("/my/chat/{chat}/tool_calls/{call}/{what}/");
+        let path = |what: &str| format!("/my/chat/{session}/tool_calls/{call}/{what}/");
         me.post(&path("claim"), json!({ "client_id": "here" }))
             .await
             .expect(200);
@@ -181,13 +181,13 @@ async fn what_an_agent_has_begun_ends_also_when_it_is_out_of_service() {
         .expect(200);
         let ended = json!({ "busy": false, "message_count": 4 });
         until("the turn ends", ended, async || {
-            me.get(&format!("/my/chat/sessions/{chat}"))
+            me.get(&format!("/my/chat/sessions/{session}"))
                 .await
                 .expect(200)
         })
         .await;
         let said = me
-            .get(&format!("/my/chat/{chat}/messages/"))
+            .get(&format!("/my/chat/{session}/messages/"))
             .await
             .expect(200);
         assert_eq!(
@@ -211,13 +211,13 @@ async fn at_its_limit_an_agent_is_busy_and_the_next_task_waits() {
     me.patch(&path, json!({ "concurrency_limit": 1 }))
         .await
         .expect(200);
-    let first = me.saying(&me.chat(project).await, "coder");
+    let first = me.saying(&me.session(project).await, "coder");
     gate.reached().await;
     assert_eq!(
         me.about(project, "agent_coder", "status").await["status"],
         "busy"
     );
-    let second = me.saying(&me.chat(project).await, "coder");
+    let second = me.saying(&me.session(project).await, "coder");
     let waits =
         json!({ "active": 1, "queue_length": 1, "concurrency_limit": 1, "tasks_processed": 0 });
     until("the second task waits", waits, async || {
@@ -269,8 +269,8 @@ async fn at_its_limit_an_agent_is_busy_and_the_next_task_waits() {
     let gate = Gate::new();
     server.model.default_reply(Reply::text("Done.").hold(&gate));
     let tasks = [
-        me.saying(&me.chat(project).await, "coder"),
-        me.saying(&me.chat(project).await, "coder"),
+        me.saying(&me.session(project).await, "coder"),
+        me.saying(&me.session(project).await, "coder"),
     ];
     gate.reached().await;
     me.patch(&path, json!({ "concurrency_limit": 2 }))
@@ -291,13 +291,13 @@ async fn an_agent_that_fails_five_times_is_left_alone() {
         .default_reply(Reply::status(400, r#"{"error":{"message":"no"}}"#));
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
-    let chat = me.chat(project).await;
+    let session = me.session(project).await;
     for _ in 0..5 {
         assert_eq!(
             me.about(project, "agent_coder", "status").await["status"],
             "idle"
         );
-        let failed = me.say(&chat, "coder", "go").await.expect(502);
+        let failed = me.say(&session, "coder", "go").await.expect(502);
         assert_eq!(
             (&failed["success"], &failed["error_type"]),
             (&json!(false), &json!("execution")),
@@ -308,7 +308,7 @@ async fn an_agent_that_fails_five_times_is_left_alone() {
         me.about(project, "agent_coder", "status").await["status"],
         "error"
     );
-    let refused = me.say(&chat, "coder", "go").await;
+    let refused = me.say(&session, "coder", "go").await;
     refused.refused(503, "AGENT_UNAVAILABLE");
     let seconds: u64 = refused.raw.headers["retry-after"]
         .to_str()
@@ -337,7 +337,7 @@ async fn an_agent_that_fails_five_times_is_left_alone() {
     .await;
     // The others go on; a reset gives it another chance.
     server.model.default_reply(Reply::text("Done."));
-    me.say(&chat, "writer", "go").await.expect(200);
+    me.say(&session, "writer", "go").await.expect(200);
     me.ask(
         "POST",
         &format!("/my/projects/{project}/worker-space/reset/"),
@@ -345,7 +345,7 @@ async fn an_agent_that_fails_five_times_is_left_alone() {
     )
     .await
     .expect(200);
-    me.say(&chat, "coder", "go").await.expect(200);
+    me.say(&session, "coder", "go").await.expect(200);
     assert_eq!(
         me.about(project, "agent_coder", "status").await["status"],
         "idle"
@@ -359,12 +359,12 @@ async fn a_working_agent_is_deleted_by_force_only() {
     server.model.default_reply(Reply::text("Done.").hold(&gate));
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
-    let (chat, other) = (me.chat(project).await, me.chat(project).await);
+    let (session, other) = (me.session(project).await, me.session(project).await);
     let path = format!(
         "/my/projects/{project}/agents/{}",
         me.agent(project, "agent_coder").await
     );
-    let (coder, writer) = (me.saying(&chat, "coder"), me.saying(&other, "writer"));
+    let (coder, writer) = (me.saying(&session, "coder"), me.saying(&other, "writer"));
     server.model.wait_until_in_flight(2).await;
     me.delete(&path).await.refused(409, "CONFLICT");
     me.delete(&format!("{path}?force=false"))
@@ -390,10 +390,10 @@ async fn a_working_agent_is_deleted_by_force_only() {
     gate.open();
     writer.await.unwrap().expect(200);
     me.get(&path).await.refused(404, "AGENT_NOT_FOUND");
-    me.say(&chat, "coder", "go")
+    me.say(&session, "coder", "go")
         .await
         .refused(404, "AGENT_NOT_FOUND");
-    me.say(&chat, "writer", "go").await.expect(200);
+    me.say(&session, "writer", "go").await.expect(200);
 }
 
 /// How many alerts of a kind there were.
@@ -408,7 +408,7 @@ async fn a_task_that_works_for_too_long_is_told_of() {
     server.model.reply(Reply::text("Done.").hold(&gate));
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
-    let works = me.saying(&me.chat(project).await, "coder");
+    let works = me.saying(&me.session(project).await, "coder");
     gate.reached().await;
     until("the alert", json!({ "alerts": 1.0 }), async || {
         alerts(&server, "tasks").await
@@ -449,14 +449,14 @@ async fn a_full_queue_refuses_and_is_told_of() {
         .expect(200);
     let mut tasks = Vec::new();
     for _ in 0..=QUEUE {
-        tasks.push(me.saying(&me.chat(project).await, "coder"));
+        tasks.push(me.saying(&me.session(project).await, "coder"));
     }
     let full = json!({ "active": 1, "queue_length": QUEUE });
     until("the queue is full", full, async || {
         me.about(project, "agent_coder", "metrics").await
     })
     .await;
-    me.say(&me.chat(project).await, "coder", "one more")
+    me.say(&me.session(project).await, "coder", "one more")
         .await
         .refused(429, "QUEUE_FULL");
     assert_eq!(

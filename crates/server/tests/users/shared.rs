@@ -39,15 +39,15 @@ async fn redis_comes_and_goes_under_load() {
     );
     let mut callers = Vec::new();
     for _ in 0..4 {
-        let (me, chat, stop, answered) = (
+        let (me, session, stop, answered) = (
             me.clone(),
-            me.chat(project).await,
+            me.session(project).await,
             stop.clone(),
             answered.clone(),
         );
         callers.push(tokio::spawn(async move {
             while !stop.load(Ordering::Relaxed) {
-                me.say(&chat, "coder", "go").await.expect(200);
+                me.say(&session, "coder", "go").await.expect(200);
                 answered.fetch_add(1, Ordering::Relaxed);
             }
         }));
@@ -93,7 +93,7 @@ async fn redis_comes_and_goes_under_load() {
         )
         .await
         .expect(200);
-        me.say(&me.chat(project).await, "writer", "go")
+        me.say(&me.session(project).await, "writer", "go")
             .await
             .expect(200);
         assert!(
@@ -147,11 +147,11 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
     two.model.default_reply(Reply::text("Done."));
     let (here, there) = (Person::user(&one, 1), Person::user(&two, 1));
     let project = here.project("p").await;
-    let chat = there.chat(project).await;
+    let session = there.session(project).await;
     let agent = here.agent(project, "agent_coder").await;
     let path = format!("/my/projects/{project}/agents/{agent}");
     for number in 1..=5 {
-        there.say(&chat, "coder", "go").await.expect(200);
+        there.say(&session, "coder", "go").await.expect(200);
         let (model, prompt) = (
             format!("model-{number}"),
             format!("You are number {number}."),
@@ -160,7 +160,7 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
         let change = json!({ "model": model, "temperature": temperature, "system_prompt": prompt });
         here.patch(&path, change).await.expect(200);
         heard(&model, async || {
-            there.say(&chat, "coder", "go").await.expect(200);
+            there.say(&session, "coder", "go").await.expect(200);
             let asked = two.model.requests().pop().unwrap();
             let is_new = asked.body["model"] == model.as_str();
             assert!(
@@ -172,24 +172,24 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
         })
         .await;
     }
-    // Taken out of service here, it takes nothing there; its deletion is heard of too.
+    // Out of service on one server, the agent accepts nothing on the other; the same after its deletion.
     here.tell(project, "agent_coder", "deregister")
         .await
         .expect(200);
     heard("deregistered", async || {
-        there.say(&chat, "coder", "go").await.status == 503
+        there.say(&session, "coder", "go").await.status == 503
     })
     .await;
     here.tell(project, "agent_coder", "register")
         .await
         .expect(200);
     heard("registered", async || {
-        there.say(&chat, "coder", "go").await.status == 200
+        there.say(&session, "coder", "go").await.status == 200
     })
     .await;
     here.delete(&path).await.expect(204);
     heard("deleted", async || {
-        there.say(&chat, "coder", "go").await.status == 404
+        there.say(&session, "coder", "go").await.status == 404
     })
     .await;
     one.stop().await;

@@ -92,7 +92,7 @@ async fn sessions_of_one_user_are_bounded() {
     let greedy = Person::user(&server, 1);
     let project = greedy.project("p").await;
     for _ in 0..3 {
-        greedy.chat(project).await;
+        greedy.session(project).await;
     }
     // What is wrong is said first, and costs nothing.
     let wrong = greedy
@@ -104,7 +104,7 @@ async fn sessions_of_one_user_are_bounded() {
         .await;
     beyond(&refused, "limits.user_sessions_per_minute");
     let other = Person::user(&server, 2);
-    other.chat(other.project("p").await).await;
+    other.session(other.project("p").await).await;
     all_others_are_served(&server).await;
 }
 
@@ -122,15 +122,15 @@ async fn turns_of_one_user_are_bounded_while_they_work() {
     let greedy = Person::user(&server, 1);
     let project = greedy.project("p").await;
     // One that waits for a tool works no more, and does not count.
-    let suspended = greedy.chat(project).await;
+    let suspended = greedy.session(project).await;
     assert_eq!(
         greedy.say(&suspended, "coder", "look").await.expect(200)["status"],
         "awaiting_tool_result"
     );
     let (first, second, third) = (
-        greedy.chat(project).await,
-        greedy.chat(project).await,
-        greedy.chat(project).await,
+        greedy.session(project).await,
+        greedy.session(project).await,
+        greedy.session(project).await,
     );
     let working = [
         greedy.saying(&first, "coder"),
@@ -149,7 +149,7 @@ async fn turns_of_one_user_are_bounded_while_they_work() {
     // A session that works takes another message, behind the first.
     let queued = greedy.saying(&first, "coder");
     let other = Person::user(&server, 2);
-    let their = other.chat(other.project("p").await).await;
+    let their = other.session(other.project("p").await).await;
     let theirs = other.saying(&their, "coder");
     server.model.wait_until_in_flight(3).await;
     all_others_are_served(&server).await;
@@ -166,24 +166,24 @@ async fn streams_of_one_user_are_bounded_and_free_when_they_end() {
     server.model.default_reply(Reply::text("Done."));
     let greedy = Person::user(&server, 1);
     let project = greedy.project("p").await;
-    let chat = greedy.chat(project).await;
+    let session = greedy.session(project).await;
     let client = Client::new(&server.url, Credentials::Bearer(server.token(1))).unwrap();
     let all = client.user_events().await.unwrap();
     let one = client
-        .project_session_events(&codelab_testkit::id(&chat), None, true)
+        .project_session_events(&codelab_testkit::id(&session), None, true)
         .await
         .unwrap();
     for path in [
         "/my/events/".to_owned(),
-        format!("/my/chat/{chat}/events/"),
+        format!("/my/chat/{session}/events/"),
         "/chat/stream".to_owned(),
     ] {
         beyond(&greedy.get(&path).await, "limits.user_streams");
     }
-    // A message that asks for a stream is refused before it is taken; one that does not is
+    // A message that asks for a stream is refused before it is accepted; one that does not is
     // answered.
     let message = json!({ "content": "hello", "target_agent": "coder" });
-    let path = format!("/my/chat/{chat}/message/");
+    let path = format!("/my/chat/{session}/message/");
     let streamed = greedy
         .ask_with(
             "POST",
@@ -194,16 +194,16 @@ async fn streams_of_one_user_are_bounded_and_free_when_they_end() {
         .await;
     beyond(&streamed, "limits.user_streams");
     let history = greedy
-        .get(&format!("/my/chat/{chat}/messages/"))
+        .get(&format!("/my/chat/{session}/messages/"))
         .await
         .expect(200);
     assert_eq!(history["total"], 0);
     greedy.post(&path, message).await.expect(200);
     all_others_are_served(&server).await;
     drop((all, one));
-    eventually("the places are free", async || {
+    eventually("the slots are free", async || {
         let answer = greedy
-            .get(&format!("/my/chat/{chat}/events/?follow=false"))
+            .get(&format!("/my/chat/{session}/events/?follow=false"))
             .await;
         if answer.status == 200 {
             Ok(())
@@ -227,7 +227,7 @@ async fn a_model_call_beyond_the_share_waits_and_its_clock_with_it() {
     server.model.default_reply(Reply::text("Done."));
     let greedy = Person::user(&server, 1);
     let project = greedy.project("p").await;
-    let (first, second) = (greedy.chat(project).await, greedy.chat(project).await);
+    let (first, second) = (greedy.session(project).await, greedy.session(project).await);
     let slow = greedy.saying(&first, "coder");
     server.model.wait_until_in_flight(1).await;
     let waiting = greedy.saying(&second, "coder");
@@ -237,7 +237,7 @@ async fn a_model_call_beyond_the_share_waits_and_its_clock_with_it() {
     })
     .await;
     let other = Person::user(&server, 2);
-    let their = other.chat(other.project("p").await).await;
+    let their = other.session(other.project("p").await).await;
     other.say(&their, "coder", "do it").await.expect(200);
     all_others_are_served(&server).await;
     slow.await.unwrap().expect(504);

@@ -76,13 +76,13 @@ async fn a_new_project_is_ready_at_once() {
     assert_eq!(other.space(default).await["active_agents"], 4);
     assert_eq!(metric(&server, "codelab_worker_spaces").await, 2.0);
     server.model.default_reply(Reply::text("Done."));
-    let chat = me.chat(project).await;
+    let session = me.session(project).await;
     let misses = metric(
         &server,
         "codelab_agent_cache_lookups_total{outcome=\"miss\"}",
     )
     .await;
-    me.say(&chat, "coder", "go").await.expect(200);
+    me.say(&session, "coder", "go").await.expect(200);
     assert_eq!(
         metric(
             &server,
@@ -112,7 +112,7 @@ async fn a_new_project_is_ready_at_once() {
         (&space["cache_size"], &space["active_agents"]),
         (&json!(0), &json!(4))
     );
-    me.say(&chat, "coder", "go").await.expect(200);
+    me.say(&session, "coder", "go").await.expect(200);
     assert_eq!(me.space(project).await["cache_size"], 4);
 }
 
@@ -122,8 +122,8 @@ async fn reading_a_cleaned_space_does_not_rebuild_it_and_using_it_does() {
     server.model.default_reply(Reply::text("Done."));
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
-    let chat = me.chat(project).await;
-    me.say(&chat, "coder", "go").await.expect(200);
+    let session = me.session(project).await;
+    me.say(&session, "coder", "go").await.expect(200);
     for again in ["once", "twice"] {
         let gone = post(&me, project, "cleanup").await;
         assert_eq!(
@@ -136,7 +136,7 @@ async fn reading_a_cleaned_space_does_not_rebuild_it_and_using_it_does() {
         me.get(&format!("/my/projects/{project}/worker-space/health"))
             .await
             .expect(200);
-        me.get(&format!("/my/chat/{chat}/messages"))
+        me.get(&format!("/my/chat/{session}/messages"))
             .await
             .expect(200);
         me.patch(
@@ -147,7 +147,7 @@ async fn reading_a_cleaned_space_does_not_rebuild_it_and_using_it_does() {
         .expect(200);
         assert_eq!(me.space(project).await["active"], false, "{again}");
         // The session is still in memory, and meets the new space.
-        me.say(&chat, "coder", "go").await.expect(200);
+        me.say(&session, "coder", "go").await.expect(200);
         let space = me.space(project).await;
         assert_eq!(
             (
@@ -167,10 +167,10 @@ async fn a_reset_stops_everything_at_once_and_a_cleanup_lets_tasks_finish() {
     server.model.default_reply(Reply::text("Done.").hold(&gate));
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
-    let chats = [me.chat(project).await, me.chat(project).await];
+    let sessions = [me.session(project).await, me.session(project).await];
     let works = [
-        me.saying(&chats[0], "coder"),
-        me.saying(&chats[1], "writer"),
+        me.saying(&sessions[0], "coder"),
+        me.saying(&sessions[1], "writer"),
     ];
     server.model.wait_until_in_flight(2).await;
     let fresh = post(&me, project, "reset").await;
@@ -187,7 +187,7 @@ async fn a_reset_stops_everything_at_once_and_a_cleanup_lets_tasks_finish() {
     }
     server.model.wait_until_in_flight(0).await;
 
-    let works = me.saying(&chats[0], "coder");
+    let works = me.saying(&sessions[0], "coder");
     server.model.wait_until_in_flight(1).await;
     let cleaning = {
         let me = me.clone();
@@ -199,14 +199,14 @@ async fn a_reset_stops_everything_at_once_and_a_cleanup_lets_tasks_finish() {
         async || me.space(project).await,
     )
     .await;
-    me.say(&chats[1], "writer", "go")
+    me.say(&sessions[1], "writer", "go")
         .await
         .refused(503, "AGENT_UNAVAILABLE");
     assert!(!cleaning.is_finished());
     gate.open();
     works.await.unwrap().expect(200);
     assert_eq!(cleaning.await.unwrap()["active"], false);
-    me.say(&chats[1], "writer", "go").await.expect(200);
+    me.say(&sessions[1], "writer", "go").await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,13 +215,16 @@ async fn concurrent_first_requests_make_one_space() {
     server.model.default_reply(Reply::text("Done."));
     let me = Person::user(&server, 1);
     let project = me.project("p").await;
-    let mut chats = Vec::new();
+    let mut sessions = Vec::new();
     for _ in 0..8 {
-        chats.push(me.chat(project).await);
+        sessions.push(me.session(project).await);
     }
     post(&me, project, "cleanup").await;
     let made = metric(&server, "codelab_worker_spaces_made_total").await;
-    let calls: Vec<_> = chats.iter().map(|chat| me.saying(chat, "coder")).collect();
+    let calls: Vec<_> = sessions
+        .iter()
+        .map(|session| me.saying(session, "coder"))
+        .collect();
     for call in calls {
         call.await.unwrap().expect(200);
     }
@@ -244,7 +247,7 @@ async fn an_idle_space_is_cleaned_up_and_a_working_one_is_not() {
     server.model.default_reply(Reply::text("Done.").hold(&gate));
     let me = Person::user(&server, 1);
     let busy = me.project("busy").await;
-    let works = me.saying(&me.chat(busy).await, "coder");
+    let works = me.saying(&me.session(busy).await, "coder");
     gate.reached().await;
     // Made later, so that the busy one has been idle for longer when this one goes.
     let idle = me.project("idle").await;
@@ -268,7 +271,7 @@ async fn an_idle_space_is_cleaned_up_and_a_working_one_is_not() {
     )
     .await;
     assert_eq!(metric(&server, "codelab_worker_spaces").await, 0.0);
-    me.say(&me.chat(idle).await, "coder", "go")
+    me.say(&me.session(idle).await, "coder", "go")
         .await
         .expect(200);
 }
@@ -280,12 +283,12 @@ async fn a_deleted_project_takes_its_work_along() {
     server.model.default_reply(Reply::text("Done.").hold(&gate));
     let me = Person::user(&server, 1);
     let (project, beside) = (me.project("p").await, me.project("beside").await);
-    let (chat, quiet, other) = (
-        me.chat(project).await,
-        me.chat(project).await,
-        me.chat(beside).await,
+    let (session, quiet, other) = (
+        me.session(project).await,
+        me.session(project).await,
+        me.session(beside).await,
     );
-    let (works, goes_on) = (me.saying(&chat, "coder"), me.saying(&other, "coder"));
+    let (works, goes_on) = (me.saying(&session, "coder"), me.saying(&other, "coder"));
     let follows = {
         let (me, path) = (me.clone(), format!("/my/chat/{quiet}/events/"));
         tokio::spawn(async move { me.get(&path).await })
@@ -306,7 +309,7 @@ async fn a_deleted_project_takes_its_work_along() {
     me.get(&format!("/my/projects/{project}/worker-space"))
         .await
         .refused(404, "PROJECT_NOT_FOUND");
-    for gone in [&chat, &quiet] {
+    for gone in [&session, &quiet] {
         me.get(&format!("/my/chat/sessions/{gone}"))
             .await
             .refused(404, "SESSION_NOT_FOUND");

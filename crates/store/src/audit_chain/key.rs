@@ -1,4 +1,4 @@
-//! The key of the audit log. It comes from outside the database and never goes in.
+//! The key of the audit log. It is never stored in the database.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-/// Clones share nothing; printing it shows nothing.
+/// Debug output does not show the key.
 #[derive(Clone)]
 pub struct AuditKey(Hmac<Sha256>);
 

@@ -1,7 +1,7 @@
 //! The statements for what only project sessions commit.
 //!
-//! Users and projects are never given: they are taken from the session's own row, so that nothing
-//! can be booked on somebody else.
+//! Statements read the user and project from the session's own row and not from the caller, so that
+//! costs cannot be charged to another user.
 
 use super::{Commit, NewSessionRow, statements::json};
 use crate::StoreError;
@@ -20,7 +20,7 @@ const INSERT_SPENDING: &str = "INSERT INTO spendings (agent, turn, task_id, prom
      total_tokens, cost_micro_usd, created_at, session_key, user_id, project_id) \
      SELECT $1, $2, $3, $4, $5, $6, $7, $8, id, user_id, project_id FROM sessions WHERE id = $9";
 
-// An agent that was removed meanwhile remembers nothing any more.
+// Nothing is stored for an agent that was removed meanwhile.
 const INSERT_INTERACTION: &str = "INSERT INTO interactions (task_id, type, success, text, metadata, created_at, \
      agent, session_key, user_id, project_id) SELECT $1, $2, $3, $4, $5, $6, project_agents.name, sessions.id, \
      sessions.user_id, sessions.project_id FROM sessions \
@@ -30,12 +30,12 @@ const INSERT_INTERACTION: &str = "INSERT INTO interactions (task_id, type, succe
 const SET_BUDGET: &str = "UPDATE projects SET budget_micro_usd = $1, budget_tokens = $2, granted_micro_usd = $3, \
      granted_tokens = $4, updated_at = $5 WHERE id = (SELECT project_id FROM sessions WHERE id = $6)";
 
-/// The most that one model call is taken to use: a number that a model made up must not break the
-/// sums of all others.
+/// Maximum number of tokens counted for one model call, so that a wrong number from a model server
+/// cannot break the sums.
 const MAX_PER_CALL: u64 = 1 << 40;
 const MICRO_PER_USD: f64 = 1e6;
 
-/// A session of a project is only made while the project exists.
+/// A session of a project can be created only while the project exists.
 pub(super) fn hold_project(session: &NewSessionRow) -> Option<Stmt> {
     match (session.kind, session.user_id, session.project_id) {
         (SessionKind::Project, Some(user), Some(project)) => {

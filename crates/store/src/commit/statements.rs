@@ -1,5 +1,5 @@
-//! Builds the statements of a commit. The session's own row comes first: it is the fence, and on
-//! PostgreSQL its lock keeps two commits of one session apart.
+//! Builds the statements of a commit. The session's own row comes first. It checks the epoch, and
+//! on PostgreSQL its lock serializes commits of one session.
 
 use codelab_protocol::ApprovalInfo;
 
@@ -237,7 +237,7 @@ fn fence(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
     }
 }
 
-/// Tasks have threads of their own, which are no part of the session's history.
+/// Each task has its own thread, which is not part of the session's history.
 fn own_messages(commit: &Commit) -> u64 {
     commit
         .messages
@@ -324,7 +324,7 @@ fn insert_approval(key: Param, info: &ApprovalInfo) -> Result<Stmt, StoreError> 
     let params = vec![
         key,
         Param::text(info.call_id.as_str()),
-        Param::text(&info.kind),
+        Param::text(info.kind.as_str()),
         Param::text(&info.tool_name),
         json(&info.arguments)?,
         (&info.digest).into(),

@@ -1,6 +1,7 @@
-//! PostgreSQL's errors in the store's words. Only the five-character code is kept: messages quote
-//! stored values.
+//! Turns PostgreSQL's errors into the store's. Only the five-character code is kept, because
+//! messages quote stored values.
 
+use codelab_transport::tls::{CertificateProblemKind, certificate_problem};
 use tokio_postgres::Error;
 use tokio_postgres::error::{Severity, SqlState};
 
@@ -8,13 +9,19 @@ use crate::StoreError;
 
 pub(crate) fn translate(error: &Error) -> StoreError {
     let Some(code) = error.code() else {
-        // Without a code the server said nothing: the driver could not encode, decode, or reach it.
+        // Without a code the error is the driver's: it could not encode, decode, or connect.
         return StoreError::Unavailable(with_cause(error));
     };
     let text = code.code();
     match text.get(..2).unwrap_or_default() {
         "53" if *code == SqlState::DISK_FULL => StoreError::DiskFull,
-        // What is wrong with an address, in words: whoever starts a server reads this line alone.
+        // People read the next three lines when a server does not start.
+        "28" if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+            StoreError::Unavailable(format!(
+                "PostgreSQL does not accept this user from here, or only with another sslmode \
+                 (error {text})"
+            ))
+        }
         "28" => StoreError::Unavailable(format!(
             "PostgreSQL refused the user or the password (error {text})"
         )),
@@ -26,8 +33,8 @@ pub(crate) fn translate(error: &Error) -> StoreError {
         }
         "58" => StoreError::Io(format!("PostgreSQL error {text}")),
         "XX" => StoreError::Corrupt(format!("PostgreSQL error {text}")),
-        // A standby, or a server that somebody set so: an outage, unlike a store that was opened
-        // for reading.
+        // The server is a standby or was set to read-only. That is an outage, unlike a store that
+        // was opened for reading.
         "25" if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
             StoreError::Unavailable(format!("PostgreSQL takes no writes (error {text})"))
         }
@@ -35,19 +42,41 @@ pub(crate) fn translate(error: &Error) -> StoreError {
     }
 }
 
-/// The driver's words, and the system's where it could not connect: refused, no such host, no
-/// route.
+/// The driver's message, and the cause if the connection failed: refused, no such host, no route,
+/// or a certificate that is not trusted.
 fn with_cause(error: &Error) -> String {
     let mut text = error.to_string();
-    if let Some(cause) =
-        std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>())
-    {
+    let Some(cause) = std::error::Error::source(error) else {
+        return text;
+    };
+    if let Some(problem) = certificate_problem(cause) {
+        let advice = match problem.kind {
+            CertificateProblemKind::UnknownIssuer => {
+                "name its issuer's certificate with sslrootcert=FILE in the database address"
+            }
+            CertificateProblemKind::WrongName => "use a host that it is for, or sslmode=verify-ca",
+            CertificateProblemKind::Invalid => {
+                "replace it on the database server, or check this machine's clock"
+            }
+        };
+        return format!(
+            "the certificate of the database server is not trusted: {}; {advice}",
+            problem.reason
+        );
+    }
+    if cause.is::<std::io::Error>() || is_tls_failure(error) {
         text.push_str(&format!(": {cause}"));
     }
     text
 }
 
-/// Whether the connection is of no further use: it broke, or the server ended it.
+/// Whether TLS failed, rather than the connection below it.
+pub(crate) fn is_tls_failure(error: &Error) -> bool {
+    // The driver has no other way to tell.
+    error.to_string().contains("TLS")
+}
+
+/// Whether the connection cannot be used any more: it broke, or the server ended it.
 pub(crate) fn ends_connection(error: &Error) -> bool {
     match error.as_db_error() {
         None => true,

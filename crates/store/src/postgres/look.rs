@@ -1,4 +1,4 @@
-//! What can be learnt of a PostgreSQL database without changing it.
+//! Reads facts about a PostgreSQL database without changing it.
 
 use codelab_protocol::Timestamp;
 
@@ -8,14 +8,14 @@ use super::error::translate;
 use crate::inspect::{DatabaseAccess, DatabaseClock, SEALED_AT, has_seals};
 use crate::{StoreError, StoreOptions, migrate};
 
-/// The version's number alone: what follows it names the packager.
+/// Only the number of the version. The rest names the packager.
 const SERVER: &str = "SELECT split_part(current_setting('server_version'), ' ', 1), \
      pg_is_in_recovery(), COALESCE(has_schema_privilege(current_schema(), 'CREATE'), false)";
 const CLOCK: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
 
 pub(crate) struct PostgresLook {
     pub version: String,
-    /// The schema's; 0 without tables of CodeLab.
+    /// The schema version. 0 if there are no tables of CodeLab.
     pub found: i64,
     pub seal: Option<(Timestamp, String)>,
     pub clock: DatabaseClock,
@@ -48,7 +48,7 @@ impl Postgres {
                 false => None,
             };
             let seal = seal.map(|row| (Timestamp::from_millis(row.get(0)), row.get(1)));
-            // Last, so that nothing of ours lies between the two clocks.
+            // This is the last query, so that both clocks are read at the same moment.
             let clock = DatabaseClock::now(
                 connection
                     .client

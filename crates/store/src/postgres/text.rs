@@ -1,7 +1,7 @@
-//! PostgreSQL's text cannot hold the character NUL, what people and tools write can.
+//! Escapes the character NUL, which PostgreSQL's text type cannot hold.
 //!
-//! NUL is stored as `\x01 0` and `\x01` itself as `\x01 1`; both are so rare that almost every text
-//! is stored as it is.
+//! NUL is stored as `\x01 0`, and `\x01` itself as `\x01 1`. Both are rare, so almost every text is
+//! stored unchanged.
 
 use std::borrow::Cow;
 

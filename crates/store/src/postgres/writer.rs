@@ -1,8 +1,7 @@
-//! A task that writes: it takes what waits, sends it in one go, and commits once for all of it.
+//! The writer task. It collects the waiting jobs, sends them together, and commits once for all.
 //!
-//! The statements of a batch are pipelined without savepoints. Only when one job fails is the batch
-//! rolled back and run again with a savepoint per job, so that the others are not touched by its
-//! failure.
+//! The statements of a batch are pipelined without savepoints. If a job fails, the batch is rolled
+//! back and run again with a savepoint for each job, so that the other jobs succeed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,7 +19,7 @@ use crate::StoreError;
 use crate::statement::{Expect, Param, Stmt, WriteResult};
 use crate::store::Counters;
 
-/// A batch whose connection broke before its commit was sent is safe to run again.
+/// A batch can be run again if its connection broke before the commit was sent.
 const BATCH_ATTEMPTS: usize = 2;
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
@@ -44,13 +43,13 @@ impl PostgresJob {
     }
 }
 
-/// Why a whole batch has no outcomes.
+/// Why a whole batch failed.
 enum Broken {
     /// The connection broke before the commit was sent: nothing is stored.
     Before(StoreError),
     /// The server refused the commit: nothing is stored.
     Refused(StoreError),
-    /// The connection broke while the commit was under way.
+    /// The connection broke during the commit.
     During,
 }
 
@@ -71,7 +70,7 @@ pub(super) async fn run(
     let mut batch = Vec::with_capacity(max_batch);
     let mut closing = Vec::new();
     while let Some(job) = queue.recv().await {
-        // Those who were answered just now may have more to write: one turn lets them join this
+        // Callers that just got their answer may write again. Yielding once lets them join this
         // batch.
         tokio::task::yield_now().await;
         let mut next = Some(job);
@@ -104,7 +103,7 @@ pub(super) async fn run(
     }
 }
 
-/// The writer's connection, made again when it was lost.
+/// The writer's connection. It is opened again after a loss.
 struct Link {
     connector: Arc<Connector>,
     connection: Option<PostgresConnection>,
@@ -113,7 +112,7 @@ struct Link {
 }
 
 impl Link {
-    /// While the server is away, waiting jobs fail at once instead of piling up behind attempts to
+    /// While the server is unreachable, jobs fail at once. They do not wait for the next attempt to
     /// connect.
     async fn connection(&mut self) -> Result<&PostgresConnection, StoreError> {
         if self
@@ -244,7 +243,7 @@ async fn execute_isolated(
     Ok(outcomes)
 }
 
-/// Before the transaction, where a failure cannot spoil the other jobs.
+/// Runs before the transaction, where a failure does not affect other jobs.
 async fn prepare(
     connection: &PostgresConnection,
     stmts: &[Stmt],
@@ -256,7 +255,7 @@ async fn prepare(
     Ok(prepared)
 }
 
-/// A request that is on its way. Requests are answered in the order they were sent.
+/// A request in flight. The server answers requests in the order in which they were sent.
 enum Sent<'a> {
     Waiting(Pin<Box<dyn Future<Output = Result<WriteResult, tokio_postgres::Error>> + Send + 'a>>),
     Answered(Result<WriteResult, tokio_postgres::Error>),
@@ -322,8 +321,8 @@ async fn request(
     })
 }
 
-/// Takes all the answers of a job; its outcome is its first failure, or what its last statement
-/// did.
+/// Reads all answers of a job. The result is the first failure, or the result of the last
+/// statement.
 async fn collect(stmts: &[Stmt], sent: Vec<Sent<'_>>) -> Result<Outcome, Broken> {
     let mut outcome = Ok(WriteResult::default());
     for (stmt, sent) in stmts.iter().zip(sent) {

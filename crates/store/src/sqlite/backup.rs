@@ -1,4 +1,4 @@
-//! A copy of an SQLite database while it runs, and the way back while it does not.
+//! Backs up an SQLite database, also while it is in use, and restores one that is not in use.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,21 +19,21 @@ impl Sqlite {
                 .with_connection(move |connection| copy(connection, &target))
                 .await;
         };
-        // On a connection of its own: a long copy must not hold up the readers.
+        // A separate connection, so that a long copy does not block readers.
         let task = tokio::task::spawn_blocking(move || copy(&open_source(&path)?, &target));
         task.await.unwrap_or_else(|_| Err(StoreError::stopped()))
     }
 }
 
-/// What was put back.
+/// Facts about the restored database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restored {
-    /// Its audit log was never sealed with a key.
+    /// The audit log was never sealed with a key.
     pub is_from_before_the_key: bool,
 }
 
-/// Puts the database `from` in the place of `to`. `from` is checked first and stays as it is; `to`
-/// must not be in use. Blocks on the disk.
+/// Replaces the database `to` by `from`. `from` is checked first and not changed. `to` must not be
+/// in use. Blocks on the disk.
 pub fn restore_sqlite(from: &Path, to: &Path) -> Result<Restored, StoreError> {
     check_version()?;
     let (from, to) = (absolute(from)?, absolute(to)?);
@@ -91,7 +91,7 @@ fn check_whole(source: &Connection) -> Result<(), StoreError> {
     }
 }
 
-/// The copy gets its name only when it is complete.
+/// The copy gets its final name only when it is complete.
 fn copy(source: &Connection, target: &Path) -> Result<(), StoreError> {
     let target = absolute(target)?;
     if target.exists() {
@@ -122,8 +122,8 @@ fn copy_to(source: &Connection, partial: &Path, target: &Path) -> Result<(), Sto
         .execute("VACUUM INTO $1", [name])
         .map_err(translate)?;
     file.sync_all().map_err(|error| failed(&error))?;
-    // Unlike a rename, a link never replaces a file that appeared in the meantime; not every file
-    // system has links.
+    // Unlike a rename, a link never replaces a file that was created meanwhile. Some file systems
+    // have no links.
     match std::fs::hard_link(partial, target) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             std::fs::rename(partial, target)
@@ -133,11 +133,11 @@ fn copy_to(source: &Connection, partial: &Path, target: &Path) -> Result<(), Sto
     .map_err(|error| failed(&error))
 }
 
-/// Empties the log of the database that is to be replaced, so that it never meets the new one's
-/// file.
+/// Empties the log of the database that will be replaced, so that it is never applied to the new
+/// one.
 fn retire(database: &Path) -> Result<(), StoreError> {
     if database.exists() {
-        // What cannot be opened any more has nothing to keep.
+        // A database that cannot be opened has nothing to keep.
         if let Ok(old) = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE) {
             let _ = old.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         }
@@ -156,7 +156,7 @@ fn remove_if_there(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// A new name is on the disk only when its folder is.
+/// A new file name is durable only after its folder is synced.
 fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
     let Some(folder) = path.parent() else {
         return Ok(());

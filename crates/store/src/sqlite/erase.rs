@@ -1,8 +1,8 @@
-//! What was deleted leaves the files too. `secure_delete` overwrites rows where they stood, but not
-//! the copies that stay behind when SQLite moves rows from page to page, and the log keeps whole
-//! pages. So after deletions the file is rewritten (`VACUUM`) and the log is emptied. That holds up
-//! all commits, about a second for 100 MB: deletions share it, and whoever asks for the server's
-//! health learns that commits wait for it.
+//! Removes deleted data from the files. `secure_delete` overwrites rows in place, but not the
+//! copies that remain when SQLite moves rows between pages, and the log keeps whole pages. So after
+//! deletions the file is rewritten (`VACUUM`) and the log is emptied. Commits wait meanwhile, about
+//! a second for 100 MB. So several deletions share one rewrite, and the health routes show that
+//! commits wait.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,9 +17,9 @@ use super::writer::SqliteJob;
 use crate::StoreError;
 use crate::statement::Stmt;
 
-/// Rewriting takes at most one part in so many of the time, however often somebody deletes.
+/// Rewrites use at most one part in this many of the time, however many deletions there are.
 const PAUSE_PER_WORK: u32 = 10;
-/// How long the log's readers are waited for before it is tried again.
+/// How long to wait for readers of the log before the next attempt.
 const READERS_DEADLINE: Duration = Duration::from_millis(100);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ const NOTE: &str = "INSERT INTO counters (name, value) VALUES ('erase_due', 1) \
 const DUE: &str = "SELECT value FROM counters WHERE name = 'erase_due'";
 const DONE: &str = "DELETE FROM counters WHERE name = 'erase_due' AND value = $1";
 
-/// Goes into the transaction that deletes, so that a crash does not forget it.
+/// Part of the transaction that deletes, so that it survives a crash.
 pub(super) fn note() -> Stmt {
     Stmt::any(NOTE, vec![])
 }
@@ -41,17 +41,17 @@ pub(super) fn is_due(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(due(connection)?.is_some())
 }
 
-/// Who rewrites the file, and since when.
+/// The state of the task that rewrites the file.
 #[derive(Default)]
 pub(super) struct Eraser {
-    /// Something was deleted, or the store closes.
+    /// Wakes the task after a deletion, or when the store closes.
     pub due: Notify,
-    /// A rewriting runs, and commits wait for it.
+    /// Set while a rewrite runs and commits wait for it.
     begun_at: Mutex<Option<Instant>>,
 }
 
 impl Eraser {
-    /// How long commits have been waiting for a rewriting.
+    /// How long commits have been waiting for a rewrite.
     pub fn rewrites_for(&self) -> Option<Duration> {
         self.begun().map(|at| at.elapsed())
     }
@@ -61,8 +61,7 @@ impl Eraser {
     }
 }
 
-/// Rewrites the file in this folder whenever somebody deleted, until the store is closed: it is
-/// woken for that too.
+/// Rewrites the file after deletions, until the store is closed.
 pub(super) async fn run(
     writer: mpsc::WeakSender<SqliteJob>,
     eraser: Arc<Eraser>,
@@ -82,7 +81,8 @@ pub(super) async fn run(
             return;
         };
         let work = began.elapsed();
-        // Without rewriting again: while somebody reads for long, the log would only grow.
+        // Only the log is tried again. Another rewrite would make the log grow while a long read
+        // blocks it.
         let Some(()) = persist(&writer, empty_log).await else {
             return;
         };
@@ -97,7 +97,7 @@ fn is_gone(writer: &mpsc::WeakSender<SqliteJob>) -> bool {
     writer.upgrade().is_none_or(|writer| writer.is_closed())
 }
 
-/// Does it on the writer's thread, between two transactions, as often as it takes; nothing when the
+/// Runs on the writer thread between two transactions, and repeats until it succeeds. Ends when the
 /// store is closed.
 async fn persist<T: Send + 'static>(
     writer: &mpsc::WeakSender<SqliteJob>,
@@ -126,7 +126,7 @@ async fn persist<T: Send + 'static>(
     }
 }
 
-/// What was noted before; nothing is rewritten where nothing is.
+/// The deletions recorded so far. Without any, nothing is rewritten.
 fn rewrite(
     connection: &Connection,
     eraser: &Eraser,
@@ -135,8 +135,8 @@ fn rewrite(
     let noted = due(connection).map_err(translate)?;
     if noted.is_some() {
         check_room(connection, folder)?;
-        // The copy holds what people wrote, so it is made here and not in a folder of all users.
-        // SQLite keeps this for the whole process, so it is said each time.
+        // The copy holds what people wrote, so it must not be in a folder that all users share.
+        // SQLite keeps this setting for the whole process, so it is set each time.
         let folder = folder.to_string_lossy();
         connection
             .pragma_update(None, "temp_store_directory", &*folder)
@@ -149,7 +149,7 @@ fn rewrite(
     Ok(noted)
 }
 
-/// A rewriting without room for it would take the last of the disk from everybody, only to fail.
+/// A rewrite without enough space would fill the disk and then fail.
 fn check_room(connection: &Connection, folder: &Path) -> Result<(), StoreError> {
     let number = |sql: &str| {
         connection
@@ -173,10 +173,10 @@ fn has_room(needed: u64, free: Option<u64>) -> Result<(), StoreError> {
     }
 }
 
-/// What the disk of a file or folder has left for this process, in bytes. Blocks on the disk.
+/// Free bytes on the disk of a file or folder. Blocks on the disk.
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(path).ok()?;
-    // Some blocks are kept for root.
+    // Some blocks are reserved for root.
     let blocks = if rustix::process::geteuid().is_root() {
         disk.f_bfree
     } else {
@@ -185,7 +185,7 @@ pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     Some(blocks.saturating_mul(disk.f_frsize))
 }
 
-/// What was deleted since the rewriting has counted on, and is still due.
+/// Deletions since the rewrite began are still recorded for the next one.
 fn done(connection: &Connection, noted: Option<i64>) -> Result<(), StoreError> {
     connection
         .execute(DONE, [noted])
@@ -197,7 +197,7 @@ fn due(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     connection.query_row(DUE, [], |row| row.get(0)).optional()
 }
 
-/// Moves the log into the database and cuts it to nothing, unless somebody still reads from it.
+/// Moves the log into the database and truncates it, unless a reader still uses it.
 fn empty_log(connection: &Connection) -> Result<(), StoreError> {
     let deadline: u32 = connection
         .query_row("PRAGMA busy_timeout", [], |row| row.get(0))

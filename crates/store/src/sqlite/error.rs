@@ -1,4 +1,4 @@
-//! SQLite's errors in the store's words.
+//! Turns SQLite's errors into the store's.
 
 use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
@@ -12,8 +12,7 @@ pub(crate) fn translate(error: rusqlite::Error) -> StoreError {
     let code = failure.extended_code;
     match failure.code {
         ErrorCode::DiskFull => StoreError::DiskFull,
-        // The file of shared memory beside the database could not grow: in practice the disk is
-        // full.
+        // The shared-memory file beside the database could not grow. In practice the disk is full.
         ErrorCode::SystemIoFailure if code == SQLITE_IOERR_SHMSIZE => StoreError::DiskFull,
         ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
             StoreError::Io(format!("SQLite error {code}"))
@@ -24,7 +23,7 @@ pub(crate) fn translate(error: rusqlite::Error) -> StoreError {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::OutOfMemory => {
             StoreError::Unavailable(format!("SQLite error {code}"))
         }
-        // Its file or file system became so under a store that writes: an outage.
+        // The file or file system became read-only while the store was writing. That is an outage.
         ErrorCode::ReadOnly => {
             StoreError::Unavailable(format!("its file cannot be written (SQLite error {code})"))
         }

@@ -6,8 +6,8 @@ use rusqlite::{Connection, Statement};
 
 use crate::statement::{Expect, Stmt, WriteResult};
 
-/// A statement's text is a constant of this crate, so it is known by its address: its hundreds of
-/// bytes need not be read again with every commit, and there are only so many of them to keep.
+/// The text of a statement is a constant of this crate, so its address identifies it. Comparing
+/// addresses is faster than comparing texts, and the number of statements is limited.
 pub(super) struct HeldStatements<'c> {
     pub connection: &'c Connection,
     prepared: HashMap<(usize, usize), Statement<'c>>,
@@ -28,7 +28,7 @@ impl<'c> HeldStatements<'c> {
     pub fn execute(&mut self, stmt: &Stmt) -> rusqlite::Result<WriteResult> {
         let statement = self.prepared(stmt.sql)?;
         let written = execute(statement, stmt);
-        // What it carried may be large.
+        // The parameters may be large, so they are freed.
         statement.clear_bindings();
         written
     }
@@ -37,7 +37,7 @@ impl<'c> HeldStatements<'c> {
         use std::collections::hash_map::Entry;
         match self.prepared.entry((sql.as_ptr().addr(), sql.len())) {
             Entry::Occupied(held) => Ok(held.into_mut()),
-            Entry::Vacant(place) => Ok(place.insert(self.connection.prepare(sql)?)),
+            Entry::Vacant(entry) => Ok(entry.insert(self.connection.prepare(sql)?)),
         }
     }
 }
@@ -52,7 +52,7 @@ fn execute(statement: &mut Statement<'_>, stmt: &Stmt) -> rusqlite::Result<Write
     }
     let mut rows = statement.query(params)?;
     let number = rows.next()?.map(|row| row.get(0)).transpose()?;
-    // A statement that returns rows takes effect only when it is run to its end.
+    // A statement that returns rows must be run to its end to have its effect.
     while rows.next()?.is_some() {}
     Ok(WriteResult {
         rows: u64::from(number.is_some()),

@@ -1,5 +1,5 @@
-//! One process per database: an advisory lock on a file beside it, freed by the system when the
-//! process ends.
+//! Allows one process per database, by an advisory lock on a file beside it. The system frees the
+//! lock when the process ends.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// Held as long as the value lives.
+/// The lock is held until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct DatabaseLock(
     #[expect(dead_code, reason = "closing the file frees the lock")] File,
@@ -39,7 +39,7 @@ pub(crate) fn beside(database: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Files made with these options are for their owner only.
+/// Only the owner can read files created with these options.
 pub(crate) fn private_file() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut))]
     let mut options = OpenOptions::new();

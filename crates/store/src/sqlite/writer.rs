@@ -1,8 +1,7 @@
-//! The one thread that writes: it takes what waits, runs it in one transaction, and answers after
-//! one fsync.
+//! The writer thread. It runs the waiting jobs in one transaction and answers them after one fsync.
 //!
-//! The jobs of a batch do not touch each other: one that may not begin is left out, and when one
-//! fails later, the others are run again without it.
+//! A failed job does not affect the others in its batch. A job whose first statement fails is left
+//! out. If a job fails later, the others are run again without it.
 
 use std::time::{Duration, Instant};
 
@@ -17,17 +16,17 @@ use crate::StoreError;
 use crate::statement::{Stmt, WriteResult};
 use crate::store::Counters;
 
-/// Not longer than a fast disk takes for an fsync, so that it costs little beside what it follows.
+/// Not longer than an fsync of a fast disk, so that it adds little to the commit before it.
 const LOOK_OUT: Duration = Duration::from_micros(100);
 
-/// So many writes alone, one after the other, and the crowd is taken to have gone: one who is late
-/// makes a batch of one while all the others are about to come back.
+/// After this many batches of one write in a row, the thread assumes a single caller. One such
+/// batch is not enough: it also happens when one of many callers is late.
 const ALONE_AGAIN: u32 = 8;
 
 type Outcome = Result<WriteResult, StoreError>;
 
-/// The statements go back with the outcome, so that the caller's thread frees them and not the one
-/// that all wait for.
+/// The statements are returned with the result, so that the caller's thread frees them and not the
+/// writer thread.
 pub(super) type JobResult = (Outcome, Vec<Stmt>);
 
 pub(super) struct SqliteWrite {
@@ -56,7 +55,7 @@ impl SqliteJob {
         Self::Write(SqliteWrite { stmts, reply })
     }
 
-    /// Runs between two transactions, alone with the connection.
+    /// Runs between two transactions with exclusive use of the connection.
     pub fn alone(work: impl FnOnce(&Connection) + Send + 'static) -> Self {
         Self::Other(OtherJob::Alone(Box::new(work)))
     }
@@ -66,7 +65,7 @@ impl SqliteJob {
     }
 }
 
-/// Ends when the queue is closed and empty; only then are the connection and the lock let go.
+/// Ends when the queue is closed and empty. Then it closes the connection and frees the lock.
 pub(super) fn run(
     connection: Connection,
     lock: Option<DatabaseLock>,
@@ -84,7 +83,7 @@ pub(super) fn run(
     }
 }
 
-/// Returns those who wait for the end.
+/// Returns the callers that wait for the end.
 fn serve(
     connection: &Connection,
     queue: &mut mpsc::Receiver<SqliteJob>,
@@ -118,9 +117,9 @@ fn serve(
     closing
 }
 
-/// Those who were answered just now often have more to write, and putting this thread to sleep and
-/// waking it again takes as long as they do: where there are many, it looks out for them a moment
-/// before it sleeps.
+/// Callers that just got their answer often write again, and putting this thread to sleep and
+/// waking it takes as long as they need. So with many callers the thread polls the queue for a
+/// moment before it sleeps.
 fn next_job(queue: &mut mpsc::Receiver<SqliteJob>, crowded: bool) -> Option<SqliteJob> {
     let answered = Instant::now();
     while crowded && answered.elapsed() < LOOK_OUT {
@@ -133,11 +132,11 @@ fn next_job(queue: &mut mpsc::Receiver<SqliteJob>, crowded: bool) -> Option<Sqli
     queue.blocking_recv()
 }
 
-/// The writes that share a transaction, and what comes after them.
+/// The writes that share a transaction, and the job after them.
 struct Batch {
     jobs: Vec<SqliteWrite>,
-    /// A job of another kind: it waits for the writes before it, and the writes behind it for the
-    /// next batch.
+    /// A job of another kind. It runs after the writes before it. Later writes wait for the next
+    /// batch.
     other: Option<OtherJob>,
     max_jobs: usize,
 }
@@ -158,7 +157,7 @@ impl Batch {
         }
     }
 
-    /// Takes what waits in the queue, as far as there is room.
+    /// Adds waiting jobs from the queue, up to the limit.
     fn gather(&mut self, queue: &mut mpsc::Receiver<SqliteJob>) {
         while self.other.is_none() && self.jobs.len() < self.max_jobs {
             let Ok(job) = queue.try_recv() else { return };
@@ -167,7 +166,7 @@ impl Batch {
     }
 }
 
-/// How many jobs it was.
+/// Returns the number of jobs.
 fn run_batch(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
@@ -200,10 +199,10 @@ fn run_batch(
 
 /// An error means that nothing of the batch was written.
 ///
-/// The jobs run together, without savepoints, which cost a copy of every page a job touches. A job
-/// whose first statement finds that it may not has changed nothing, and the others go on. Only when
-/// one fails further on is the batch rolled back and run again with a savepoint for each, so that
-/// the others are not touched by its failure.
+/// The jobs run without savepoints, because a savepoint costs a copy of every page that a job
+/// changes. If the first statement of a job is refused, the job changed nothing and the others
+/// continue. If a job fails later, the batch is rolled back and run again with a savepoint for each
+/// job.
 fn transact(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
@@ -230,8 +229,7 @@ fn transact(
     Ok(outcomes)
 }
 
-/// Those who were answered by the batch before come back while this one runs: they still share its
-/// fsync.
+/// Callers of the previous batch often write again while this one runs. They still share its fsync.
 fn together(
     statements: &mut HeldStatements<'_>,
     batch: &mut Batch,
@@ -254,8 +252,8 @@ fn together(
     Ok(outcomes)
 }
 
-/// Runs a job's first statement. The inner error says that it changed nothing and that the job must
-/// not go on.
+/// Runs the first statement of a job. The inner error means that it changed nothing and that the
+/// job ends.
 fn may_begin(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outcome, StoreError> {
     let Some(first) = stmts.first() else {
         return Ok(Ok(WriteResult::default()));
@@ -282,7 +280,7 @@ fn isolated(statements: &mut HeldStatements<'_>, stmts: &[Stmt]) -> Result<Outco
     Ok(outcome)
 }
 
-/// What the last statement wrote, or `last` if there is none.
+/// The result of the last statement, or `last` if there is none.
 fn apply(
     statements: &mut HeldStatements<'_>,
     stmts: &[Stmt],

@@ -1,5 +1,5 @@
-//! The audit log: rows by session, all sessions that have one, and the seal on those from before
-//! there was a key.
+//! The audit log: rows of a session, all sessions with a log, and the seal on logs that are older
+//! than the key.
 
 use codelab_protocol::{Digest, SessionId, SessionKind, Timestamp};
 
@@ -32,7 +32,7 @@ const ALL_SEALED: &str =
 /// Heads that are sealed in one write.
 const SEALED_AT_ONCE: u64 = 200;
 
-// Rows whose head is gone are found as well: that is one of the things a check is for.
+// Also finds rows without a head, because a check must report them.
 const SESSIONS: &str = "SELECT named.session_key, COALESCE(audit_heads.realm, sessions.realm), \
      COALESCE(audit_heads.session_id, sessions.session_id) FROM (\
      SELECT session_key FROM audit_heads WHERE session_key > $1 \
@@ -40,29 +40,29 @@ const SESSIONS: &str = "SELECT named.session_key, COALESCE(audit_heads.realm, se
      LEFT JOIN audit_heads ON audit_heads.session_key = named.session_key \
      LEFT JOIN sessions ON sessions.id = named.session_key ORDER BY named.session_key LIMIT $2";
 
-/// What became of the chains from before there was a key.
+/// The result of sealing the chains that are older than the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditSealed {
-    /// So many were sealed now; from now on none without a seal holds.
+    /// This many were sealed now. From now on a chain without a seal is invalid.
     Now {
         chains: u64,
     },
     Before,
-    /// They were sealed before, with another key: what that key covers cannot be verified with this
-    /// one.
+    /// They were sealed before with another key, so this key cannot verify them.
     WithAnotherKey,
-    /// There are some, but this installation says that it has sealed all. Nothing was changed.
+    /// There are chains without a seal, although this installation has sealed all before. Nothing
+    /// was changed.
     NotAgain,
 }
 
 impl Store {
-    /// The next part of the chain after this row, or its first part, in order; nothing at its end.
+    /// The next part of the chain after this row, or its first part, in order. Empty at the end.
     pub async fn audit(
         &self,
         key: SessionKey,
         after_ord: Option<u64>,
     ) -> Result<Vec<AuditRow>, StoreError> {
-        // A row that somebody put before the first one is to be seen too.
+        // Also reads a forged row before the first one, so that the check sees it.
         let after = after_ord.map_or(Param::Int(i64::MIN), Param::from);
         let list = SizedList {
             sizes: AUDIT_SIZES,
@@ -79,7 +79,7 @@ impl Store {
         .await
     }
 
-    /// Follows the whole chain to its head, or to where it does not hold. Decisions may be written
+    /// Verifies the whole chain, up to its head or the first error. Decisions may be written
     /// meanwhile.
     pub async fn verify_audit(
         &self,
@@ -89,7 +89,7 @@ impl Store {
         let mut chain = Chain::new(self.audit_key()?, of, self.audit_head(of).await?.as_ref());
         let mut after = None;
         loop {
-            // Read before the rows: where none is left, it counts those that were followed.
+            // The head is read before the rows. When no row is left, it counts the verified rows.
             let head = self.audit_head(of).await?;
             let rows = self.audit(of.key, after).await?;
             let Some(last) = rows.last() else {
@@ -129,7 +129,7 @@ impl Store {
         self.audit_key.as_ref().ok_or_else(missing)
     }
 
-    /// Whether the chains from before there was a key are sealed, with this store's key.
+    /// Whether the chains that are older than the key are sealed with this store's key.
     pub async fn audit_sealed(&self) -> Result<Option<AuditSealed>, StoreError> {
         let Some((sealed_at, seal)) = self
             .read_one(SEALED_AT, vec![], |row| Ok((row.time()?, row.digest()?)))
@@ -145,9 +145,8 @@ impl Store {
         }))
     }
 
-    /// Seals the chains from before there was a key, once. Whoever writes to the database could
-    /// make it look as if that was still to be done: `was_done` is what is known about it from
-    /// elsewhere.
+    /// Seals the chains that are older than the key, once. An attacker with access to the database
+    /// could pretend that this was never done. So `was_done` must come from outside the database.
     pub async fn seal_audit(
         &self,
         was_done: bool,
@@ -211,7 +210,7 @@ fn stored_head(row: &mut Columns<'_>) -> Result<StoredHead, StoreError> {
     })
 }
 
-/// The head of a chain from before there was a key.
+/// The head of a chain that is older than the key.
 struct OldHead {
     key: SessionKey,
     kind: SessionKind,

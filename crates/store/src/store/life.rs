@@ -1,4 +1,4 @@
-//! The end of things: deleted, restored and purged sessions, pruned events.
+//! Deletes, restores and purges sessions, and prunes events.
 
 use codelab_protocol::Timestamp;
 
@@ -13,7 +13,7 @@ const SOFT_DELETE_IDLE: &str = "UPDATE sessions SET deleted_at = $1, is_active =
 const RESTORE: &str =
     "UPDATE sessions SET deleted_at = NULL, is_active = 1 WHERE id = $1 AND deleted_at IS NOT NULL";
 
-/// A reason stays where it is part of its row's hash: in rows from before there was a key.
+/// A reason stays in rows that are older than the key, because it is part of their hash.
 macro_rules! blank_audit {
     () => {
         "UPDATE audit_logs SET original_args = NULL, modified_args = NULL, \
@@ -22,7 +22,7 @@ macro_rules! blank_audit {
 }
 pub(super) use blank_audit;
 
-/// Notes for the indexes which interactions are about to be deleted.
+/// Records for the indexes which interactions will be deleted.
 macro_rules! note_erased {
     ($which:literal) => {
         concat!(
@@ -35,7 +35,7 @@ macro_rules! note_erased {
 }
 pub(super) use note_erased;
 
-// The session's own row goes first: from then on no commit of it can add anything.
+// The session's own row is deleted first. From then on no commit can add anything.
 const PURGE: [&str; 13] = [
     "DELETE FROM sessions WHERE id = $1",
     "DELETE FROM events WHERE session_key = $1",
@@ -52,12 +52,11 @@ const PURGE: [&str; 13] = [
     concat!(blank_audit!(), "session_key = $1"),
 ];
 
-// What a user deletes is gone, and nobody could bring it back: the chats of projects are for their
-// users to clean up.
+// Only runtime sessions. Users delete their project sessions themselves, and that cannot be undone.
 const IDLE_SINCE: &str = "SELECT id FROM sessions WHERE realm = 'runtime' AND last_activity < $1 \
      AND deleted_at IS NULL AND running = 0 AND id > $2 ORDER BY id LIMIT $3";
 
-// The oldest event that is young enough, or else the one after the newest.
+// The oldest event that is kept, or the number after the newest event.
 const FIRST_TO_KEEP: &str = "SELECT COALESCE((SELECT MIN(seq) FROM events WHERE session_key = $1 \
      AND created_at >= $2), last_seq + 1) FROM sessions WHERE id = $1";
 const MOVE_FIRST: &str = "UPDATE sessions SET first_seq = $1 WHERE id = $2 AND first_seq < $1";
@@ -67,7 +66,7 @@ const PRUNABLE: &str = "SELECT sessions.id FROM sessions JOIN events ON events.s
      ORDER BY sessions.id LIMIT $3";
 
 impl Store {
-    /// `NotFound` when there is none or it is deleted already.
+    /// `NotFound` if there is none or it is already deleted.
     pub async fn soft_delete(&self, key: SessionKey, now: Timestamp) -> Result<(), StoreError> {
         let stmt = Stmt::one(SOFT_DELETE, vec![now.into(), key.into()]);
         self.write(Some(key), vec![stmt])
@@ -84,8 +83,8 @@ impl Store {
             .map_err(missing)
     }
 
-    /// Really deletes the session's rows, soft-deleted or not. The audit log stays, without
-    /// arguments and reasons, and so does what the session spent.
+    /// Deletes the session's rows for good, soft-deleted or not. The audit log stays without
+    /// arguments and reasons, and the usage stays.
     pub async fn purge(&self, key: SessionKey) -> Result<(), StoreError> {
         let mut stmts: Vec<_> = PURGE
             .iter()
@@ -95,8 +94,8 @@ impl Store {
         self.erase(Some(key), stmts).await.map_err(missing)
     }
 
-    /// Sessions of the runtime realm without activity since `before` that are neither running nor
-    /// deleted, by key; `after` pages on.
+    /// Runtime sessions without activity since `before` that are neither running nor deleted,
+    /// sorted by key. `after` is the last key of the page before.
     pub async fn idle_sessions(
         &self,
         before: Timestamp,
@@ -114,8 +113,8 @@ impl Store {
         .await
     }
 
-    /// Soft-deletes up to `limit` sessions of the runtime realm without activity since `before`;
-    /// returns those.
+    /// Soft-deletes up to `limit` runtime sessions without activity since `before`, and returns
+    /// them.
     pub async fn cleanup_older_than(
         &self,
         before: Timestamp,
@@ -124,7 +123,7 @@ impl Store {
     ) -> Result<Vec<SessionKey>, StoreError> {
         let mut cleaned = Vec::new();
         for key in self.idle_sessions(before, None, limit).await? {
-            // Asked again in the same statement: it may have woken up since.
+            // The statement checks again, because the session may have become active meanwhile.
             let stmt = Stmt::any(
                 SOFT_DELETE_IDLE,
                 vec![now.into(), key.into(), before.into()],
@@ -136,15 +135,15 @@ impl Store {
         Ok(cleaned)
     }
 
-    /// Removes a session's events from before `older_than`, up to the first younger one. Returns
-    /// how many went.
+    /// Removes a session's events that are older than `older_than`, up to the first younger one.
+    /// Returns their number.
     pub async fn prune_events(
         &self,
         key: SessionKey,
         older_than: Timestamp,
     ) -> Result<u64, StoreError> {
         let params = vec![key.into(), older_than.into()];
-        // Read first: events that are stored in the meantime have higher numbers and stay.
+        // This is read first. Events stored meanwhile have higher numbers and stay.
         let Some(first) = self
             .read_one(FIRST_TO_KEEP, params, |row| row.count())
             .await?

@@ -1,5 +1,5 @@
-//! Ways in for the web page: one-use tickets and the sessions that come of them. Both are kept as
-//! hashes only.
+//! Logins of the web page: one-time tickets, and the web sessions that they start. Both are stored
+//! as hashes.
 
 use codelab_protocol::{Digest, Timestamp, UserId};
 
@@ -9,7 +9,7 @@ use crate::statement::{Expect, Stmt};
 
 const ADD_TICKET: &str =
     "INSERT INTO login_tickets (hash, user_id, expires_at) VALUES ($1, $2, $3)";
-// Removed and read in one statement: of two that bring the same ticket, one finds it.
+// One statement removes and reads, so that a ticket can be used only once.
 const TAKE_TICKET: &str =
     "DELETE FROM login_tickets WHERE hash = $1 AND expires_at > $2 RETURNING user_id";
 const ADD_SESSION: &str =
@@ -35,7 +35,7 @@ impl Store {
         self.write(None, vec![stmt]).await.map(drop)
     }
 
-    /// Whose ticket it is. It is gone then; an unknown, used or expired one is nobody's.
+    /// Uses up a ticket and returns its user. `None` for an unknown, used or expired ticket.
     pub async fn take_login_ticket(
         &self,
         hash: &Digest,

@@ -1,15 +1,15 @@
-//! Lists are bounded by bytes as well as by rows: one row can be megabytes.
+//! Reads lists with a limit of bytes as well as of rows, because one row can be megabytes.
 
 use super::Store;
 use crate::StoreError;
 use crate::columns::Decode;
 use crate::statement::Param;
 
-/// What is read at once of a list that is answered as one page.
+/// Maximum bytes of a list that is returned as one page.
 pub(super) const MAX_LIST_BYTES: u64 = 4 * 1024 * 1024;
-/// What is read at once of a list that is read to its end.
+/// Maximum bytes of one part of a list that is read to its end.
 pub(super) const MAX_PART_BYTES: u64 = 64 * 1024;
-/// Rows of one such part.
+/// Maximum rows of one such part.
 pub(super) const MAX_PART_ROWS: u64 = 1000;
 
 /// A list, oldest or newest first: its rows, and their sizes in the same order. `LIMIT` is their
@@ -21,7 +21,7 @@ pub(super) struct SizedList<T> {
 }
 
 impl Store {
-    /// At most `limit` rows, and no more than fit `max_bytes`, but at least one where there is one.
+    /// At most `limit` rows and `max_bytes`, but at least one row if there is one.
     pub(super) async fn read_sized<T: Send + 'static>(
         &self,
         list: SizedList<T>,
@@ -31,8 +31,8 @@ impl Store {
         max_bytes: u64,
     ) -> Result<Vec<T>, StoreError> {
         let params = |limit: u64| {
-            let place = [Some(limit), offset].into_iter().flatten().map(Param::from);
-            which.iter().cloned().chain(place).collect::<Vec<_>>()
+            let window = [Some(limit), offset].into_iter().flatten().map(Param::from);
+            which.iter().cloned().chain(window).collect::<Vec<_>>()
         };
         let sizes = self
             .read(list.sizes, params(limit), |row| row.count())

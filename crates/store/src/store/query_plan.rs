@@ -1,4 +1,4 @@
-//! For tests: by which index SQLite would find what a query asks for.
+//! For tests: the index that SQLite would use for a query.
 
 use rusqlite::Connection;
 
@@ -13,8 +13,8 @@ pub fn assert_uses(connection: &Connection, sql: &str, index: &str) {
     let mut statement = connection
         .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
         .unwrap();
-    for place in 1..=statement.parameter_count() {
-        statement.raw_bind_parameter(place, 1).unwrap();
+    for position in 1..=statement.parameter_count() {
+        statement.raw_bind_parameter(position, 1).unwrap();
     }
     let mut plan = String::new();
     let mut rows = statement.raw_query();

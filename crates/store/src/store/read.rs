@@ -1,8 +1,8 @@
-//! What a session is made of, read back. Each method is one query.
+//! Reads sessions and their parts. Each method is one query.
 
 use codelab_protocol::{
-    ApprovalInfo, CallId, ClientMessageId, Message, PlanId, Role, SessionId, SessionInfo,
-    SessionKind, SwitchEntry, TaskId, TaskOrigin, TurnId, TurnStatus,
+    ApprovalInfo, ApprovalKind, CallId, ClientMessageId, Message, PlanId, Role, SessionId,
+    SessionInfo, SessionKind, SwitchEntry, TaskId, TaskOrigin, TurnId, TurnStatus,
 };
 
 use super::Store;
@@ -69,9 +69,8 @@ const HISTORY_SIZES: &str = concat!(
     " FROM messages WHERE session_key = $1 AND ord > $2 ORDER BY ord LIMIT $3"
 );
 const MESSAGES_BEFORE: &str = select_messages!("ord < $2 ORDER BY ord DESC LIMIT $3");
-// The turn's first message is found in the order of the index by turn, which the planner would not
-// take for another one. What is stored after it belongs to it, also the late result of a call of an
-// earlier turn.
+// The ordering makes the planner use the index by turn to find the turn's first message. All later
+// messages belong to it, also a late result of a call of an earlier turn.
 const MESSAGES_FROM_TURN: &str = select_messages!(
     "ord >= (SELECT ord FROM messages WHERE session_key = $1 AND turn >= $2 ORDER BY turn, ord LIMIT 1) ORDER BY ord"
 );
@@ -86,7 +85,7 @@ const EVENTS: &str = "SELECT seq, turn, kind, settled, created_at, body FROM eve
      WHERE session_key = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 const EVENT_SIZES: &str = "SELECT CAST(OCTET_LENGTH(body) AS BIGINT) FROM events WHERE session_key = $1 AND seq > $2 \
      ORDER BY seq LIMIT $3";
-// Counted in characters, and cast because PostgreSQL counts them in 32 bits.
+// Counts characters. The cast is needed because PostgreSQL counts them in 32 bits.
 const EVENT_PIECE: &str = "SELECT SUBSTR(body, CAST(CAST($1 AS BIGINT) AS INTEGER), CAST(CAST($2 AS BIGINT) AS INTEGER)) \
      FROM events WHERE session_key = $3 AND seq = $4";
 const SWITCHES: &str = "SELECT from_agent, to_agent, reason, confidence, switched_at FROM agent_switches \
@@ -113,8 +112,8 @@ const INPUT: &str =
     "SELECT turn, after_seq FROM inputs WHERE session_key = $1 AND client_message_id = $2";
 
 impl Store {
-    /// Deleted sessions are returned too, with `deleted_at`, and a project's whoever's it is: for
-    /// who performs a session, not for who answers a user. Users come through [`Store::of`].
+    /// Also returns deleted sessions, with `deleted_at`, and project sessions of any user. It is
+    /// for the code that runs a session. Requests of users must use [`Store::of`].
     pub async fn session(
         &self,
         kind: SessionKind,
@@ -181,7 +180,7 @@ impl Store {
         }
     }
 
-    /// The next part of the session's own history after this place, oldest first; nothing at its
+    /// The next part of the session's own history after this position, oldest first. Empty at the
     /// end.
     pub async fn history(
         &self,
@@ -204,7 +203,7 @@ impl Store {
     }
 
     /// The stored events after `after_seq`, in order.
-    /// At most `limit`, and no more than fit a page, but at least one where there is one.
+    /// At most `limit`, and at most one page, but at least one if there is one.
     pub async fn events(
         &self,
         key: SessionKey,
@@ -227,7 +226,7 @@ impl Store {
     }
 
     /// A part of one event's body: at most `chars` characters after the first `skipped`. Empty past
-    /// its end; `None` where there is no such event.
+    /// its end. `None` if there is no such event.
     pub async fn event_piece(
         &self,
         key: SessionKey,
@@ -333,7 +332,7 @@ fn session_info(row: &mut Columns<'_>) -> Result<SessionInfo, StoreError> {
     })
 }
 
-/// A thread's messages do not say whose they are, the question does.
+/// Messages of a thread do not hold their task, so the query adds it.
 pub(super) fn of_task(
     mut messages: Vec<StoredMessage>,
     plan: &PlanId,
@@ -433,7 +432,7 @@ fn approval(row: &mut Columns<'_>) -> Result<ApprovalRow, StoreError> {
 pub(super) fn approval_info(row: &mut Columns<'_>) -> Result<ApprovalInfo, StoreError> {
     Ok(ApprovalInfo {
         call_id: row.id()?,
-        kind: row.string()?,
+        kind: row.parsed(ApprovalKind::parse)?,
         tool_name: row.string()?,
         arguments: row.json()?,
         digest: row.digest()?,
@@ -458,7 +457,7 @@ mod tests {
     use super::super::query_plan::{assert_uses, empty};
     use super::*;
 
-    /// A session of thousands of rows must not be walked through for a few of them.
+    /// A query for few rows must not scan all rows of a long session.
     #[test]
     fn sqlite_finds_rows_by_the_intended_index() {
         let connection = empty();

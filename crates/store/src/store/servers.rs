@@ -1,5 +1,4 @@
-//! Who serves which session: leases of servers, ownership of sessions, and the sessions that wait
-//! for an owner.
+//! Leases of servers, owners of sessions, and sessions that wait for an owner.
 
 use codelab_protocol::{SessionKind, Timestamp};
 
@@ -13,7 +12,7 @@ const REGISTER: &str = "INSERT INTO servers (server_id, started_at, lease_expire
      ON CONFLICT (server_id) DO UPDATE SET started_at = excluded.started_at, \
      lease_expires_at = excluded.lease_expires_at";
 const RENEW: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2";
-// Changes nothing, and takes every step of a write.
+// Changes nothing, but goes through every step of a write.
 const PROBE: &str = "UPDATE servers SET lease_expires_at = lease_expires_at WHERE server_id = $1";
 const END: &str =
     "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2 AND lease_expires_at > $1";
@@ -21,8 +20,8 @@ const END_ALL: &str = "UPDATE servers SET lease_expires_at = $1 WHERE lease_expi
 const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
 const LEASES_AFTER: &str = "SELECT started_at, lease_expires_at FROM servers WHERE lease_expires_at > $1 ORDER BY started_at";
 
-// A lease tells how long there was no server, for the deadlines of sessions whose owner is gone:
-// each needs its owner's and all that ended later.
+// Leases tell how long there was no server. Deadlines of sessions without a living owner need that:
+// each needs the lease of its owner and all leases that ended later.
 const REMOVE_DEAD: &str = "DELETE FROM servers WHERE lease_expires_at < $1 \
      AND NOT EXISTS (SELECT 1 FROM sessions JOIN servers AS owners ON owners.server_id = sessions.owner \
      WHERE sessions.wake_at IS NOT NULL AND sessions.deleted_at IS NULL \
@@ -31,7 +30,7 @@ const REMOVE_DEAD: &str = "DELETE FROM servers WHERE lease_expires_at < $1 \
      WHERE sessions.running = 1 AND sessions.deleted_at IS NULL \
      AND owners.lease_expires_at <= servers.lease_expires_at)";
 
-// Takes a session that nobody owns, that is ours, or whose owner's lease lapsed or is gone.
+// Claims a session that has no owner, that is ours, or whose owner's lease lapsed or is gone.
 const CLAIM: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 1 WHERE id = $2 AND (owner IS NULL OR owner = $1 \
      OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
      RETURNING epoch";
@@ -59,7 +58,7 @@ impl Store {
             .map(drop)
     }
 
-    /// `Conflict` when the server is not registered any more.
+    /// `Conflict` if the server is no longer registered.
     pub async fn renew_lease(
         &self,
         server_id: &str,
@@ -71,14 +70,14 @@ impl Store {
             .map(drop)
     }
 
-    /// Whether something can be written now: the same write as a renewed lease, without its effect.
+    /// Whether writes work now. Runs the same write as a lease renewal, without its effect.
     pub async fn probe(&self, server_id: &str) -> Result<(), StoreError> {
         self.write(None, vec![Stmt::any(PROBE, vec![Param::text(server_id)])])
             .await
             .map(drop)
     }
 
-    /// Its sessions are free for others at once; the row tells since when.
+    /// Other servers can claim its sessions at once. The row tells since when.
     pub async fn end_lease(&self, server_id: &str, now: Timestamp) -> Result<(), StoreError> {
         self.write(
             None,
@@ -88,8 +87,8 @@ impl Store {
         .map(drop)
     }
 
-    /// Removes servers whose lease was over before `until` and that no session's deadline needs;
-    /// how many.
+    /// Removes servers whose lease ended before `until` and that no session's deadline needs.
+    /// Returns their number.
     pub async fn remove_dead_servers(&self, until: Timestamp) -> Result<u64, StoreError> {
         Ok(self
             .write(None, vec![Stmt::any(REMOVE_DEAD, vec![until.into()])])
@@ -97,22 +96,22 @@ impl Store {
             .rows)
     }
 
-    /// Only for an embedded database, which one process holds: whoever else has a lease in it is
-    /// gone, or lives on the original of this copy.
+    /// Only for an embedded database, which one process uses. Other servers with a lease in it have
+    /// ended, or run on the original of this copy.
     pub async fn end_every_lease(&self, now: Timestamp) -> Result<(), StoreError> {
         self.write(None, vec![Stmt::any(END_ALL, vec![now.into()])])
             .await
             .map(drop)
     }
 
-    /// Until when a server's lease runs or ran; `None` when it never existed.
+    /// The end of a server's lease. `None` if it never existed.
     pub async fn server_lease(&self, server_id: &str) -> Result<Option<Timestamp>, StoreError> {
         self.read_one(LEASE, vec![Param::text(server_id)], |row| row.time())
             .await
     }
 
-    /// From when until when each server was there whose lease ended after `since` or runs still, by
-    /// their starts.
+    /// Start and end of each server's life whose lease ended after `since` or still runs, sorted by
+    /// start.
     pub async fn leases_after(
         &self,
         since: Timestamp,
@@ -123,8 +122,8 @@ impl Store {
         .await
     }
 
-    /// Makes `server_id` the owner and returns the new epoch, which every earlier owner's commits
-    /// now fail against. `None`: a living server owns it.
+    /// Makes `server_id` the owner and returns the new epoch, so that commits of earlier owners
+    /// fail. `None` if a living server owns it.
     pub async fn claim_session(
         &self,
         key: SessionKey,
@@ -170,8 +169,8 @@ impl Store {
         self.read(DUE, params, session_ref).await
     }
 
-    /// Sessions that were running when their owner stopped, in the order of their keys; `after`
-    /// pages on.
+    /// Sessions that were running when their owner stopped, sorted by key. `after` is the last key
+    /// of the page before.
     pub async fn running_sessions(
         &self,
         after: Option<SessionKey>,

@@ -1,9 +1,8 @@
 //! A user's projects with their agents and sessions.
 //!
-//! Nothing here can be asked without an owner: a [`UserStore`] is bound to a user, and a
-//! [`ProjectStore`] comes only from one and is bound to a project of that user. Another user's
-//! project is simply not there. The one way around is [`Store::project_of_anyone`], for whoever
-//! operates the server.
+//! Every query is bound to a user: a [`UserStore`] belongs to one user, and a [`ProjectStore`]
+//! comes only from a `UserStore` and belongs to a project of that user. Projects of other users are
+//! not found. The only exception is [`Store::project_of_anyone`], for operators of the server.
 
 mod agents;
 mod interactions;

@@ -100,7 +100,7 @@ async fn session_with_log(harness: &Harness, name: &str) -> SessionKey {
     key
 }
 
-/// Four decisions as they were stored before there was a key.
+/// Four decisions as they were stored before the key existed.
 async fn session_with_old_log(harness: &Harness, name: &str) -> SessionKey {
     let key = harness.session(name).await;
     let mut head = audit_chain::genesis();
@@ -292,9 +292,9 @@ pub async fn every_kind_of_tampering_is_seen(harness: Harness) -> Harness {
             4,
             ChainBreak::Head,
         ),
-        // Cut off with everything that anybody can compute who has no key.
+        // Cut off, with everything that can be computed without the key.
         (CUT.to_owned(), 3, ChainBreak::Head),
-        // As if all of it was from before there was a key.
+        // As if all of it was from before the key existed.
         (
             "UPDATE audit_heads SET keyed_from = 5 WHERE session_key = $key".to_owned(),
             1,
@@ -311,7 +311,7 @@ pub async fn every_kind_of_tampering_is_seen(harness: Harness) -> Harness {
             Err(BrokenAt { ord, why }),
             "{sql}"
         );
-        // A check of the whole database comes past this session whatever was removed.
+        // A check of the whole database reaches this session, whatever was removed.
         let listed = harness.store.audit_sessions(None, 100).await.unwrap();
         assert!(
             listed
@@ -320,7 +320,7 @@ pub async fn every_kind_of_tampering_is_seen(harness: Harness) -> Harness {
             "{sql}"
         );
     }
-    // A whole log under another name is not that session's log.
+    // A complete log under another name is not that session's log.
     let key = session_with_log(&harness, "own").await;
     assert_eq!(
         verify(&harness, "foreign", key).await,
@@ -438,8 +438,8 @@ pub async fn chains_from_before_the_key_are_sealed_once(harness: Harness) -> Har
         })
     );
 
-    // Their plain hashes can be computed by anybody, but the seal, or the first keyed row, holds
-    // the last of them.
+    // Anybody can compute their plain hashes, but the seal, or the first keyed row, covers the last
+    // of them.
     for (name, key, ord, why) in [
         ("old", old, 5, ChainBreak::Hash),
         ("plain", plain, 4, ChainBreak::Head),
@@ -483,7 +483,7 @@ pub async fn chains_from_before_the_key_are_sealed_once(harness: Harness) -> Har
     harness
 }
 
-/// Whoever writes to the database makes it look as if the upgrade was still to come.
+/// An attacker with write access makes the database look as if the upgrade had not happened yet.
 pub async fn an_installation_that_has_sealed_does_not_seal_again(harness: Harness) -> Harness {
     let store = &harness.store;
     assert_eq!(
@@ -497,7 +497,7 @@ pub async fn an_installation_that_has_sealed_does_not_seal_again(harness: Harnes
         AuditSealed::NotAgain
     );
     assert_eq!(store.audit_sealed().await.unwrap(), None);
-    // What is added to it proves nothing about it.
+    // Rows that are added to it prove nothing about it.
     decide(&harness, "forged", key, 1).await;
     assert!(verify(&harness, "forged", key).await.is_err());
     harness

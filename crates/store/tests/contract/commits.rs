@@ -1,4 +1,4 @@
-//! What a commit writes, when it is refused, and how commits meet.
+//! What a commit writes, when it is refused, and how concurrent commits interact.
 
 use codelab_protocol::{
     Digest, ProjectId, Role, SessionKind, SwitchEntry, ToolCall, TurnId, TurnStatus, Usage, UserId,
@@ -15,7 +15,7 @@ use crate::harness::{
     FIRST, Harness, agent, approval, at, call, client_id, create, event, id, message,
 };
 
-/// Awkward on one of the databases, or in SQL.
+/// Texts that are difficult for one of the databases, or in SQL.
 const AWKWARD: &str = "Привіт, \u{1F600} \0 \u{1} \u{1}0 'quoted' $1 ? -- \\ \n\t\u{202e}";
 
 pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harness {
@@ -127,7 +127,7 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
         None
     );
 
-    // What a commit does not name stays; what it names replaces.
+    // A commit replaces what it names and keeps the rest.
     let mut next = Commit::new(key, FIRST);
     next.schedule = Some(Schedule::default());
     next.title = Some("short".to_owned());
@@ -163,7 +163,7 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
     harness
 }
 
-pub async fn a_name_is_taken_once_per_realm(harness: Harness) -> Harness {
+pub async fn a_name_is_unique_per_kind_of_session(harness: Harness) -> Harness {
     let results = join_all((0..16).map(|_| harness.store.commit(create("taken")))).await;
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
     assert!(
@@ -195,7 +195,7 @@ pub async fn a_refused_commit_leaves_its_neighbours_alone(harness: Harness) -> H
     for n in 0..24 {
         keys.push(harness.session(&format!("s{n}")).await);
     }
-    // Every third commit has an old epoch, every fourth breaks off half-way through its rows.
+    // Every third commit has an old epoch, every fourth fails half-way through its rows.
     let commits = keys.iter().enumerate().map(|(n, key)| {
         let mut commit = Commit::new(*key, if n % 3 == 0 { Epoch(0) } else { FIRST });
         commit.state = Some(format!("{n}"));
@@ -263,7 +263,7 @@ pub async fn events_have_no_gap_and_no_twin(harness: Harness) -> Harness {
         };
         assert_eq!(said, expected, "{seqs:?}");
     }
-    // Sixteen writers race for each next number.
+    // Sixteen writers compete for each next number.
     for seq in 4..12 {
         let results = join_all((0..16).map(|_| harness.store.commit(with_events(&[seq])))).await;
         assert_eq!(
@@ -326,7 +326,7 @@ pub async fn callers_that_leave_lose_nothing(harness: Harness) -> Harness {
     for seq in 2..200 {
         let mut commit = Commit::new(key, FIRST);
         commit.events.push(event(seq, 1));
-        // The first poll hands the commit in; then the caller is gone.
+        // The first poll submits the commit. Then the caller is gone.
         let _ = harness.store.commit(commit).now_or_never();
         tokio::task::yield_now().await;
     }
@@ -337,11 +337,11 @@ pub async fn callers_that_leave_lose_nothing(harness: Harness) -> Harness {
     harness
 }
 
-pub async fn a_closed_store_refuses_and_keeps_what_it_took(mut harness: Harness) -> Harness {
+pub async fn a_closed_store_refuses_and_keeps_what_it_accepted(mut harness: Harness) -> Harness {
     let store = harness.store.clone();
     let commits = (0..32).map(|n| store.commit(create(&format!("c{n}"))));
     let (results, ()) = tokio::join!(join_all(commits), harness.store.close());
-    let taken = results.iter().filter(|result| result.is_ok()).count();
+    let accepted = results.iter().filter(|result| result.is_ok()).count();
     assert!(
         results
             .iter()
@@ -365,7 +365,7 @@ pub async fn a_closed_store_refuses_and_keeps_what_it_took(mut harness: Harness)
             .await
             .unwrap()
             .1,
-        taken as u64
+        accepted as u64
     );
     harness
 }

@@ -1,4 +1,5 @@
-//! A store on a fresh database, a way around it for tampering, and short ways to make rows.
+//! A store on a fresh database, direct access to that database for tampering, and functions that
+//! make rows.
 
 use codelab_protocol::{
     AgentName, ApprovalInfo, CallId, ClientMessageId, Message, MessageId, ProjectId, Role,
@@ -16,47 +17,67 @@ use tempfile::TempDir;
 pub enum Engine {
     Sqlite,
     Postgres,
+    /// PostgreSQL as a user whom it accepts only over TLS.
+    PostgresOverTls,
 }
 
 pub struct Harness {
     pub store: Store,
     pub options: StoreOptions,
-    place: Place,
+    location: Location,
 }
 
-enum Place {
+enum Location {
     Sqlite(TempDir),
     Postgres { url: String, schema: String },
 }
 
 pub fn postgres_url() -> Option<String> {
-    std::env::var("CODELAB_TEST_POSTGRES_URL")
-        .ok()
-        .filter(|url| !url.is_empty())
+    variable(POSTGRES_URL)
+}
+
+/// Names the same server as the other variable, and a user whom it accepts only over TLS.
+pub fn postgres_tls_url() -> Option<String> {
+    variable(POSTGRES_TLS_URL)
+}
+
+const POSTGRES_URL: &str = "CODELAB_TEST_POSTGRES_URL";
+const POSTGRES_TLS_URL: &str = "CODELAB_TEST_POSTGRES_TLS_URL";
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|url| !url.is_empty())
 }
 
 impl Harness {
-    /// `None` when there is no such database to test on.
+    /// `None` if there is no such database to test on.
     pub async fn open(engine: Engine) -> Option<Self> {
         Self::open_with(engine, |_| ()).await
     }
 
     pub async fn open_with(engine: Engine, adjust: impl FnOnce(&mut StoreOptions)) -> Option<Self> {
-        let (place, url) = match engine {
+        let (location, url) = match engine {
             Engine::Sqlite => {
                 let folder = tempfile::tempdir().unwrap();
                 let url = format!("sqlite:{}", folder.path().join("codelab.db").display());
-                (Place::Sqlite(folder), url)
+                (Location::Sqlite(folder), url)
             }
-            Engine::Postgres => {
+            Engine::Postgres | Engine::PostgresOverTls => {
                 let url = postgres_url()?;
+                let store_url = match engine {
+                    Engine::PostgresOverTls => postgres_tls_url()?,
+                    Engine::Sqlite | Engine::Postgres => url.clone(),
+                };
                 let schema = format!("test_{:016x}", random());
-                execute_postgres(&url, &format!("CREATE SCHEMA {schema}")).await;
-                let separator = if url.contains('?') { '&' } else { '?' };
+                let mut make = format!("CREATE SCHEMA {schema};");
+                if let Some(user) = user_of(&store_url) {
+                    make.push_str(&format!(" ALTER SCHEMA {schema} OWNER TO \"{user}\""));
+                }
+                execute_postgres(&url, &make).await;
+                let separator = if store_url.contains('?') { '&' } else { '?' };
                 let own = format!(
-                    "{url}{separator}options=-c%20search_path%3D{schema}&application_name={schema}"
+                    "{store_url}{separator}options=-c%20search_path%3D{schema}&application_name={schema}"
                 );
-                (Place::Postgres { url, schema }, own)
+                (Location::Postgres { url, schema }, own)
             }
         };
         let mut options = StoreOptions::new(DatabaseUrl::parse(&url).unwrap());
@@ -66,13 +87,13 @@ impl Harness {
         Some(Self {
             store,
             options,
-            place,
+            location,
         })
     }
 
     pub async fn finish(self) {
         self.store.close().await;
-        if let Place::Postgres { url, schema } = &self.place {
+        if let Location::Postgres { url, schema } = &self.location {
             execute_postgres(url, &format!("DROP SCHEMA {schema} CASCADE")).await;
         }
     }
@@ -80,7 +101,7 @@ impl Harness {
     /// Ends the store's connections to PostgreSQL from the server's side, and waits until they are
     /// gone.
     pub async fn cut_connections(&self) {
-        if let Place::Postgres { url, schema } = &self.place {
+        if let Location::Postgres { url, schema } = &self.location {
             let end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = ";
             execute_postgres(url, &format!("{end}'{schema}'")).await;
         }
@@ -91,10 +112,10 @@ impl Harness {
         self.store = Store::open(self.options.clone()).await.unwrap();
     }
 
-    /// Changes the database behind the store's back.
+    /// Changes the database without the store.
     pub async fn tamper(&self, sql: &str) {
-        match &self.place {
-            Place::Sqlite(folder) => {
+        match &self.location {
+            Location::Sqlite(folder) => {
                 let connection =
                     rusqlite::Connection::open(folder.path().join("codelab.db")).unwrap();
                 connection
@@ -102,7 +123,7 @@ impl Harness {
                     .unwrap();
                 connection.execute_batch(sql).unwrap();
             }
-            Place::Postgres { url, schema } => {
+            Location::Postgres { url, schema } => {
                 execute_postgres(url, &format!("SET search_path = {schema}; {sql}")).await;
             }
         }
@@ -115,6 +136,11 @@ impl Harness {
         self.store.commit(commit).await.unwrap();
         key
     }
+}
+
+fn user_of(url: &str) -> Option<&str> {
+    let (user, _) = url.split_once("://")?.1.split_once('@')?;
+    Some(user.split(':').next().unwrap_or(user))
 }
 
 pub async fn execute_postgres(url: &str, sql: &str) {
@@ -183,7 +209,7 @@ pub fn create(name: &str) -> Commit {
 }
 
 /// The first commit of a session in a project.
-pub fn chat(name: &str, user: UserId, project: ProjectId) -> Commit {
+pub fn project_session(name: &str, user: UserId, project: ProjectId) -> Commit {
     let mut commit = create(name);
     let session = commit.create.as_mut().unwrap();
     (session.kind, session.user_id, session.project_id) =
@@ -224,7 +250,7 @@ pub fn approval(call_id: &str) -> ApprovalInfo {
         .clone();
     ApprovalInfo {
         call_id: call(call_id),
-        kind: "tool".to_owned(),
+        kind: codelab_protocol::ApprovalKind::Tool,
         tool_name: "write_file".to_owned(),
         digest: arguments_digest("write_file", &arguments),
         arguments,

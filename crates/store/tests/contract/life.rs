@@ -1,9 +1,9 @@
-//! Deleting, pruning, and databases of another age.
+//! Deleting, pruning, and databases of other versions.
 
 use codelab_protocol::SessionKind;
 use codelab_store::{Commit, Schedule, Store, StoreError};
 
-use crate::harness::{FIRST, Harness, approval, at, call, chat, create, event, id};
+use crate::harness::{FIRST, Harness, approval, at, call, create, event, id, project_session};
 use crate::users::{new_project, user};
 
 pub async fn deleted_restored_purged(harness: Harness) -> Harness {
@@ -66,7 +66,7 @@ pub async fn events_are_pruned_by_age(harness: Harness) -> Harness {
     let key = harness.session("long").await;
     let young = harness.session("young").await;
     let mut commit = Commit::new(key, FIRST);
-    // Event n is from millisecond n, except that the clock once went back: 6 looks older than 4.
+    // Event n is from millisecond n. Once the clock went back, so event 6 looks older than event 4.
     commit.events.extend((2..=9).map(|seq| event(seq, 1)));
     commit.events[4].timestamp = at(3);
     store.commit(commit).await.unwrap();
@@ -102,7 +102,7 @@ pub async fn events_are_pruned_by_age(harness: Harness) -> Harness {
         .unwrap();
     assert_eq!((row.first_seq, row.last_seq), (5, 9));
 
-    // With everything gone the numbering goes on.
+    // After everything is gone, the numbering continues.
     assert_eq!(store.prune_events(key, at(1000)).await.unwrap(), 5);
     assert_eq!(
         store.prunable_sessions(at(1000), None, 10).await.unwrap(),
@@ -144,7 +144,7 @@ pub async fn old_sessions_are_cleaned_up(harness: Harness) -> Harness {
     let project = mine.create_project(new_project("p"), at(0)).await.unwrap();
     harness
         .store
-        .commit(chat("chat", user(1), project.id()))
+        .commit(project_session("chat", user(1), project.id()))
         .await
         .unwrap();
     assert_eq!(

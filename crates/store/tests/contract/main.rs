@@ -1,7 +1,8 @@
 //! What a store promises, on every database it supports.
 //!
-//! PostgreSQL takes part when `CODELAB_TEST_POSTGRES_URL` names a server; each case works in a
-//! schema of its own.
+//! PostgreSQL takes part when `CODELAB_TEST_POSTGRES_URL` names a server, as a superuser. If
+//! `CODELAB_TEST_POSTGRES_TLS_URL` names the same server with `sslmode=verify-full` and a user that
+//! is accepted only over TLS, every case also runs over TLS. Each case has a schema of its own.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,13 +11,13 @@
 )]
 
 mod audit;
-mod chats;
 mod commits;
 mod harness;
 mod life;
 mod memories;
 mod ownership;
 mod postgres;
+mod project_sessions;
 mod reads;
 mod sqlite;
 mod usage;
@@ -38,29 +39,38 @@ macro_rules! contract {
                 super::run(super::Engine::Postgres, super::$module::$case).await;
             })*
         }
+        mod on_postgres_over_tls {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::run(super::Engine::PostgresOverTls, super::$module::$case).await;
+            })*
+        }
     };
 }
 
 async fn run<F: Future<Output = Harness>>(engine: Engine, case: impl FnOnce(Harness) -> F) {
     match Harness::open(engine).await {
         Some(harness) => case(harness).await.finish().await,
+        None if engine == Engine::PostgresOverTls => {
+            eprintln!("skipped: CODELAB_TEST_POSTGRES_TLS_URL is not set")
+        }
         None => eprintln!("skipped: CODELAB_TEST_POSTGRES_URL is not set"),
     }
 }
 
 contract! {
     commits::everything_comes_back_after_a_restart,
-    commits::a_name_is_taken_once_per_realm,
+    commits::a_name_is_unique_per_kind_of_session,
     commits::a_refused_commit_leaves_its_neighbours_alone,
     commits::events_have_no_gap_and_no_twin,
     commits::an_acknowledged_commit_is_seen_by_the_next_read,
     commits::waiting_commits_share_a_transaction,
     commits::callers_that_leave_lose_nothing,
-    commits::a_closed_store_refuses_and_keeps_what_it_took,
+    commits::a_closed_store_refuses_and_keeps_what_it_accepted,
     commits::one_decision_wins,
     commits::repeats_are_recognised,
     reads::ranges_of_messages,
-    reads::events_by_place,
+    reads::events_by_position,
     reads::sessions_are_listed_by_activity,
     reads::abandoned_reads_do_no_harm,
     reads::a_read_only_store_reads_and_never_writes,
@@ -85,17 +95,17 @@ contract! {
     users::one_default_project_is_made,
     users::changes_touch_only_what_they_name,
     users::a_removed_project_takes_everything_along,
-    users::a_login_ticket_is_taken_once_and_in_time,
+    users::a_login_ticket_is_accepted_once_and_in_time,
     users::a_web_session_lasts_until_its_end,
-    chats::sessions_are_listed_for_their_user,
-    chats::a_session_is_made_only_in_a_living_project_of_its_user,
-    chats::tasks_have_threads_of_their_own,
-    chats::histories_are_read_in_pages,
-    chats::large_messages_make_small_pages,
-    chats::plans_are_saved_as_they_stand,
-    chats::open_approvals_of_all_sessions_are_found,
-    chats::another_user_reads_nothing,
-    chats::project_sessions_are_found_after_a_restart,
+    project_sessions::sessions_are_listed_for_their_user,
+    project_sessions::a_session_is_made_only_in_a_living_project_of_its_user,
+    project_sessions::tasks_have_threads_of_their_own,
+    project_sessions::histories_are_read_in_pages,
+    project_sessions::large_messages_make_small_pages,
+    project_sessions::plans_are_saved_as_they_stand,
+    project_sessions::open_approvals_of_all_sessions_are_found,
+    project_sessions::another_user_reads_nothing,
+    project_sessions::project_sessions_are_found_after_a_restart,
     usage::spendings_are_summed,
     usage::what_was_spent_outlives_the_session_and_not_the_project,
     usage::an_agents_average_is_over_its_newest_tasks,

@@ -1,12 +1,11 @@
-//! What agents remember: nothing is lost on the way to their index, nothing outlives what it came
-//! from.
+//! What agents remember: nothing is lost on the way to the index, and nothing outlives its source.
 
 use codelab_store::{
     AgentLocation, Commit, InteractionId, NewInteraction, ProjectStore, SessionKey, StoreError,
 };
 use serde_json::json;
 
-use crate::harness::{FIRST, Harness, agent, at, chat, id, task_id};
+use crate::harness::{FIRST, Harness, agent, at, id, project_session, task_id};
 use crate::users::{new_project, user};
 
 fn interaction(name: &str, text: &str) -> NewInteraction {
@@ -36,7 +35,7 @@ async fn session_with(
     place: &ProjectStore,
     texts: &[&str],
 ) -> SessionKey {
-    let mut commit = chat(name, user(1), place.id());
+    let mut commit = project_session(name, user(1), place.id());
     commit.interactions = texts
         .iter()
         .map(|text| interaction("agent_coder", text))
@@ -59,7 +58,7 @@ async fn texts(project: &ProjectStore, name: &str) -> Vec<String> {
 pub async fn interactions_come_back_in_order(mut harness: Harness) -> Harness {
     let project = project_of(&harness, 1).await;
     let beside = project_of(&harness, 1).await;
-    let mut commit = chat("s", user(1), project.id());
+    let mut commit = project_session("s", user(1), project.id());
     let metadata = json!({"files": ["a \0"], "n": 1.5})
         .as_object()
         .unwrap()
@@ -125,7 +124,7 @@ pub async fn interactions_come_back_in_order(mut harness: Harness) -> Harness {
         (&row.text, &row.metadata, row.created_at),
         (&whole.text, &metadata, at(5))
     );
-    // Page by page, with nothing twice.
+    // Page by page, without repetition.
     assert_eq!(
         project
             .interactions(&agent("agent_coder"), None, 1)
@@ -147,7 +146,7 @@ pub async fn interactions_come_back_in_order(mut harness: Harness) -> Harness {
             .unwrap()
             .is_empty()
     );
-    // Which of many numbers are this agent's, in this project.
+    // Finds which of many numbers belong to this agent in this project.
     let many: Vec<InteractionId> = (0..25).map(InteractionId).collect();
     let present = project
         .present_interactions(&agent("agent_coder"), &many)
@@ -169,7 +168,7 @@ pub async fn interactions_come_back_in_order(mut harness: Harness) -> Harness {
         2
     );
     assert!(project.has_agent(&agent("agent_coder")).await.unwrap());
-    // Upkeep goes through all agents, page by page.
+    // Maintenance goes through all agents, page by page.
     let first = &harness.store.agents_of_all(0, 1).await.unwrap()[0];
     assert!(
         harness
@@ -260,7 +259,7 @@ pub async fn each_interaction_is_indexed_once(harness: Harness) -> Harness {
             .is_empty()
     );
     assert_eq!(store.mark_indexed(&[]).await.unwrap(), []);
-    // Its number is not given again.
+    // Its number is not used again.
     let next = other
         .add_interaction(interaction("agent_writer", "four"))
         .await
@@ -309,7 +308,7 @@ pub async fn what_is_remembered_goes_with_its_source(harness: Harness) -> Harnes
         .unwrap();
     assert!(texts(&project, "agent_coder").await.is_empty());
     assert_eq!(texts(&project, "agent_writer").await, ["of the writer"]);
-    // What it did last is committed without a trace in its memory.
+    // Its last actions are committed without a trace in its memory.
     let mut commit = Commit::new(living, FIRST);
     commit
         .interactions

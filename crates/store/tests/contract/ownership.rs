@@ -12,7 +12,7 @@ pub async fn a_session_is_claimed_by_one_living_server(harness: Harness) -> Harn
     store.register_server("a", at(0), at(100)).await.unwrap();
     store.register_server("b", at(0), at(1000)).await.unwrap();
 
-    // (who, when, whether it becomes the owner)
+    // (server, time, whether it becomes the owner)
     let mut epoch = FIRST;
     for (server, now, taken) in [
         ("a", 1, true),
@@ -53,7 +53,8 @@ pub async fn a_session_is_claimed_by_one_living_server(harness: Harness) -> Harn
         Err(StoreError::NotFound)
     );
 
-    // Many at once for a free session: the first owner is alive, so nobody else gets it.
+    // Many servers claim a free session at once. The first owner is alive, so nobody else gets the
+    // session.
     let free = harness.session("free").await;
     for n in 0..8 {
         store
@@ -197,12 +198,12 @@ pub async fn dead_servers_are_removed_when_no_deadline_needs_them(harness: Harne
         running: false,
     });
     store.commit(waiting).await.unwrap();
-    // Without a deadline it does not count how long nobody was there.
+    // Without a deadline, the time without a server does not matter.
     let mut quiet = create("quiet");
     quiet.create.as_mut().unwrap().owner = Some("first".to_owned());
     store.commit(quiet).await.unwrap();
 
-    // The session's owner and whoever was there after it are needed, and nobody before.
+    // The rows of the session's owner and of later servers are needed, and no earlier ones.
     assert_eq!(store.remove_dead_servers(at(1_000)).await.unwrap(), 1);
     assert_eq!(store.server_lease("first").await.unwrap(), None);
     assert_eq!(store.leases_after(at(199)).await.unwrap().len(), 4);
@@ -240,7 +241,7 @@ pub async fn chat_ids_never_go_back_and_are_given_once(mut harness: Harness) -> 
     );
     harness.restart().await;
     let store = &harness.store;
-    // The clock was set back, then it stands still, then it goes on.
+    // The clock was set back, then it stands still, then it continues.
     assert_eq!(
         store.reserve_chat_ids(1_000, 100).await.unwrap(),
         (5_100, 5_200)

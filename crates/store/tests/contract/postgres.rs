@@ -1,14 +1,14 @@
-//! What only a connection can suffer.
+//! How a connection to PostgreSQL can fail.
 
 use codelab_protocol::SessionKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use codelab_store::{Commit, DatabaseUrl, Store, StoreError};
+use codelab_store::{Commit, DatabaseUrl, Store, StoreError, StoreOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::harness::{Engine, FIRST, Harness, create, event, id};
+use crate::harness::{Engine, FIRST, Harness, create, event, id, postgres_tls_url};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_connections_are_made_again() {
@@ -29,7 +29,7 @@ async fn lost_connections_are_made_again() {
     harness.finish().await;
 }
 
-/// As a standby answers, or a server that somebody made read-only.
+/// Answers like a standby, or like a server that was made read-only.
 #[tokio::test]
 async fn a_server_that_takes_no_writes_is_an_outage() {
     let Some(harness) = Harness::open(Engine::Postgres).await else {
@@ -55,15 +55,65 @@ async fn a_server_that_takes_no_writes_is_an_outage() {
 #[tokio::test]
 async fn an_unreachable_server_is_unavailable() {
     let url = DatabaseUrl::parse("postgres://nobody:secret@127.0.0.1:1/none").unwrap();
-    let error = Store::open(codelab_store::StoreOptions::new(url))
-        .await
-        .err()
-        .unwrap();
+    let error = Store::open(StoreOptions::new(url)).await.err().unwrap();
     assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
     assert!(!format!("{error} {error:?}").contains("secret"));
 }
 
-/// Stands between store and server and cuts the line when a commit passes.
+/// The server accepts this user only over TLS, with a certificate for `localhost`.
+#[tokio::test]
+async fn each_sslmode_asks_what_it_says() {
+    let Some(url) = postgres_tls_url() else {
+        eprintln!("skipped: CODELAB_TEST_POSTGRES_TLS_URL is not set");
+        return;
+    };
+    let (address, parameters) = url.split_once('?').unwrap();
+    let roots = parameters
+        .split('&')
+        .find(|parameter| parameter.starts_with("sslrootcert="))
+        .unwrap();
+    let by_number = address.replacen("@localhost:", "@127.0.0.1:", 1);
+    let other = tempfile::NamedTempFile::new().unwrap();
+    let other = format!("sslrootcert={}", other.path().display());
+    for (address, parameters, refusal) in [
+        (address, "", None),
+        (address, "sslmode=prefer", None),
+        (address, "sslmode=require", None),
+        (address, &format!("sslmode=require&{roots}"), None),
+        (address, &format!("sslmode=verify-ca&{roots}"), None),
+        (address, &format!("sslmode=verify-full&{roots}"), None),
+        (&by_number, "sslmode=require", None),
+        (&by_number, &format!("sslmode=verify-ca&{roots}"), None),
+        (
+            &by_number,
+            &format!("sslmode=verify-full&{roots}"),
+            Some("it is only for localhost"),
+        ),
+        (address, "sslmode=disable", Some("another sslmode")),
+        (
+            address,
+            "sslmode=verify-full&sslrootcert=system",
+            Some("not trusted: unknown issuer"),
+        ),
+        (
+            address,
+            &format!("sslmode=verify-ca&{other}"),
+            Some("holds no PEM certificate"),
+        ),
+    ] {
+        let url = DatabaseUrl::parse(&format!("{address}?{parameters}")).unwrap();
+        let found = codelab_store::inspect(StoreOptions::new(url)).await;
+        match refusal {
+            None => assert!(found.is_ok(), "{parameters}: {:?}", found.err()),
+            Some(refusal) => {
+                let error = found.err().unwrap().to_string();
+                assert!(error.contains(refusal), "{parameters}: {error}");
+            }
+        }
+    }
+}
+
+/// A proxy between store and server that cuts the connection when a commit passes.
 struct Cutter {
     armed: Arc<AtomicBool>,
     /// Whether the commit still reaches the server.
@@ -101,7 +151,7 @@ async fn carry(near: TcpStream, far: TcpStream, armed: Arc<AtomicBool>, deliver:
             back.await.unwrap();
             if deliver {
                 to_far.write_all(sent).await.unwrap();
-                // The server ends the connection after it has done what was sent.
+                // The server closes the connection after it has executed what was sent.
                 to_far.shutdown().await.unwrap();
             }
             return;
@@ -134,6 +184,8 @@ async fn a_line_cut_during_a_commit_leaves_the_outcome_unknown() {
         let mut options = harness.options.clone();
         let host = url.split('@').nth(1).unwrap().split('/').next().unwrap();
         let through = url.replacen(host, &format!("127.0.0.1:{port}"), 1);
+        // The cutter must see the word COMMIT.
+        let through = format!("{through}&sslmode=disable");
         options.url = DatabaseUrl::parse(&through).unwrap();
         let store = Store::open(options).await.unwrap();
 
@@ -141,7 +193,7 @@ async fn a_line_cut_during_a_commit_leaves_the_outcome_unknown() {
         let mut commit = Commit::new(key, FIRST);
         commit.events.push(event(2, 1));
         assert_eq!(store.commit(commit.clone()).await, Err(StoreError::Unknown));
-        // Reload and look: the same commit can be handed in again, and exactly one of the two is
+        // After a reload the same commit can be submitted again, and exactly one of the two is
         // stored.
         let again = loop {
             match store.commit(commit.clone()).await {

@@ -1,4 +1,4 @@
-//! What can be read, and that reading disturbs nothing.
+//! What can be read, and that reading changes nothing.
 
 use codelab_protocol::{CallId, SessionKind, TaskId, TurnId};
 use codelab_store::{Commit, MessageRange, Store, StoreError, StoredEvent};
@@ -12,7 +12,7 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
     commit
         .messages
         .extend((2..=9).map(|ord| message(ord, ord.div_ceil(3), "more")));
-    // A message of the last turn that was queued while an earlier one still ran.
+    // A message of the last turn that was queued while an earlier turn still ran.
     commit.messages[6].turn = TurnId(4);
     let noted = &mut commit.messages[7].message;
     noted.answers = CallId::parse("call-1").ok();
@@ -24,7 +24,7 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
     let last = |before, limit| MessageRange::Last { before, limit };
     for (range, expected) in [
         (MessageRange::FromTurn(TurnId(3)), 7..=9),
-        // With what came late of an earlier turn.
+        // Includes what arrived late of an earlier turn.
         (MessageRange::FromTurn(TurnId(4)), 8..=9),
         (last(None, 4), 6..=9),
         (last(Some(4), 2), 2..=3),
@@ -56,7 +56,7 @@ pub async fn ranges_of_messages(harness: Harness) -> Harness {
     harness
 }
 
-pub async fn events_by_place(harness: Harness) -> Harness {
+pub async fn events_by_position(harness: Harness) -> Harness {
     let key = harness.session("log").await;
     let mut commit = Commit::new(key, FIRST);
     commit.events.extend((2..=6).map(|seq| event(seq, 1)));

@@ -1,4 +1,4 @@
-//! What only a database in a file can do or suffer.
+//! What only a database in a file can do, and how it can fail.
 
 use codelab_protocol::SessionKind;
 use std::path::Path;
@@ -100,7 +100,7 @@ async fn a_full_disk_refuses_whole_commits_and_recovers() {
     };
     assert_eq!(error, StoreError::DiskFull);
 
-    // Commits that arrive together: the large ones fail whole, nothing of them is left.
+    // Commits that arrive together. The large ones fail completely and leave nothing behind.
     let commits = (0..16).map(|n| {
         let mut commit = create(&format!("full-{n}"));
         commit.messages.push(message(2, 1, &text));
@@ -248,8 +248,8 @@ async fn a_bad_backup_is_never_put_in_place() {
     store.close().await;
 }
 
-/// Rows that SQLite moved from page to page leave copies behind, which `secure_delete` alone does
-/// not overwrite.
+/// SQLite moves rows between pages and leaves copies behind, which `secure_delete` alone does not
+/// overwrite.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_deleted_is_in_no_file_any_more() {
     let mut harness = Harness::open_with(Engine::Sqlite, |options| options.erase_delay_ms = 1)
@@ -260,7 +260,7 @@ async fn what_was_deleted_is_in_no_file_any_more() {
         keys.push(harness.session(&format!("s{n}")).await);
     }
     let canary = |n: usize| format!("canary-{n:03}-");
-    // Rows of many sizes, now here and now there, so that pages are split and filled again.
+    // Rows of many sizes in changing places, so that pages are split and filled again.
     for round in 0..8_u64 {
         let commits = keys.iter().enumerate().map(|(n, key)| {
             let mut commit = Commit::new(*key, FIRST);
@@ -281,7 +281,7 @@ async fn what_was_deleted_is_in_no_file_any_more() {
         });
         assert!(join_all(commits).await.iter().all(Result::is_ok));
     }
-    // Some go, the file is searched for all of them, and the others are whole.
+    // Some rows are deleted, the file is searched for all of them, and the others are complete.
     for doomed in [0..5, 5..20, 20..39] {
         for n in doomed.clone() {
             harness.store.purge(keys[n]).await.unwrap();
@@ -296,7 +296,7 @@ async fn what_was_deleted_is_in_no_file_any_more() {
             65
         );
     }
-    // The setting is the whole process's.
+    // The setting is for the whole process.
     let any = rusqlite::Connection::open_in_memory().unwrap();
     let copies: String = any
         .query_row("PRAGMA temp_store_directory", [], |row| row.get(0))
@@ -305,7 +305,7 @@ async fn what_was_deleted_is_in_no_file_any_more() {
         !copies.is_empty(),
         "copies are made in a folder of the database, and not in that of all users"
     );
-    // A deletion that a crash left behind is made up for at the next start.
+    // A deletion that a crash interrupted is completed at the next start.
     harness.options.erase_delay_ms = 60_000;
     harness.restart().await;
     harness.store.purge(keys[39]).await.unwrap();
@@ -324,7 +324,7 @@ async fn whoever_watches_learns_that_commits_wait_for_a_rewriting() {
     let key = harness.session("doomed").await;
     assert_eq!(harness.store.rewrites_for(), None);
     harness.store.purge(key).await.unwrap();
-    // Until this is gone, the rewriting goes on.
+    // The rewriting continues until this is gone.
     let lock = rusqlite::Connection::open(file(&harness)).unwrap();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(15);
@@ -341,11 +341,11 @@ async fn whoever_watches_learns_that_commits_wait_for_a_rewriting() {
     harness.finish().await;
 }
 
-/// Waits until no file beside the database holds any of these.
+/// Waits until no file beside the database contains any of these.
 async fn gone(harness: &Harness, canaries: &[String]) {
     let folder = file(harness).parent().unwrap();
     let found = || -> Vec<String> {
-        // The copy that a rewriting makes has no name for longer than a moment.
+        // The copy that a rewriting makes has a name only for a moment.
         let files = std::fs::read_dir(folder)
             .unwrap()
             .filter_map(|entry| std::fs::read(entry.unwrap().path()).ok());

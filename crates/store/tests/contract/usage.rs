@@ -5,7 +5,7 @@ use codelab_store::{
     Commit, NewSpending, ProjectBudget, ProjectChange, SessionKey, StoreError, UsageSum,
 };
 
-use crate::harness::{FIRST, Harness, agent, at, chat, id, task_id};
+use crate::harness::{FIRST, Harness, agent, at, id, project_session, task_id};
 use crate::users::{new_project, user};
 
 fn spending(
@@ -66,18 +66,18 @@ pub async fn spendings_are_summed(mut harness: Harness) -> Harness {
     assert_eq!(mine.usage(None).await.unwrap().total, UsageSum::default());
 
     let coder = spending("agent_coder", 1, None, 100, Some(0.000_25));
-    let mut first = chat("first", user(1), one.id());
+    let mut first = project_session("first", user(1), one.id());
     first.title = Some("the first".to_owned());
     let key = spend(&harness, first, vec![coder.clone(), coder.clone()]).await;
     let writer = spending("agent_writer", 2, Some("t1"), 10, None);
     spend(&harness, Commit::new(key, FIRST), vec![writer]).await;
-    let mut second = chat("second", user(1), two.id());
+    let mut second = project_session("second", user(1), two.id());
     second.last_activity = Some(at(9));
     spend(&harness, second, vec![coder.clone()]).await;
-    spend(&harness, chat("idle", user(1), two.id()), vec![]).await;
+    spend(&harness, project_session("idle", user(1), two.id()), vec![]).await;
     spend(
         &harness,
-        chat("foreign", user(2), other.id()),
+        project_session("foreign", user(2), other.id()),
         vec![coder.clone()],
     )
     .await;
@@ -188,16 +188,16 @@ pub async fn what_was_spent_outlives_the_session_and_not_the_project(harness: Ha
     };
     let mut absurd = spending("agent_coder", 1, None, 7, None);
     absurd.usage = nonsense;
-    // A model that counts without reason does not break the sums.
+    // A model that reports absurd numbers does not break the sums.
     let key = spend(
         &harness,
-        chat("s", user(1), project.id()),
+        project_session("s", user(1), project.id()),
         vec![absurd.clone(), absurd.clone(), absurd],
     )
     .await;
     spend(
         &harness,
-        chat("t", user(1), kept.id()),
+        project_session("t", user(1), kept.id()),
         vec![spending("agent_coder", 1, None, 5, None)],
     )
     .await;
@@ -240,10 +240,10 @@ pub async fn an_agents_average_is_over_its_newest_tasks(harness: Harness) -> Har
             .unwrap(),
         None
     );
-    // An early task that used very much, then one of two calls and a direct call of three.
+    // An early task with very high usage, then a task of two calls and a direct call of three.
     let task = |turn, task, tokens| spending("agent_coder", turn, task, tokens, None);
     let early = vec![task(1, Some("t1"), 1_000_000)];
-    let key = spend(&harness, chat("s", user(1), project.id()), early).await;
+    let key = spend(&harness, project_session("s", user(1), project.id()), early).await;
     let later = vec![
         task(2, Some("t1"), 100),
         task(2, Some("t1"), 100),
@@ -293,7 +293,12 @@ pub async fn a_budget_changes_with_the_session_that_was_asked(harness: Harness) 
         .create_project(new_project("beside"), at(1))
         .await
         .unwrap();
-    let key = spend(&harness, chat("s", user(1), project.id()), vec![]).await;
+    let key = spend(
+        &harness,
+        project_session("s", user(1), project.id()),
+        vec![],
+    )
+    .await;
     let mut commit = Commit::new(key, FIRST);
     let budget = ProjectBudget {
         budget_micro_usd: None,
@@ -323,7 +328,7 @@ pub async fn a_budget_changes_with_the_session_that_was_asked(harness: Harness) 
         (None, Some(5000), at(7))
     );
     assert_eq!((row.granted_micro_usd, row.granted_tokens), (0, 4000));
-    // What a person sets is granted by nobody.
+    // An amount that a person sets is not a grant.
     let set = ProjectChange {
         budget_tokens: Patch::Value(9),
         ..ProjectChange::default()

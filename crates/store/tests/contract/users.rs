@@ -1,9 +1,9 @@
-//! What belongs to users: seen by its owner only, whole or not at all.
+//! Users' own data: only its owner sees it, complete or not at all.
 
 use codelab_protocol::{AgentId, Digest, Patch, ProjectId, SessionKind, Tool, UserId};
 use codelab_store::{AgentChange, NewAgent, NewProject, ProjectChange, ProjectStore, StoreError};
 
-use crate::harness::{Harness, agent, approval, at, chat, id, random};
+use crate::harness::{Harness, agent, approval, at, id, project_session, random};
 
 pub fn user(number: i64) -> UserId {
     UserId::new(number).unwrap()
@@ -91,7 +91,7 @@ pub async fn another_user_finds_nothing(harness: Harness) -> Harness {
         (vec![other.row().clone()], 1)
     );
 
-    // An agent's id does not open it from another project, not even of the same user.
+    // An agent's id does not give access from another project, even one of the same user.
     let agent = project
         .agents(1, 0)
         .await
@@ -128,7 +128,7 @@ pub async fn another_user_finds_nothing(harness: Harness) -> Harness {
         (found.agent.role.as_str(), found.registered),
         ("developer", true)
     );
-    // Whoever operates the server finds it with its owner.
+    // The operator of the server finds it, with its owner.
     let operated = harness
         .store
         .project_of_anyone(project.id())
@@ -171,7 +171,7 @@ pub async fn one_default_project_is_made(harness: Harness) -> Harness {
     let project = mine.default_project().await.unwrap().unwrap();
     assert!(project.row().is_default);
     assert_eq!(names(&project).await.len(), 2);
-    // Another user's default project is another one.
+    // Another user has another default project.
     assert_ne!(
         harness
             .store
@@ -291,7 +291,7 @@ pub async fn a_removed_project_takes_everything_along(harness: Harness) -> Harne
         .await
         .unwrap();
     for (name, place) in [("inside", &project), ("beside", &kept)] {
-        let mut commit = chat(name, user(1), place.id());
+        let mut commit = project_session(name, user(1), place.id());
         commit.approvals_opened.push(approval("c1"));
         store.commit(commit).await.unwrap();
     }
@@ -331,7 +331,7 @@ pub async fn a_removed_project_takes_everything_along(harness: Harness) -> Harne
     assert!(store.pending_approvals(inside).await.unwrap().is_empty());
     assert_eq!(store.events(beside, 0, 10).await.unwrap().len(), 1);
     assert_eq!(names(&kept).await.len(), 2);
-    // The number is not given again.
+    // The number is not used again.
     assert!(
         mine.create_project(new_project("next"), at(3))
             .await
@@ -342,7 +342,7 @@ pub async fn a_removed_project_takes_everything_along(harness: Harness) -> Harne
     harness
 }
 
-pub async fn a_login_ticket_is_taken_once_and_in_time(harness: Harness) -> Harness {
+pub async fn a_login_ticket_is_accepted_once_and_in_time(harness: Harness) -> Harness {
     let store = &harness.store;
     let hash = |text: &str| Digest::of_bytes(text.as_bytes());
     store

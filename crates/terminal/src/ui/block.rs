@@ -2,7 +2,8 @@
 
 use codelab_client::PlanView;
 use codelab_protocol::{
-    AgentName, CallOutcome, CommandPart, ErrorCode, PlanStatus, TaskId, TaskStatus, ToolCall, Usage,
+    AgentName, ApprovalOutcome, CallOutcome, CommandPart, ErrorCode, PlanStatus, TaskId,
+    TaskStatus, ToolCall, Usage,
 };
 use serde_json::{Map, Value};
 
@@ -44,7 +45,7 @@ pub enum Block {
         can_retry: bool,
     },
     Decided {
-        decision: String,
+        decision: ApprovalOutcome,
         by: String,
         reason: Option<String>,
     },

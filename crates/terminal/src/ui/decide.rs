@@ -1,6 +1,6 @@
 //! The person's decisions: built here, sent to the server or to the tool runner.
 
-use codelab_protocol::{CallId, HitlDecision, PlanDecision, Tool, ToolArguments};
+use codelab_protocol::{CallId, DecisionChoice, HitlDecision, PlanDecision, Tool, ToolArguments};
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 
@@ -93,15 +93,15 @@ impl Talk {
     fn word(&mut self, ask: PendingAsk, choice: MenuChoice) {
         let remember = (choice == MenuChoice::Always).then_some(true);
         let (word, feedback) = match choice {
-            MenuChoice::Reject(reason) => ("reject", reason),
+            MenuChoice::Reject(reason) => (DecisionChoice::Reject, reason),
             MenuChoice::Approve | MenuChoice::Always | MenuChoice::Edit | MenuChoice::ViewAll => {
-                ("approve", None)
+                (DecisionChoice::Approve, None)
             }
         };
         let decision = match &ask {
             PendingAsk::Approval(request) => {
                 let digest = Some(request.approval.digest.as_str().to_owned());
-                let decision = Some(word.to_owned());
+                let decision = Some(word.into());
                 let body = HitlDecision {
                     decision,
                     feedback,
@@ -114,7 +114,7 @@ impl Talk {
             PendingAsk::Plan(request) => {
                 let digest = Some(request.approval.digest.as_str().to_owned());
                 let body = PlanDecision {
-                    decision: Some(word.to_owned()),
+                    decision: Some(word.into()),
                     feedback,
                     digest,
                     tasks: None,
@@ -125,7 +125,7 @@ impl Talk {
                 self.state.answered(&local.call_id);
                 if let Some(reply) = self.replies.remove(&local.call_id) {
                     // Nobody waits any more when the call was closed meanwhile.
-                    let _ = reply.send(word == "approve");
+                    let _ = reply.send(word == DecisionChoice::Approve);
                 }
                 return;
             }
@@ -233,7 +233,7 @@ impl Talk {
             }
         };
         self.drafts.insert(ask.call_id().clone(), edited);
-        let decision = Some("edit".to_owned());
+        let decision = Some(DecisionChoice::Edit.into());
         let decision = match &ask {
             PendingAsk::Plan(request) => {
                 let digest = Some(request.approval.digest.as_str().to_owned());

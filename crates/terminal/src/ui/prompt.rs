@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use codelab_protocol::CallId;
+use codelab_protocol::{ApprovalKind, CallId};
 
 use super::command::SlashCommand;
 use super::editor::{Editor, Motion};
@@ -309,7 +309,7 @@ impl Prompt {
 pub fn allowed(ask: &PendingAsk) -> &'static [char] {
     match ask {
         ask if ask.is_forged() => &['n'],
-        PendingAsk::Approval(request) if request.approval.kind == "tool" => {
+        PendingAsk::Approval(request) if request.approval.kind == ApprovalKind::Tool => {
             &['y', 'e', 'n', 'a', 'v']
         }
         PendingAsk::Approval(_) | PendingAsk::Plan(_) => &['y', 'e', 'n', 'v'],

@@ -5,7 +5,7 @@ mod call;
 mod live;
 
 use codelab_client::PlanView;
-use codelab_protocol::{ErrorCode, PlanStatus, TaskStatus, Usage};
+use codelab_protocol::{ApprovalOutcome, ErrorCode, PlanStatus, TaskStatus, Usage};
 
 use crate::{Language, Text};
 
@@ -105,7 +105,7 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
             decision,
             by,
             reason,
-        } => vec![decided(decision, by, reason.as_deref(), language)],
+        } => vec![decided(*decision, by, reason.as_deref(), language)],
         Block::Question {
             agent,
             question,
@@ -263,14 +263,18 @@ fn plan_ended(status: PlanStatus, can_retry: bool, language: Language) -> Vec<Te
     }]
 }
 
-fn decided(decision: &str, by: &str, reason: Option<&str>, language: Language) -> TextLine {
+fn decided(
+    decision: ApprovalOutcome,
+    by: &str,
+    reason: Option<&str>,
+    language: Language,
+) -> TextLine {
     let (sign, style, word) = match decision {
-        "approve" => ("✓", GOOD, language.text(Text::Approved)),
-        "edit" => ("✓", GOOD, language.text(Text::ApprovedEdited)),
-        "reject" => ("✗", BAD, language.text(Text::Rejected)),
-        "expired" => ("✗", BAD, language.text(Text::DecisionExpired)),
-        "cancelled" => ("⊘", DIM, language.text(Text::DecisionCancelled)),
-        other => ("·", DIM, other),
+        ApprovalOutcome::Approved => ("✓", GOOD, language.text(Text::Approved)),
+        ApprovalOutcome::Edited => ("✓", GOOD, language.text(Text::ApprovedEdited)),
+        ApprovalOutcome::Rejected => ("✗", BAD, language.text(Text::Rejected)),
+        ApprovalOutcome::Expired => ("✗", BAD, language.text(Text::DecisionExpired)),
+        ApprovalOutcome::Cancelled => ("⊘", DIM, language.text(Text::DecisionCancelled)),
     };
     let line = TextLine::styled("  ", DIM)
         .with(sign, style)
@@ -284,7 +288,7 @@ fn decided(decision: &str, by: &str, reason: Option<&str>, language: Language) -
     };
     // The reason of the request was printed with the request.
     let reason = reason
-        .filter(|_| decision == "reject")
+        .filter(|_| decision == ApprovalOutcome::Rejected)
         .map(|reason| format!(": {reason}"))
         .unwrap_or_default();
     line.with(&format!("{by}{reason}"), DIM)

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 use codelab_client::{PlanView, SessionView, WaitingItem};
 use codelab_protocol::{
-    AgentName, AgentQuestion, ApprovalRequest, CallId, CommandPart, MessageId, PlanRequest,
-    SessionEvent, SessionId, TaskId, TaskOrigin, Tool, TurnStatus, arguments_digest,
+    AgentName, AgentQuestion, ApprovalKind, ApprovalRequest, CallId, CommandPart, MessageId,
+    PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin, Tool, TurnStatus, arguments_digest,
 };
 use serde_json::{Map, Value};
 
@@ -235,9 +235,9 @@ impl ViewState {
     /// What a person sees of an approval; `before` is the file it is about.
     pub fn shown(&self, request: &ApprovalRequest, before: &Before) -> ApprovalShown {
         let approval = &request.approval;
-        let kind = match approval.kind.as_str() {
-            "budget" => ApprovalCardKind::Budget(approval.arguments.clone()),
-            _ => approval_kind(
+        let kind = match approval.kind {
+            ApprovalKind::Budget => ApprovalCardKind::Budget(approval.arguments.clone()),
+            ApprovalKind::Tool | ApprovalKind::Plan => approval_kind(
                 &approval.tool_name,
                 &approval.arguments,
                 &approval.parts,

@@ -1,4 +1,4 @@
-//! The crate table of ARCHITECTURE.md, which is also the law on who may use whom.
+//! The crate table of ARCHITECTURE.md, which also says which crate may use which.
 
 use std::collections::BTreeSet;
 
@@ -52,8 +52,8 @@ pub fn compare(table: &[CrateRow], folders: &[String]) -> Vec<String> {
     missing.chain(stale).collect()
 }
 
-/// What stands between backticks.
-fn quoted(cell: &str) -> Vec<String> {
+/// The texts between backticks.
+pub fn quoted(cell: &str) -> Vec<String> {
     cell.split('`')
         .enumerate()
         .filter(|(index, _)| index % 2 == 1)

@@ -1,4 +1,4 @@
-//! Who may use whom among our crates, and which outside crates are refused.
+//! Which of our crates may use which, and which third-party crates are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,9 +7,10 @@ use crate::metadata::{DependencyKind, Metadata};
 
 /// Crates that exist for tests, and the crates whose tests may use them.
 const TEST_CRATES: [&str; 2] = ["fakemodel", "testkit"];
-const TESTED_WITH_THEM: [&str; 5] = ["server", "cli", "bench", "llm", "runtime"];
+const TESTED_WITH_THEM: [&str; 6] = ["server", "cli", "bench", "llm", "runtime", "transport"];
 
-/// Crates that decide or name things, and what would let them perform: sockets, databases, timers.
+/// Crates that only decide or hold data, and crates with which they could do I/O: sockets,
+/// databases, timers.
 const DECIDING: [&str; 3] = ["protocol", "policy", "engine"];
 const IO: [&str; 9] = [
     "tokio",
@@ -23,13 +24,13 @@ const IO: [&str; 9] = [
     "codelab-store",
 ];
 
-/// A second TLS stack, and the system's OpenSSL with it.
+/// A second TLS stack, which would need the system's OpenSSL.
 const BANNED: [&str; 3] = ["openssl", "openssl-sys", "native-tls"];
 
 /// Crates whose types meet across libraries, or that cost much to build: two of them are a mistake.
 const ONCE: [&str; 6] = ["tokio", "hyper", "axum", "rustls", "rusqlite", "serde"];
 
-/// A crate may use what its row names, and what those may use.
+/// A crate may use the crates that its row names, and what those may use.
 pub fn direction(metadata: &Metadata, table: &[CrateRow]) -> Vec<String> {
     let rows: BTreeMap<&str, &CrateRow> =
         table.iter().map(|row| (row.name.as_str(), row)).collect();

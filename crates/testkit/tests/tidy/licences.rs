@@ -20,7 +20,7 @@ const ALLOWED: [&str; 15] = [
     "Zlib",
 ];
 
-/// Exceptions only add rights, but each is named all the same.
+/// Exceptions only add rights. Each allowed one is still listed.
 const ALLOWED_EXCEPTIONS: [&str; 1] = ["LLVM-exception"];
 
 pub fn refused(metadata: &Metadata) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What cargo knows of the workspace and of everything it is built from on this platform.
+//! What cargo reports of the workspace and its dependencies on this platform.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -15,7 +15,7 @@ pub struct Package {
     pub name: String,
     pub version: String,
     pub licence: Option<String>,
-    /// The folder's name beneath `crates/`, for our own.
+    /// The folder's name beneath `crates/`, for our own crates.
     pub folder: Option<String>,
     pub dependencies: Vec<Dependency>,
 }
@@ -35,8 +35,7 @@ pub enum DependencyKind {
 }
 
 impl Metadata {
-    /// Asks the cargo that runs this test. What was fetched to build the workspace is not fetched
-    /// again.
+    /// Calls the cargo that runs this test. Nothing is downloaded again.
     pub fn load() -> Result<Self> {
         let version = cargo(&["-vV"])?;
         let host = version
@@ -60,7 +59,8 @@ impl Metadata {
             .filter_map(|package| Some((package, package.folder.as_deref()?)))
     }
 
-    /// Everything linked into a package: its normal dependencies and theirs, without itself.
+    /// Everything that is linked into a package: its normal dependencies and theirs, without
+    /// itself.
     pub fn linked_into(&self, package: &Package) -> BTreeSet<&str> {
         let mut seen = BTreeSet::new();
         let mut open: Vec<&Package> = vec![package];
@@ -111,7 +111,7 @@ impl Metadata {
 }
 
 fn parse_package(package: &Value) -> Option<Package> {
-    // Only what has no source is ours; its manifest is crates/<folder>/Cargo.toml.
+    // A package without a source is ours; its manifest is crates/<folder>/Cargo.toml.
     let folder = match package["source"] {
         Value::Null => Some(
             package["manifest_path"]
@@ -145,7 +145,7 @@ fn cargo(arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A made-up workspace: every name that starts with `codelab-` is ours; `edges` are `(from, to,
+/// A made-up workspace. Every name that starts with `codelab-` is ours, and `edges` are `(from, to,
 /// kind)`.
 #[cfg(test)]
 pub fn sample(names: &[&str], edges: &[(&str, &str, DependencyKind)]) -> Metadata {

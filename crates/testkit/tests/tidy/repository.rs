@@ -91,7 +91,7 @@ impl Repository {
         Ok(folders.into_iter().filter_map(manifest).collect())
     }
 
-    /// The NUL-separated answer of git; who owns the clone does not matter for reading it.
+    /// The NUL-separated output of git. The owner of the clone does not matter for reading it.
     fn git(&self, arguments: &[&str]) -> Result<Vec<String>> {
         let output = Command::new("git")
             .args(["-c", "safe.directory=*"])

@@ -1,11 +1,11 @@
-//! Rules on source files: their length, their first line, and nothing unfinished in them.
+//! Rules on source files: their length, their first line, and no unfinished work in them.
 
 use crate::repository::TextFile;
 
 const MAX_LINES: usize = 600;
 const TYPED: [&str; 3] = [".rs", ".ts", ".tsx"];
 
-// In pieces, so that a search for them does not find this file.
+// In pieces, so that this file does not match its own patterns.
 const UNFINISHED_MACROS: [&str; 2] = [concat!("to", "do!"), concat!("unimple", "mented!")];
 const SWITCHED_OFF: [&str; 1] = [concat!("#[ig", "nore")];
 const NOTES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
@@ -66,8 +66,8 @@ pub fn unfinished(file: &TextFile) -> Vec<String> {
     findings
 }
 
-/// The server answers users, so it comes to a project's session through its user and never by its
-/// name.
+/// The server answers users, so it reads a project's session through its user and never by its id
+/// alone.
 pub fn ownerless_session(file: &TextFile) -> Vec<String> {
     if !file.path.starts_with("crates/server/src/") {
         return Vec::new();
@@ -76,7 +76,7 @@ pub fn ownerless_session(file: &TextFile) -> Vec<String> {
     let named = code
         .lines()
         .enumerate()
-        .filter(|(_, line)| line.contains("Realm::Project"));
+        .filter(|(_, line)| line.contains("SessionKind::Project"));
     named
         .map(|(index, _)| {
             file.finding(
@@ -97,7 +97,8 @@ pub fn lints_not_inherited(manifest: &TextFile) -> Vec<String> {
     }
 }
 
-/// Rust source with comments and the insides of literals blanked; lines stay where they were.
+/// Rust source with comments and the contents of literals replaced by spaces. Lines keep their
+/// numbers.
 pub fn code_only(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -122,7 +123,7 @@ fn blanked_bytes(text: &str, after_word: bool) -> Option<usize> {
         [b'/', b'*', ..] => Some(block_comment_bytes(text)),
         [b'"', ..] => Some(quoted_bytes(text, '"')),
         [b'\'', b'\\', ..] => Some(quoted_bytes(text, '\'')),
-        // A character, unless it is a lifetime.
+        // A character literal, unless it is a lifetime.
         [b'\'', ..] => {
             let mut characters = text.char_indices();
             matches!(characters.nth(2), Some((_, '\''))).then(|| quoted_bytes(text, '\''))
@@ -186,7 +187,7 @@ fn is_typed(file: &TextFile) -> bool {
     TYPED.iter().any(|ending| file.path.ends_with(ending))
 }
 
-/// Whether `word` occurs and is not the tail or the head of a longer one.
+/// Whether `word` occurs and is not a part of a longer word.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_session_without_its_user_is_found() {
-        let asks = "store.session(Realm::Project, &id)";
+        let asks = "store.session(SessionKind::Project, &id)";
         assert_eq!(
             ownerless_session(&TextFile::new("crates/server/src/a.rs", asks)).len(),
             1
@@ -245,7 +246,7 @@ mod tests {
         assert!(
             ownerless_session(&TextFile::new(
                 "crates/server/src/a.rs",
-                "Realm::Runtime // Realm::Project"
+                "SessionKind::Runtime // SessionKind::Project"
             ))
             .is_empty()
         );

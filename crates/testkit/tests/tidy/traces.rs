@@ -1,10 +1,10 @@
-//! Traces of the machine a change was written on: its paths, and where it got its packages.
+//! Traces of the machine on which a change was written: its paths, and where it got its packages.
 //!
-//! Patterns stand in pieces, so that this file does not find itself.
+//! Patterns are written in pieces, so that this file does not match its own patterns.
 
 use crate::repository::TextFile;
 
-/// Where machines that build for others keep their clones.
+/// Folders in which build machines keep their clones.
 const WORK_PATHS: [&str; 3] = [
     concat!("/work", "/"),
     concat!("/builds", "/"),
@@ -16,15 +16,15 @@ const HOME_PATHS: [&str; 3] = [
     concat!("/Users", "/"),
 ];
 
-/// People in examples.
+/// Names of people in examples.
 const EXAMPLE_PEOPLE: [&str; 4] = ["user", "alice", "bob", "me"];
 
-/// Hostile commands name homes and other package sources on purpose.
+/// Hostile commands name home folders and other package sources on purpose.
 const HOSTILE: &str = "crates/policy/";
 
 const CONFLICT_MARKERS: [&str; 2] = [concat!("<<<", "<<<<"), concat!(">>>", ">>>>")];
 
-/// Settings that send a package client elsewhere.
+/// Settings that make a package client use another source.
 const PACKAGE_SETTINGS: [&str; 5] = [
     concat!("sparse", "+http"),
     concat!("replace", "-with"),
@@ -53,7 +53,7 @@ pub fn machine_paths(file: &TextFile) -> Vec<String> {
     findings
 }
 
-/// Lines that git leaves in a file where two changes met.
+/// Lines that git leaves in a file after a merge conflict.
 pub fn conflict_markers(file: &TextFile) -> Vec<String> {
     let is_marker = |line: &str| {
         CONFLICT_MARKERS
@@ -97,8 +97,8 @@ pub fn package_sources(file: &TextFile) -> Vec<String> {
     findings
 }
 
-/// A home counts where a path starts, not within a longer one or an address, and unless an
-/// example's person lives there.
+/// A home folder counts if a path starts with it, and not inside a longer path or an address. Those
+/// of the people in examples do not count.
 fn names_a_home(line: &str, pattern: &str) -> bool {
     line.match_indices(pattern).any(|(at, _)| {
         let is_inside = line[..at]

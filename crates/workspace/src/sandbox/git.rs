@@ -4,13 +4,12 @@
 
 pub(crate) mod settings;
 
-use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cap_fs_ext::DirExt;
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
 /// In every git folder: what names programs, or leads git to other settings.
 pub(super) const RUNS_PROGRAMS: [&str; 5] = [
@@ -28,7 +27,7 @@ pub(super) const MAX_SUBMODULE_DEPTH: usize = 8;
 
 pub(super) const GIT: &str = ".git";
 /// The longest `.git` file.
-const MAX_NAME_BYTES: usize = 4096;
+const MAX_NAME_BYTES: u64 = 4096;
 
 /// What a command may do to the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -96,26 +95,42 @@ impl Linked {
     /// The repository must name this worktree in turn. A `.git` file alone could name any folder of
     /// the person.
     fn find(root: &Dir, path: &Path) -> Option<Self> {
-        let named = root
-            .read_to_string(GIT)
-            .ok()
-            .filter(|text| text.len() <= MAX_NAME_BYTES)?;
+        let named = read_name(root, GIT)?;
         let own = path
             .join(named.strip_prefix("gitdir:")?.trim())
             .canonicalize()
             .ok()?;
-        let back = fs::read_to_string(own.join("gitdir")).ok()?;
+        let own_folder = Dir::open_ambient_dir(&own, ambient_authority()).ok()?;
+        let back = read_name(&own_folder, "gitdir")?;
         let is_named_back = Path::new(back.trim())
             .canonicalize()
             .is_ok_and(|back| back == path.join(GIT));
         let repository = own
-            .join(fs::read_to_string(own.join("commondir")).ok()?.trim())
+            .join(read_name(&own_folder, "commondir")?.trim())
             .canonicalize()
             .ok()?;
         let is_worktree = own.parent() == Some(repository.join("worktrees").as_path())
             && repository.join("HEAD").is_file();
         (is_named_back && is_worktree).then_some(Self { own, repository })
     }
+}
+
+/// A small file with a name in it. Whoever made it may have made it a pipe, or endless.
+fn read_name(folder: &Dir, file: &str) -> Option<String> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let file = folder.open_with(file, &options).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(MAX_NAME_BYTES + 1)
+        .read_to_string(&mut text)
+        .ok()
+        .filter(|length| *length as u64 <= MAX_NAME_BYTES)?;
+    Some(text)
 }
 
 impl Protection {

@@ -33,6 +33,8 @@ use super::git::{self, GIT, GitAccess};
 
 /// Mounts that one command gets for protected paths. What is beyond is compared only.
 const MAX_MOUNTS: usize = 512;
+/// The kernel takes no longer path for a mount. A longer one is compared only.
+const MAX_MOUNT_BYTES: usize = 4095;
 /// Paths that a warning names.
 const MAX_NAMED: usize = 10;
 
@@ -164,9 +166,11 @@ impl Guard {
         };
         let is_own_git = |path: &&PathBuf| path.as_path() == Path::new(GIT);
         let outermost = found.outermost.iter().filter(|top| !is_own_git(top));
+        let fits =
+            |path: &PathBuf| self.protected.root.join(path).as_os_str().len() <= MAX_MOUNT_BYTES;
         let paths = outermost
             .flat_map(|top| self.read_only_parts(top))
-            .filter(can_be_mounted);
+            .filter(|path| can_be_mounted(path) && fits(path));
         for path in paths.take(MAX_MOUNTS).collect::<Vec<_>>() {
             if let Ok(identities) = find::identities(&self.root, &path) {
                 self.mounted.insert(path, identities);
@@ -258,7 +262,9 @@ impl Guard {
             .filter(|(path, _)| !is_rebase_list(path))
         {
             let found = after.entries.get(path);
-            if found.is_some_and(|found| found.is_same_as(kept)) || self.is_held(&record, path) {
+            if found.is_some_and(|found| found.is_same_as(kept))
+                || self.is_held(&record, &after, path)
+            {
                 continue;
             }
             let done = removed
@@ -294,7 +300,7 @@ impl Guard {
         for (path, now) in after
             .entries
             .iter()
-            .filter(|(path, _)| is_rebase_list(path) && !self.is_held(record, path))
+            .filter(|(path, _)| is_rebase_list(path) && !self.is_held(record, after, path))
         {
             let before = record.found.entries.get(path);
             if before.is_some_and(|before| now.is_same_as(before)) {
@@ -313,7 +319,9 @@ impl Guard {
     fn appeared(&self, record: &BaselineRecord, after: &FoundPaths) -> Vec<PathBuf> {
         let before = &record.found.entries;
         let is_new = |path: &&PathBuf| {
-            !before.contains_key(*path) && !is_rebase_list(path) && !self.is_held(record, path)
+            !before.contains_key(*path)
+                && !is_rebase_list(path)
+                && !self.is_held(record, after, path)
         };
         let mut fresh: Vec<PathBuf> = Vec::new();
         for path in after.entries.keys().filter(is_new) {
@@ -338,7 +346,12 @@ impl Guard {
     }
 
     /// Whether the command cannot have changed it, so that a change came from the person and stays.
-    fn is_held(&self, record: &BaselineRecord, path: &Path) -> bool {
+    fn is_held(&self, record: &BaselineRecord, after: &FoundPaths, path: &Path) -> bool {
+        let has_other_names =
+            |found: &FoundPaths| found.entries.get(path).is_some_and(|kept| kept.names() > 1);
+        if has_other_names(&record.found) || has_other_names(after) {
+            return false;
+        }
         // The git folder is read-only as a whole.
         if path.starts_with(GIT) && !record.is_git_writable {
             return record.git.is_some()

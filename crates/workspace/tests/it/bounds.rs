@@ -1,5 +1,4 @@
-//! What a command may use: memory, processes, disk and processor, behind every wall and without
-//! one.
+//! What a command may use: memory, processes, disk and processor, in every sandbox and without one.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use crate::lab::{Lab, error};
 use crate::walls::walls;
 
 const MIB: u64 = 1024 * 1024;
-/// Nothing here may go on for long, whatever the machine does besides.
+/// Nothing here may take long, whatever else the machine does.
 const SOON: Duration = Duration::from_secs(45);
 
 #[tokio::test]
@@ -44,8 +43,7 @@ async fn a_command_that_takes_too_much_is_ended_and_told_why() {
             "2 s of processor time (sandbox.cpu_seconds)",
         )];
         let ignored = ignored.into_iter().filter(|_| sandbox == Sandbox::Landlock);
-        // What namespaces do not keep together, or the kernel does not count as memory of a
-        // process.
+        // What namespaces do not contain, or what the kernel does not count as memory of a process.
         let scattered = [
             (&*memory_file, "of memory (sandbox.memory_bytes)"),
             (&*unreadable, "of memory (sandbox.memory_bytes)"),
@@ -105,7 +103,7 @@ async fn a_command_that_takes_too_much_is_ended_and_told_why() {
                 started.elapsed()
             );
         }
-        // Memory that processes share is not counted for each of them.
+        // Shared memory is not counted once per process.
         let shared = "perl -e '$x = \"a\" x 100_000_000; for (1..6) { fork or do { sleep 2; exit } } 1 while wait > 0; print 1'";
         let result = lab.command(shared).await;
         assert_eq!(result["stdout"], "1", "{sandbox:?}: {result}");

@@ -1,4 +1,4 @@
-//! Commands as a model sees them, with no wall: results, limits, ends.
+//! Commands as a model sees them, without a sandbox: results, limits, ends.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::lab::{Lab, arguments_of, error};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Processes with this word among their arguments.
+/// Processes that have this word among their arguments.
 pub fn running(marker: &str) -> usize {
     running_pids(marker).len()
 }
@@ -115,7 +115,7 @@ async fn the_environment_is_not_the_client_s_own() {
         names.contains(&"PATH") && names.contains(&"TMPDIR") && names.contains(&"CARGO_PKG_NAME"),
         "{names:?}"
     );
-    // The test's own environment has it, as a client's has its keys.
+    // The test's own environment contains it, as a client's environment contains its keys.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     assert!(!names.contains(&"CARGO_MANIFEST_DIR"), "{names:?}");
 }
@@ -278,7 +278,7 @@ async fn an_absolute_path_asks_unless_it_is_beneath_the_root() {
     assert!(asks(&lab.home.join(".bashrc")));
 }
 
-/// A link gives a file a name that the policy lets pass.
+/// A link gives a file a name that the policy allows.
 #[tokio::test]
 async fn a_link_to_something_else_than_its_name_says_asks() {
     let lab = Lab::behind(&Sandbox::Landlock);

@@ -235,7 +235,7 @@ async fn a_file_that_changed_since_it_was_read_is_not_written() {
         content(&lab.call("read_file", json!({"path": "a.txt"})).await),
         "one\n"
     );
-    // Of the same length, and with the old time: only the content tells.
+    // The same length and the old time: only the content differs.
     let before = fs::metadata(lab.root.join("a.txt"))
         .unwrap()
         .modified()

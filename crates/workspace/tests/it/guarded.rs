@@ -1,5 +1,5 @@
-//! What the policy protects in a workspace, behind each wall: nothing a command does to it lasts,
-//! and nothing is lost.
+//! What the policy protects in a workspace, in each sandbox: no change by a command lasts, and
+//! nothing is lost.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use crate::commands::{marker, running_pids, wait_until};
 use crate::lab::{Lab, arguments_of, error};
 use crate::walls::walls;
 
-/// Files of people, in a repository that has commits.
+/// Files of people, in a repository with commits.
 pub fn project(sandbox: &Sandbox) -> Lab {
     let lab = Lab::new();
     fs::write(
@@ -80,7 +80,7 @@ pub fn assert_as_it_was(lab: &Lab, context: &str) {
 async fn what_is_protected_is_as_it_was_after_every_command() {
     for sandbox in walls("protected paths").await {
         let lab = project(&sandbox);
-        // A folder that this user could not read before the command, either.
+        // A folder that this user could not read before the command either.
         let closed = lab.root.join("src/closed");
         fs::create_dir(&closed).unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
@@ -100,11 +100,11 @@ async fn what_is_protected_is_as_it_was_after_every_command() {
             "echo evil > .mcp.json; echo evil > .gitlab-ci.yml; echo evil > .gitmodules",
             "mkdir -p packages/ui/.git/hooks packages/new/.git && echo evil > packages/ui/.git/hooks/post-checkout",
             "git init -q packages/new",
-            // Folders that this user may not read or change any more.
+            // Folders that this user may no longer read or change.
             "mkdir src/x; chmod 0 src/x; echo evil > src/.envrc && mkdir -p src/.vscode && echo evil > src/.vscode/tasks.json",
             "mkdir -p src/y/.vscode && echo evil > src/y/.vscode/tasks.json && chmod 0 src/y",
             "mkdir -p src/z && echo evil > src/z/.envrc && chmod 555 src/z",
-            // Names that are not text, and links by which a folder has another name.
+            // Names that are not text, and links that give a folder another name.
             "mkdir -p src/$'\\xff'/.vscode && echo evil > src/$'\\xff'/.vscode/tasks.json",
             "mkdir -p src/link && echo evil > src/link/tasks.json && ln -s . src/link/.vscode",
             "mkdir -p packages/ui/.git && printf '[core]\\n\\tfsmonitor = ./evil\\n' > packages/ui/.git/config; \
@@ -158,7 +158,7 @@ async fn a_folder_without_a_repository_is_given_none_and_nothing_is_left_behind(
             !lab.root.join(".git/config").exists(),
             "{sandbox:?}: {result}"
         );
-        // Git in the middle of nothing still says so.
+        // git reports the usual state when nothing is in progress.
         let result = lab.command("git status").await;
         assert_ne!(result["exit_code"], 0, "{sandbox:?}: {result}");
     }
@@ -212,7 +212,7 @@ async fn an_approved_git_command_may_write_the_repository_but_not_what_runs_prog
                 "{sandbox:?} {command}: {result}"
             );
         }
-        // Neither an editor nor a signature: both are programs that the settings name.
+        // Neither an editor nor a signature, because the settings name both programs.
         let own = lab.read(".git/config");
         lab.write(
             ".git/config",
@@ -245,7 +245,7 @@ async fn an_approved_git_command_may_write_the_repository_but_not_what_runs_prog
         fs::remove_file(lab.root.join("src/.gitattributes")).unwrap();
         fs::remove_file(lab.root.join("src/d.txt")).unwrap();
         lab.write(".git/config", own);
-        // With another program in it, it is a command like others.
+        // With another program in it, it is an ordinary command.
         for command in [
             "git status && touch .git/x",
             "git log -1 > .git/y",
@@ -323,7 +323,7 @@ async fn looking_at_a_hostile_repository_asks_and_runs_nothing_of_it() {
                 "{command}: {reason}"
             );
         }
-        // A question about something else names them, too.
+        // A question about something else names them too.
         assert!(
             asks(&lab, "git add src")
                 .is_some_and(|reason| reason.contains("Git would run programs")),
@@ -331,7 +331,7 @@ async fn looking_at_a_hostile_repository_asks_and_runs_nothing_of_it() {
         );
         assert_eq!(asks(&lab, "ls -la"), None);
     }
-    // A repository inside the repository, and a settings file that never ends.
+    // A repository inside the repository, and a settings file without an end.
     let lab = project(&sandbox);
     lab.write("vendor/x/.git/HEAD", "ref: refs/heads/main\n");
     lab.write(
@@ -381,7 +381,7 @@ async fn what_git_would_run_is_switched_off_even_where_nobody_asked() {
             lab.approved(command).await;
             assert!(!lab.root.join("src/ran").exists(), "{sandbox:?} {command}");
         }
-        // A folder that looks like a repository of its own is not taken for one.
+        // A folder that looks like a repository of its own is not treated as one.
         let bare = "mkdir -p src/bare/objects src/bare/refs && echo 'ref: refs/heads/x' > src/bare/HEAD && \
                     printf '[core]\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = ../../evil.sh\\n' > src/bare/config";
         lab.command(bare).await;
@@ -468,7 +468,7 @@ async fn a_file_too_large_to_keep_is_not_taken_away() {
     }
 }
 
-/// Its supervisor is gone, and with it the comparison.
+/// Its supervisor is gone, and the comparison with it.
 #[tokio::test]
 async fn a_command_that_was_not_compared_is_told_at_once_and_by_the_next_one() {
     for sandbox in walls("lost").await {
@@ -511,7 +511,7 @@ async fn a_command_that_was_not_compared_is_told_at_once_and_by_the_next_one() {
     }
 }
 
-/// The process that this one started, of those above the process with the marker.
+/// The process that this one started, among the ancestors of the process with the marker.
 fn ancestor_below_this(marker: &str) -> u32 {
     let own = std::process::id();
     let parent = |pid: u32| {
@@ -532,7 +532,7 @@ fn ancestor_below_this(marker: &str) -> u32 {
     pid
 }
 
-/// Putting things back has its own time.
+/// Restoring files has its own time limit.
 #[tokio::test]
 async fn the_time_of_a_command_does_not_run_while_it_is_compared() {
     let Some(sandbox) = walls("comparing").await.into_iter().next() else {
@@ -562,7 +562,7 @@ async fn the_time_of_a_command_does_not_run_while_it_is_compared() {
     assert!(error(&result).contains("src/.envrc was moved"), "{result}");
 }
 
-/// CodeLab writes there itself while commands run, and no command can.
+/// CodeLab itself writes there while commands run, and no command can.
 #[tokio::test]
 async fn a_data_folder_in_the_workspace_is_left_alone() {
     for sandbox in walls("data").await {

@@ -1,4 +1,4 @@
-//! The journal through crashes: what was written counts, what was torn does not, and nothing runs
+//! The journal after crashes: a complete record counts, a torn one does not, and nothing runs
 //! twice.
 
 use std::fs;
@@ -46,7 +46,7 @@ fn a_restart_finds_every_call_where_it_was() {
         "what this process started is not unknown to it"
     );
     drop(journal);
-    // Twice, since opening rewrites the file.
+    // Twice, because opening the journal rewrites the file.
     for _ in 0..2 {
         let journal = Journal::open(folder.path()).unwrap();
         assert_eq!(names(&journal.unknown()), ["started"]);
@@ -119,7 +119,7 @@ fn a_crash_at_every_byte_leaves_a_readable_journal() {
             _ => (0, 0, 1),
         };
         assert_eq!(found, expected, "cut to {length} bytes");
-        // And it can be written on.
+        // New records can be added.
         journal.claim(&key("b"), claim()).unwrap();
         drop(journal);
         assert!(

@@ -1,4 +1,5 @@
-//! A workspace in a folder of its own, with a home and an outside that must stay untouched.
+//! A workspace in a folder of its own, with a home folder and surroundings that must stay
+//! untouched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ pub struct Lab {
     _folder: TempDir,
 }
 
-/// Where an ordinary user runs these tests, everything is in one folder that this user can reach.
+/// For tests that run as an ordinary user, everything is in one folder that this user can reach.
 pub const USER_FOLDER: &str = "CODELAB_TEST_USER_FOLDER";
 
 pub fn launcher() -> Launcher {
@@ -34,7 +35,7 @@ pub fn launcher() -> Launcher {
     }
 }
 
-/// Not the system's folder for temporary files, which sandboxes replace as a whole.
+/// Not the system's temporary folder, which sandboxes replace as a whole.
 pub fn folder() -> TempDir {
     let place = std::env::var_os(USER_FOLDER).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     tempfile::tempdir_in(place).unwrap()
@@ -85,13 +86,13 @@ impl Lab {
         options
     }
 
-    /// The same folders, opened by a client that starts now.
+    /// The same folders, opened by a new client.
     pub fn reopened(self, sandbox: &Sandbox) -> Self {
         let (root, options) = (self.root.clone(), self.options(sandbox));
         self.moved_to(root, options)
     }
 
-    /// The same folder, opened by another client at the same time.
+    /// The same folder, opened by a second client at the same time.
     pub fn second(&self, sandbox: &Sandbox) -> Workspace {
         Workspace::open(&self.root, self.options(sandbox)).unwrap()
     }
@@ -144,7 +145,7 @@ impl Lab {
         .await
     }
 
-    /// A command that begins once this file is there.
+    /// A command that starts once this file exists.
     pub async fn command_after(&self, path: &str, command: &str) -> Value {
         crate::commands::wait_until(path, || self.root.join(path).exists()).await;
         self.command(command).await
@@ -162,7 +163,7 @@ impl Lab {
         .await
     }
 
-    /// Runs git outside, as the person would.
+    /// Runs git outside the sandbox, as the person would.
     pub fn git(&self, arguments: &[&str]) -> String {
         let mut git = std::process::Command::new("git");
         git.args([
@@ -186,7 +187,7 @@ impl Lab {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    /// Everything outside the root as it was, and nothing more.
+    /// Everything outside the root is unchanged, and nothing was added.
     pub fn assert_outside_untouched(&self, after: &str) {
         let names: Vec<_> = fs::read_dir(&self.outside)
             .unwrap()

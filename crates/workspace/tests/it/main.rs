@@ -1,4 +1,4 @@
-//! The workspace on real files, with real processes behind real walls.
+//! The workspace on real files, with real processes in real sandboxes.
 
 #![allow(
     clippy::unwrap_used,

@@ -147,7 +147,7 @@ async fn a_command_does_not_lose_its_cover_when_another_one_ends() {
     }
 }
 
-/// A file that somebody outside replaces has no mount any more.
+/// A file that another program replaces loses its mount.
 #[tokio::test]
 async fn what_is_replaced_from_outside_is_guarded_all_the_same() {
     for sandbox in walls("replaced").await {
@@ -155,7 +155,7 @@ async fn what_is_replaced_from_outside_is_guarded_all_the_same() {
         let wait = "touch src/started; while [ ! -e src/go ]; do sleep 0.02; done; echo evil > .vscode/tasks.json";
         tokio::join!(lab.command(wait), async {
             wait_until("the command runs", || lab.root.join("src/started").exists()).await;
-            // What is changed in place beneath a mount that holds can only be the person's doing.
+            // Only the person can have changed it in place beneath a mount that still holds.
             lab.write(".husky/pre-commit", "edited");
             lab.write("new", "mine");
             fs::rename(lab.root.join("new"), lab.root.join(".vscode/tasks.json")).unwrap();
@@ -168,5 +168,23 @@ async fn what_is_replaced_from_outside_is_guarded_all_the_same() {
             if is_mounted { "edited" } else { "mine" },
             "{sandbox:?}"
         );
+    }
+}
+
+/// While commands overlap nothing is mounted, so that another name can be given to what is
+/// protected.
+#[tokio::test]
+async fn a_name_given_meanwhile_is_no_way_in_later() {
+    for sandbox in walls("names").await {
+        let lab = project(&sandbox);
+        let stay = "touch src/staying; while [ ! -e src/go ]; do sleep 0.02; done";
+        let name = "ln .vscode/tasks.json src/t; ln .husky/pre-commit src/h; touch src/go";
+        let (_, result) = tokio::join!(lab.command(stay), lab.command_after("src/staying", name));
+        assert!(
+            lab.root.join("src/t").exists(),
+            "{sandbox:?}: no name was given: {result}"
+        );
+        let later = lab.command("echo evil > src/t; echo evil > src/h").await;
+        assert_as_it_was(&lab, &format!("{sandbox:?}: {result} {later}"));
     }
 }

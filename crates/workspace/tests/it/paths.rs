@@ -1,4 +1,4 @@
-//! Paths that try to leave the workspace, by text and by links.
+//! Paths that try to leave the workspace, by their text and by links.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::lab::{CANARY, Lab, content, error, launcher};
 
-/// Every tool that takes a path, aimed at one.
+/// Every tool that takes a path, called with this one.
 fn calls(path: &str) -> [(&'static str, Value); 7] {
     [
         ("read_file", json!({"path": path})),
@@ -34,7 +34,7 @@ async fn no_path_leads_outside() {
     let evil = lab.root.with_file_name("root-evil");
     fs::create_dir(&evil).unwrap();
     fs::write(evil.join("secret.txt"), CANARY).unwrap();
-    // Another folder, whatever a comparison that ignores case would say.
+    // It is another folder, even if a comparison ignores case.
     let shouted = lab.root.with_file_name("ROOT");
     fs::create_dir(&shouted).unwrap();
     fs::write(shouted.join("secret.txt"), CANARY).unwrap();
@@ -108,7 +108,7 @@ async fn odd_paths_get_a_clear_answer() {
             .await;
         assert!(error(&result).starts_with(expected), "{path}: {result}");
     }
-    // Refused before it comes to a path at all.
+    // Refused before the path is used.
     let nul = json!({"path": "a\0/../../outside/x", "content": "x"});
     let refusal = Tool::WriteFile.check(nul.as_object().unwrap()).unwrap_err();
     assert_eq!(refusal.0, "path contains a NUL character");

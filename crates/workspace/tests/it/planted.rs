@@ -1,5 +1,5 @@
-//! What hides in a workspace after a command, behind each wall: in closed folders, in folders that
-//! became repositories, behind links and in the parts of a git folder that an approved command may
+//! What a command can hide in a workspace, in each sandbox: in closed folders, in folders that
+//! became repositories, behind links, and in the parts of a git folder that an approved command may
 //! write.
 
 use std::fs;
@@ -68,7 +68,7 @@ async fn a_folder_that_a_command_closes_keeps_nothing_it_planted() {
 async fn a_folder_that_became_a_repository_is_none_afterwards() {
     for sandbox in walls("repositories").await {
         let lab = project(&sandbox);
-        // One that was there before.
+        // One that existed before.
         lab.git(&["init", "-q", "--bare", "known"]);
         let known = lab.read("known/config");
         let config = r"printf '[core]\nrepositoryformatversion=0\nbare=false\nworktree=..\nfsmonitor=./evil\n'";
@@ -211,7 +211,7 @@ async fn links_at_protected_names_lead_nowhere_new() {
     }
 }
 
-/// A hook that a person let run can write the git folder like the git command around it.
+/// A hook that a person allowed can write the git folder, like the git command around it.
 #[tokio::test]
 async fn code_inside_an_approved_git_command_leaves_no_program_behind() {
     for sandbox in walls("inside git").await {
@@ -273,7 +273,7 @@ async fn code_inside_an_approved_git_command_leaves_no_program_behind() {
     }
 }
 
-/// Longer than any path that the kernel takes at once, in names that are not text.
+/// Longer than any path that the kernel accepts at once, in names that are not text.
 #[tokio::test]
 async fn nothing_stays_at_the_end_of_a_very_long_path() {
     for sandbox in walls("long path").await {
@@ -304,5 +304,65 @@ async fn nothing_stays_at_the_end_of_a_very_long_path() {
                 .unwrap()
                 .success()
         );
+    }
+}
+
+/// A wall guards names. The same file under a name that nobody guards is the same file.
+#[tokio::test]
+async fn another_name_of_a_protected_file_is_no_way_around() {
+    for sandbox in walls("hard links").await {
+        let lab = project(&sandbox);
+        let before = lab.read(".git/config");
+        for (protected, other) in [
+            (".git/config", "src/c"),
+            (".vscode/tasks.json", "src/t"),
+            (".husky/pre-commit", "src/h"),
+        ] {
+            fs::hard_link(lab.root.join(protected), lab.root.join(other)).unwrap();
+        }
+        let result = lab
+            .command("for f in src/c src/t src/h; do echo evil > $f; done")
+            .await;
+        assert_eq!(lab.read(".git/config"), before, "{sandbox:?}: {result}");
+        assert_as_it_was(&lab, &format!("{sandbox:?}: {result}"));
+        for path in [".git/config", ".vscode/tasks.json", ".husky/pre-commit"] {
+            assert!(
+                error(&result).contains(&format!("{path} was put back")),
+                "{sandbox:?}: {result}"
+            );
+        }
+        // Nothing leads there any more.
+        let result = lab.command("echo evil > src/c; echo evil > src/t").await;
+        assert_eq!(result["success"], true, "{sandbox:?}: {result}");
+        assert_eq!(lab.read(".git/config"), before, "{sandbox:?}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn a_pipe_as_git_folder_holds_up_nobody() {
+    for sandbox in walls("pipe").await {
+        let lab = Lab::behind(&sandbox);
+        let made = Command::new("mkfifo").arg(lab.root.join(".git")).status();
+        assert!(made.unwrap().success());
+        let limit = std::time::Duration::from_secs(60);
+        let ended = tokio::time::timeout(limit, lab.command("true")).await;
+        assert!(ended.is_ok(), "{sandbox:?}: the client waits for the pipe");
+    }
+}
+
+#[tokio::test]
+async fn a_protected_file_that_no_mount_reaches_stops_no_command() {
+    for sandbox in walls("deep").await {
+        let lab = Lab::behind(&sandbox);
+        let plant = r#"$n = "d" x 240; for (1..20) { mkdir $n; chdir $n or die } open(F, ">", ".envrc") or die"#;
+        let planted = Command::new("perl")
+            .args(["-e", plant])
+            .current_dir(&lab.root)
+            .status();
+        assert!(planted.unwrap().success());
+        let result = lab.command("echo on").await;
+        assert_eq!(result["stdout"], "on\n", "{sandbox:?}: {result}");
+        let gone = Command::new("rm").arg("-rf").arg(&lab.root).status();
+        assert!(gone.unwrap().success());
     }
 }

@@ -1,5 +1,5 @@
-//! Ways out of the sandbox, tried from the inside, and a table of what became of each. `out` means
-//! that a command did, saw or changed something beyond the wall.
+//! Attempts to leave the sandbox, made from inside, and a table of their results. `out` means that
+//! a command did, saw or changed something outside the sandbox.
 //!
 //! To read the table: `cargo test -p codelab-workspace --test it probe -- --nocapture`
 
@@ -23,14 +23,14 @@ mod scripts;
 
 use scripts::{kernel_files, planting, system_calls};
 
-/// How it is known that a way led out.
+/// How an attempt shows that it succeeded.
 #[derive(Clone, Copy, PartialEq)]
 enum Sign {
     /// The command succeeded.
     Success,
-    /// A secret is in its output.
+    /// A secret is in the output.
     Secret,
-    /// Something outside, or something protected inside, is not as it was.
+    /// Something outside, or something protected inside, has changed.
     Change,
 }
 
@@ -42,7 +42,7 @@ struct Way {
 }
 
 impl Way {
-    /// Whether this machine has what the way leads to.
+    /// Whether this machine has the target of the attempt.
     fn is_testable(&self) -> bool {
         let needed: &[&str] = match self.name {
             "Docker" => &["/run/docker.sock"],
@@ -58,8 +58,8 @@ impl Way {
     }
 }
 
-/// The machine around the workspace: things to steal, to talk to and to disturb.
-struct Outside {
+/// The machine around the workspace: secrets to read, sockets to reach and processes to disturb.
+struct Machine {
     lab: Lab,
     victim: Child,
     tcp: TcpListener,
@@ -67,11 +67,11 @@ struct Outside {
     _sockets: Vec<UnixListener>,
     shared: tempfile::TempDir,
     abstract_name: String,
-    /// Of memory that another program shares by a number.
+    /// The key of memory that another program shares.
     shared_key: u32,
 }
 
-impl Outside {
+impl Machine {
     fn new(sandbox: &Sandbox) -> Self {
         let lab = Lab::behind(sandbox);
         for (path, content) in [
@@ -402,7 +402,7 @@ impl Outside {
                 "a kernel crypto socket",
                 open(libc::AF_ALG, libc::SOCK_SEQPACKET),
             ),
-            // Sending always succeeds; whether it arrived is looked at afterwards.
+            // Sending always succeeds. Whether it arrived is checked afterwards.
             (
                 "a datagram to this machine",
                 format!("echo x > /dev/udp/127.0.0.1/{udp}; exit 1"),
@@ -471,7 +471,7 @@ impl Outside {
     }
 }
 
-impl Drop for Outside {
+impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.victim.kill();
         let _ = self.victim.wait();
@@ -495,7 +495,8 @@ fn collect(path: &Path, state: &mut BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
-/// What this kernel's Landlock cannot hold where it is the only wall; `SECURITY.md` names the same.
+/// What this kernel's Landlock cannot prevent if it is the only sandbox. `SECURITY.md` lists the
+/// same.
 fn is_known_gap(sandbox: &Sandbox, way: &Way) -> bool {
     let is_signal = ["a signal to another process", "a signal to the client"].contains(&way.name);
     *sandbox == Sandbox::Landlock && is_signal && !landlock_holds_signals()
@@ -504,7 +505,7 @@ fn is_known_gap(sandbox: &Sandbox, way: &Way) -> bool {
 #[tokio::test]
 async fn no_way_leads_out() {
     for sandbox in walls("probe").await {
-        let rows = Outside::new(&sandbox).try_all(&sandbox).await;
+        let rows = Machine::new(&sandbox).try_all(&sandbox).await;
         let tried = rows.iter().filter(|(way, _)| way.is_testable()).count();
         assert!(tried >= 60, "only {tried} ways were tried");
         let out: Vec<&str> = rows
@@ -516,10 +517,10 @@ async fn no_way_leads_out() {
     }
 }
 
-/// The ways are real: without a wall many of them lead out.
+/// The attempts are real: without a sandbox many of them succeed.
 #[tokio::test]
 async fn without_a_wall_many_ways_lead_out() {
-    let rows = Outside::new(&Sandbox::None).try_all(&Sandbox::None).await;
+    let rows = Machine::new(&Sandbox::None).try_all(&Sandbox::None).await;
     let out = rows.iter().filter(|(_, is_out)| *is_out).count();
     let expected = if rustix_is_root() { 50 } else { 30 };
     assert!(
@@ -533,7 +534,7 @@ fn rustix_is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The same walls for an ordinary user: this program runs itself again as one.
+/// The same sandboxes for an ordinary user: this program runs itself again as one.
 #[test]
 fn the_walls_hold_for_an_ordinary_user_as_well() {
     const NOBODY: u32 = 65534;
@@ -558,8 +559,8 @@ fn the_walls_hold_for_an_ordinary_user_as_well() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).unwrap();
-    // The last ones by themselves: the kernel counts the processes of a user, whichever test
-    // started them.
+    // The last ones run alone: the kernel counts the processes of a user, whichever test started
+    // them.
     for chosen in [
         &[
             "probe::no_way",

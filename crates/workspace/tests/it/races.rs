@@ -1,5 +1,4 @@
-//! Links that are swapped in while a call is under way: as often as time allows, and never once
-//! with success.
+//! Links that are swapped in during a call: as often as time allows, and never with success.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,10 +13,10 @@ use crate::lab::{CANARY, Lab};
 
 const MAX_TRIES: usize = 3000;
 const MAX_TIME: Duration = Duration::from_secs(5);
-/// Set to a number, every race goes on for that many seconds.
+/// Set to a number, every race runs for that many seconds.
 const RACE_SECONDS: &str = "CODELAB_RACE_SECONDS";
 
-/// Whether a race that began then and was tried so often goes on.
+/// Whether a race that started then, with this many attempts, continues.
 fn goes_on(started: Instant, tries: usize) -> bool {
     match std::env::var(RACE_SECONDS)
         .ok()
@@ -28,7 +27,7 @@ fn goes_on(started: Instant, tries: usize) -> bool {
     }
 }
 
-/// Swaps two names of the workspace all the time, until dropped.
+/// Swaps two names of the workspace again and again, until it is dropped.
 struct Swapping {
     stop: Arc<AtomicBool>,
     swaps: Arc<AtomicUsize>,
@@ -137,7 +136,7 @@ async fn a_file_swapped_for_a_link_is_neither_read_nor_written() {
     while goes_on(started, tries) {
         let result = lab.call("read_file", json!({"path": "a.txt"})).await;
         assert!(!result.to_string().contains(CANARY), "{result}");
-        // Without having been read, so that only the link stands in the way.
+        // Without reading it first, so that only the link prevents the write.
         let result = lab
             .call(
                 "write_file",

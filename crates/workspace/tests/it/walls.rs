@@ -1,4 +1,4 @@
-//! What a command meets behind each wall that this machine can put up.
+//! What a command can do in each sandbox that this machine supports.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::commands::{marker, running, wait_until};
 use crate::lab::{CANARY, Lab, folder, launcher};
 
-/// Every wall as far as it works here; one that does not is named.
+/// Every sandbox that works here. One that does not is printed.
 pub async fn walls(test: &str) -> Vec<Sandbox> {
     let mut found = Vec::new();
     let bwrap = |is_recent, with_landlock| Sandbox::Bwrap {
@@ -25,7 +25,7 @@ pub async fn walls(test: &str) -> Vec<Sandbox> {
             Err(reason) => eprintln!("{test}: not behind {}: {reason}", sandbox.as_str()),
         }
     }
-    // Otherwise every test of a wall would pass without one.
+    // Otherwise every test of a sandbox would pass without one.
     let is_expected = std::env::var_os("CODELAB_TEST_WITHOUT_WALLS").is_none();
     assert!(
         !found.is_empty() || !is_expected,
@@ -34,7 +34,7 @@ pub async fn walls(test: &str) -> Vec<Sandbox> {
     found
 }
 
-/// From Linux 6.12 on.
+/// Needs Linux 6.12 or later.
 pub fn landlock_holds_signals() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let numbers: Vec<u32> = release
@@ -72,7 +72,7 @@ async fn the_strongest_wall_that_works_is_found() {
 
 #[tokio::test]
 async fn ordinary_work_is_possible() {
-    // What bubblewrap before 0.8 can do.
+    // What bubblewrap before 0.8 supports.
     let old = Sandbox::Bwrap {
         program: "/usr/bin/bwrap".into(),
         is_recent: false,
@@ -301,7 +301,8 @@ async fn hooks_configuration_and_codelab_s_own_files_cannot_be_changed() {
 #[tokio::test]
 async fn a_git_file_goes_on_naming_the_same_place() {
     for sandbox in walls("git file").await {
-        // A worktree's or submodule's `.git` is a file, which must go on naming the same place.
+        // The `.git` of a worktree or submodule is a file, which must continue to name the same
+        // folder.
         let lab = Lab::behind(&sandbox);
         lab.write(".git", "gitdir: ../elsewhere\n");
         for command in ["echo 'gitdir: evil' > .git", "mv .git old", "rm .git"] {
@@ -417,7 +418,7 @@ async fn the_machine_s_services_are_out_of_reach() {
             listener.accept().is_err(),
             "{sandbox:?}: the command reached a service"
         );
-        // The same line works without a wall, so it is the wall that stops it.
+        // The same line works without a sandbox, so it is the sandbox that stops it.
         assert_eq!(Lab::new().command(&connect).await["success"], true);
     }
 }
@@ -444,7 +445,7 @@ async fn nothing_survives_its_command() {
             "{sandbox:?}: {result}"
         );
         wait_until("nothing is left", || running(&marker) == 0).await;
-        // Behind the wall the process that watches cannot be ended.
+        // In the sandbox the watching process cannot be ended.
         let result = lab
             .command(&format!(
                 "setsid sleep {marker} & kill -9 $PPID; sleep 0.2; echo alive"

@@ -1,4 +1,5 @@
-//! Orchestrated requests, one after the other, against what their model calls take by themselves.
+//! Orchestrated requests, one after the other, compared with the time that their model calls need
+//! alone.
 
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use super::{LoadReport, ModelPace, Times};
 use crate::model::TASKS;
 use crate::wire::{LoadAccess, LoadTarget, Wire};
 
-/// The plan, three layers of tasks, and the answer that joins them: each waits for the one before.
+/// The plan, three layers of tasks, and the joined answer. Each waits for the one before.
 const CALLS_IN_A_ROW: u32 = 5;
 const MODEL_CALLS: usize = 20;
 
@@ -30,14 +31,14 @@ pub async fn run(
     prepare(&mut wire).await?;
     let (mut whole, mut above) = (Vec::new(), Vec::new());
     let began = Instant::now();
-    // The first one opens the connections to the model.
+    // The first request opens the connections to the model.
     for at in 0..=count {
         let session: Value = wire
             .json(Method::POST, "/my/chat/sessions/", "{}".to_owned())
             .await?;
         let session = session["session_id"]
             .as_str()
-            .context("a session has an id")?;
+            .context("the new session has no id")?;
         let body = json!({ "content": text }).to_string();
         let path = format!("/my/chat/{session}/message/");
         let streamed = wire
@@ -64,7 +65,7 @@ pub async fn run(
     })
 }
 
-/// What the calls that wait for each other take when nothing is between them and the model.
+/// The time of the calls that wait for each other, without CodeLab between them and the model.
 async fn critical_path_ms(model: &str, text: &str) -> anyhow::Result<std::time::Duration> {
     let mut wire = Wire::open(&LoadTarget {
         addr: model.to_owned(),
@@ -84,14 +85,14 @@ async fn critical_path_ms(model: &str, text: &str) -> anyhow::Result<std::time::
     Ok(times[times.len() / 2] * CALLS_IN_A_ROW)
 }
 
-/// An agent that takes a whole layer at once; the starter pack's work on four each.
+/// An agent with slots for a whole layer. The agents of the starter pack have four each.
 async fn prepare(wire: &mut Wire) -> anyhow::Result<()> {
     let list: Value = wire
         .json(Method::GET, "/my/projects/", String::new())
         .await?;
     let project = list["projects"][0]["project_id"]
         .as_i64()
-        .context("a default project")?;
+        .context("the answer has no default project")?;
     let agent = json!({ "name": "wide", "concurrency_limit": 64 }).to_string();
     let _agent: Value = wire
         .json(

@@ -1,4 +1,4 @@
-//! One agent's memory: filled through the API, then searched.
+//! One agent's memory, filled and then searched through the API.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,8 @@ const FILLERS: usize = 32;
 /// Texts of the labelled set in one interaction.
 const TEXTS: usize = 3;
 const TOP_K: usize = 10;
-/// Stands in the last interaction alone: it is found when everything before it is in the index.
+/// Only the last interaction contains this text. When a search finds it, everything before it is in
+/// the index.
 const LAST_WORD: &str = "zyzzyva";
 const INDEX_LIMIT: Duration = Duration::from_secs(180);
 const INDEX_LOOK: Duration = Duration::from_millis(200);
@@ -30,7 +31,7 @@ pub async fn run(
     let mut wire = Wire::open(target).await?;
     let agents = agents_path(&mut wire).await?;
     fill(target, &agents, &set, interactions).await?;
-    // The first one was idle for too long.
+    // The first connection was idle for too long.
     let mut wire = Wire::open(target).await?;
     until_indexed(&mut wire, &agents).await?;
     let mut times = Vec::with_capacity(searches);
@@ -41,7 +42,7 @@ pub async fn run(
         times.push(began.elapsed());
         ensure!(
             found > 0 || query.kind == codelab_bench::QueryKind::Paraphrase,
-            "nothing found: {}",
+            "the search found nothing: {}",
             query.text
         );
     }
@@ -60,7 +61,7 @@ async fn agents_path(wire: &mut Wire) -> anyhow::Result<String> {
         .await?;
     let project = list["projects"][0]["project_id"]
         .as_i64()
-        .context("a default project")?;
+        .context("the answer has no default project")?;
     let agents = format!("/my/projects/{project}/agents/");
     let made: Value = wire
         .json(
@@ -71,7 +72,9 @@ async fn agents_path(wire: &mut Wire) -> anyhow::Result<String> {
         .await?;
     Ok(format!(
         "{agents}{}/context/",
-        made["agent_id"].as_str().context("an agent has an id")?
+        made["agent_id"]
+            .as_str()
+            .context("the new agent has no id")?
     ))
 }
 
@@ -123,7 +126,8 @@ async fn fill(
 }
 
 fn interaction(texts: &[String], number: usize) -> String {
-    // Steps that share no factor with the set's size join different texts for a long while.
+    // A step that shares no factor with the size of the set combines different texts for a long
+    // time.
     let parts: Vec<&str> = (0..TEXTS)
         .map(|part| texts[(number * (part * 2 + 1) + part) % texts.len()].as_str())
         .collect();
@@ -136,7 +140,7 @@ async fn until_indexed(wire: &mut Wire, context: &str) -> anyhow::Result<()> {
     while search(wire, context, LAST_WORD).await? == 0 {
         ensure!(
             began.elapsed() < INDEX_LIMIT,
-            "the index is not complete after {} s",
+            "the index was not complete after {} s",
             INDEX_LIMIT.as_secs()
         );
         tokio::time::sleep(INDEX_LOOK).await;
@@ -151,6 +155,6 @@ async fn search(wire: &mut Wire, context: &str, query: &str) -> anyhow::Result<u
         .await?;
     Ok(found["results"]
         .as_array()
-        .context("a search has results")?
+        .context("the search has no results")?
         .len())
 }

@@ -1,4 +1,4 @@
-//! Readers of sessions' events: idle at first, then told things that others do there.
+//! Readers of sessions' events: first idle, then with events that others cause.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use crate::wire::{LoadTarget, Wire};
 const POSTERS: usize = 32;
 const TICK: Duration = Duration::from_millis(10);
 const OPENING: usize = 64;
-/// What is under way when the last event was posted must arrive within this.
+/// After the last event was posted, all events must arrive within this time.
 const LAST_ONES: Duration = Duration::from_secs(10);
 const SWITCH: &[u8] = br#""type":"switch_agent""#;
 
-/// A session others watch.
+/// A session that readers follow.
 struct Watched {
     id: String,
-    /// Held while an event is posted, so that events come in the order of their due times.
+    /// Held while an event is posted, so that events arrive in the order of their due times.
     posts: Mutex<usize>,
     /// When each event was due.
     due: RwLock<Vec<Instant>>,
@@ -75,7 +75,7 @@ pub async fn run(
     })
 }
 
-/// Spread over the sessions evenly, some opening at the same time.
+/// Spreads readers evenly over the sessions. Some connect at the same time.
 async fn open_readers(
     target: &LoadTarget,
     watched: &[Arc<Watched>],
@@ -122,8 +122,8 @@ async fn open_readers(
     Ok(())
 }
 
-/// Events at a steady rate, each counted from when it was due, so that falling behind shows as
-/// lateness.
+/// Posts events at a steady rate. Each delay counts from the due time, so that falling behind shows
+/// as a delay.
 async fn post(
     target: &LoadTarget,
     watched: &[Arc<Watched>],
@@ -166,7 +166,7 @@ async fn post(
 }
 
 impl Watched {
-    /// A switch to the same agent would be none.
+    /// Switching to the same agent would cause no event.
     async fn switch(&self, wire: &mut Wire, due: Option<Instant>) -> anyhow::Result<()> {
         let mut posts = self.posts.lock().await;
         *posts += 1;

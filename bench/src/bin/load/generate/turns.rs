@@ -15,18 +15,18 @@ use crate::wire::{LoadTarget, Streamed, Wire};
 
 const COMPLETED: &[u8] = br#""status":"completed""#;
 const DELTA: &[u8] = b"assistant_delta";
-/// Before a session is measured with history, it gets as much as a prompt carries.
+/// Before a session with history is measured, it gets as many messages as a prompt carries.
 const HISTORY_TURNS: usize = 5;
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum TurnKind {
-    /// The relay's: the body goes to the model as it is.
+    /// For the relay: the body goes to the model unchanged.
     Limit,
-    /// A new session each.
+    /// A new session for each turn.
     Fresh,
-    /// So many sessions, each used again and again, with history.
+    /// A number of sessions with history, each used again and again.
     Reused { sessions: usize },
-    /// A new session each, with a tool call whose result is posted back.
+    /// A new session for each turn, with a tool call whose result is posted back.
     Tool,
 }
 
@@ -34,7 +34,7 @@ pub enum TurnKind {
 pub enum RunUntil {
     Seconds(f64),
     Count(usize),
-    /// As many, with the rate of the first and of the last `window` turns.
+    /// A number of turns, with the rate of the first and of the last `window` turns.
     Growth {
         count: usize,
         window: usize,
@@ -45,7 +45,7 @@ pub enum RunUntil {
 struct Seen {
     first: Vec<Duration>,
     whole: Vec<Duration>,
-    /// When each turn ended, since the beginning.
+    /// When each turn ended, counted from the start.
     ends: Vec<Duration>,
 }
 
@@ -81,7 +81,7 @@ pub async fn run(
     for worker in 0..workers {
         running.push(tokio::spawn(the_loop.clone().work(worker, start.clone())));
     }
-    // Once when all are prepared, once when the parent has looked.
+    // One pause when all sessions are ready, and one after the parent has measured.
     start.wait().await;
     super::pause_for_parent()?;
     start.wait().await;
@@ -108,8 +108,8 @@ pub async fn run(
     })
 }
 
-/// Turns a second in the first and in the last window. One window goes by before the first:
-/// connections, caches and the first pages of the database are warm then.
+/// Turns per second in the first and in the last window. One window passes before the first one is
+/// measured, so that connections, caches and the first pages of the database are warm.
 fn growth(ends: &mut [Duration], window: usize) -> Option<(f64, f64)> {
     ends.sort_unstable();
     let rate = |from: usize| {
@@ -138,7 +138,7 @@ impl Loop {
         Ok(seen)
     }
 
-    /// The number of the next turn, unless it is over.
+    /// The number of the next turn, unless the run is over.
     fn next(&self, began: Instant) -> Option<usize> {
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
         let goes_on = match self.until {
@@ -163,7 +163,7 @@ impl Loop {
 
     fn session(&self, worker: usize, number: usize) -> String {
         let place = match self.kind {
-            // A worker keeps to sessions of its own, so that none waits for another's turn.
+            // A worker uses only its own sessions, so that none waits for the turn of another.
             TurnKind::Reused { sessions } => {
                 let own = sessions.div_ceil(self.workers);
                 (worker + (number % own) * self.workers) % sessions

@@ -1,4 +1,4 @@
-//! Workloads that CodeLab and the relay do in turn, so that both meet the same machine.
+//! Workloads that CodeLab and the relay run in turn, under the same conditions.
 
 use super::{Suite, median};
 use crate::generate::{LoadReport, LoadWork, ModelPace, RunUntil, TurnKind};
@@ -12,7 +12,7 @@ const SLOW: ModelPace = ModelPace {
     gap_ms: 15,
 };
 
-/// A workload, and how it is compared.
+/// A workload, and how its results are compared.
 struct Beside {
     name: &'static str,
     what: &'static str,
@@ -23,11 +23,11 @@ struct Beside {
 }
 
 enum Compared {
-    /// Turns a second, as a share of the relay's.
+    /// Turns per second, as a share of the relay's.
     Rate(&'static str, f64),
-    /// The server's own time on the processor for a turn, as a multiple of the relay's.
+    /// Processor time of the server per turn, as a multiple of the relay's.
     Cpu(&'static str, f64),
-    /// Milliseconds to the first token at P95, beyond the relay's.
+    /// Milliseconds to the first token at P95, more than the relay's.
     First(&'static str, f64),
 }
 
@@ -102,7 +102,7 @@ const WORKLOADS: [Beside; 7] = [
     },
 ];
 
-/// One run of one side.
+/// One run of CodeLab or of the relay.
 struct Run {
     report: LoadReport,
     cpu_us: f64,

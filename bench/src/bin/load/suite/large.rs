@@ -1,4 +1,5 @@
-//! Workloads held against a figure of their own: many at once, many streams, plans, memory, growth.
+//! Workloads that have a goal of their own: many turns at once, many streams, plans, memory,
+//! growth.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ const START_MS: f64 = 100.0;
 const IDLE_MIB: f64 = 40.0;
 const GROWTH: f64 = 0.8;
 const GROWTH_WORKERS: usize = 16;
-/// The first turns of a process pay for connections, threads and caches.
+/// The first turns of a process also open connections, start threads and fill caches.
 const WARM_UP: usize = 64;
 
 impl Suite<'_> {
@@ -67,7 +68,7 @@ impl Suite<'_> {
         let title = format!("W4: {count} turns at once, first token after 2 s");
         let mut generator = self.prepare(&title, server.gateway(), work).await?;
         generator.pause().await?;
-        // Connections are open by now; what is added is what turns need.
+        // The connections are open by now, so the growth is what the turns need.
         let before = server.usage()?.resident_kib;
         let mut most = before;
         let mut reporting = std::pin::pin!(generator.report());

@@ -1,4 +1,4 @@
-//! The model: a request for a few tokens. If it fails, a plain connection tells why.
+//! The model: asked for a few tokens. Where it cannot be reached, a plain connection tells why.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -6,6 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 use codelab_llm::{OpenAiConfig, OpenAiModel, ServerClock};
 use codelab_protocol::{ErrorCode, ModelFailure, ModelMessage, ModelOutput, ModelRequest};
 use codelab_server::{default_model, model_config};
+use codelab_transport::{ConnectError, HttpClient, HttpLimits, TransportError};
+use http::{Request, Uri};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -16,8 +18,9 @@ use super::report::DoctorFinding;
 const CHECK: &str = "model";
 const QUESTION: &str = "Say OK.";
 const ANSWER_TOKENS: u32 = 16;
-/// Variables by which other programs are told of a proxy.
-const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+/// Of the request that finds out why the model cannot be reached.
+const IDLE_CONNECTIONS: usize = 0;
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 pub struct ModelCheck {
     pub finding: DoctorFinding,
@@ -110,7 +113,7 @@ fn demonstration(subject: &Subject) -> DoctorFinding {
 }
 
 fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration) -> DoctorFinding {
-    let location = location(subject);
+    let place = place(subject);
     // An answer of so few tokens is always cut.
     let other = answer
         .warnings
@@ -119,7 +122,7 @@ fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration
     match other {
         Some(warning) => DoctorFinding::warning(
             CHECK,
-            format!("{location} answers. {warning}"),
+            format!("{place} answers. {warning}"),
             format!(
                 "Set model_map.\"{asked}\" or the agents' own models to a name that the server knows."
             ),
@@ -127,9 +130,10 @@ fn answered(subject: &Subject, asked: &str, answer: &ModelOutput, took: Duration
         None => DoctorFinding::ok(
             CHECK,
             format!(
-                "{} at {location} answered in {:.1} s.",
+                "{} at {place} answered in {:.1} s{}.",
                 named(subject, asked),
-                took.as_secs_f64()
+                took.as_secs_f64(),
+                route(subject)
             ),
         ),
     }
@@ -145,7 +149,7 @@ fn named(subject: &Subject, asked: &str) -> String {
         .unwrap_or_else(|| asked.to_owned())
 }
 
-fn location(subject: &Subject) -> String {
+fn place(subject: &Subject) -> String {
     format!(
         "{}{}",
         subject.shown("llm.proxy_url"),
@@ -154,7 +158,7 @@ fn location(subject: &Subject) -> String {
 }
 
 async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> DoctorFinding {
-    let location = location(subject);
+    let place = place(subject);
     let address = subject.place_of("llm.proxy_url", "LLM_PROXY_URL");
     let model = named(subject, asked);
     let status = failure
@@ -162,38 +166,44 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
         .get("status")
         .and_then(serde_json::Value::as_u64);
     match (failure.code, status) {
-        (ErrorCode::LlmProxyUnavailable, _) => unreachable(subject, &location, &address).await,
+        (ErrorCode::LlmProxyUnavailable, _) => unreachable(subject, &place, &address).await,
         (ErrorCode::LlmTimeout, _) => DoctorFinding::problem(
             CHECK,
             format!(
-                "{model} at {location} did not answer within {} s.",
+                "{model} at {place} did not answer within {} s.",
                 subject.limit.as_secs()
             ),
             "A local model may still be loading: try again, or give it longer with --timeout 60. Else look at the log of \
              the model server.",
         ),
-        (_, Some(code @ (401 | 403))) => wrong_key(subject, &location, code),
+        (_, Some(code @ (401 | 403))) => wrong_key(subject, &place, code),
         (_, Some(404)) => DoctorFinding::problem(
             CHECK,
-            format!(
-                "{location} does not know the model {model}, or has another address (HTTP 404)."
-            ),
+            format!("{place} does not know the model {model}, or has another address (HTTP 404)."),
             format!(
                 "Correct {} or {address}.",
                 subject.place_of("llm.model", "LLM_MODEL")
             ),
         ),
+        (_, Some(code @ (301 | 302 | 303 | 307 | 308))) => DoctorFinding::problem(
+            CHECK,
+            format!("{place} redirects to another address (HTTP {code})."),
+            format!(
+                "Write the new address into {address}. Redirects are not followed, because they \
+                 would carry the key along."
+            ),
+        ),
         (_, Some(429)) => DoctorFinding::warning(
             CHECK,
             format!(
-                "{location} answers, but takes no more calls now. {}",
+                "{place} answers, but takes no more calls now. {}",
                 failure.message
             ),
             "Wait, or raise the limit at the provider; check that the account has credit.",
         ),
         (_, Some(code)) => DoctorFinding::problem(
             CHECK,
-            format!("{location} refused a call of {model} (HTTP {code})."),
+            format!("{place} refused a call of {model} (HTTP {code})."),
             format!(
                 "The log of the model server says why. Check {}, {} and {address}.",
                 subject.place_of("llm.model", "LLM_MODEL"),
@@ -203,7 +213,7 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
         (_, None) => DoctorFinding::problem(
             CHECK,
             format!(
-                "{location} did not answer as a model does. {}",
+                "{place} did not answer as a model does. {}",
                 failure.message
             ),
             format!("Check that {address} names a server that speaks the OpenAI chat format."),
@@ -211,17 +221,17 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
     }
 }
 
-fn wrong_key(subject: &Subject, location: &str, code: u64) -> DoctorFinding {
+fn wrong_key(subject: &Subject, place: &str, code: u64) -> DoctorFinding {
     let setting = key_setting(subject);
     match subject.settings.llm.api_key {
         Some(_) => DoctorFinding::problem(
             CHECK,
-            format!("{location} refuses the key in {setting} (HTTP {code})."),
+            format!("{place} refuses the key in {setting} (HTTP {code})."),
             format!("Put a valid key into {setting}."),
         ),
         None => DoctorFinding::problem(
             CHECK,
-            format!("{location} wants a key (HTTP {code}), and none is set."),
+            format!("{place} wants a key (HTTP {code}), and none is set."),
             "Set LLM_API_KEY to a key of that server.",
         ),
     }
@@ -231,30 +241,67 @@ fn key_setting(subject: &Subject) -> String {
     subject.place_of("llm.api_key", "LLM_API_KEY")
 }
 
-async fn unreachable(subject: &Subject, location: &str, address: &str) -> DoctorFinding {
-    let why = match host_and_port(
-        subject
-            .settings
-            .llm
-            .proxy_url
-            .as_deref()
-            .unwrap_or_default(),
-    ) {
-        Some((host, port)) => obstacle(&host, port, subject.limit / 4).await,
-        None => "no connection".to_owned(),
+async fn unreachable(subject: &Subject, place: &str, address: &str) -> DoctorFinding {
+    let url = subject.settings.llm.proxy_url.as_deref();
+    let why = why_unreachable(subject, url.unwrap_or_default()).await;
+    let advice = format!("Start the model server, or correct {address}.");
+    let found = format!("{place} cannot be reached{}: {why}.", route(subject));
+    DoctorFinding::problem(CHECK, found, advice)
+}
+
+/// The proxy and the CA file of connections to the model, as the end of a sentence.
+fn route(subject: &Subject) -> String {
+    let network = &subject.settings.network;
+    let url = subject
+        .settings
+        .llm
+        .proxy_url
+        .as_deref()
+        .unwrap_or_default();
+    let Ok(uri) = url.trim().parse::<Uri>() else {
+        return String::new();
     };
-    let mut advice = format!("Start the model server, or correct {address}.");
-    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if let Some(name) = PROXY_VARIABLES.iter().find(|name| is_set(name)) {
-        advice.push_str(&format!(
-            " CodeLab does not use {name}: it must reach that address directly."
-        ));
+    let mut route = match network.proxies.choose(&uri) {
+        Ok(Some(proxy)) => format!(" through the proxy {proxy}"),
+        Ok(None) | Err(_) => String::new(),
+    };
+    if let Some(path) = network
+        .ca_file
+        .as_ref()
+        .filter(|_| uri.scheme_str() == Some("https"))
+    {
+        route.push_str(&format!(", trusting {} too", path.display()));
     }
-    DoctorFinding::problem(
-        CHECK,
-        format!("{location} cannot be reached: {why}."),
-        advice,
-    )
+    route
+}
+
+/// Connects once more, to learn what the failure of a model call does not tell.
+async fn why_unreachable(subject: &Subject, url: &str) -> String {
+    let limit = subject.limit / 4;
+    let limits = HttpLimits {
+        connect_timeout: limit,
+        idle_connections: IDLE_CONNECTIONS,
+        idle_connection_timeout: limit,
+    };
+    let Ok(uri) = url.trim().parse::<Uri>() else {
+        return "no connection".to_owned();
+    };
+    let client = match HttpClient::new(&uri, &subject.settings.network, limits) {
+        Ok(client) => client,
+        Err(error) => return error.to_string(),
+    };
+    let mut request = Request::default();
+    *request.uri_mut() = uri;
+    match client.fetch(request, limit * 2, MAX_ANSWER_BYTES).await {
+        Err(TransportError::Connect(
+            ConnectError::Unreachable { .. } | ConnectError::Timeout { .. },
+        )) => match host_and_port(url) {
+            Some((host, port)) => obstacle(&host, port, limit).await,
+            None => "no connection".to_owned(),
+        },
+        Err(error) => error.to_string(),
+        Ok(_) => "it answers now; try again".to_owned(),
+    }
 }
 
 /// What the system says of a connection to it. `limit` is for the name and for the connection,
@@ -267,9 +314,7 @@ async fn obstacle(host: &str, port: u16, limit: Duration) -> String {
         Err(_) => return format!("the name {host} could not be looked up in time"),
     };
     match timeout(limit, TcpStream::connect(addresses.as_slice())).await {
-        Ok(Ok(_)) => {
-            "it takes connections but no secure ones, or not this system's certificates".to_owned()
-        }
+        Ok(Ok(_)) => "it accepts connections now; try again".to_owned(),
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             format!("nothing listens on port {port} of {host}")
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use codelab_policy::visible;
-use codelab_protocol::{AgentQuestion, ApprovalInfo, HitlDecision};
+use codelab_protocol::{AgentQuestion, ApprovalInfo, DecisionChoice, HitlDecision};
 use codelab_terminal::{Language, Text};
 use codelab_toolrunner::RunnerQuestion;
 use serde_json::{Map, Value};
@@ -71,9 +71,13 @@ impl Approver {
         let is_granted = self
             .grants(&approval.reason, &approval.tool_name, &approval.arguments)
             .await;
-        let decision = if is_granted { "approve" } else { "reject" };
+        let decision = if is_granted {
+            DecisionChoice::Approve
+        } else {
+            DecisionChoice::Reject
+        };
         HitlDecision {
-            decision: Some(decision.to_owned()),
+            decision: Some(decision.into()),
             feedback: (!is_granted).then(|| NOBODY_APPROVES.to_owned()),
             digest: Some(approval.digest.as_str().to_owned()),
             ..HitlDecision::default()

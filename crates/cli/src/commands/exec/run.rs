@@ -10,8 +10,8 @@ use codelab_client::{
     ResumingEvents, SessionChange, SessionView, StreamEvent, TurnResult, WaitingItem, repeated,
 };
 use codelab_protocol::{
-    AgentQuestion, ApprovalInfo, CallId, ErrorCode, SendMessage, SessionEvent, SessionId,
-    TurnStatus, WorkflowStatus,
+    AgentQuestion, ApprovalInfo, ApprovalOutcome, CallId, ErrorCode, SendMessage, SessionEvent,
+    SessionId, TurnStatus, WorkflowStatus,
 };
 use codelab_terminal::Text;
 use codelab_toolrunner::{ToolRunner, ToolRunnerEvent};
@@ -243,7 +243,10 @@ impl Run {
     }
 
     fn resolved(&mut self, decision: &DecisionView) {
-        self.is_refused |= matches!(decision.decision.as_str(), "reject" | "expired");
+        self.is_refused |= matches!(
+            decision.decision,
+            ApprovalOutcome::Rejected | ApprovalOutcome::Expired
+        );
     }
 
     fn answer(&mut self, question: AgentQuestion) {

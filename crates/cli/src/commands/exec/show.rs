@@ -78,7 +78,7 @@ impl EventPrinter {
             )],
             SessionChange::PlanCreated(id) => self.plan(id, view),
             SessionChange::Resolved(_, decision) => {
-                vec![language.with(Text::ExecDecision, &[&decision.decision])]
+                vec![language.with(Text::ExecDecision, &[decision.decision.as_str()])]
             }
             SessionChange::TaskStarted(plan, id) => task_started(plan, id, view),
             SessionChange::Task(plan, id) => self.task_ended(plan, id, view),

@@ -230,7 +230,7 @@ impl<'a> Known<'a> {
     fn client_result(&self, content: &str, ledger: &Ledger) -> bool {
         let answered = self.ledger.map_or(Outcome::Refused, Call::answered);
         let row = self.audit.first();
-        let is_rejected = row.is_some_and(|row| row.decision == "REJECT");
+        let is_rejected = row.is_some_and(|row| row.decision.as_str() == "REJECT");
         if is_rejected {
             return content.starts_with("A person rejected this call") && !answered.is_possible();
         }
@@ -265,11 +265,11 @@ fn with_note(edited: Option<&Map<String, Value>>, result: String) -> String {
 
 fn fits(choice: &Choice, row: &AuditEntry) -> bool {
     match choice {
-        Choice::Approve { .. } => row.decision == "APPROVE" && row.modified_args.is_none(),
+        Choice::Approve { .. } => row.decision.as_str() == "APPROVE" && row.modified_args.is_none(),
         Choice::Edit(arguments) => {
-            row.decision == "EDIT" && row.modified_args.as_ref() == Some(arguments)
+            row.decision.as_str() == "EDIT" && row.modified_args.as_ref() == Some(arguments)
         }
-        Choice::Reject => row.decision == "REJECT" && row.modified_args.is_none(),
+        Choice::Reject => row.decision.as_str() == "REJECT" && row.modified_args.is_none(),
     }
 }
 

@@ -160,7 +160,7 @@ fn found() -> Found {
         tool_name: tool_name.to_owned(),
         original_args: Some(original),
         modified_args: None,
-        decision: "APPROVE".to_owned(),
+        decision: codelab_protocol::AuditDecision::Approve.into(),
         decided_by: "1".to_owned(),
         reason: None,
         timestamp: AT,

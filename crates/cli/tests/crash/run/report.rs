@@ -75,7 +75,12 @@ pub fn found(found: &Found) -> String {
     for row in &found.audit.audit {
         line(
             &mut text,
-            format_args!("{} {} by {}", row.call_id, row.decision, row.decided_by),
+            format_args!(
+                "{} {} by {}",
+                row.call_id,
+                row.decision.as_str(),
+                row.decided_by
+            ),
         );
     }
     text

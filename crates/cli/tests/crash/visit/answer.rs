@@ -106,10 +106,10 @@ impl Visit {
             Choice::Reject => "REJECT",
         };
         let request = AgentStreamRequest {
-            message_type: Some("hitl_decision".to_owned()),
+            message_type: Some(codelab_protocol::MessageType::HitlDecision.into()),
             tool_call_id: Some(call_id.clone()),
             hitl_decision: Some(HitlDecision {
-                decision: Some(decision.to_owned()),
+                decision: Some(codelab_protocol::MaybeKnown::of(decision)),
                 remember: matches!(choice, Choice::Approve { remember: true }).then_some(true),
                 modified_args: match choice {
                     Choice::Edit(arguments) => Some(Value::Object(arguments)),
@@ -142,7 +142,7 @@ impl Visit {
             format!("not the {}", result_of(call_id))
         };
         let request = AgentStreamRequest {
-            message_type: Some("tool_result".to_owned()),
+            message_type: Some(codelab_protocol::MessageType::ToolResult.into()),
             tool_call_id: Some(call_id.clone()),
             tool_result: Some(Value::String(result)),
             ..blank(&self.watched.id)

@@ -101,7 +101,10 @@ impl Visit {
     async fn cancel(&self, drops_queue: bool) {
         let number = self.watched.ledger().begin_cancel(drops_queue);
         let (answered, had_turn) = match self.client.cancel(&self.watched.id, drops_queue).await {
-            Ok(ack) => (Answered::Taken, ack.status == "cancelled"),
+            Ok(ack) => (
+                Answered::Taken,
+                ack.status == codelab_protocol::AckStatus::Cancelled,
+            ),
             Err(error) => (self.refused(&error), false),
         };
         self.watched.ledger().end_cancel(number, answered, had_turn);
@@ -114,7 +117,7 @@ impl Visit {
             .ledger()
             .begin_switch(AgentName::parse(agent).ok()?);
         let request = AgentStreamRequest {
-            message_type: Some("switch_agent".to_owned()),
+            message_type: Some(codelab_protocol::MessageType::SwitchAgent.into()),
             agent_type: Some(agent.to_owned()),
             ..blank(&self.watched.id)
         };

@@ -215,7 +215,7 @@ fn chat(body: &SessionEventBody) -> String {
                 .collect();
             format!(
                 "plan_resolved {} by {}{}",
-                resolved.decision,
+                resolved.decision.as_str(),
                 resolved.decided_by,
                 tasks.concat()
             )
@@ -279,14 +279,16 @@ fn chat(body: &SessionEventBody) -> String {
             format!(
                 "approval_request{} {}: {}{set_aside}",
                 of(&request.origin),
-                approval.kind,
+                approval.kind.as_str(),
                 approval.reason
             )
         }
         E::ApprovalResolved(resolved) => {
             format!(
                 "approval_resolved {} {} by {}",
-                resolved.kind, resolved.decision, resolved.decided_by
+                resolved.kind.as_str(),
+                resolved.decision.as_str(),
+                resolved.decided_by
             )
         }
         E::Question(question) => format!("question{}: {}", of(&question.origin), question.question),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{
-    ApprovalStatus, CallStatus, Effect, EventBody, EventRange, EventRecord, Input, KnownCall,
+    ApprovalOutcome, CallStatus, Effect, EventBody, EventRange, EventRecord, Input, KnownCall,
     MessageRecord, ModelCallId, Purpose, Session, SessionLimits,
 };
 use codelab_protocol::{CallId, ChunkBody, Digest, Role, TurnId, TurnStatus};
@@ -33,7 +33,7 @@ struct Call {
 
 struct Asked {
     arguments: Map<String, Value>,
-    status: Option<ApprovalStatus>,
+    status: Option<ApprovalOutcome>,
     modified: Option<Map<String, Value>>,
     audited: usize,
 }
@@ -192,8 +192,8 @@ impl Record {
     fn dispatched(&mut self, call_id: &CallId, arguments: &Map<String, Value>) {
         if let Some(asked) = self.approvals.get(call_id) {
             let expected = match asked.status {
-                Some(ApprovalStatus::Approved) => Some(&asked.arguments),
-                Some(ApprovalStatus::Edited) => asked.modified.as_ref(),
+                Some(ApprovalOutcome::Approved) => Some(&asked.arguments),
+                Some(ApprovalOutcome::Edited) => asked.modified.as_ref(),
                 _ => panic!("{call_id} runs without a yes"),
             };
             assert_eq!(
@@ -269,7 +269,7 @@ impl Record {
         }
         for (call_id, asked) in &self.approvals {
             let decided = asked.status.expect("an approval is still open");
-            let rows = usize::from(decided != ApprovalStatus::Cancelled);
+            let rows = usize::from(decided != ApprovalOutcome::Cancelled);
             assert_eq!(
                 asked.audited, rows,
                 "{call_id} ({decided:?}) has {} audit rows",

@@ -1,4 +1,4 @@
-//! Here-documents: the word that ends them, their bodies, the expansions in those.
+//! Here-documents: the word that ends them, their bodies, and the expansions in the bodies.
 
 use super::{Parsed, Parser, Unparsed};
 
@@ -28,7 +28,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads the bodies that start at the line the parser stands at.
+    /// Reads the bodies that start at the parser's present line.
     pub(super) fn heredoc_bodies(&mut self) -> Parsed<()> {
         for heredoc in std::mem::take(&mut self.heredocs) {
             let start = self.at;

@@ -1,10 +1,10 @@
-//! Words: quotes, escapes, expansions. Here too, what is not certain is an error.
+//! Words: quotes, escapes and expansions. What is not certain is an error here too.
 
 use super::{Parsed, Parser, Unparsed, is_name};
 use crate::shell::ast::{Expansion, Value, Word};
 
 impl Parser<'_> {
-    /// The word that starts here; never empty of source text.
+    /// Reads the word that starts here. Its source text is never empty.
     pub(super) fn word(&mut self) -> Parsed<Word> {
         if self.looking_at("<(") || self.looking_at(">(") {
             return self.process_substitution();
@@ -35,7 +35,7 @@ impl Parser<'_> {
         if self.at == start {
             return Err(Unparsed("a word is missing"));
         }
-        // Alone they are a command's name and its end, not a pattern.
+        // As words of their own they are a command's name and its end, not a pattern.
         if matches!(&self.source[start..self.at], "[" | "]" | "[[" | "{}") {
             word.value = Value::Exact;
             word.globs = false;
@@ -76,7 +76,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The commands of a substitution whose opening was read, up to and with its `)`.
+    /// The commands of a substitution, after its opening, up to and including its `)`.
     fn substituted(&mut self) -> Parsed<()> {
         if !self.heredocs.is_empty() {
             return Err(Unparsed("a here-document followed by a substitution"));
@@ -160,7 +160,7 @@ impl Parser<'_> {
             self.check_parameter(name)?;
             parameter = Some(name.to_owned());
             self.at += length;
-            // Some shells evaluate a subscript, and what stands in it can run commands.
+            // Some shells evaluate a subscript, and text in it can run commands.
             if self.looking_at("[") {
                 return Err(Unparsed("a subscript that some shells evaluate"));
             }
@@ -174,8 +174,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `$` stands for itself before these characters in every shell; before others (`$'…'`, `$"…"`,
-    /// `$[…]`, a joined line) some shell sees more in it.
+    /// Before these characters every shell reads `$` as itself. Before others (`$'…'`, `$"…"`,
+    /// `$[…]`, a joined line) some shells expand it.
     fn literal_dollar(&mut self, word: &mut Word, in_quotes: bool) -> Parsed<()> {
         let literal = match self.byte(self.at) {
             None | Some(b' ' | b'\t' | b'\n' | b'|' | b')' | b';' | b'&' | b'/' | b',' | b'.') => {
@@ -235,7 +235,7 @@ impl Parser<'_> {
             return Err(Unparsed("a backquote is not closed"));
         };
         let body = &inner[..length];
-        // Shells differ on quotes and escapes in here.
+        // Shells differ on quotes and escapes in this position.
         if body.contains(['\\', '"', '\'']) {
             return Err(Unparsed("quotes inside backquotes"));
         }
@@ -256,7 +256,7 @@ impl Parser<'_> {
 }
 
 impl Word {
-    /// Appends an expansion as it is written.
+    /// Appends an expansion in its written form.
     fn expand(&mut self, source: &str, parameter: Option<String>, quoted: bool) {
         let start = self.text.len();
         self.text.push_str(source);
@@ -270,7 +270,7 @@ impl Word {
     }
 }
 
-/// How many bytes at the start are a parameter's name.
+/// The length in bytes of the parameter's name at the start.
 fn parameter_length(text: &str) -> Option<usize> {
     let first = text.bytes().next()?;
     if first.is_ascii_digit() || b"?#$!@*-".contains(&first) {

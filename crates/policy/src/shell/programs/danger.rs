@@ -1,7 +1,7 @@
-//! Words for a person: why a program that asks is dangerous. This list only explains; what is
-//! missing from it and from the allow-lists asks all the same.
+//! Explanations for a person: why a program is dangerous. This list only explains. A program that
+//! is neither here nor in an allow-list asks as well.
 
-/// What a program that must ask would do.
+/// What a dangerous program would do.
 pub(crate) fn danger(program: &str) -> Option<&'static str> {
     let name = program.rsplit('/').next().unwrap_or(program).to_lowercase();
     REASONS

@@ -1,12 +1,12 @@
-//! Build, test and lint tools. They run the project's own code, which is what they are for: the
-//! files they run can only be changed by asking (`write_file`, or a shell write to anything but
-//! plain data). What passes here is the plain invocation; options that point them at other code,
-//! another shell or other places are left out.
+//! Build, test and lint tools. They run the project's own code, which is their purpose: the files
+//! they run can only be changed with approval (`write_file`, or a shell write to anything but plain
+//! data). Only the plain call passes. Options that select other code, another shell or other
+//! folders are left out.
 
 use super::ValueKind::{Name, Number, Package, Text};
 use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule, toolchains};
 
-/// These may be asked for their version and nothing else, unless a row below says more.
+/// Only the version of these programs may be asked for, unless a row below allows more.
 pub(crate) const VERSIONED: &[&str] = &[
     "bash",
     "black",

@@ -1,7 +1,7 @@
-//! git's reading commands. Left out on purpose: `-c`, `-C`, `--git-dir`, `--exec-path` before the
-//! subcommand, `--ext-diff`, `--textconv`, `--output`, `-O`, `--show-signature` behind it, and
-//! every subcommand that changes the repository, talks to another one, or may start an editor, a
-//! hook or a configured program. `git add` writes `.git`, so it asks.
+//! git's reading commands. Left out on purpose: `-c`, `-C`, `--git-dir` and `--exec-path` before
+//! the subcommand; `--ext-diff`, `--textconv`, `--output`, `-O` and `--show-signature` after it;
+//! and every subcommand that changes the repository, contacts another one, or may start an editor,
+//! a hook or a configured program. `git add` writes `.git`, so it asks.
 
 use super::ValueKind::{Format, Name, Number, Path, Revision, Setting, Text};
 use super::{OPTIONS, Operands, ProgramOptions, Rule, Special};
@@ -178,7 +178,7 @@ const BRANCHES: Rule = Rule::Options(&ProgramOptions {
     ..OPTIONS
 });
 
-/// An operand would be a new branch, unless one of these turns it into what to list by.
+/// An operand would create a branch, unless one of these options makes it a filter of the list.
 const BRANCHES_LIKE: Rule = Rule::Options(&ProgramOptions {
     flags: "arv",
     long: &[

@@ -1,6 +1,6 @@
-//! Python's test runners, linters and formatters. Plugins, settings named on the command line,
-//! other interpreters and everything that writes a report asks. Formatters pass only where they
-//! report what they would change.
+//! Python's test runners, linters and formatters. A call asks if it loads a plugin, names settings,
+//! uses another interpreter or writes a report. Formatters pass only if they just report what they
+//! would change.
 
 use super::ValueKind::{Name, Number, Path, Source, Text};
 use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule, Special};
@@ -22,7 +22,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("ruff", RUFF),
 ];
 
-/// What `python -m` may run like the program of that name.
+/// Modules that `python -m` may run like the program of that name.
 pub(crate) const MODULES: &[(&str, Rule)] = &[
     ("bandit", BANDIT),
     ("black", BLACK),
@@ -50,7 +50,7 @@ pub(crate) const MODULES: &[(&str, Rule)] = &[
     ("ruff", RUFF),
 ];
 
-/// Neither `-c` nor `--ini` nor `-o`; a format may be a template.
+/// Without `-c`, `--ini` and `-o`; a format may be a template.
 const BANDIT: Rule = Rule::Options(&ProgramOptions {
     flags: "rlqvi",
     valued: &[(Text, "x")],
@@ -62,7 +62,7 @@ const BANDIT: Rule = Rule::Options(&ProgramOptions {
     ..CHECKS
 });
 
-/// What was measured before, printed.
+/// Prints an earlier measurement.
 const COVERAGE: Rule = Rule::Commands(
     &[],
     &[(
@@ -85,7 +85,7 @@ const COVERAGE: Rule = Rule::Commands(
     )],
 );
 
-/// What is installed; neither another index nor another place.
+/// Lists what is installed, without another index or folder.
 const PIP: Rule = Rule::Commands(
     &[],
     &[
@@ -235,7 +235,7 @@ const MYPY: Rule = Rule::Options(&ProgramOptions {
     ..CHECKS
 });
 
-/// Formats and checks by bare names only: one with a dot is a class that pylint loads.
+/// Formats and checks must be plain names: a name with a dot is a class that pylint loads.
 const PYLINT: Rule = Rule::Options(&ProgramOptions {
     flags: "Ev",
     valued: &[(Number, "j"), (Name, "de")],
@@ -294,8 +294,8 @@ const RUFF: Rule = Rule::Commands(
     ],
 );
 
-/// Neither `--fix` nor `--add-noqa` nor `--output-file` nor `--config`. A project's settings may
-/// say `fix = true`.
+/// Without `--fix`, `--add-noqa`, `--output-file` and `--config`. The project's settings may say
+/// `fix = true`.
 const RUFF_CHECK: ProgramOptions = ProgramOptions {
     flags: "neqv",
     long: &[
@@ -332,9 +332,9 @@ const RUFF_CHECK: ProgramOptions = ProgramOptions {
     ..CHECKS
 };
 
-/// No `-p` (but `-p no:name`), `-c`, `-o`, `-W`, `--rootdir`, `--basetemp`, `--pyargs`,
-/// `--import-mode`: they load other code or empty directories. `-k` and `-m` are looked at more
-/// closely elsewhere.
+/// Without `-p` (except `-p no:name`), `-c`, `-o`, `-W`, `--rootdir`, `--basetemp`, `--pyargs` and
+/// `--import-mode`: they load other code or empty directories. `-k` and `-m` have stricter checks
+/// of their own.
 pub(crate) const PYTEST: ProgramOptions = ProgramOptions {
     flags: "qvxsl",
     valued: &[(Text, "km"), (Number, "n"), (Name, "rp")],
@@ -394,7 +394,7 @@ pub(crate) const PYTEST: ProgramOptions = ProgramOptions {
     ..OPTIONS
 };
 
-/// Names, patterns and folders are looked at more closely elsewhere.
+/// Names, patterns and folders have stricter checks of their own.
 pub(crate) const UNITTEST: ProgramOptions = ProgramOptions {
     flags: "bcfqv",
     valued: &[(Text, "kpst")],

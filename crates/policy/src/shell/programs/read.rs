@@ -3,7 +3,8 @@
 use super::ValueKind::{Name, Number, Path, Text};
 use super::{OPTIONS, Operands, ProgramOptions, READS, Rule, Special};
 
-/// Whatever their arguments, these neither open a file of the caller's choice nor start a program.
+/// With any arguments, these programs neither open a file that the caller names nor start a
+/// program.
 pub(crate) const FREE: &[&str] = &[
     ":", "basename", "dirname", "echo", "expr", "false", "free", "groups", "id", "nproc", "pwd",
     "seq", "sleep", "tr", "true", "tty", "type", "uname", "uptime", "which", "whoami",
@@ -12,10 +13,10 @@ pub(crate) const FREE: &[&str] = &[
 pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("[", Rule::Special(Special::Test)),
     ("[[", Rule::Special(Special::Condition)),
-    // With an argument, macOS runs it as a program.
+    // With an argument, macOS runs the argument as a program.
     ("arch", Rule::Options(&OPTIONS)),
     ("awk", Rule::Special(Special::Awk)),
-    // No `-o`: on macOS it writes a file.
+    // Without `-o`: on macOS it writes a file.
     (
         "base64",
         Rule::Options(&ProgramOptions {
@@ -307,13 +308,13 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ),
 ];
 
-/// A number at most.
+/// At most a number.
 const LOOP_CONTROL: ProgramOptions = ProgramOptions {
     operands: Operands::Exactly(&[]),
     ..OPTIONS
 };
 
-/// No `-c`: the files to read would be named in a file.
+/// Without `-c`: it names a file that lists the files to read.
 const DIGEST: ProgramOptions = ProgramOptions {
     flags: "btz",
     long: &["binary", "tag", "text", "zero"],
@@ -396,7 +397,7 @@ const LS: ProgramOptions = ProgramOptions {
     ..READS
 };
 
-/// Neither `-X` nor `--from-file` nor `--to-file`, which name more files to read.
+/// Without `-X`, `--from-file` and `--to-file`: they name more files to read.
 const DIFF: ProgramOptions = ProgramOptions {
     flags: "abBcdeEHiNnpqrsTtuvwyZ0123456789",
     valued: &[(Number, "CUW"), (Text, "FILx")],
@@ -436,7 +437,7 @@ const DIFF: ProgramOptions = ProgramOptions {
     ..READS
 };
 
-/// Neither `-o` nor `-T` nor `--compress-program` nor `--files0-from`.
+/// Without `-o`, `-T`, `--compress-program` and `--files0-from`.
 const SORT: ProgramOptions = ProgramOptions {
     flags: "nrufhVsbdigMRcCz",
     valued: &[(Text, "kt"), (Number, "S")],

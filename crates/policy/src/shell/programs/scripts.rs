@@ -1,4 +1,4 @@
-//! JavaScript's tools, and whatever runs a project's scripts and targets by name.
+//! JavaScript's tools, and programs that run a project's scripts and targets by name.
 
 use super::ValueKind::{Name, Number, Path, Text};
 use super::{CHECKS, OPTIONS, Operands, ProgramOptions, Rule, Special};
@@ -120,7 +120,7 @@ pub(crate) const CHECKED: &[(&str, Rule)] = &[
     ("yarn", Rule::Commands(&["--silent", "-s"], PACKAGE_SCRIPTS)),
 ];
 
-/// Scripts and targets that by their names build, test or check. Others (`install`, `deploy`,
+/// Scripts and targets whose names say that they build, test or check. Others (`install`, `deploy`,
 /// `release`, `format`, …) ask.
 const TARGETS: &[&str] = &[
     "all",
@@ -184,7 +184,7 @@ const PACKAGE_SCRIPTS: &[(&str, Rule)] = &[
     ("typecheck", NAMED),
 ];
 
-/// No `VAR=value` (it may be `SHELL=`), no `-f`, no `-C`, no `--eval`.
+/// Without `VAR=value` (it may be `SHELL=`), `-f`, `-C` and `--eval`.
 const MAKE: ProgramOptions = ProgramOptions {
     flags: "knsBj0123456789",
     long: &[
@@ -200,14 +200,14 @@ const MAKE: ProgramOptions = ProgramOptions {
     ..OPTIONS
 };
 
-/// The whole project as its own settings say.
+/// The whole project, according to its own settings.
 const TSC: Rule = Rule::Options(&ProgramOptions {
     flags: "b",
     long: &["build", "noEmit", "pretty", "strict"],
     ..OPTIONS
 });
 
-/// Settings of one's own only where nothing is written.
+/// Other settings are allowed only if nothing is written.
 const TSC_CHECK: Rule = Rule::Options(&ProgramOptions {
     valued: &[(Path, "p")],
     long: &["noEmit", "pretty", "skipLibCheck", "strict"],
@@ -216,8 +216,8 @@ const TSC_CHECK: Rule = Rule::Options(&ProgramOptions {
     ..OPTIONS
 });
 
-/// What may follow `node --test` or `node --check`; a reporter may be a module, so it is one of
-/// node's own.
+/// What may follow `node --test` or `node --check`. A reporter may be a module, so only node's own
+/// reporters are allowed.
 pub(crate) const NODE_TEST: ProgramOptions = ProgramOptions {
     flags: "c",
     long: &[
@@ -235,8 +235,8 @@ pub(crate) const NODE_TEST: ProgramOptions = ProgramOptions {
     ..CHECKS
 };
 
-/// No `--config`, `--rootDir`, `--setupFiles`, `--globalSetup`, `--reporters`, `--env`: they load
-/// code. No `-u`: it rewrites.
+/// Without `--config`, `--rootDir`, `--setupFiles`, `--globalSetup`, `--reporters` and `--env`:
+/// they load code. Without `-u`: it rewrites files.
 const JEST: ProgramOptions = ProgramOptions {
     flags: "ib",
     valued: &[(Text, "t")],
@@ -274,7 +274,7 @@ const VITEST: ProgramOptions = ProgramOptions {
     ..CHECKS
 };
 
-/// No `-r`, `--require`, `--import`, `--file`, `--config`, `--reporter`, nor any of node's own
+/// Without `-r`, `--require`, `--import`, `--file`, `--config`, `--reporter` and node's own
 /// options.
 const MOCHA: ProgramOptions = ProgramOptions {
     flags: "bc",

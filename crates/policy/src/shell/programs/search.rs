@@ -1,5 +1,5 @@
-//! Programs that look for text or files. The first operand of most is what to look for, the others
-//! are where.
+//! Programs that search for text or files. The first operand of most is the pattern, the others are
+//! the files and folders to search.
 
 use super::ValueKind::{Name, Number, Path, Text};
 use super::{OPTIONS, Operands, ProgramOptions, READS, Rule, Special};

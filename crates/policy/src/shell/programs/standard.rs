@@ -1,7 +1,7 @@
-//! The modules that come with Python, or with every installation of it. None of them is a test of
-//! the workspace.
+//! The modules of Python's standard library, and those that every installation has. None of them is
+//! a test of the workspace.
 
-/// Of all versions since 3.6. Names that start with `_` belong to it as well.
+/// The modules of all versions since 3.6. Names that start with `_` count as well.
 const MODULES: &str = "\
     abc aifc annotationlib antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 bdb \
     binascii binhex bisect builtins bz2 cProfile calendar cgi cgitb chunk cmath cmd code codecs codeop collections \

@@ -50,8 +50,8 @@ pub(crate) const CARGO: Rule = Rule::Commands(
     ],
 );
 
-/// No `--config`, `--manifest-path`, `--target`, `--target-dir`, `-Z`: they choose other code or
-/// another place.
+/// Without `--config`, `--manifest-path`, `--target`, `--target-dir` and `-Z`: they select other
+/// code or another folder.
 const CARGO_BUILD: ProgramOptions = ProgramOptions {
     flags: "rqv",
     valued: &[(Name, "pF"), (Number, "j")],
@@ -195,14 +195,14 @@ pub(crate) const GO: Rule = Rule::Commands(
     ],
 );
 
-/// Without `-w` it prints.
+/// Without `-w` the program only prints.
 pub(crate) const GOFMT: Rule = Rule::Options(&ProgramOptions {
     long: &["d", "e", "l", "s"],
     single_dash: true,
     ..CHECKS
 });
 
-/// No `-exec`, `-toolexec`, `-vettool`, `-overlay`, `-modfile`, `-ldflags`, `-o`, `-C`.
+/// Without `-exec`, `-toolexec`, `-vettool`, `-overlay`, `-modfile`, `-ldflags`, `-o` and `-C`.
 const GO_BUILD: ProgramOptions = ProgramOptions {
     long: &["race", "trimpath", "v"],
     long_valued: &[(Name, &["tags"]), (Number, &["p"])],

@@ -3,7 +3,7 @@
 use crate::shell::ast::{Value, Word};
 use crate::shell::judge::{AskReason, Judged, WorkingFolder};
 
-/// Predicates that stand alone.
+/// Predicates without a value.
 const ALONE: &[&str] = &[
     "!",
     "(",
@@ -37,7 +37,7 @@ const ALONE: &[&str] = &[
     "-xdev",
 ];
 
-/// Predicates with a pattern, a number or a format behind them.
+/// Predicates that are followed by a pattern, a number or a format.
 const WITH_TEXT: &[&str] = &[
     "-amin",
     "-atime",
@@ -76,11 +76,11 @@ const WITH_TEXT: &[&str] = &[
     "-xtype",
 ];
 
-/// Predicates with a file behind them to compare with.
+/// Predicates that are followed by a file to compare with.
 const WITH_PATH: &[&str] = &["-anewer", "-cnewer", "-newer", "-samefile"];
 
-/// Folders first, then an expression of known predicates: none that deletes, runs or writes
-/// (`-delete`, `-exec`, `-ok`, `-fprint`, …), and none that reads its folders from a file.
+/// Folders first, then an expression of known predicates. None of them deletes, runs or writes
+/// (`-delete`, `-exec`, `-ok`, `-fprint`, …), and none reads its folders from a file.
 pub(super) fn find(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let unknown =
         |word: &Word| AskReason::new(format!("find: {} is not known to be safe", word.text));
@@ -114,7 +114,7 @@ pub(super) fn find(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
         } else if !WITH_TEXT.contains(&predicate) {
             return Err(unknown(word));
         }
-        // Old versions take what follows for a folder or an option all the same.
+        // Old versions read what follows as a folder or an option.
         if value.text == "--" {
             return Err(unknown(value));
         }
@@ -122,8 +122,8 @@ pub(super) fn find(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     Ok(())
 }
 
-/// `[` and `test`. `-v` and comparisons of numbers evaluate subscripts, so a value that is not
-/// known must stand where it can only be text. A file that is looked at lies in the workspace.
+/// `[` and `test`. `-v` and comparisons of numbers evaluate subscripts, so an unknown value may
+/// only stand where it is text. A file that is tested must be inside the workspace.
 pub(super) fn test(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let tested = match arguments {
         [rest @ .., last] if last.text == "]" => rest,
@@ -144,7 +144,7 @@ pub(super) fn test(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     }
 }
 
-/// `[[` evaluates more than `[` does, so only the plainest forms pass.
+/// `[[` evaluates more than `[` does, so only the simplest forms pass.
 pub(super) fn condition(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     match arguments {
         [tested @ .., last] if last.exact() == Some("]]") && simple_test(scene, tested)? => Ok(()),
@@ -152,7 +152,7 @@ pub(super) fn condition(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged
     }
 }
 
-/// Whether the words look at one file, compare two, or look at or compare texts.
+/// Whether the words test one file, compare two files, or test or compare texts.
 fn simple_test(scene: &WorkingFolder<'_>, tested: &[Word]) -> Result<bool, AskReason> {
     const FILES: &[&str] = &["-d", "-e", "-f", "-h", "-L", "-r", "-s", "-w", "-x"];
     const COMPARE_FILES: &[&str] = &["-ef", "-nt", "-ot"];

@@ -1,11 +1,11 @@
-//! Programs that are given a script: `sed`, `awk`, `jq`. Only scripts that print pass.
+//! Programs that take a script: `sed`, `awk`, `jq`. Only scripts that print pass.
 
 use regex::Regex;
 
 use crate::shell::ast::Word;
 use crate::shell::judge::{AskReason, Judged, WorkingFolder};
 
-/// Passes printing and plain substitutions; `w`, `e`, `r`, `-i`, script files and everything else
+/// Printing and plain substitutions pass. `w`, `e`, `r`, `-i`, script files and everything else
 /// asks.
 pub(super) fn sed(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     const COMMAND: &str = concat!(
@@ -45,8 +45,8 @@ pub(super) fn sed(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let (script, files) = operands.split_at(usize::from(!explicit).min(operands.len()));
     scripts.extend(script);
     files.iter().try_for_each(|file| scene.reads(file))?;
-    // Where a bracket ends, and whether a delimiter inside it counts, differs: only the plainest
-    // ones pass.
+    // Programs differ in where a bracket ends, and in whether a delimiter inside it counts. So only
+    // the simplest brackets pass.
     let ambiguous = |script: &str| {
         script.split('[').skip(1).any(|after| {
             let after = after.strip_prefix('^').unwrap_or(after);
@@ -67,8 +67,8 @@ pub(super) fn sed(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     }
 }
 
-/// A program that only prints: no pipes, files, commands or loaded code, and no environment, and no
-/// files that gawk takes for connections.
+/// A program that only prints: no pipes, files, commands, loaded code or environment, and no file
+/// names that gawk reads as connections.
 pub(super) fn awk(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let mut program = None;
     let mut value_expected = false;
@@ -115,7 +115,8 @@ pub(super) fn awk(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     }
 }
 
-/// `>` and `|` lead somewhere only behind `print`; before the first one they compare and join.
+/// `>` and `|` open a file or a program only after `print`. Before the first `print` they compare
+/// and join.
 fn only_prints(program: &str) -> bool {
     const REFUSED: &[&str] = &[
         "system",
@@ -134,8 +135,7 @@ fn only_prints(program: &str) -> bool {
     !REFUSED.iter().any(|refused| program.contains(refused)) && !printing.contains(['|', '>'])
 }
 
-/// A filter over the files that are named, nothing else: no environment, no modules, no files by
-/// option.
+/// Only a filter over the named files: no environment, no modules, no files given by an option.
 pub(super) fn jq(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     const FLAGS: &str = "acCejMnrRsS";
     const LONG: &[&str] = &[
@@ -162,7 +162,7 @@ pub(super) fn jq(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
             )));
         }
         match word.text.as_str() {
-            // The values must be one word each, or what follows would not be what it seems.
+            // Each value must be one word, or the words after it would be judged by the wrong rule.
             "--arg" | "--argjson" => {
                 let values = [words.next(), words.next()];
                 if !values
@@ -194,7 +194,7 @@ pub(super) fn jq(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     }
 }
 
-/// `env`, `$ENV` and modules; a field of that name stands behind a dot or in quotes.
+/// `env`, `$ENV` and modules. A field of that name comes after a dot or in quotes.
 fn reads_beyond(filter: &str) -> bool {
     const REFUSED: &[&str] = &[
         "env",

@@ -1,5 +1,5 @@
 //! Test runners. Their operands are names of tests and paths of the workspace. Python's runners
-//! import or even call what they are given, so a name must be that of a test, never of a module
+//! import or even call what they are given. So a name must be that of a test, and never of a module
 //! that is installed with Python or beside it.
 
 use crate::shell::ast::{Value, Word};
@@ -8,7 +8,7 @@ use crate::shell::options::{self, Reading};
 use crate::shell::programs::{NODE_TEST, PYTEST, PYTHON_MODULES, UNITTEST, is_standard};
 use crate::shell::values::is_plain_path;
 
-/// `-m` with a test runner, a linter or a formatter; a script, inline code or standard input asks.
+/// `-m` with a test runner, a linter or a formatter. A script, inline code or standard input asks.
 pub(super) fn python(scene: &mut WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let [option, module, rest @ ..] = arguments else {
         return runs_code();
@@ -43,8 +43,8 @@ fn runs_code() -> Judged {
     })
 }
 
-/// Files, folders and the tests in them. Text files named outright would run as doctests, and other
-/// kinds of files belong to plugins.
+/// Files, folders and the tests in them. A text file that is named directly would run as doctests,
+/// and other kinds of files belong to plugins.
 pub(super) fn pytest(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let refused = |text: &str| {
         Err(AskReason::new(format!(
@@ -59,7 +59,7 @@ pub(super) fn pytest(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
         let fits = match name.as_str() {
             "k" | "m" => is_expression(value),
             "p" => value.starts_with("no:"),
-            // Other reports are files.
+            // The other reports are written to files.
             "cov-report" => value.starts_with("term"),
             "deselect" => is_node(value),
             _ => true,
@@ -93,8 +93,8 @@ fn is_node(text: &str) -> bool {
     text.bytes().all(plain) && folder_or_python && !text.starts_with('-')
 }
 
-/// Names joined by `and`, `or`, `not` and brackets. Old versions evaluate the text as Python, so
-/// there is neither a call nor an attribute in it.
+/// Names joined by `and`, `or`, `not` and parentheses. Old versions evaluate the text as Python, so
+/// it contains neither a call nor an attribute.
 fn is_expression(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_- ()[]:.,=*".contains(&byte);
     let brackets = text.match_indices('(').all(|(at, _)| {
@@ -112,7 +112,7 @@ fn is_expression(text: &str) -> bool {
     text.bytes().all(plain) && brackets && !attributes && !text.contains("__")
 }
 
-/// Named tests, or a folder to discover them in.
+/// Named tests, or a folder in which to discover them.
 fn unittest(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     let refused = |text: &str| {
         Err(AskReason::new(format!(
@@ -158,15 +158,15 @@ fn unittest(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     }
 }
 
-/// A folder that is there is searched; any other name would be imported as a module, so a bare one
+/// A folder that exists is searched. Any other name would be imported as a module, so a bare name
 /// must be that of a folder of tests.
 fn is_folder(scene: &WorkingFolder<'_>, text: &str) -> bool {
     let path = text == "." || text.contains('/') || is_test_module(text);
     path && is_plain_path(text) && scene.reads_text(text, Value::Exact).is_ok()
 }
 
-/// A file of the workspace, or a dotted name that leads through a test module to a test. What else
-/// a name leads to is called, with the other operands as its arguments.
+/// A file of the workspace, or a dotted name that leads through a test module to a test. Anything
+/// else that a name leads to is called, with the other operands as its arguments.
 fn is_test(scene: &WorkingFolder<'_>, text: &str) -> bool {
     if text.contains('/') || text.ends_with(".py") {
         let parts = text
@@ -222,8 +222,8 @@ fn is_identifier(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// `node --test` runs tests, `node --check` reads a file. Behind a file's name, options would
-/// belong to that program.
+/// `node --test` runs tests, `node --check` reads a file. Options after a file's name would belong
+/// to that program.
 pub(super) fn node(scene: &WorkingFolder<'_>, arguments: &[Word]) -> Judged {
     match arguments.first().and_then(Word::exact) {
         Some("--test" | "--check" | "-c") => {

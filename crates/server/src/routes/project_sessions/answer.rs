@@ -6,31 +6,25 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{
-    AcceptedStatus, AgentName, DirectAnswer, ErrorCode, ErrorData, MessageAccepted, MessageId,
-    MessageMode, Role, SessionEvent, SessionEventBody, TaskCompleted, TurnId, TurnStatus,
+    AcceptedStatus, AgentName, DirectAnswer, DirectErrorType, ErrorCode, ErrorData,
+    MessageAccepted, MessageId, MessageMode, PendingData, PendingToolCall, Role, SessionEvent,
+    SessionEventBody, TaskCompleted, TurnId, TurnStatus,
 };
 use codelab_runtime::{Reader, ReaderItem};
-use codelab_store::OwnedSession;
-use serde_json::{Map, Value};
+use codelab_store::{OwnedSession, StoreError};
+use serde_json::Map;
 use tokio::time::Instant;
 
 use crate::app::App;
 use crate::error::{ApiError, ApiResult, retry_after};
 
-/// What only readers get that take large events in pieces.
-macro_rules! large {
-    () => {
-        ReaderItem::LargeBegins { .. } | ReaderItem::LargePiece(_) | ReaderItem::LargeEnds
-    };
-}
-
-/// How long a request waits for an earlier message to end, or for a place at its agent.
+/// How long a request waits for an earlier message to end, or for a slot of its agent.
 const QUEUED_DEADLINE: Duration = Duration::from_secs(30);
 
 /// What a direct call showed so far.
 struct Seen {
     turn: Option<TurnId>,
-    /// Its place behind earlier messages, until it begins.
+    /// Its position in the queue, until it begins.
     queued: Option<u64>,
     user_message: Option<MessageId>,
     answer: Option<MessageId>,
@@ -39,13 +33,17 @@ struct Seen {
     agent: AgentName,
     completed: Option<TaskCompleted>,
     error: Option<ErrorData>,
-    pending: Option<Map<String, Value>>,
+    pending: Option<PendingData>,
 }
 
 /// The message is durable: says so without waiting for what becomes of it.
 pub(super) async fn accepted(mut reader: Reader) -> ApiResult<Response> {
-    let first = next_event(&mut reader).await?;
-    Ok(acceptance(first.as_ref().map(|event| &event.body)))
+    let first = match next_of(&mut reader).await? {
+        Some(TurnItem::Event(_, event)) => Some(event.body),
+        Some(TurnItem::Settled(_)) | None => None,
+        Some(TurnItem::NotStored(error)) => return Err(ApiError::outcome_not_stored(error, None)),
+    };
+    Ok(acceptance(first.as_ref()))
 }
 
 /// What the first event of a message says about it.
@@ -99,7 +97,7 @@ pub(super) async fn direct(
     let mut deadline = tokio::time::interval_at(Instant::now() + QUEUED_DEADLINE, QUEUED_DEADLINE);
     loop {
         tokio::select! {
-            item = reader.next() => {
+            item = next_of(&mut reader) => {
                 if let Some(answer) = seen.next(item?)? {
                     return Ok(answer);
                 }
@@ -126,30 +124,35 @@ fn is_planned(first: &SessionEventBody) -> bool {
     }
 }
 
-/// The next stored event of the turn.
-async fn next_event(reader: &mut Reader) -> ApiResult<Option<SessionEvent>> {
+/// What a turn's reader shows that an answer is made of.
+enum TurnItem {
+    Event(TurnId, SessionEvent),
+    Settled(TurnStatus),
+    NotStored(StoreError),
+}
+
+/// Waits for the next such thing; `None` at the end. Giving up the wait loses nothing.
+async fn next_of(reader: &mut Reader) -> ApiResult<Option<TurnItem>> {
     loop {
-        match reader.next().await? {
-            Some(ReaderItem::Event(stored)) => return parse(&stored.body).map(Some),
-            Some(ReaderItem::Settled(_)) | None => return Ok(None),
-            Some(ReaderItem::NotStored(error)) => {
-                return Err(ApiError::outcome_not_stored(error, None));
+        return Ok(Some(match reader.next().await? {
+            Some(ReaderItem::Event(stored)) => {
+                TurnItem::Event(stored.turn, stored.session_event()?)
             }
+            Some(ReaderItem::Settled(status)) => TurnItem::Settled(status),
+            Some(ReaderItem::NotStored(error)) => TurnItem::NotStored(error),
+            // Tokens are not waited for, a turn is read from its start, and this reader gets
+            // large events whole.
             Some(
                 ReaderItem::Delta(_)
                 | ReaderItem::Gap { .. }
                 | ReaderItem::StartOver { .. }
-                | large!(),
-            ) => {}
-        }
+                | ReaderItem::LargeBegins { .. }
+                | ReaderItem::LargePiece(_)
+                | ReaderItem::LargeEnds,
+            ) => continue,
+            None => return Ok(None),
+        }));
     }
-}
-
-fn parse(body: &str) -> ApiResult<SessionEvent> {
-    serde_json::from_str(body).map_err(|error| {
-        tracing::error!(%error, "a stored event cannot be read");
-        ApiError::new(ErrorCode::DbReadError, "An event could not be read")
-    })
 }
 
 impl Seen {
@@ -168,38 +171,26 @@ impl Seen {
     }
 
     /// What comes next of the turn; the answer once it settles.
-    fn next(&mut self, item: Option<ReaderItem>) -> ApiResult<Option<Response>> {
+    fn next(&mut self, item: Option<TurnItem>) -> ApiResult<Option<Response>> {
         match item {
-            Some(ReaderItem::Event(stored)) => {
-                let event = parse(&stored.body)?;
-                if self.turn.replace(stored.turn).is_none() && is_planned(&event.body) {
+            Some(TurnItem::Event(turn, event)) => {
+                if self.turn.replace(turn).is_none() && is_planned(&event.body) {
                     // The same message came before, without an agent's name.
                     return Ok(Some(acceptance(Some(&event.body))));
                 }
                 self.note(event);
+                Ok(None)
             }
-            Some(ReaderItem::Settled(status)) => return self.answer(status).map(Some),
-            Some(ReaderItem::NotStored(error)) => {
-                return Err(ApiError::outcome_not_stored(
-                    error,
-                    self.user_message.as_ref(),
-                ));
-            }
-            Some(
-                ReaderItem::Delta(_)
-                | ReaderItem::Gap { .. }
-                | ReaderItem::StartOver { .. }
-                | large!(),
-            ) => {}
-            // The server stops; the turn goes on when it is back.
-            None => {
-                return Err(ApiError::new(
-                    ErrorCode::DbConnectionError,
-                    "The server is stopping; the turn goes on",
-                ));
-            }
+            Some(TurnItem::Settled(status)) => self.answer(status).map(Some),
+            Some(TurnItem::NotStored(error)) => Err(ApiError::outcome_not_stored(
+                error,
+                self.user_message.as_ref(),
+            )),
+            None => Err(ApiError::new(
+                ErrorCode::DbConnectionError,
+                "The server is stopping; the turn goes on when it is back",
+            )),
         }
-        Ok(None)
     }
 
     /// It did not begin in time; 0 are before it when only its agent is busy.
@@ -216,12 +207,6 @@ impl Seen {
 
     fn note(&mut self, event: SessionEvent) {
         self.queued = None;
-        let data = serde_json::to_value(&event.body).ok().and_then(|mut body| {
-            match body.get_mut("data") {
-                Some(Value::Object(data)) => Some(std::mem::take(data)),
-                _ => None,
-            }
-        });
         match event.body {
             SessionEventBody::MessageQueued(queued) => {
                 self.user_message = Some(queued.message_id);
@@ -245,17 +230,35 @@ impl Seen {
             }
             SessionEventBody::TaskCompleted(completed) => self.completed = Some(completed),
             SessionEventBody::Error(error) => self.error = Some(error.error),
-            SessionEventBody::ToolCall(call) => {
-                let call_id = call.call.tool_call.call_id.as_str().into();
-                self.pending = data.map(|mut data| {
-                    data.insert("call_id".to_owned(), call_id);
-                    data
-                });
+            SessionEventBody::ToolCall(event) => {
+                let call_id = event.call.tool_call.call_id.clone();
+                let event = *event;
+                let call = PendingToolCall { event, call_id };
+                self.pending = Some(PendingData::ToolCall(Box::new(call)));
             }
-            SessionEventBody::ApprovalRequest(_) | SessionEventBody::Question(_) => {
-                self.pending = data
+            SessionEventBody::ApprovalRequest(request) => {
+                self.pending = Some(PendingData::Approval(request));
             }
-            _ => {}
+            SessionEventBody::Question(question) => {
+                self.pending = Some(PendingData::Question(Box::new(question)));
+            }
+            // The answer to a direct call says nothing of these.
+            SessionEventBody::AgentSwitched(_)
+            | SessionEventBody::MessageDelta(_)
+            | SessionEventBody::AgentStatusChanged(_)
+            | SessionEventBody::TaskPlanCreated(_)
+            | SessionEventBody::PlanRequest(_)
+            | SessionEventBody::PlanResolved(_)
+            | SessionEventBody::TaskStarted(_)
+            | SessionEventBody::TaskProgress(_)
+            | SessionEventBody::TaskFailed(_)
+            | SessionEventBody::TaskSkipped(_)
+            | SessionEventBody::WorkflowCompleted(_)
+            | SessionEventBody::ToolResult(_)
+            | SessionEventBody::ToolCallClosed(_)
+            | SessionEventBody::ApprovalResolved(_)
+            | SessionEventBody::HistoryCompacted(_)
+            | SessionEventBody::Gap(_) => {}
         }
     }
 
@@ -305,7 +308,7 @@ impl Seen {
                     details: Map::new(),
                 });
                 let (code, kind) = failure(error.error_code);
-                answer.error_type = Some(kind.to_owned());
+                answer.error_type = Some(kind);
                 answer.error_code = Some(error.error_code);
                 answer.detail = Some(error.message.clone());
                 answer.error = Some(error.message);
@@ -331,13 +334,18 @@ impl Seen {
     }
 }
 
-fn failure(code: ErrorCode) -> (StatusCode, &'static str) {
+fn failure(code: ErrorCode) -> (StatusCode, DirectErrorType) {
     match code {
-        ErrorCode::TaskTimeout | ErrorCode::LlmTimeout => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
-        ErrorCode::AgentUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-        ErrorCode::QueueFull => (StatusCode::TOO_MANY_REQUESTS, "unavailable"),
-        ErrorCode::Cancelled => (StatusCode::CONFLICT, "cancelled"),
-        _ => (StatusCode::BAD_GATEWAY, "execution"),
+        ErrorCode::TaskTimeout | ErrorCode::LlmTimeout => {
+            (StatusCode::GATEWAY_TIMEOUT, DirectErrorType::Timeout)
+        }
+        ErrorCode::AgentUnavailable => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            DirectErrorType::Unavailable,
+        ),
+        ErrorCode::QueueFull => (StatusCode::TOO_MANY_REQUESTS, DirectErrorType::Unavailable),
+        ErrorCode::Cancelled => (StatusCode::CONFLICT, DirectErrorType::Cancelled),
+        _ => (StatusCode::BAD_GATEWAY, DirectErrorType::Execution),
     }
 }
 

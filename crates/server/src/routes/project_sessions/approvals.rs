@@ -2,103 +2,70 @@
 //! decided.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::http::request::Parts;
 use axum::response::Response;
 use codelab_protocol::{
-    AnswerQuestion, ApprovalList, AuditList, CallId, Digest, DirectAnswer, ErrorBody, ErrorCode,
-    HitlDecision, MessageAccepted, OpenApproval, ProjectSessionAck,
+    AnswerQuestion, ApprovalList, AuditList, CallId, Digest, DirectAnswer, HitlDecision,
+    MessageAccepted, OpenApproval, ProjectSessionAck,
 };
 
-use super::super::frame::ChatFrame;
+use super::super::decisions;
+use codelab_runtime::state_of;
+use codelab_store::OpenApprovalRow;
+
+use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
 use super::super::session_parts::audit_of;
-use super::super::{Invalid, Refused, decisions};
 use super::messages::wants_events;
-use super::{MySession, answer, state_of};
+use super::{MySession, answer};
 use crate::app::App;
-use crate::body::{JsonBody, path_id};
+use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
+use crate::path::PathId;
 use crate::sse;
-
-/// The call a path names.
-pub(in super::super) struct CallPath(pub CallId);
-
-impl FromRequestParts<App> for CallPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let unknown = || ApiError::new(ErrorCode::ToolCallNotFound, "Tool call not found");
-        path_id(parts, app, "call_id")
-            .await
-            .map(Self)
-            .ok_or_else(unknown)
-    }
-}
 
 /// What waits for a decision in a session
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/approvals",
-    tag = "approvals",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), PageQuery),
-    responses(
-        (status = 200, description = "Open approvals in the order they were asked", body = ApprovalList),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/chat/{session_id}/approvals", params(PageQuery),
+    responses((status = 200, description = "Open approvals in the order they were asked", body = ApprovalList)),
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    chat: MySession,
+    session: MySession,
     page: Page,
 ) -> ApiResult<Json<ApprovalList>> {
-    app.runtime.touch_project_session(&chat.row).await?;
-    let (open, total) = chat
+    app.runtime.touch_project_session(&session.row).await?;
+    let (open, total) = session
         .mine
-        .open_approvals(Some(chat.row.key), page.limit, page.offset)
+        .open_approvals(Some(session.row.key), page.limit, page.offset)
         .await?;
-    let approvals = open.into_iter().map(shown).collect();
-    Ok(Json(ApprovalList {
-        approvals,
-        total,
-        limit: page.limit,
-        offset: page.offset,
-    }))
+    Ok(Json(approval_list(open, total, page)))
 }
 
 /// Decide about a tool call, a plan or a budget
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/approvals/{call_id}/decision",
-    tag = "approvals",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The approval")),
-    request_body = HitlDecision,
+    post, path = "/my/chat/{session_id}/approvals/{call_id}/decision",
+    params(("call_id" = String, Path, description = "The approval")), request_body = HitlDecision,
     responses(
         (status = 200, description = "Decided; the turn goes on", body = ProjectSessionAck),
-        (status = 404, description = "Unknown session or approval", body = ErrorBody),
-        (status = 409, description = "Decided, expired or cancelled already, or another digest", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 404, description = "Unknown session or approval"),
+        (status = 409, description = "Decided, expired or cancelled already, or another digest"),
     ),
 )]
 pub(in crate::routes) async fn decide(
     State(app): State<App>,
-    chat: MySession,
-    CallPath(call_id): CallPath,
+    session: MySession,
+    PathId(call_id): PathId<CallId>,
     JsonBody(body): JsonBody<HitlDecision>,
 ) -> ApiResult<Json<ProjectSessionAck>> {
     let digest = body.digest.as_deref().map(Digest::from_wire);
     let decision = decisions::decision(body)?;
-    let decided_by = chat.user.id().to_string();
+    let decided_by = session.user.id().to_string();
     app.runtime
-        .decide_in_project(&chat.row, call_id, decision, digest, decided_by)
+        .decide_in_project(&session.row, call_id, decision, digest, decided_by)
         .await?;
-    ack(&chat).await
+    ack(&session).await
 }
 
 /// Answer a question
@@ -107,29 +74,21 @@ pub(in crate::routes) async fn decide(
 /// with `Accept: text/event-stream`. Otherwise a direct call waits for its end as before, and a
 /// plan is answered at once.
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/questions/{call_id}/answer",
-    tag = "approvals",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The question")),
-    request_body = AnswerQuestion,
+    post, path = "/my/chat/{session_id}/questions/{call_id}/answer",
+    params(("call_id" = String, Path, description = "The question")), request_body = AnswerQuestion,
     responses(
-        (status = 200, description = "The end of the direct call that asked, or the events of the answer", content(
-            (DirectAnswer = "application/json"), (ChatFrame = "text/event-stream"),
-        )),
+        (status = 200, description = "The end of the direct call that asked, or the events of the answer", content((DirectAnswer = "application/json"), (SessionFrame = "text/event-stream"))),
         (status = 202, description = "Answered and durable; the plan goes on", body = MessageAccepted),
-        (status = 404, description = "Unknown session or question", body = ErrorBody),
-        (status = 409, description = "Answered or cancelled already; the direct call was cancelled", body = ErrorBody),
+        (status = 404, description = "Unknown session or question"),
+        (status = 409, description = "Answered or cancelled already; the direct call was cancelled"),
         (status = 502, description = "The direct call failed", body = DirectAnswer),
         (status = 504, description = "The direct call took too long", body = DirectAnswer),
-        Refused,
-        Invalid,
     ),
 )]
 pub(in crate::routes) async fn answer(
     State(app): State<App>,
-    chat: MySession,
-    CallPath(call_id): CallPath,
+    session: MySession,
+    PathId(call_id): PathId<CallId>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<AnswerQuestion>,
 ) -> ApiResult<Response> {
@@ -137,61 +96,52 @@ pub(in crate::routes) async fn answer(
         .answer
         .filter(|text| !text.trim().is_empty())
         .ok_or_else(|| ApiError::missing("answer"))?;
-    // Before the answer is taken: one whose stream is refused is not given.
+    // Before the answer is accepted: if its stream is refused, nothing was answered.
     let slot = wants_events(&headers)
-        .then(|| app.runtime.shares().stream(chat.user.id()))
+        .then(|| app.runtime.shares().stream(session.user.id()))
         .transpose()?;
     // While a direct call waits for its answer, its agent is the session's.
-    let agent = state_of(&chat.row)?.current_agent().clone();
+    let agent = state_of(&session.row)?.current_agent().clone();
     let reader = app
         .runtime
-        .answer_question(&chat.row, call_id, text)
+        .answer_question(&session.row, call_id, text)
         .await?;
     match slot {
-        Some(slot) => Ok(sse::session_response(reader, chat.id().clone(), slot)),
-        None => answer::direct(&app, &chat.row, reader, agent).await,
+        Some(slot) => Ok(sse::session_response(reader, session.id().clone(), slot)),
+        None => answer::direct(&app, &session.row, reader, agent).await,
     }
 }
 
 /// The decisions of a session, each row chained to the one before
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/audit",
-    tag = "approvals",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "All rows, oldest first, and whether their chain is whole", body = AuditList),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/chat/{session_id}/audit",
+    responses((status = 200, description = "All rows, oldest first, and whether their chain is whole", body = AuditList)),
 )]
 pub(in crate::routes) async fn audit(
     State(app): State<App>,
-    chat: MySession,
+    session: MySession,
 ) -> ApiResult<Response> {
-    audit_of(&app, &chat.row).await
+    audit_of(&app, &session.row).await
 }
 
-pub(super) fn shown(row: codelab_store::OpenApprovalRow) -> OpenApproval {
-    OpenApproval {
+pub(super) fn approval_list(open: Vec<OpenApprovalRow>, total: u64, page: Page) -> ApprovalList {
+    let approvals = open.into_iter().map(|row| OpenApproval {
         session_id: row.session_id,
         project_id: row.project_id,
         approval: row.info,
+    });
+    ApprovalList {
+        approvals: approvals.collect(),
+        total,
+        limit: page.limit,
+        offset: page.offset,
     }
 }
 
-async fn ack(chat: &MySession) -> ApiResult<Json<ProjectSessionAck>> {
-    let row = chat
-        .mine
-        .session(chat.id())
-        .await?
-        .ok_or_else(ApiError::no_session)?;
-    let status = serde_json::from_str::<codelab_engine::Session>(&row.state)
-        .ok()
-        .and_then(|session| session.suspended());
+async fn ack(session: &MySession) -> ApiResult<Json<ProjectSessionAck>> {
+    let row = session.read_again().await?;
     Ok(Json(ProjectSessionAck {
-        session_id: chat.id().clone(),
-        status,
+        session_id: session.id().clone(),
+        status: state_of(&row)?.suspended(),
     }))
 }

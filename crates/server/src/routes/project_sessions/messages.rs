@@ -5,17 +5,18 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use codelab_protocol::{
-    CallerContext, DirectAnswer, ErrorBody, MessageAccepted, MessageList, ProjectSessionCancelled,
-    Role, SendMessage,
+    CallerContext, DirectAnswer, MessageAccepted, MessageList, ProjectSessionCancelled, Role,
+    SendMessage,
 };
 use codelab_runtime::ProjectMessage;
+use codelab_store::StoredMessage;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::super::events::{StreamPosition, after};
-use super::super::frame::ChatFrame;
+use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
-use super::super::{Invalid, Refused};
+use super::super::sessions::Cancellation;
 use super::{MySession, answer};
 use crate::app::App;
 use crate::body::{JsonBody, Params};
@@ -28,28 +29,19 @@ use crate::sse;
 /// suspends. Otherwise a direct call waits for its answer, and a planned one is answered at once
 /// with its `workflow_id`.
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/message",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session")),
-    request_body = SendMessage,
+    post, path = "/my/chat/{session_id}/message", request_body = SendMessage,
     responses(
-        (status = 200, description = "A direct call's answer, or the events of the message", content(
-            (DirectAnswer = "application/json"), (ChatFrame = "text/event-stream"),
-        )),
+        (status = 200, description = "A direct call's answer, or the events of the message", content((DirectAnswer = "application/json"), (SessionFrame = "text/event-stream"))),
         (status = 202, description = "Durable; it is planned, or waits for an earlier message", body = MessageAccepted),
-        (status = 404, description = "Unknown session or agent", body = ErrorBody),
+        (status = 404, description = "Unknown session or agent"),
         (status = 409, description = "The direct call was cancelled", body = DirectAnswer),
         (status = 502, description = "The direct call failed", body = DirectAnswer),
         (status = 504, description = "The direct call took too long", body = DirectAnswer),
-        Refused,
-        Invalid,
     ),
 )]
 pub(in crate::routes) async fn send(
     State(app): State<App>,
-    chat: MySession,
+    session: MySession,
     headers: HeaderMap,
     JsonBody(body): JsonBody<SendMessage>,
 ) -> ApiResult<Response> {
@@ -65,7 +57,7 @@ pub(in crate::routes) async fn send(
         let why = "target_agent must name an agent; leave it out to have the request planned";
         return Err(ApiError::invalid(why).with("field", "target_agent"));
     }
-    let identity = chat.user.identity();
+    let identity = session.user.identity();
     let caller = CallerContext {
         user_id: Some(identity.user_id),
         timezone: identity.timezone.clone(),
@@ -78,16 +70,20 @@ pub(in crate::routes) async fn send(
         client_message_id: body.client_message_id,
         caller,
     };
-    // Before the message is taken: one whose stream is refused is not said.
+    // Before the message is accepted: if its stream is refused, nothing was said.
     let slot = wants_events(&headers)
-        .then(|| app.runtime.shares().stream(chat.user.id()))
+        .then(|| app.runtime.shares().stream(session.user.id()))
         .transpose()?;
-    let sent = app.runtime.project_message(&chat.row, message).await?;
+    let sent = app.runtime.project_message(&session.row, message).await?;
     if let Some(slot) = slot {
-        return Ok(sse::session_response(sent.reader, chat.id().clone(), slot));
+        return Ok(sse::session_response(
+            sent.reader,
+            session.id().clone(),
+            slot,
+        ));
     }
     match sent.agent {
-        Some(agent) => answer::direct(&app, &chat.row, sent.reader, agent).await,
+        Some(agent) => answer::direct(&app, &session.row, sent.reader, agent).await,
         None => answer::accepted(sent.reader).await,
     }
 }
@@ -113,103 +109,64 @@ pub(in super::super) struct RoleQuery {
 
 /// What was said, oldest first
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/messages",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), PageQuery, RoleQuery),
-    responses(
-        (status = 200, description = "A page of messages", body = MessageList),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/chat/{session_id}/messages", params(PageQuery, RoleQuery),
+    responses((status = 200, description = "A page of messages", body = MessageList)),
 )]
 pub(in crate::routes) async fn list(
-    chat: MySession,
+    session: MySession,
     page: Page,
     Params(query): Params<RoleQuery>,
 ) -> ApiResult<Json<MessageList>> {
-    let (stored, total) = chat
+    let (stored, total) = session
         .mine
-        .messages(chat.row.key, page.limit, page.offset, query.role)
+        .messages(session.row.key, page.limit, page.offset, query.role)
         .await?;
-    let messages = stored.into_iter().map(|stored| stored.message).collect();
-    Ok(Json(MessageList {
-        messages,
+    Ok(Json(message_list(stored, total, page)))
+}
+
+pub(super) fn message_list(stored: Vec<StoredMessage>, total: u64, page: Page) -> MessageList {
+    MessageList {
+        messages: stored.into_iter().map(|stored| stored.message).collect(),
         total,
         limit: page.limit,
         offset: page.offset,
-    }))
+    }
 }
 
 /// The events of a session, from any number on
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/events",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), StreamPosition),
-    responses(
-        (status = 200, description = "Server-sent events", body = ChatFrame, content_type = "text/event-stream"),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/chat/{session_id}/events", params(StreamPosition),
+    responses((status = 200, description = "Server-sent events", body = SessionFrame, content_type = "text/event-stream")),
 )]
 pub(in crate::routes) async fn events(
     State(app): State<App>,
-    chat: MySession,
+    session: MySession,
     Params(slot): Params<StreamPosition>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let room = app.runtime.shares().stream(chat.user.id())?;
+    let room = app.runtime.shares().stream(session.user.id())?;
     let reader =
         app.runtime
-            .project_session_events(&chat.row, after(&headers, &slot)?, slot.follows());
-    Ok(sse::session_response(reader, chat.id().clone(), room))
-}
-
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(in super::super) struct Queue {
-    /// `drop` empties the queue as well.
-    #[param(pattern = "^drop$")]
-    queue: Option<String>,
+            .project_session_events(&session.row, after(&headers, &slot)?, slot.follows());
+    Ok(sse::session_response(reader, session.id().clone(), room))
 }
 
 /// End the current turn with everything it has open
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/cancel",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), Queue),
-    responses(
-        (status = 200, description = "Nothing of it runs any more", body = ProjectSessionCancelled),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    post, path = "/my/chat/{session_id}/cancel", params(Cancellation),
+    responses((status = 200, description = "Nothing of it runs any more", body = ProjectSessionCancelled)),
 )]
 pub(in crate::routes) async fn cancel(
     State(app): State<App>,
-    chat: MySession,
-    Params(queue): Params<Queue>,
+    session: MySession,
+    Params(cancellation): Params<Cancellation>,
 ) -> ApiResult<Json<ProjectSessionCancelled>> {
-    let drop_queue = match queue.queue.as_deref() {
-        None => false,
-        Some("drop") => true,
-        Some(_) => {
-            return Err(ApiError::invalid("queue must be drop or absent").with("field", "queue"));
-        }
-    };
     let (view, cancelled) = app
         .runtime
-        .cancel_project_session(&chat.row, drop_queue)
+        .cancel_project_session(&session.row, cancellation.drops_queue())
         .await?;
     Ok(Json(ProjectSessionCancelled {
-        session_id: chat.id().clone(),
+        session_id: session.id().clone(),
         cancelled,
         queued: view.queued,
     }))

@@ -3,14 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use codelab_protocol::{
-    AgentUsage, ApprovalList, ErrorBody, ProjectUsage, SessionUsage, UsageReport,
-};
+use codelab_protocol::{AgentUsage, ApprovalList, ProjectUsage, SessionUsage, UsageReport};
 
-use super::super::frame::ChatFrame;
+use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
-use super::super::{Invalid, Refused};
-use super::approvals::shown;
+use super::approvals::approval_list;
 use super::{Of, total};
 use crate::app::App;
 use crate::body::Params;
@@ -23,11 +20,8 @@ use crate::users::User;
 /// Each event is one of its session's log, with that log's `seq`. A reader that falls too far
 /// behind is cut; what it missed is in the sessions' own event streams.
 #[utoipa::path(
-    get,
-    path = "/my/events",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    responses((status = 200, description = "Server-sent events", body = ChatFrame, content_type = "text/event-stream"), Refused),
+    get, path = "/my/events",
+    responses((status = 200, description = "Server-sent events", body = SessionFrame, content_type = "text/event-stream")),
 )]
 pub(in crate::routes) async fn events(State(app): State<App>, user: User) -> ApiResult<Response> {
     let slot = app.runtime.shares().stream(user.id())?;
@@ -36,12 +30,8 @@ pub(in crate::routes) async fn events(State(app): State<App>, user: User) -> Api
 
 /// Everything that waits for a decision of the user
 #[utoipa::path(
-    get,
-    path = "/my/approvals",
-    tag = "approvals",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(PageQuery),
-    responses((status = 200, description = "Open approvals in the order they were asked", body = ApprovalList), Refused, Invalid),
+    get, path = "/my/approvals", params(PageQuery),
+    responses((status = 200, description = "Open approvals in the order they were asked", body = ApprovalList)),
 )]
 pub(in crate::routes) async fn approvals(
     State(app): State<App>,
@@ -53,27 +43,15 @@ pub(in crate::routes) async fn approvals(
     if app.runtime.touch_sessions_of(user.id(), &open).await? {
         (open, total) = mine.open_approvals(None, page.limit, page.offset).await?;
     }
-    let approvals = open.into_iter().map(shown).collect();
-    Ok(Json(ApprovalList {
-        approvals,
-        total,
-        limit: page.limit,
-        offset: page.offset,
-    }))
+    Ok(Json(approval_list(open, total, page)))
 }
 
 /// What the user's model calls used
 #[utoipa::path(
-    get,
-    path = "/my/usage",
-    tag = "chat",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(Of),
+    get, path = "/my/usage", params(Of),
     responses(
         (status = 200, description = "Sums by project, session and agent", body = UsageReport),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 404, description = "Unknown project"),
     ),
 )]
 pub(in crate::routes) async fn usage(

@@ -1,68 +1,32 @@
 //! The plans of a session: reading, deciding, running failed tasks again.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::request::Parts;
+use axum::extract::State;
 use codelab_engine::Decision;
 use codelab_protocol::{
-    CallId, Digest, ErrorBody, ErrorCode, MessageList, Plan, PlanDecision, PlanId, PlanList, TaskId,
+    CallId, DecisionChoice, Digest, ErrorCode, MessageList, Plan, PlanDecision, PlanId, PlanList,
+    TaskId,
 };
 use serde_json::Map;
 
 use super::super::decisions;
 use super::super::paging::{Page, PageQuery};
-use super::super::{Invalid, Refused};
 use super::MySession;
+use super::messages::message_list;
 use crate::app::App;
-use crate::body::{JsonBody, path_id};
+use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
-
-/// The plan a path names.
-pub(in super::super) struct PlanPath(PlanId);
-
-impl FromRequestParts<App> for PlanPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "plan_id")
-            .await
-            .map(Self)
-            .ok_or_else(no_plan)
-    }
-}
-
-/// The task a path names.
-pub(in super::super) struct TaskPath(TaskId);
-
-impl FromRequestParts<App> for TaskPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "task_id")
-            .await
-            .map(Self)
-            .ok_or_else(no_task)
-    }
-}
+use crate::path::{NamedInPath as _, PathId};
 
 /// The plans of a session, oldest first
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/plans",
-    tag = "plans",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), PageQuery),
-    responses(
-        (status = 200, description = "A page of plans", body = PlanList),
-        (status = 404, description = "Unknown session", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/chat/{session_id}/plans", params(PageQuery),
+    responses((status = 200, description = "A page of plans", body = PlanList)),
 )]
-pub(in crate::routes) async fn list(chat: MySession, page: Page) -> ApiResult<Json<PlanList>> {
-    let (rows, total) = chat
+pub(in crate::routes) async fn list(session: MySession, page: Page) -> ApiResult<Json<PlanList>> {
+    let (rows, total) = session
         .mine
-        .plans(chat.row.key, page.limit, page.offset)
+        .plans(session.row.key, page.limit, page.offset)
         .await?;
     let plans = rows.into_iter().map(|row| row.plan).collect();
     Ok(Json(PlanList {
@@ -75,22 +39,14 @@ pub(in crate::routes) async fn list(chat: MySession, page: Page) -> ApiResult<Js
 
 /// One plan with the state of its tasks
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/plans/{plan_id}",
-    tag = "plans",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("plan_id" = String, Path, description = "The plan")),
-    responses(
-        (status = 200, description = "The plan", body = Plan),
-        (status = 404, description = "Unknown session or plan", body = ErrorBody),
-        Refused,
-    ),
+    get, path = "/my/chat/{session_id}/plans/{plan_id}",
+    responses((status = 200, description = "The plan", body = Plan)),
 )]
 pub(in crate::routes) async fn get(
-    chat: MySession,
-    PlanPath(id): PlanPath,
+    session: MySession,
+    PathId(id): PathId<PlanId>,
 ) -> ApiResult<Json<Plan>> {
-    Ok(Json(plan(&chat, &id).await?))
+    Ok(Json(plan(&session, &id).await?))
 }
 
 /// Approve, reject or edit a plan that waits
@@ -98,46 +54,36 @@ pub(in crate::routes) async fn get(
 /// An edit replaces the tasks and approves in the same act; one that cannot be run leaves the plan
 /// waiting.
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/plans/{plan_id}/decision",
-    tag = "plans",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("plan_id" = String, Path, description = "The plan")),
-    request_body = PlanDecision,
+    post, path = "/my/chat/{session_id}/plans/{plan_id}/decision", request_body = PlanDecision,
     responses(
         (status = 200, description = "The plan as it is now", body = Plan),
-        (status = 404, description = "Unknown session or plan", body = ErrorBody),
-        (status = 409, description = "Decided, expired or cancelled already", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "Decided, expired or cancelled already"),
     ),
 )]
 pub(in crate::routes) async fn decide(
     State(app): State<App>,
-    chat: MySession,
-    PlanPath(id): PlanPath,
+    session: MySession,
+    PathId(id): PathId<PlanId>,
     JsonBody(body): JsonBody<PlanDecision>,
 ) -> ApiResult<Json<Plan>> {
-    plan(&chat, &id).await?;
-    let text = body.decision.ok_or_else(|| ApiError::missing("decision"))?;
-    let decision = match text.to_ascii_lowercase().as_str() {
-        "approve" => Decision::Approve { remember: false },
-        "reject" => Decision::Reject {
+    plan(&session, &id).await?;
+    let decision = match decisions::choice(body.decision)? {
+        DecisionChoice::Approve => Decision::Approve { remember: false },
+        DecisionChoice::Reject => Decision::Reject {
             feedback: body.feedback,
         },
-        "edit" => {
+        DecisionChoice::Edit => {
             let tasks = body.tasks.ok_or_else(|| ApiError::missing("tasks"))?;
             Decision::Edit {
                 arguments: Map::from_iter([("tasks".to_owned(), tasks)]),
             }
         }
-        _ => return Err(decisions::unknown(&text)),
     };
     let digest = body.digest.as_deref().map(Digest::from_wire);
-    let call_id = CallId::parse(id.as_str()).map_err(|_| no_plan())?;
-    let decided_by = chat.user.id().to_string();
+    let call_id = CallId::parse(id.as_str()).map_err(|_| PlanId::not_found())?;
+    let decided_by = session.user.id().to_string();
     app.runtime
-        .decide_in_project(&chat.row, call_id, decision, digest, decided_by)
+        .decide_in_project(&session.row, call_id, decision, digest, decided_by)
         .await
         .map_err(|error| {
             let error = ApiError::from(error);
@@ -147,87 +93,54 @@ pub(in crate::routes) async fn decide(
             }
             error
         })?;
-    Ok(Json(plan(&chat, &id).await?))
+    Ok(Json(plan(&session, &id).await?))
 }
 
 /// Run the tasks of a plan again that failed or were skipped
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/plans/{plan_id}/retry",
-    tag = "plans",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("plan_id" = String, Path, description = "The plan")),
+    post, path = "/my/chat/{session_id}/plans/{plan_id}/retry",
     responses(
         (status = 200, description = "The plan, running again", body = Plan),
-        (status = 404, description = "Unknown session, plan or agent", body = ErrorBody),
-        (status = 409, description = "The session is busy, or nothing is left to run", body = ErrorBody),
-        Refused,
+        (status = 404, description = "Unknown session, plan or agent"),
+        (status = 409, description = "The session is busy, or nothing is left to run"),
     ),
 )]
 pub(in crate::routes) async fn retry(
     State(app): State<App>,
-    chat: MySession,
-    PlanPath(id): PlanPath,
+    session: MySession,
+    PathId(id): PathId<PlanId>,
 ) -> ApiResult<Json<Plan>> {
-    app.runtime.retry_plan(&chat.row, id.clone()).await?;
-    Ok(Json(plan(&chat, &id).await?))
+    app.runtime.retry_plan(&session.row, id.clone()).await?;
+    Ok(Json(plan(&session, &id).await?))
 }
 
 /// The thread of one task, oldest first
 #[utoipa::path(
-    get,
-    path = "/my/chat/{session_id}/plans/{plan_id}/tasks/{task_id}/messages",
-    tag = "plans",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("session_id" = String, Path, description = "The session"),
-        ("plan_id" = String, Path, description = "The plan"),
-        ("task_id" = String, Path, description = "The task"),
-        PageQuery,
-    ),
-    responses(
-        (status = 200, description = "A page of messages", body = MessageList),
-        (status = 404, description = "Unknown session, plan or task", body = ErrorBody),
-        Refused,
-        Invalid,
-    ),
+    get, path = "/my/chat/{session_id}/plans/{plan_id}/tasks/{task_id}/messages", params(PageQuery),
+    responses((status = 200, description = "A page of messages", body = MessageList)),
 )]
 pub(in crate::routes) async fn task_messages(
-    chat: MySession,
-    PlanPath(id): PlanPath,
-    TaskPath(task): TaskPath,
+    session: MySession,
+    PathId(id): PathId<PlanId>,
+    PathId(task): PathId<TaskId>,
     page: Page,
 ) -> ApiResult<Json<MessageList>> {
-    let plan = plan(&chat, &id).await?;
+    let plan = plan(&session, &id).await?;
     if !plan.tasks.iter().any(|known| known.id == task) {
-        return Err(no_task());
+        return Err(TaskId::not_found());
     }
-    let (stored, total) = chat
+    let (stored, total) = session
         .mine
-        .task_messages(chat.row.key, &id, &task, page.limit, page.offset)
+        .task_messages(session.row.key, &id, &task, page.limit, page.offset)
         .await?;
-    let messages = stored.into_iter().map(|stored| stored.message).collect();
-    Ok(Json(MessageList {
-        messages,
-        total,
-        limit: page.limit,
-        offset: page.offset,
-    }))
+    Ok(Json(message_list(stored, total, page)))
 }
 
-async fn plan(chat: &MySession, id: &PlanId) -> ApiResult<Plan> {
-    Ok(chat
+async fn plan(session: &MySession, id: &PlanId) -> ApiResult<Plan> {
+    Ok(session
         .mine
-        .plan(chat.row.key, id)
+        .plan(session.row.key, id)
         .await?
-        .ok_or_else(no_plan)?
+        .ok_or_else(PlanId::not_found)?
         .plan)
-}
-
-fn no_plan() -> ApiError {
-    ApiError::new(ErrorCode::PlanNotFound, "Plan not found")
-}
-
-fn no_task() -> ApiError {
-    ApiError::new(ErrorCode::NotFound, "Task not found")
 }

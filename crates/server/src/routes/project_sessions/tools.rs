@@ -1,59 +1,33 @@
-//! The hands: clients attach to a project, claim tool calls and send results.
+//! For tool runners: a client attaches to a project, claims tool calls and sends their results.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use codelab_protocol::{
-    AttachClient, AttachedClient, CallClaimed, CallResult, ClaimCall, ClientId, ErrorBody,
-    ErrorCode, ResultAck,
+    AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ErrorCode,
+    ResultAck,
 };
 use codelab_runtime::{ResultAccepted, SpaceKey};
 use serde_json::{Value, json};
 
 use super::super::projects::MyProject;
-use super::super::{Invalid, Refused};
 use super::MySession;
-use super::approvals::CallPath;
 use crate::app::App;
-use crate::body::{JsonBody, path_id};
+use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
 use crate::fields;
+use crate::path::{NamedInPath as _, PathId};
 use crate::users::User;
-
-const SANDBOXES: [&str; 4] = ["bwrap+landlock", "bwrap", "landlock", "none"];
-
-/// The client a path names.
-pub(in super::super) struct ClientPath(ClientId);
-
-impl FromRequestParts<App> for ClientPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        path_id(parts, app, "client_id")
-            .await
-            .map(Self)
-            .ok_or_else(no_client)
-    }
-}
 
 /// Attach a client, or say that it is still there
 ///
-/// A client that is not heard of for a minute is taken for gone: attaching again, claiming and
-/// sending results count.
+/// A client that sends nothing for a minute counts as gone. Attaching again, claiming a call and
+/// sending a result keep it attached.
 #[utoipa::path(
-    post,
-    path = "/my/projects/{project_id}/clients",
-    tag = "tools",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("project_id" = i64, Path, description = "The project's number")),
-    request_body = AttachClient,
+    post, path = "/my/projects/{project_id}/clients", request_body = AttachClient,
     responses(
         (status = 201, description = "Attached", body = AttachedClient),
-        (status = 404, description = "Unknown project", body = ErrorBody),
-        (status = 409, description = "The project has as many clients as it can have", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "The project has as many clients as it can have"),
     ),
 )]
 pub(in crate::routes) async fn attach(
@@ -62,43 +36,26 @@ pub(in crate::routes) async fn attach(
     MyProject(project): MyProject,
     JsonBody(body): JsonBody<AttachClient>,
 ) -> ApiResult<(StatusCode, Json<AttachedClient>)> {
-    if !SANDBOXES.contains(&body.sandbox.as_str()) {
-        return Err(fields::wrong(
-            "sandbox",
-            "must be bwrap+landlock, bwrap, landlock or none",
-        ));
-    }
     let workspace = fields::workspace(body.workspace)?;
     let space = app.runtime.space(SpaceKey {
         user: user.id(),
         project: project.id(),
     });
-    let attached = space.attach_client(&body.client_id, &workspace, &body.sandbox);
+    let attached = space.attach_client(&body.client_id, &workspace, body.sandbox);
     let attached = attached.map_err(|full| ApiError::new(ErrorCode::Conflict, full.to_string()))?;
     Ok((StatusCode::CREATED, Json(attached)))
 }
 
 /// Let a client go: its sessions are free for another one
 #[utoipa::path(
-    delete,
-    path = "/my/projects/{project_id}/clients/{client_id}",
-    tag = "tools",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(
-        ("project_id" = i64, Path, description = "The project's number"),
-        ("client_id" = String, Path, description = "The client"),
-    ),
-    responses(
-        (status = 204, description = "Gone; calls it was running have an unknown outcome"),
-        (status = 404, description = "Unknown project or client", body = ErrorBody),
-        Refused,
-    ),
+    delete, path = "/my/projects/{project_id}/clients/{client_id}",
+    responses((status = 204, description = "Gone; calls it was running have an unknown outcome")),
 )]
 pub(in crate::routes) async fn detach(
     State(app): State<App>,
     user: User,
     MyProject(project): MyProject,
-    ClientPath(client_id): ClientPath,
+    PathId(client_id): PathId<ClientId>,
 ) -> ApiResult<StatusCode> {
     let space = app.runtime.space(SpaceKey {
         user: user.id(),
@@ -106,35 +63,27 @@ pub(in crate::routes) async fn detach(
     });
     match app.runtime.detach_client(&space, &client_id).await? {
         true => Ok(StatusCode::NO_CONTENT),
-        false => Err(no_client()),
+        false => Err(ClientId::not_found()),
     }
 }
 
 /// Take a tool call, or keep it
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/tool_calls/{call_id}/claim",
-    tag = "tools",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The call")),
-    request_body = ClaimCall,
+    post, path = "/my/chat/{session_id}/tool_calls/{call_id}/claim", request_body = ClaimCall,
     responses(
         (status = 200, description = "It is this client's until the lease is over", body = CallClaimed),
-        (status = 404, description = "Unknown session or call", body = ErrorBody),
-        (status = 409, description = "Another client's, not approved yet, or ended", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 409, description = "Another client's, not approved yet, or ended"),
     ),
 )]
 pub(in crate::routes) async fn claim(
     State(app): State<App>,
-    chat: MySession,
-    CallPath(call_id): CallPath,
+    session: MySession,
+    PathId(call_id): PathId<CallId>,
     JsonBody(body): JsonBody<ClaimCall>,
 ) -> ApiResult<Json<CallClaimed>> {
     let lease_seconds = app
         .runtime
-        .claim(&chat.row, call_id, body.client_id)
+        .claim(&session.row, call_id, body.client_id)
         .await?;
     Ok(Json(CallClaimed {
         claimed: true,
@@ -144,24 +93,16 @@ pub(in crate::routes) async fn claim(
 
 /// Send what a tool call gave
 #[utoipa::path(
-    post,
-    path = "/my/chat/{session_id}/tool_calls/{call_id}/result",
-    tag = "tools",
-    security(("user_token" = []), ("login_cookie" = [])),
-    params(("session_id" = String, Path, description = "The session"), ("call_id" = String, Path, description = "The call")),
-    request_body = CallResult,
+    post, path = "/my/chat/{session_id}/tool_calls/{call_id}/result", request_body = CallResult,
     responses(
-        (status = 200, description = "Taken; the turn goes on", body = ResultAck),
-        (status = 404, description = "Unknown session or call", body = ErrorBody),
-        (status = 409, description = "Not this client's, or another result came before", body = ErrorBody),
-        Refused,
-        Invalid,
+        (status = 200, description = "Accepted; the turn goes on", body = ResultAck),
+        (status = 409, description = "Not this client's, or another result came before"),
     ),
 )]
 pub(in crate::routes) async fn result(
     State(app): State<App>,
-    chat: MySession,
-    CallPath(call_id): CallPath,
+    session: MySession,
+    PathId(call_id): PathId<CallId>,
     JsonBody(body): JsonBody<CallResult>,
 ) -> ApiResult<Json<ResultAck>> {
     let result: Value = match (body.result, body.error) {
@@ -170,16 +111,12 @@ pub(in crate::routes) async fn result(
         (None, None) => return Err(ApiError::missing("result")),
         (Some(_), Some(_)) => return Err(ApiError::invalid("Send result or error, not both")),
     };
-    let taken = app
+    let accepted = app
         .runtime
-        .client_result(&chat.row, call_id.clone(), body.client_id, result)
+        .client_result(&session.row, call_id.clone(), body.client_id, result)
         .await?;
     Ok(Json(ResultAck {
         call_id,
-        duplicate: taken == ResultAccepted::Duplicate,
+        duplicate: accepted == ResultAccepted::Duplicate,
     }))
-}
-
-fn no_client() -> ApiError {
-    ApiError::new(ErrorCode::NotFound, "Client not found")
 }

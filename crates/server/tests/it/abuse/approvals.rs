@@ -22,7 +22,7 @@ async fn asked(server: &TestServer, tool: &str, arguments: Value) -> SeenEvents 
 
 fn decision(word: &str) -> HitlDecision {
     HitlDecision {
-        decision: Some(word.to_owned()),
+        decision: Some(codelab_protocol::MaybeKnown::of(word)),
         ..Default::default()
     }
 }

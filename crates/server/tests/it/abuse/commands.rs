@@ -72,7 +72,7 @@ impl Coder {
 
     async fn decides(&self, seen: &SeenEvents, word: &str, remember: bool) -> SeenEvents {
         let decision = HitlDecision {
-            decision: Some(word.to_owned()),
+            decision: Some(codelab_protocol::MaybeKnown::of(word)),
             remember: Some(remember),
             ..HitlDecision::default()
         };

@@ -223,7 +223,7 @@ async fn malformed_requests_are_refused() {
     assert_eq!(server.model.request_count(), 0);
 }
 
-/// A body that was smuggled behind another request is not taken for a request with a key.
+/// A body that was smuggled behind another request is not answered as a request with a key.
 #[tokio::test]
 async fn a_refused_body_is_not_read_as_the_next_request() {
     let server = TestServer::start().await;
@@ -263,7 +263,7 @@ async fn a_refused_body_is_not_read_as_the_next_request() {
     assert_eq!(server.model.request_count(), 0);
 }
 
-/// A tool result as large as a body may be is taken, kept, and cut for the model.
+/// A tool result as large as a body may be is accepted, kept, and cut for the model.
 #[tokio::test]
 async fn a_large_tool_result_is_taken_and_cut_for_the_model() {
     let server = TestServer::start().await;

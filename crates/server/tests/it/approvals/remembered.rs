@@ -138,7 +138,7 @@ async fn only_an_approval_is_remembered() {
     let mut seen = server.say_to("other", "coder", "write").await;
     let modified_args = Some(json!({"path": "c.py", "content": "x"}));
     let edit = HitlDecision {
-        decision: Some("EDIT".to_owned()),
+        decision: Some(codelab_protocol::DecisionChoice::Edit.into()),
         modified_args,
         ..remember()
     };
@@ -147,7 +147,7 @@ async fn only_an_approval_is_remembered() {
     assert!(!passes(&seen), "an edit");
     server.model.reply(write("d.py"));
     let reject = HitlDecision {
-        decision: Some("REJECT".to_owned()),
+        decision: Some(codelab_protocol::DecisionChoice::Reject.into()),
         ..remember()
     };
     seen = server.decide("other", &seen.call_id(), reject).await;

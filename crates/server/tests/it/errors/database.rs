@@ -189,6 +189,6 @@ async fn a_session_of_another_living_server_is_unavailable() {
             [],
         )
         .unwrap();
-    let taken = server.client.send(&message("s", "and now?")).await;
-    assert!(taken.is_ok(), "the lease lapsed: {:?}", taken.err());
+    let accepted = server.client.send(&message("s", "and now?")).await;
+    assert!(accepted.is_ok(), "the lease lapsed: {:?}", accepted.err());
 }

@@ -19,6 +19,28 @@ fn decide(given: Value) -> Value {
     json!({"session_id": "s", "message_type": "hitl_decision", "tool_call_id": "c", "hitl_decision": given})
 }
 
+#[tokio::test]
+async fn a_word_outside_of_its_set_is_refused_with_what_is_allowed() {
+    let server = TestServer::start().await;
+    for (body, code, detail) in [
+        (
+            json!({"session_id": "s", "message_type": "shout"}),
+            "INVALID_MESSAGE_TYPE",
+            "message_type must be user_message, tool_result, switch_agent or hitl_decision, not shout",
+        ),
+        (
+            decide(json!({"decision": "maybe"})),
+            "INVALID_DECISION",
+            "decision must be APPROVE, EDIT or REJECT, not maybe",
+        ),
+    ] {
+        let answer = post(&server, STREAM, body.to_string()).await;
+        assert_eq!(answer.refusal(), (422, code.to_owned()));
+        assert_eq!(answer.json()["detail"], detail);
+    }
+    assert_untouched(&server).await;
+}
+
 /// Nothing was made and nobody was asked.
 async fn assert_untouched(server: &TestServer) {
     let sessions = Request::with_key(server, "GET", "/sessions")

@@ -14,7 +14,7 @@ async fn the_last_ten_messages_are_sent_before_the_current_one() {
     }
     let last = server.steps().pop().unwrap();
     let sent: Vec<&str> = (1..12)
-        .map(|place| last.wire_message(place)["content"].as_str().unwrap())
+        .map(|index| last.wire_message(index)["content"].as_str().unwrap())
         .collect();
     let expected: Vec<String> = (2..7)
         .flat_map(|number| [format!("Message {number}"), format!("Answer {number}.")])
@@ -66,8 +66,8 @@ async fn long_messages_lose_their_middle_within_the_token_bound() {
         .concat()
     );
     let chars: usize = (1..7)
-        .map(|place| {
-            last.wire_message(place)["content"]
+        .map(|index| {
+            last.wire_message(index)["content"]
                 .as_str()
                 .unwrap()
                 .chars()
@@ -104,8 +104,8 @@ async fn the_current_turns_own_messages_are_always_sent_and_no_result_stands_wit
     let roles = next.roles();
     assert!(roles.len() <= 12, "{roles:?}");
     assert_ne!(roles[1], "tool", "{roles:?}");
-    for (place, role) in roles.iter().enumerate() {
-        let before = roles[place.saturating_sub(1)];
+    for (index, role) in roles.iter().enumerate() {
+        let before = roles[index.saturating_sub(1)];
         assert!(*role != "tool" || before == "assistant", "{roles:?}");
     }
 }

@@ -189,8 +189,8 @@ async fn several_calls_at_once_are_rejected_each_with_the_error_as_its_result() 
         .iter()
         .map(|call| &step.wire_message(2)["tool_calls"][call]["id"])
         .collect();
-    for (place, call) in [(3, ids[0]), (4, ids[1])] {
-        let told = step.wire_message(place);
+    for (index, call) in [(3, ids[0]), (4, ids[1])] {
+        let told = step.wire_message(index);
         assert_eq!(&told["tool_call_id"], call);
         assert!(
             told["content"]
@@ -240,7 +240,7 @@ async fn several_calls_can_run_one_after_the_other() {
         ["system", "user", "assistant", "tool", "tool", "tool"]
     );
     let told: Vec<&str> = (3..6)
-        .map(|place| step.wire_message(place)["content"].as_str().unwrap())
+        .map(|index| step.wire_message(index)["content"].as_str().unwrap())
         .collect();
     assert_eq!(told, ["first", "written", "x = 1"]);
 }

@@ -144,9 +144,9 @@ impl Seen {
         }
     }
 
-    /// The place of the first event of this type that fits.
+    /// The index of the first event of this type that fits.
     #[track_caller]
-    pub fn place(&self, kind: &str, fits: impl Fn(&Value) -> bool) -> usize {
+    pub fn index(&self, kind: &str, fits: impl Fn(&Value) -> bool) -> usize {
         let found = self
             .0
             .iter()

@@ -18,9 +18,9 @@ async fn askers(room: &Room, expected: u64) {
 async fn askers_are_answered_in_order_one_at_a_time() {
     let room = Room::new().await;
     let mut asking = Vec::new();
-    for (place, author) in ["a", "b", "c"].into_iter().enumerate() {
+    for (index, author) in ["a", "b", "c"].into_iter().enumerate() {
         asking.push(room.ask(author, &format!("{author}?"), 60));
-        askers(&room, place as u64 + 1).await;
+        askers(&room, index as u64 + 1).await;
     }
     assert_eq!(room.said().await, ["agent a: a?"], "one question is shown");
     for (asking, author) in asking.into_iter().zip(["a", "b", "c"]) {
@@ -32,7 +32,7 @@ async fn askers_are_answered_in_order_one_at_a_time() {
         );
     }
     let history = room.history().await;
-    let tags = |place: usize| history[place]["meta"]["tags"].clone();
+    let tags = |index: usize| history[index]["meta"]["tags"].clone();
     assert_eq!(
         (tags(0), tags(2), tags(4)),
         (
@@ -42,9 +42,9 @@ async fn askers_are_answered_in_order_one_at_a_time() {
         )
     );
     let replies: Vec<_> = [1, 3, 5]
-        .map(|place| history[place]["meta"]["reply_to"].clone())
+        .map(|index| history[index]["meta"]["reply_to"].clone())
         .into();
-    assert_eq!(replies, [0, 2, 4].map(|place| history[place]["id"].clone()));
+    assert_eq!(replies, [0, 2, 4].map(|index| history[index]["id"].clone()));
     assert_eq!(room.server.model.request_count(), 0);
 }
 

@@ -66,7 +66,7 @@ const FORGET: &str = "DELETE FROM interactions WHERE project_id = $1 AND agent =
      (SELECT name FROM project_agents WHERE project_id = $1 AND agent_id = $2)";
 const DELETE: &str = "DELETE FROM project_agents WHERE project_id = $1 AND agent_id = $2";
 
-/// Where an agent is, for upkeep that goes through all of them.
+/// The user, project and name of an agent, for maintenance of all agents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentLocation {
     /// Pages on.
@@ -162,7 +162,7 @@ impl ProjectStore {
         })
     }
 
-    /// Only what is named changes. `NotFound` when there is no such agent in this project.
+    /// Changes only the given fields. `NotFound` if there is no such agent in this project.
     pub async fn change_agent(
         &self,
         id: &AgentId,
@@ -205,8 +205,8 @@ impl ProjectStore {
         self.agent(id).await?.ok_or(StoreError::NotFound)
     }
 
-    /// Whether the agent takes tasks, on every server. `NotFound` when there is no such agent in
-    /// this project.
+    /// Sets whether the agent accepts tasks, on every server. `NotFound` if there is no such agent
+    /// in this project.
     pub async fn set_agent_registered(
         &self,
         id: &AgentId,
@@ -222,7 +222,7 @@ impl ProjectStore {
             .map_err(missing)
     }
 
-    /// What it remembers goes with it, what it spent stays.
+    /// Also removes its interactions. Its usage stays.
     pub async fn delete_agent(&self, id: &AgentId, now: Timestamp) -> Result<(), StoreError> {
         let params = || vec![self.row.id.into(), Param::text(id.as_str())];
         let forget = [
@@ -240,7 +240,7 @@ impl ProjectStore {
     }
 }
 
-/// An agent that comes with its project.
+/// An agent that is created with its project.
 pub(super) fn insert_agent(nonce: &str, new: NewAgent, now: Timestamp) -> Result<Stmt, StoreError> {
     let mut params = columns(new, now)?;
     params.push(Param::text(nonce));

@@ -1,4 +1,4 @@
-//! What agents can remember: the source from which their indexes are made.
+//! Interactions of agents, from which the indexes for search are built.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ const PAGE: &str = concat!(
     interaction_columns!(),
     "WHERE interactions.project_id = $1 AND agent = $2 AND interactions.id > $3 ORDER BY interactions.id LIMIT $4"
 );
-/// Asked for at once; a question about fewer repeats its last one.
+/// Ids in one query. A query for fewer repeats its last id.
 const IDS_AT_ONCE: usize = 10;
 /// SQLite numbers parameters by their first appearance.
 const PRESENT: &str = "SELECT id FROM interactions WHERE id IN ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
@@ -91,7 +91,7 @@ impl ProjectStore {
         self.store.read(PAGE, params, interaction).await
     }
 
-    /// Those of these numbers that the agent still remembers.
+    /// Those of these interactions that still exist.
     pub async fn present_interactions(
         &self,
         agent: &AgentName,
@@ -126,7 +126,7 @@ impl ProjectStore {
             .unwrap_or(0))
     }
 
-    /// All that the agent remembers.
+    /// Removes all interactions of the agent.
     pub async fn clear_interactions(
         &self,
         agent: &AgentName,
@@ -141,7 +141,7 @@ impl ProjectStore {
         self.store.erase(None, stmts).await.map_err(missing)
     }
 
-    /// `NotFound` when the agent remembers no such thing.
+    /// `NotFound` if the agent has no such interaction.
     pub async fn delete_interaction(
         &self,
         agent: &AgentName,
@@ -202,7 +202,7 @@ impl Store {
         .await
     }
 
-    /// The indexes hold these no more, neither to be found nor in their files.
+    /// Records that the indexes no longer hold these, neither in search nor in their files.
     pub async fn forget_erased(&self, ids: &[InteractionId]) -> Result<(), StoreError> {
         let stmts = ids
             .iter()
@@ -211,12 +211,12 @@ impl Store {
         self.write(None, stmts).await.map(drop)
     }
 
-    /// Returns those that were removed before they were marked: the index must give them up again.
+    /// Returns those that were deleted before they were marked. The index must remove them again.
     pub async fn mark_indexed(
         &self,
         ids: &[InteractionId],
     ) -> Result<Vec<InteractionId>, StoreError> {
-        // Handed in together they are stored together, each with its own answer.
+        // Calls made together share one transaction, each with its own result.
         let marks = ids
             .iter()
             .map(|id| self.write(None, vec![Stmt::any(MARK, vec![id.0.into()])]));

@@ -1,4 +1,4 @@
-//! Projects: listed, made, changed, removed with everything in them.
+//! Lists, creates, changes and removes projects.
 
 use codelab_protocol::{Patch, ProjectId, Timestamp, UserId};
 
@@ -27,12 +27,13 @@ const DEFAULT: &str = select_projects!("AND is_default = 1");
 const OWNER: &str = "SELECT user_id FROM projects WHERE id = $1";
 const COUNT: &str = "SELECT COUNT(*) FROM projects WHERE user_id = $1";
 
-// A second default project is not made: whoever comes later finds the first one.
+// There is only one default project. A later call finds the first one.
 const INSERT: &str = "INSERT INTO projects (nonce, user_id, name, description, budget_micro_usd, budget_tokens, \
      is_default, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT DO NOTHING";
 const NUMBER: &str = "SELECT id FROM projects WHERE nonce = $1";
 
-/// Fails every write behind it when the project is gone, and makes its removal wait for them.
+/// Fails the writes after it if the project is gone, and makes a removal of the project wait for
+/// them.
 pub(super) const FENCE: &str = "UPDATE projects SET updated_at = $1 WHERE id = $2 AND user_id = $3";
 const SET_NAME: &str = "UPDATE projects SET name = $1 WHERE id = $2";
 const SET_DESCRIPTION: &str = "UPDATE projects SET description = $1 WHERE id = $2";
@@ -42,7 +43,7 @@ const SET_BUDGET_TOKENS: &str =
     "UPDATE projects SET budget_tokens = $1, granted_tokens = 0 WHERE id = $2";
 
 const DELETE: &str = "DELETE FROM projects WHERE id = $1 AND user_id = $2";
-// The sessions' epoch moves first: from then on no commit of them can add anything.
+// The sessions' epoch is raised first. From then on no commit can add anything.
 const DELETE_CONTENTS: [&str; 16] = [
     "DELETE FROM project_agents WHERE project_id = $1",
     "UPDATE sessions SET epoch = epoch + 1 WHERE project_id = $1",
@@ -66,7 +67,7 @@ const DELETE_CONTENTS: [&str; 16] = [
 ];
 
 impl Store {
-    /// A project, whoever's it is.
+    /// A project of any user.
     pub async fn project_of_anyone(
         &self,
         id: ProjectId,
@@ -139,7 +140,8 @@ impl UserStore {
         self.project(id).await?.ok_or(StoreError::NotFound)
     }
 
-    /// The default project; made of `new` if there is none. However many ask at once, one is made.
+    /// The default project. It is created from `new` if there is none. Concurrent calls create only
+    /// one.
     pub async fn default_project_or(
         &self,
         new: NewProject,
@@ -154,7 +156,7 @@ impl UserStore {
         self.default_project().await?.ok_or(StoreError::NotFound)
     }
 
-    /// The agents follow the project's row: where that was not inserted, neither are they.
+    /// The agents are inserted only if the project's row was inserted.
     fn creation(
         &self,
         new: NewProject,
@@ -198,12 +200,12 @@ impl ProjectStore {
         self.user
     }
 
-    /// As it was when this handle was taken.
+    /// The project as it was when this handle was created.
     pub fn row(&self) -> &ProjectRow {
         &self.row
     }
 
-    /// Only what is named changes, so that two changes at once do not undo each other.
+    /// Changes only the given fields, so that concurrent changes do not undo each other.
     pub async fn change(
         &self,
         change: ProjectChange,
@@ -232,8 +234,8 @@ impl ProjectStore {
             .ok_or(StoreError::NotFound)
     }
 
-    /// Removes the project, its agents and what they remember and spent, and its sessions. The
-    /// sessions' audit log stays, without arguments and reasons.
+    /// Removes the project with its agents, their interactions and usage, and its sessions. The
+    /// audit log of the sessions stays, without arguments and reasons.
     pub async fn delete(&self) -> Result<(), StoreError> {
         let id = self.row.id;
         let mut stmts = vec![Stmt::one(DELETE, vec![id.into(), self.user.into()])];
@@ -253,7 +255,7 @@ impl ProjectStore {
     }
 }
 
-/// `None` where nothing changes.
+/// `None` if nothing changes.
 pub(super) fn patched<T: Into<Param>>(patch: Patch<T>) -> Option<Param> {
     match patch {
         Patch::Absent => None,

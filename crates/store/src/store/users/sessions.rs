@@ -1,7 +1,7 @@
-//! A user's sessions in projects: listed, renamed, and read.
+//! Lists, renames and reads a user's project sessions.
 //!
-//! A session's key is no proof of anything: every query asks again whose session it is. What is
-//! another user's, of the other realm, or deleted is not there.
+//! Knowing a session's key is no permission, so every query checks the user again. Sessions of
+//! other users, runtime sessions and deleted sessions are not found.
 
 use std::ops::Deref;
 
@@ -44,7 +44,7 @@ const SESSIONS: &str = list_sessions!(
     "user_id = $1",
     " ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3"
 );
-// The sign keeps planners from going through all of the user's sessions instead of the project's.
+// The sign keeps planners from scanning all of the user's sessions instead of the project's.
 const SESSIONS_OF_PROJECT: &str = list_sessions!(
     "+user_id = $1 AND project_id = $2",
     " ORDER BY last_activity DESC, id DESC LIMIT $3 OFFSET $4"
@@ -53,8 +53,8 @@ const COUNT_SESSIONS: &str = my_sessions!("COUNT(*)", "user_id = $1", "");
 const COUNT_SESSIONS_OF_PROJECT: &str =
     my_sessions!("COUNT(*)", "+user_id = $1 AND project_id = $2", "");
 
-// Whatever is not over runs, has a deadline, or waits for somebody to decide, to answer or to run
-// something.
+// A turn that is not over runs, has a deadline, or waits for a decision, an answer or a tool
+// result.
 const UNFINISHED: &str = my_sessions!(
     "id, session_id, state",
     "+user_id = $1 AND project_id = $2",
@@ -187,8 +187,8 @@ const OPEN_APPROVALS_OF_SESSION: SizedList<OpenApprovalRow> = list_open_approval
 const COUNT_OPEN_APPROVALS_OF_SESSION: &str =
     from_open_approvals!("SELECT COUNT(*)", " AND sessions.id = $2");
 
-/// A session of a project, which its user has asked for: only [`UserStore::session`] gives one.
-/// Whoever has it need not ask again whose it is.
+/// A project session that belongs to the user who asked for it. Only [`UserStore::session`] returns
+/// one, so holders need not check the user again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnedSession {
     user: UserId,
@@ -361,8 +361,8 @@ impl UserStore {
         self.store.read_one(PLAN, params, plan_row).await
     }
 
-    /// A page of what waits for the user, in one session or in all, in the order it was asked, and
-    /// how much there is.
+    /// A page of what waits for the user, in one session or in all, oldest first, and the total
+    /// number.
     pub async fn open_approvals(
         &self,
         session: Option<SessionKey>,
@@ -384,7 +384,7 @@ impl UserStore {
         [key.into(), self.user.into()]
     }
 
-    /// Fewer rows than `limit` where more would be too large for one page.
+    /// Returns fewer rows than `limit` if more would not fit one page.
     async fn page<T: Send + 'static>(
         &self,
         count: &'static str,
@@ -408,7 +408,8 @@ impl UserStore {
 }
 
 impl ProjectStore {
-    /// Sessions whose turn may not be over, in the order of their keys; `after` pages on.
+    /// Sessions whose turn may not be over, sorted by key. `after` is the last key of the page
+    /// before.
     pub async fn unfinished_sessions(
         &self,
         after: Option<SessionKey>,

@@ -1,4 +1,4 @@
-//! What a user's agents spent.
+//! The usage of a user's agents.
 
 use codelab_protocol::{AgentName, ProjectId};
 
@@ -15,10 +15,10 @@ const MAX_SESSIONS: u64 = 100;
 /// Projects, and agents, in a report.
 const MAX_ROWS: u64 = 1000;
 
-/// An agent's average is taken over its newest tasks.
+/// The number of newest tasks in an agent's average.
 const AVERAGED_TASKS: u64 = 50;
-/// Where tasks take very many calls the average is of fewer tasks: the calls that are looked at are
-/// bounded, too.
+/// The number of calls that are read for it. With very many calls per task, the average covers
+/// fewer tasks.
 const AVERAGED_CALLS: u64 = 5000;
 
 macro_rules! sums {
@@ -71,7 +71,7 @@ const RECENT_TASKS: &str = "SELECT CAST(COALESCE(SUM(tokens), 0) AS BIGINT), COU
      GROUP BY session_key, turn, task_id ORDER BY MAX(id) DESC LIMIT $4) AS tasks";
 
 impl UserStore {
-    /// Of one project or of all. What was spent in sessions that are gone is in everything but
+    /// The usage of one project or of all. Usage of deleted sessions is in everything but
     /// `by_session`.
     pub async fn usage(&self, project: Option<ProjectId>) -> Result<UsageRows, StoreError> {
         let whose = [self.user.into(), Param::optional(project)];
@@ -123,7 +123,7 @@ impl ProjectStore {
             .unwrap_or_default())
     }
 
-    /// What the agent's newest tasks used on average, all calls of a task together. `None`: it has
+    /// The average usage of the agent's newest tasks, with all calls of a task. `None` if it has
     /// done none.
     pub async fn agent_average_tokens(&self, agent: &AgentName) -> Result<Option<u64>, StoreError> {
         let limits = [AVERAGED_CALLS.into(), AVERAGED_TASKS.into()];
@@ -139,7 +139,7 @@ impl ProjectStore {
     }
 }
 
-/// Nothing was spent, which is known.
+/// No usage, with a known cost of zero.
 impl Default for UsageSum {
     fn default() -> Self {
         Self {

@@ -303,7 +303,7 @@ impl ViewState {
 
 fn decided(decision: &DecisionView) -> Block {
     Block::Decided {
-        decision: decision.decision.clone(),
+        decision: decision.decision,
         by: decision.decided_by.clone(),
         reason: decision.reason.clone(),
     }

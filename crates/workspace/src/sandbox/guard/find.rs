@@ -2,6 +2,7 @@
 //! the place beneath the root that it leads to is protected as well. Nothing outside the root is
 //! ever looked at.
 
+mod kept;
 mod repository;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::GuardedPaths;
 use super::git::{GIT, MAX_SUBMODULE_DEPTH};
 use super::stored::StoredFound;
+pub(super) use kept::{FileIdentity, Kept, Stamp};
 
 /// Entries that are looked at. The walk goes from the top downwards, so what is left out lies deep,
 /// or comes late in a folder of very many entries.
@@ -39,35 +41,6 @@ const PACKAGES: [&str; 4] = [
     "dist-packages",
     "__pycache__",
 ];
-
-/// Device and number of a file or folder: the same name with another one is another thing.
-pub(super) type FileIdentity = (u64, u64);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kept {
-    File {
-        /// Without one only the content counts.
-        stamp: Option<Stamp>,
-        content: Option<Vec<u8>>,
-        mode: u32,
-    },
-    Link(PathBuf),
-    /// What is in it is listed by itself.
-    Folder {
-        /// Without one every mode is right.
-        mode: Option<u32>,
-    },
-    /// A pipe, a socket, a device.
-    Other,
-}
-
-/// A file with the same stamp has the same content: the kernel sets the last field at every change.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stamp {
-    identity: FileIdentity,
-    size: u64,
-    changed: (i64, i64),
-}
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "StoredFound", into = "StoredFound")]
@@ -92,62 +65,6 @@ pub(super) enum ReadContent<'a> {
     /// Only of files whose stamp differs from what was found before. Folders that a command made
     /// unreadable are made readable.
     Compared(&'a FoundPaths),
-}
-
-impl Kept {
-    /// What a tool wrote.
-    pub fn written(content: Vec<u8>, mode: u32) -> Self {
-        let is_kept = content.len() as u64 <= MAX_FILE_BYTES;
-        Self::File {
-            stamp: None,
-            content: is_kept.then_some(content),
-            mode,
-        }
-    }
-
-    pub fn is_same_as(&self, before: &Self) -> bool {
-        match (self, before) {
-            (
-                Self::File {
-                    stamp,
-                    mode,
-                    content,
-                },
-                Self::File {
-                    stamp: old_stamp,
-                    mode: old_mode,
-                    content: old,
-                },
-            ) => {
-                let has_same_stamp = stamp.is_some() && stamp == old_stamp;
-                mode & 0o7777 == old_mode & 0o7777
-                    && (has_same_stamp || (content.is_some() && content == old))
-            }
-            (
-                Self::Folder { mode: Some(mode) },
-                Self::Folder {
-                    mode: Some(old_mode),
-                },
-            ) => mode & 0o7777 == old_mode & 0o7777,
-            (Self::Folder { .. }, Self::Folder { .. }) => true,
-            (now, before) => now == before,
-        }
-    }
-
-    /// Of two files: the same one, as long as before. Only its content may have changed.
-    pub fn may_be_same_as(&self, before: &Self) -> bool {
-        match (self, before) {
-            (
-                Self::File {
-                    stamp: Some(now), ..
-                },
-                Self::File {
-                    stamp: Some(old), ..
-                },
-            ) => (now.identity, now.size) == (old.identity, old.size),
-            _ => false,
-        }
-    }
 }
 
 pub(super) fn find(
@@ -576,14 +493,4 @@ fn normal(path: &Path) -> Option<PathBuf> {
 
 fn identity(metadata: &Metadata) -> FileIdentity {
     (MetadataExt::dev(metadata), MetadataExt::ino(metadata))
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            identity: identity(metadata),
-            size: metadata.len(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
 }

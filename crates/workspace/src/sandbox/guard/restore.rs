@@ -136,7 +136,15 @@ impl<'a> Removed<'a> {
             (_, Ok(_)) => gone.push(self.take(path)?),
             (_, Err(_)) => {}
         }
-        let done = self.with_rights(path, |removed| removed.write_back(path, kept));
+        let mut done = self.with_rights(path, |removed| removed.write_back(path, kept));
+        // The command may have filled the disk. What it put here gives its room to what was there.
+        if matches!(&done, Err(error) if error.kind() == io::ErrorKind::StorageFull)
+            && let Some(RemovedTo::MovedTo(place)) = gone.first()
+            && fs::remove_file(place).is_ok()
+        {
+            gone[0] = RemovedTo::Deleted;
+            done = self.with_rights(path, |removed| removed.write_back(path, kept));
+        }
         match (done, gone.first()) {
             (Ok(()), _) => Ok(gone),
             (Err(error), Some(RemovedTo::MovedTo(place))) => Err(io::Error::other(format!(
@@ -254,8 +262,14 @@ fn write(folder: &Dir, name: &OsStr, content: &[u8], mode: u32) -> io::Result<()
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     let mut file = folder.open_with(name, &options)?;
-    file.write_all(content)?;
-    file.set_permissions(Permissions::from_mode(mode & 0o7777))
+    let written = file
+        .write_all(content)
+        .and_then(|()| file.set_permissions(Permissions::from_mode(mode & 0o7777)));
+    if written.is_err() {
+        // Half of it is worse than nothing.
+        let _ = folder.remove_file(name);
+    }
+    written
 }
 
 impl Room {

@@ -1,6 +1,6 @@
-//! Ways out that are a script and need nothing beside it.
+//! Ways out of the sandbox that are one script and need nothing else.
 
-/// Calls that need no file: nothing but a number, and a negative answer is what is wanted.
+/// Calls that need no file, only a number. A negative result is the wanted one.
 pub fn system_calls(victim: u32) -> Vec<(&'static str, String)> {
     let call = |number: libc::c_long, arguments: &str| {
         format!("perl -e '$a = \"\\0\" x 256; exit(syscall({number}{arguments}) >= 0 ? 0 : 1)'")
@@ -69,7 +69,7 @@ pub fn system_calls(victim: u32) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Writes put back what they read, so that nothing is harmed where there is no wall.
+/// Each write puts back what it read, so that it does no harm without a sandbox.
 pub fn kernel_files() -> Vec<(&'static str, String)> {
     let rewrite = |path: &str| format!("v=$(cat {path}) && echo \"$v\" > {path}");
     vec![
@@ -94,7 +94,7 @@ pub fn kernel_files() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Files that somebody else runs later.
+/// Files that another program runs later.
 pub fn planting() -> Vec<(&'static str, String)> {
     [
         ("a git hook", "echo evil > .git/hooks/pre-commit"),

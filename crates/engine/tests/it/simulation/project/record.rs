@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use codelab_engine::{
-    Applied, Approval, ApprovalStatus, Budget, BudgetState, CallStatus, CallerAnswer, Effect,
+    Applied, Approval, ApprovalOutcome, Budget, BudgetState, CallStatus, CallerAnswer, Effect,
     EventBody, EventRange, EventRecord, Input, Lane, MessageRecord, ModelCallId, Purpose, Session,
     Spending, ThreadPhase, WorkerSpace as _,
 };
@@ -51,7 +51,7 @@ struct Call {
 
 struct Asked {
     approval: Approval,
-    status: Option<ApprovalStatus>,
+    status: Option<ApprovalOutcome>,
     modified: Option<Map<String, Value>>,
     audited: usize,
 }
@@ -292,8 +292,8 @@ impl Record {
     fn dispatched(&mut self, call_id: &CallId, arguments: &Map<String, Value>) {
         if let Some(asked) = self.approvals.get(call_id) {
             let expected = match asked.status {
-                Some(ApprovalStatus::Approved) => Some(&asked.approval.arguments),
-                Some(ApprovalStatus::Edited) => asked.modified.as_ref(),
+                Some(ApprovalOutcome::Approved) => Some(&asked.approval.arguments),
+                Some(ApprovalOutcome::Edited) => asked.modified.as_ref(),
                 _ => panic!("{call_id} runs without a yes"),
             };
             assert_eq!(
@@ -555,7 +555,7 @@ impl Record {
         }
         for (call_id, asked) in &self.approvals {
             let decided = asked.status.expect("an approval is still open");
-            let rows = usize::from(decided != ApprovalStatus::Cancelled);
+            let rows = usize::from(decided != ApprovalOutcome::Cancelled);
             assert_eq!(
                 asked.audited, rows,
                 "{call_id} ({decided:?}) has {} audit rows",

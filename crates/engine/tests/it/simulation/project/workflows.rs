@@ -63,7 +63,7 @@ impl Workflows {
                     run.started.is_empty(),
                     "a task started before the plan was decided"
                 );
-                if resolved.decision == "edit" {
+                if resolved.decision == codelab_engine::ApprovalOutcome::Edited {
                     let needs = |needs: &[TaskId]| needs.iter().cloned().collect();
                     run.needs = resolved
                         .tasks

@@ -1,4 +1,4 @@
-//! Sessions in projects: what their user sees of them, and nobody else.
+//! Sessions in projects: their user sees them, and nobody else.
 
 use codelab_protocol::{
     Plan, PlanId, PlanStatus, Role, SessionKind, Task, TaskOrigin, TaskStatus, TurnId, WorkflowId,
@@ -9,7 +9,7 @@ use codelab_store::{
 };
 
 use crate::harness::{
-    FIRST, Harness, agent, approval, at, call, chat, create, id, message, task_id,
+    FIRST, Harness, agent, approval, at, call, create, id, message, project_session, task_id,
 };
 use crate::users::{new_project, user};
 
@@ -76,15 +76,15 @@ pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
         ("middle", &two, 20),
         ("gone", &one, 5),
     ] {
-        let mut commit = chat(name, user(1), project.id());
+        let mut commit = project_session(name, user(1), project.id());
         commit.last_activity = Some(at(activity));
         commit.title = Some(format!("about {name}"));
         stored(&harness, commit).await;
     }
     let gone = mine.session(&id("gone")).await.unwrap().unwrap();
     harness.store.soft_delete(gone.key, at(2)).await.unwrap();
-    stored(&harness, chat("foreign", user(2), other.id())).await;
-    // The runtime's sessions are nobody's, even where they name a user.
+    stored(&harness, project_session("foreign", user(2), other.id())).await;
+    // Sessions of the runtime API belong to nobody, even if they name a user.
     let mut runtime = create("runtime");
     runtime.create.as_mut().unwrap().user_id = Some(user(1));
     stored(&harness, runtime).await;
@@ -149,21 +149,24 @@ pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
 pub async fn a_session_is_made_only_in_a_living_project_of_its_user(harness: Harness) -> Harness {
     let (mine, project) = project_of(&harness, 1).await;
     let (_, other) = project_of(&harness, 2).await;
-    let foreign = chat("s", user(1), other.id());
+    let foreign = project_session("s", user(1), other.id());
     assert_eq!(
         harness.store.commit(foreign).await,
         Err(StoreError::NotFound)
     );
-    stored(&harness, chat("s", user(1), project.id())).await;
-    let twin = harness.store.commit(chat("s", user(1), project.id())).await;
+    stored(&harness, project_session("s", user(1), project.id())).await;
+    let twin = harness
+        .store
+        .commit(project_session("s", user(1), project.id()))
+        .await;
     assert_eq!(twin, Err(StoreError::AlreadyExists));
 
-    // Sessions are made while their project goes: whatever was made goes with it.
+    // Sessions are created while their project is deleted. All of them are deleted with it.
     let making: Vec<_> = (0..40)
         .map(|n| {
             let (store, commit) = (
                 harness.store.clone(),
-                chat(&format!("s{n}"), user(1), project.id()),
+                project_session(&format!("s{n}"), user(1), project.id()),
             );
             tokio::spawn(async move { store.commit(commit).await })
         })
@@ -177,7 +180,7 @@ pub async fn a_session_is_made_only_in_a_living_project_of_its_user(harness: Har
     }
     let late = harness
         .store
-        .commit(chat("late", user(1), project.id()))
+        .commit(project_session("late", user(1), project.id()))
         .await;
     assert_eq!(late, Err(StoreError::NotFound));
     assert_eq!(mine.sessions(None, 10, 0).await.unwrap(), (vec![], 0));
@@ -186,7 +189,7 @@ pub async fn a_session_is_made_only_in_a_living_project_of_its_user(harness: Har
 
 pub async fn tasks_have_threads_of_their_own(harness: Harness) -> Harness {
     let (mine, project) = project_of(&harness, 1).await;
-    let mut commit = chat("threads", user(1), project.id());
+    let mut commit = project_session("threads", user(1), project.id());
     commit
         .messages
         .push(of_task(message(2, 1, "to the first task"), "p1", "t1"));
@@ -202,7 +205,7 @@ pub async fn tasks_have_threads_of_their_own(harness: Harness) -> Harness {
     commit.messages[3].task = Some(TaskOrigin::default());
     stored(&harness, commit).await;
 
-    // The session's own history knows nothing of the threads.
+    // The session's own history does not contain the threads of tasks.
     assert_eq!(ords(&harness.store.history(key, 0).await.unwrap()), [1, 6]);
     for range in [
         MessageRange::FromTurn(TurnId(1)),
@@ -268,7 +271,7 @@ pub async fn tasks_have_threads_of_their_own(harness: Harness) -> Harness {
 
 pub async fn histories_are_read_in_pages(harness: Harness) -> Harness {
     let (mine, project) = project_of(&harness, 1).await;
-    let mut commit = chat("long", user(1), project.id());
+    let mut commit = project_session("long", user(1), project.id());
     commit
         .messages
         .extend((2..=9).map(|ord| message(ord, 1, "more")));
@@ -306,7 +309,7 @@ pub async fn histories_are_read_in_pages(harness: Harness) -> Harness {
 
 pub async fn large_messages_make_small_pages(harness: Harness) -> Harness {
     let (mine, project) = project_of(&harness, 1).await;
-    let key = stored(&harness, chat("large", user(1), project.id())).await;
+    let key = stored(&harness, project_session("large", user(1), project.id())).await;
     let large = "x".repeat(1536 * 1024);
     let mut commit = Commit::new(key, FIRST);
     commit
@@ -317,7 +320,7 @@ pub async fn large_messages_make_small_pages(harness: Harness) -> Harness {
         .extend((2..=6).map(|ord| of_task(message(ord, 1, &large), "p1", "t1")));
     stored(&harness, commit).await;
 
-    // As many as fit; the total is still the whole, and the next page goes on where this one ended.
+    // As many as fit. The total still counts all, and the next page continues where this one ended.
     for (offset, expected) in [(0, vec![1, 2, 3, 4]), (4, vec![5, 6]), (6, vec![])] {
         let (page, total) = mine.messages(key, 1000, offset, None).await.unwrap();
         assert_eq!((ords(&page), total), (expected.clone(), 6));
@@ -352,7 +355,7 @@ pub async fn large_messages_make_small_pages(harness: Harness) -> Harness {
 
 pub async fn plans_are_saved_as_they_stand(mut harness: Harness) -> Harness {
     let (_, project) = project_of(&harness, 1).await;
-    let mut commit = chat("planned", user(1), project.id());
+    let mut commit = project_session("planned", user(1), project.id());
     let saved = |name: &str, status, at| PlanSaved {
         turn: TurnId(1),
         plan: plan(name, status),
@@ -371,7 +374,7 @@ pub async fn plans_are_saved_as_they_stand(mut harness: Harness) -> Harness {
     ended.plan.tasks[0].result = Some("result".to_owned());
     commit.plans.push(ended.clone());
     stored(&harness, commit).await;
-    // A commit that is refused saves no plan either.
+    // A commit that is refused stores no plan either.
     let mut stale = Commit::new(key, codelab_store::Epoch(0));
     stale.plans.push(saved("p2", PlanStatus::Completed, at(40)));
     assert_eq!(harness.store.commit(stale).await, Err(StoreError::Conflict));
@@ -401,9 +404,9 @@ pub async fn plans_are_saved_as_they_stand(mut harness: Harness) -> Harness {
     assert_eq!(plans[0], row);
     assert_eq!(mine.plan(key, &plan_id("p3")).await.unwrap(), None);
 
-    // A session that comes to have the same key finds nothing of the one before it.
+    // A session that gets the same key later finds nothing of the earlier one.
     harness.store.purge(key).await.unwrap();
-    let mut next = chat("next", user(1), project.id());
+    let mut next = project_session("next", user(1), project.id());
     next.key = key;
     stored(&harness, next).await;
     assert!(mine.plans(key, 10, 0).await.unwrap().0.is_empty());
@@ -414,7 +417,7 @@ pub async fn open_approvals_of_all_sessions_are_found(harness: Harness) -> Harne
     let (mine, project) = project_of(&harness, 1).await;
     let (theirs, other) = project_of(&harness, 2).await;
     let asked = |name: &str, place: &ProjectStore, number, when| {
-        let mut commit = chat(name, user(number), place.id());
+        let mut commit = project_session(name, user(number), place.id());
         let mut info = approval("c1");
         info.created_at = at(when);
         commit.approvals_opened.push(info);
@@ -460,7 +463,7 @@ pub async fn open_approvals_of_all_sessions_are_found(harness: Harness) -> Harne
         (vec![], 0)
     );
     assert_eq!(theirs.open_approvals(None, 10, 0).await.unwrap().1, 1);
-    // So are the sessions that they hold up, and no others.
+    // The same holds for the sessions that they block, and for no others.
     let mut waiting = project.unfinished_sessions(None, 10).await.unwrap();
     let after = Some(waiting[0].key);
     assert_eq!(
@@ -481,7 +484,7 @@ pub async fn open_approvals_of_all_sessions_are_found(harness: Harness) -> Harne
 pub async fn another_user_reads_nothing(harness: Harness) -> Harness {
     let (mine, project) = project_of(&harness, 1).await;
     let (theirs, _) = project_of(&harness, 2).await;
-    let mut commit = chat("private", user(1), project.id());
+    let mut commit = project_session("private", user(1), project.id());
     commit
         .messages
         .push(of_task(message(2, 1, "secret"), "p1", "t1"));
@@ -532,7 +535,7 @@ pub async fn another_user_reads_nothing(harness: Harness) -> Harness {
             u64::from(sees)
         );
     }
-    // Once it is deleted its own user does not reach it either.
+    // After it is deleted, its own user cannot reach it either.
     harness.store.soft_delete(key, at(2)).await.unwrap();
     assert!(mine.last_messages(key, 10).await.unwrap().is_empty());
     assert!(mine.plans(key, 10, 0).await.unwrap().0.is_empty());
@@ -542,8 +545,8 @@ pub async fn another_user_reads_nothing(harness: Harness) -> Harness {
 pub async fn project_sessions_are_found_after_a_restart(mut harness: Harness) -> Harness {
     let (_, project) = project_of(&harness, 1).await;
     let mut runtime = create("runtime");
-    let mut chat = chat("chat", user(1), project.id());
-    for commit in [&mut runtime, &mut chat] {
+    let mut in_project = project_session("chat", user(1), project.id());
+    for commit in [&mut runtime, &mut in_project] {
         commit.schedule = Some(Schedule {
             wake_at: Some(at(50)),
             running: true,
@@ -551,7 +554,7 @@ pub async fn project_sessions_are_found_after_a_restart(mut harness: Harness) ->
     }
     let keys = [
         stored(&harness, runtime).await,
-        stored(&harness, chat).await,
+        stored(&harness, in_project).await,
     ];
     harness.restart().await;
     let project = harness
@@ -578,11 +581,11 @@ pub async fn project_sessions_are_found_after_a_restart(mut harness: Harness) ->
         .unwrap();
     for mut found in [due, running] {
         found.sort_by_key(|session| session.kind.as_str());
-        let [chat, runtime] = found.as_slice() else {
+        let [in_project, runtime] = found.as_slice() else {
             panic!("{found:?}")
         };
         assert_eq!(
-            (chat.kind, chat.key, &chat.session_id),
+            (in_project.kind, in_project.key, &in_project.session_id),
             (SessionKind::Project, keys[1], &id("chat"))
         );
         assert_eq!((runtime.kind, runtime.key), (SessionKind::Runtime, keys[0]));
