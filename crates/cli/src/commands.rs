@@ -22,10 +22,14 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
+use codelab_client::ClientError;
 use codelab_protocol::{ProjectId, Timestamp, UserId};
 use codelab_server::{
     Explained, Flags, Identity, JwtAlgorithm, ModelHint, Secrets, Settings, sign_token,
 };
+use codelab_terminal::ui::UiError;
+use codelab_terminal::{Language, Text};
+use codelab_toolrunner::ToolRunnerError;
 use rustix::fs::Mode;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -144,21 +148,42 @@ pub fn hint_lines(hint: &ModelHint, command: &str) -> [String; 2] {
     ]
 }
 
-/// One line for a person; causes are in the same line.
-pub fn complain(error: &anyhow::Error) {
-    note(&format!(
-        "codelab: {}",
-        format!("{error:#}").replace('\n', " ")
-    ));
+/// Prints why a command failed. What a server answered is explained in the person's language; the
+/// details below it, with all causes, are in one line.
+pub fn print_error(error: &anyhow::Error) {
+    let setting = std::env::var("CODELAB_LOCALE").ok();
+    let language = Language::choose(setting.as_deref(), |name| std::env::var(name).ok());
+    let details = format!("{error:#}").replace('\n', " ");
+    let meaning = client_error(error)
+        .and_then(|error| language.error(error.error_code(), Language::status(error)));
+    match meaning {
+        Some(meaning) => {
+            note(&format!("codelab: {meaning}"));
+            note(&language.with(Text::ExecDetails, &[&details]));
+        }
+        None => note(&format!("codelab: {details}")),
+    }
 }
 
-/// Something on the way, for a person; what was asked for goes to standard output.
-/// Where nobody reads it any more, there is nobody to tell.
+/// The failed request that caused this error.
+fn client_error(error: &anyhow::Error) -> Option<&ClientError> {
+    error.chain().find_map(|cause| {
+        if let Some(ToolRunnerError::Client(error)) = cause.downcast_ref() {
+            return Some(error);
+        }
+        if let Some(UiError::Client(error)) = cause.downcast_ref() {
+            return Some(error);
+        }
+        cause.downcast_ref()
+    })
+}
+
+/// Prints progress on standard error; results go to standard output. A closed pipe is ignored.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// What was asked for. A program whose reader has left goes on: a server is no less one then.
+/// Prints a result on standard output. A closed pipe is ignored: a server runs on without a reader.
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());

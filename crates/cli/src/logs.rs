@@ -93,11 +93,11 @@ fn filter(default: &str) -> EnvFilter {
 
 /// The usual way writes to standard error by itself, and would wait there.
 fn log_panic(panic: &PanicHookInfo<'_>) {
-    let place = panic.location().map(ToString::to_string);
+    let location = panic.location().map(ToString::to_string);
     let thread = std::thread::current();
     tracing::error!(
         thread = thread.name(),
-        place,
+        location,
         reason = panic.payload_as_str(),
         "a thread panicked"
     );

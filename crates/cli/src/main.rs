@@ -55,7 +55,7 @@ enum Command {
     Health(health::HealthCommand),
     /// Copy the embedded database into one file, also while the server runs
     Backup(backup::BackupCommand),
-    /// Put a backup in the place of the embedded database, while the server is stopped
+    /// Replace the embedded database with a backup, while the server is stopped
     Restore(backup::RestoreCommand),
     /// Print completions for a shell, to be kept where it looks for them
     Completions(completions::CompletionsCommand),
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            commands::complain(&error);
+            commands::print_error(&error);
             ExitCode::FAILURE
         }
     }

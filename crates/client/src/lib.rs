@@ -2,9 +2,9 @@
 //! for programs that are written against them; the terminal client, the benchmark and the tests use
 //! a part of it.
 //!
-//! It speaks the words of `codelab-protocol` and decides nothing: what an event means is its
-//! caller's business. It never repeats a request on its own, except [`ResumingEvents`], which only
-//! reads.
+//! It sends and receives the types of `codelab-protocol`. [`SessionView`] tells what a session's
+//! events mean for a person. The client never repeats a request on its own, with one exception:
+//! [`ResumingEvents`], which only reads.
 
 mod client;
 mod error;
@@ -13,7 +13,9 @@ mod limits;
 mod logged;
 mod plans;
 mod project_sessions;
+mod projection;
 mod projects;
+mod repeat;
 mod resume;
 mod sse;
 mod stream;
@@ -28,6 +30,12 @@ pub use http::{AddressCheck, Credentials, RawResponse};
 pub use limits::{Backoff, ClientLimits};
 pub use logged::{DeltaPiece, LoggedEvent};
 pub use project_sessions::SendOutcome;
+pub use projection::{
+    BudgetView, CallView, DecisionView, MessageStatus, MessageView, PlanView, QuestionStatus,
+    QuestionView, SessionChange, SessionItem, SessionNote, SessionView, TaskNote, ToolCallStatus,
+    TurnResult, TurnState, WaitingItem,
+};
+pub use repeat::{RESTART_BACKOFF, repeated};
 pub use resume::{FollowUntil, ResumingEvents};
 pub use sse::{SseDecoder, SseError, SseEvent};
 pub use stream::{EventData, EventStream, StreamEvent};

@@ -1,4 +1,4 @@
-//! The hands: attaching to a project, claiming tool calls, sending what they gave.
+//! What a tool runner needs: attach to a project, claim tool calls, send their results.
 
 use codelab_protocol::{
     AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ProjectId,

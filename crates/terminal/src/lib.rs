@@ -1,15 +1,9 @@
-//! The person's side of the command line: the chat in a terminal, and the hands that run tool calls
-//! in a workspace.
+//! The terminal user interface of `codelab chat`.
 //!
-//! It talks to a server through `codelab-client` alone, and never knows whether that server is in
+//! It talks to a server through `codelab-client` only. It does not know whether that server runs in
 //! the same process.
 
-mod repeat;
-mod tool_runner;
+mod texts;
 pub mod ui;
 
-pub use repeat::{PATIENT, repeated};
-pub use tool_runner::{
-    CallInfo, RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerError, ToolRunnerEvent,
-    ToolRunnerOptions,
-};
+pub use texts::{Language, Text};

@@ -1,7 +1,7 @@
 //! `codelab chat`: one session in a terminal.
 //!
-//! What is known (`state`), what a key means (`prompt`) and how things look (`render`) are pure and
-//! know no terminal; `talk` is the loop that feeds them, `screen` the only place that writes.
+//! `state` (what is shown), `prompt` (what a key means) and `render` (how it looks) are pure and know
+//! no terminal. `talk` is the loop that feeds them. Only `screen` writes to the terminal.
 
 mod block;
 mod command;
@@ -27,24 +27,27 @@ use std::path::PathBuf;
 
 use codelab_client::{Client, ClientError};
 use codelab_protocol::SessionId;
+use codelab_toolrunner::{RunnerQuestion, ToolRunner};
 use codelab_workspace::Workspace;
 use tokio::sync::mpsc;
 
-use crate::{RunnerQuestion, ToolRunner};
+use crate::Language;
 
 pub struct UiOptions {
     pub client: Client,
     pub tool_runner: ToolRunner,
-    /// What the hands ask at this machine.
+    /// What the tool runner asks at this machine.
     pub questions: mpsc::Receiver<RunnerQuestion>,
-    /// The same folder once more, for looking at files without the model having read them.
+    /// The same folder, for previews. Reading through it does not count as read by the model.
     pub preview: Workspace,
-    /// The session to go on with; a new one where absent.
+    /// The session to continue; `None` starts a new one.
     pub session: Option<SessionId>,
-    /// Where what the person wrote is remembered.
+    /// Where the input history is saved.
     pub data_dir: PathBuf,
-    /// What the person is told first.
+    /// The first lines on the screen.
     pub welcome: Vec<String>,
+    /// The language of texts and errors.
+    pub language: Language,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +58,7 @@ pub enum UiError {
     Terminal(#[from] std::io::Error),
 }
 
-/// Talks until the person leaves; the hands are stopped then.
+/// Runs until the person leaves. Then it stops the tool runner.
 pub async fn run(options: UiOptions) -> Result<(), UiError> {
     talk::Talk::run(options).await
 }

@@ -1,4 +1,4 @@
-//! The client's hands: file tools beneath one root, search, commands in a sandbox, and a journal
+//! What a tool runner works with: file tools beneath one root, search, commands in a sandbox, and a journal
 //! that keeps a call from running twice.
 //!
 //! Nothing here talks to a server or asks a person. A tool that fails is data for the model, so

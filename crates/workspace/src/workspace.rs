@@ -16,7 +16,7 @@ use crate::sandbox::{Sandbox, secrets};
 use crate::seen::SeenFiles;
 use crate::tools::{self, Approved, Commands, WrittenPath};
 
-/// The user's files, and the hands that work on them. Cheap to clone.
+/// The user's files and the tools that work on them. Cheap to clone.
 #[derive(Clone)]
 pub struct Workspace {
     shared: Arc<Shared>,

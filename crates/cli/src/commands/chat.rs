@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use codelab_protocol::SessionId;
 use codelab_terminal::ui::{self, UiOptions};
-use codelab_terminal::{ServedCalls, ToolRunner};
+use codelab_toolrunner::{ServedCalls, ToolRunner};
 use codelab_workspace::{Launcher, Workspace, WorkspaceOptions};
 use tokio::sync::mpsc;
 
@@ -18,10 +18,10 @@ const LOG_FILE: &str = "chat.log";
 
 #[derive(Args)]
 pub struct ChatCommand {
-    /// The folder your agents work in; nothing outside of it is touched
+    /// The folder your agents work in; they cannot change anything outside of it
     #[arg(long, value_name = "DIR", default_value = ".")]
     workspace: PathBuf,
-    /// Go on with this session
+    /// Continue this session
     #[arg(long, value_name = "ID", value_parser = session_id)]
     session: Option<SessionId>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub struct ChatCommand {
 
 impl ChatCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        // The screen is the person's.
+        // Logs go to a file, because the screen shows the session.
         let _logs = logs::start_in_file(&self.target.data_dir()?.join(LOG_FILE))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -46,8 +46,7 @@ impl ChatCommand {
             }
             result.map(|()| ExitCode::SUCCESS)
         });
-        // Everything has ended but a read that waits for the person's next line, and nobody can
-        // take that back.
+        // Only a blocking read of the next line is left, and it cannot be cancelled.
         runtime.shutdown_background();
         code
     }
@@ -88,12 +87,13 @@ impl ChatCommand {
             session: self.session,
             data_dir,
             welcome,
+            language: connection.language,
         })
         .await?)
     }
 }
 
-/// Where everything is, in a few lines.
+/// The server, the folder, the sandbox and the model, in a few lines.
 async fn welcome(
     connection: &ServerConnection,
     tool_runner: &ToolRunner,
@@ -105,8 +105,8 @@ async fn welcome(
         &connection.url
     };
     let wall = match tool_runner.sandbox() {
-        "none" => "no sandbox: every command asks".to_owned(),
-        sandbox => format!("commands run behind {sandbox}"),
+        "none" => "no sandbox: every command needs an approval".to_owned(),
+        sandbox => format!("commands run in the sandbox {sandbox}"),
     };
     let mut lines = vec![
         format!("CodeLab {} · {server}", env!("CARGO_PKG_VERSION")),

@@ -7,7 +7,7 @@ use codelab_policy::visible;
 use codelab_server::{ShownSetting, Source};
 use serde_json::{Value, json};
 
-use super::{ServerPaths, complain, say};
+use super::{ServerPaths, print_error, say};
 
 /// Longer values push what follows them to the right.
 const MAX_VALUE_WIDTH: usize = 40;
@@ -42,7 +42,7 @@ impl ConfigCommand {
         }
         // Shown above as well, where it could be read.
         if let Err(error) = explained.settings {
-            complain(&error.into());
+            print_error(&error.into());
             return Ok(ExitCode::FAILURE);
         }
         Ok(ExitCode::SUCCESS)

@@ -12,6 +12,7 @@ use codelab_client::{Client, ClientError, Credentials};
 use codelab_policy::Policy;
 use codelab_protocol::UserId;
 use codelab_server::{Identity, SandboxSettings, Server, Settings, living_url};
+use codelab_terminal::Language;
 use serde_json::Value;
 
 use super::{ServerPaths, hint_lines, local_token, note, user_id};
@@ -55,13 +56,15 @@ pub enum WhenMissing {
 pub struct ServerConnection {
     pub client: Client,
     pub url: String,
-    /// What tells this server from others, also when its port changes.
+    /// Identifies the server, even if its port changes.
     pub name: String,
     pub user_id: Option<UserId>,
     pub data_dir: PathBuf,
-    /// What asks a person at this machine, by its own settings.
+    /// What needs an approval on this machine, by its own settings.
     pub policy: Policy,
     pub sandbox: SandboxSettings,
+    /// The person's language: the setting `locale`, else that of the environment.
+    pub language: Language,
     /// The server inside this process, if it was started for this command; to be stopped by it.
     pub server: Option<Server>,
 }
@@ -89,6 +92,7 @@ impl ServerTarget {
                 .await
                 .with_context(|| format!("the server at {url}"))?;
             let (name, user_id) = (url.trim_end_matches('/').to_owned(), subject(token));
+            let language = language(&settings);
             let Settings {
                 policy, sandbox, ..
             } = settings;
@@ -100,6 +104,7 @@ impl ServerTarget {
                 data_dir,
                 policy,
                 sandbox,
+                language,
                 server: None,
             });
         }
@@ -107,7 +112,7 @@ impl ServerTarget {
             (Some(connection), _) => Ok(connection),
             (None, WhenMissing::Start) => self.own(&settings).await,
             (None, WhenMissing::Complain) => bail!(
-                "no server runs with the data folder {} (start one with `codelab serve`, or name one with --url)",
+                "no server runs with the data folder {} (start one with `codelab serve`, or choose one with --url)",
                 data_dir.display()
             ),
         }
@@ -175,7 +180,7 @@ pub fn local(
     let data_dir = std::path::absolute(&settings.data_dir)?;
     let name = format!("local {}", data_dir.display());
     let access = match lives {
-        // Its port is its own for as long as anybody asks.
+        // The port belongs to this process as long as it runs.
         LocalServer::InThisProcess => Credentials::Bearer(token),
         LocalServer::Elsewhere => {
             let (folder, its_url) = (data_dir.clone(), url.clone());
@@ -195,11 +200,17 @@ pub fn local(
         data_dir,
         policy,
         sandbox,
+        language: language(settings),
         server: None,
     })
 }
 
-/// Whether somebody listens who knows this user.
+fn language(settings: &Settings) -> Language {
+    let setting = settings.page_locale.map(|locale| locale.tag());
+    Language::choose(setting, |name| std::env::var(name).ok())
+}
+
+/// Whether the server answers and accepts the token.
 async fn reachable(client: &Client) -> Result<(), ClientError> {
     client
         .project_sessions(None, Some(1), None)
@@ -207,7 +218,7 @@ async fn reachable(client: &Client) -> Result<(), ClientError> {
         .map(|_| ())
 }
 
-/// Whom a token is for, read without checking it: that is the server's business.
+/// The user of a token, read without checking the signature: the server does that.
 fn subject(token: &str) -> Option<UserId> {
     let payload = token.split('.').nth(1)?;
     let claims: Value =

@@ -13,12 +13,12 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use codelab_protocol::{ClientMessageId, CreateProjectSession, SendMessage, SessionId};
-use codelab_terminal::{ServedCalls, ToolRunner};
+use codelab_toolrunner::{ServedCalls, ToolRunner};
 
 use self::approve::Approver;
 use self::deadline::ExecDeadline;
 use self::run::{CANCELLED, Run, WRONG_USAGE};
-use self::show::EventPrinter;
+use self::show::{EventPrinter, OutputFormat};
 use super::connection::{ServerConnection, ServerTarget, WhenMissing};
 use super::tool_runner::ToolRunnerFlags;
 use super::{note, random_name};
@@ -26,8 +26,8 @@ use crate::logs;
 
 /// A task given on standard input.
 const MAX_TASK_BYTES: u64 = 4 << 20;
-/// How long the end of the process waits for what was abandoned; commands end with it.
-const PARTING: Duration = Duration::from_millis(500);
+/// How long the process waits at its end for tasks that were abandoned.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Exit codes: 0 done · 1 failed · 2 wrong usage · 3 something needed an approval that was not
 /// given · 4 partly done · 130 cancelled
@@ -37,7 +37,7 @@ const PARTING: Duration = Duration::from_millis(500);
                         4 partly done, 130 cancelled"
 )]
 pub struct ExecCommand {
-    /// What is to be done; `-` reads it from standard input
+    /// The task; `-` reads it from standard input
     #[arg(value_name = "TASK")]
     task: String,
     /// The agent that gets the task; without one the task is planned
@@ -46,7 +46,7 @@ pub struct ExecCommand {
     /// Print every event as a line of JSON, and at the end a line of type `result`
     #[arg(long)]
     json: bool,
-    /// What becomes of tool calls, plans and budgets that need an approval
+    /// What to do with tool calls, plans and budgets that need an approval
     #[arg(long, value_enum, value_name = "WHEN", default_value = "none")]
     approve: Approve,
     /// The folder in which tool calls run
@@ -60,18 +60,18 @@ pub struct ExecCommand {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Approve {
-    /// They are refused
+    /// Reject them
     None,
-    /// The person at the terminal is asked
+    /// Ask the person at the terminal
     Ask,
-    /// They are granted, without anybody having looked
+    /// Approve all of them without asking
     All,
 }
 
 impl ExecCommand {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let _logs = logs::start_quiet()?;
-        // Before anything listens for signals: nobody can take a waiting read back.
+        // Before signals are handled, because a blocking read cannot be cancelled.
         let task = self.task()?;
         if task.trim().is_empty() {
             note("the task is empty");
@@ -94,7 +94,7 @@ impl ExecCommand {
             }
             code
         });
-        runtime.shutdown_timeout(PARTING);
+        runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         code
     }
 
@@ -104,15 +104,17 @@ impl ExecCommand {
         message: &SendMessage,
         deadline: &mut ExecDeadline,
     ) -> anyhow::Result<ExitCode> {
-        let approver = Approver::new(self.approve);
+        let approver = Approver::new(self.approve, connection.language);
         let Some(begun) = deadline.unless(self.begin(connection, &approver)).await else {
             return Ok(ExitCode::from(CANCELLED));
         };
         let (tool_runner, session) = begun?;
-        let show = if self.json {
-            EventPrinter::Json
-        } else {
-            EventPrinter::Text
+        let show = EventPrinter {
+            format: match self.json {
+                true => OutputFormat::Json,
+                false => OutputFormat::Text,
+            },
+            language: connection.language,
         };
         Run::new(
             connection.client.clone(),
@@ -140,13 +142,13 @@ impl ExecCommand {
                 questions,
             )
             .await?;
-        let chat = CreateProjectSession {
+        let body = CreateProjectSession {
             project_id: Some(tool_runner.project()),
             ..CreateProjectSession::default()
         };
         let session = connection
             .client
-            .create_project_session(&chat)
+            .create_project_session(&body)
             .await?
             .session_id;
         tool_runner.serve(&session);

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::UserId;
 use codelab_server::Server;
-use codelab_terminal::{ServedCalls, ToolRunner, ToolRunnerEvent};
+use codelab_toolrunner::{ServedCalls, ToolRunner, ToolRunnerEvent};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::connection::{self, LocalServer};
@@ -132,11 +132,11 @@ async fn work_until(tool_runner: Option<ToolRunner>, mut signals: StopSignals) {
     tool_runner.stop().await;
 }
 
-/// What a model wrote does not go into logs, so neither paths nor commands do.
+/// Paths and commands are not logged, because a model wrote them.
 fn log(event: &ToolRunnerEvent) {
     match event {
         ToolRunnerEvent::Started { call, .. } => {
-            tracing::info!(session = %call.session_id, call = %call.call_id, tool = call.tool.as_str(), "tool call");
+            tracing::info!(session = %call.session_id, call = %call.call_id, tool = call.tool.as_str(), "tool call started");
         }
         ToolRunnerEvent::Finished { call, success, .. } => {
             tracing::info!(session = %call.session_id, call = %call.call_id, success, "tool call ended");
@@ -145,13 +145,19 @@ fn log(event: &ToolRunnerEvent) {
             tracing::info!(session = %call.session_id, call = %call.call_id, "tool call not run");
         }
         ToolRunnerEvent::Unknown { call } => {
-            tracing::warn!(session = %call.session_id, call = %call.call_id, "the outcome of a tool call is unknown");
+            tracing::warn!(session = %call.session_id, call = %call.call_id, "tool call outcome unknown");
         }
         ToolRunnerEvent::Disconnected { reason } => {
-            tracing::warn!(reason, "the hands lost the server")
+            tracing::warn!(
+                reason,
+                "tool runner lost its connection to the server, reconnecting"
+            )
         }
-        ToolRunnerEvent::Reconnected => tracing::info!("the hands are back"),
-        ToolRunnerEvent::Ended { reason } => tracing::error!(reason, "the hands ended"),
+        ToolRunnerEvent::Reconnected => tracing::info!("tool runner reconnected to the server"),
+        ToolRunnerEvent::Ended { reason } => tracing::error!(
+            reason,
+            "tool runner refused by the server, no more tools are run"
+        ),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What commands that work in a folder have in common: their flags, starting the hands, asking at
+//! What commands that work in a folder have in common: their flags, starting the tool runner, asking at
 //! the terminal.
 
 use std::io::{IsTerminal, Write};
@@ -8,7 +8,8 @@ use clap::Args;
 use codelab_policy::visible;
 use codelab_protocol::ProjectId;
 use codelab_server::SandboxSettings;
-use codelab_terminal::{
+use codelab_terminal::{Language, Text};
+use codelab_toolrunner::{
     RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent, ToolRunnerOptions,
 };
 use codelab_workspace::{Bounds, Launcher, Network};
@@ -24,7 +25,7 @@ pub const MAX_QUESTIONS: usize = 64;
 const MAX_SHOWN_CHARS: usize = 200;
 /// Lines that are shown of each argument of a call that asks.
 const MAX_SHOWN_LINES: usize = 100;
-/// The hidden command that runs what an agent asked for behind the sandbox.
+/// The hidden command that runs an agent's command in the sandbox.
 pub const SANDBOX_EXEC: &str = "sandbox-exec";
 
 #[derive(Args, Clone)]
@@ -81,7 +82,7 @@ fn bounds(settings: &SandboxSettings) -> Bounds {
 }
 
 /// Asks the person at the terminal, one question at a time; nobody when there is no terminal.
-pub fn at_the_terminal() -> Option<mpsc::Sender<RunnerQuestion>> {
+pub fn at_the_terminal(language: Language) -> Option<mpsc::Sender<RunnerQuestion>> {
     if !std::io::stdin().is_terminal() {
         return None;
     }
@@ -92,14 +93,16 @@ pub fn at_the_terminal() -> Option<mpsc::Sender<RunnerQuestion>> {
                 continue;
             }
             let tool = question.call.tool.as_str();
-            let is_granted = allows("Run it?", &question.reason, tool, &question.arguments).await;
+            let text = language.text(Text::ExecRun);
+            let is_granted =
+                allows(text, language, &question.reason, tool, &question.arguments).await;
             let _ = question.reply.send(is_granted);
         }
     });
     Some(sender)
 }
 
-/// Yes only for a clear yes.
+/// Only `y` and `yes` count as yes.
 pub async fn confirm(text: &str) -> bool {
     is_yes(&ask(&format!("{text} [y/N] ")).await.unwrap_or_default())
 }
@@ -112,8 +115,8 @@ fn is_yes(answer: &str) -> bool {
 pub async fn ask(prompt: &str) -> Option<String> {
     let prompt = prompt.to_owned();
     let (sender, line) = tokio::sync::oneshot::channel();
-    // A thread of its own: nobody can take a waiting read back, and the process must end all the
-    // same.
+    // In its own thread, because a blocking read cannot be cancelled and must not keep the process
+    // alive.
     std::thread::spawn(move || {
         let mut out = std::io::stderr();
         let _ = out.write_all(prompt.as_bytes());
@@ -129,9 +132,14 @@ pub async fn ask(prompt: &str) -> Option<String> {
     line.await.ok().flatten()
 }
 
-/// Shows everything a person says yes to, and asks. Where an argument is too long to be shown at
-/// once, they can see the rest first.
-pub async fn allows(text: &str, reason: &str, tool: &str, arguments: &Map<String, Value>) -> bool {
+/// Shows the whole call and asks. If an argument is too long, the person can see the rest first.
+pub async fn allows(
+    text: &str,
+    language: Language,
+    reason: &str,
+    tool: &str,
+    arguments: &Map<String, Value>,
+) -> bool {
     let mut max_lines = MAX_SHOWN_LINES;
     loop {
         let (lines, is_cut) = lines_of_call(reason, tool, arguments, max_lines);
@@ -139,9 +147,8 @@ pub async fn allows(text: &str, reason: &str, tool: &str, arguments: &Map<String
         if !is_cut {
             return confirm(text).await;
         }
-        let answer = ask(&format!("{text} [y/N, v shows all] "))
-            .await
-            .unwrap_or_default();
+        let keys = language.text(Text::ExecViewAll);
+        let answer = ask(&format!("{text} {keys} ")).await.unwrap_or_default();
         match answer.trim().to_lowercase().as_str() {
             "v" => max_lines = usize::MAX,
             answer => return is_yes(answer),
@@ -193,7 +200,7 @@ pub fn in_one_line(text: &str) -> String {
     visible(text).replace('\n', "\\n")
 }
 
-/// A line for the person, if the event is worth one.
+/// The event as a line for the person.
 pub fn line_of(event: &ToolRunnerEvent) -> String {
     match event {
         ToolRunnerEvent::Started { call, arguments } => call_line(call.tool.as_str(), arguments),
@@ -210,18 +217,30 @@ pub fn line_of(event: &ToolRunnerEvent) -> String {
             )
         }
         ToolRunnerEvent::Refused { call, reason } => {
-            format!("{} not run: {}", call.tool.as_str(), in_one_line(reason))
+            format!(
+                "{} was not run: {}",
+                call.tool.as_str(),
+                in_one_line(reason)
+            )
         }
-        ToolRunnerEvent::Closed { call } => format!("{} was withdrawn", call.tool.as_str()),
+        ToolRunnerEvent::Closed { call } => {
+            format!("{} was closed by the server", call.tool.as_str())
+        }
         ToolRunnerEvent::Unknown { call } => format!(
-            "{} was running when codelab ended before: its outcome is unknown, it is not run again",
+            "{} was running when codelab ended: its outcome is unknown, it is not run again",
             call.tool.as_str()
         ),
         ToolRunnerEvent::Disconnected { reason } => {
-            format!("lost the server, trying again: {}", in_one_line(reason))
+            format!(
+                "tool runner lost its connection to the server, reconnecting: {}",
+                in_one_line(reason)
+            )
         }
-        ToolRunnerEvent::Reconnected => "the server is back".to_owned(),
-        ToolRunnerEvent::Ended { reason } => format!("the server refuses: {}", in_one_line(reason)),
+        ToolRunnerEvent::Reconnected => "tool runner reconnected to the server".to_owned(),
+        ToolRunnerEvent::Ended { reason } => format!(
+            "the server refused the tool runner: {}",
+            in_one_line(reason)
+        ),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use codelab_terminal::{ServedCalls, ToolRunner, ToolRunnerEvent};
+use codelab_toolrunner::{ServedCalls, ToolRunner, ToolRunnerEvent};
 
 use super::connection::{ServerTarget, WhenMissing};
 use super::tool_runner::{ToolRunnerFlags, at_the_terminal, line_of};
@@ -59,7 +59,7 @@ impl WorkCommand {
                 &connection,
                 self.workspace,
                 ServedCalls::Project,
-                at_the_terminal(),
+                at_the_terminal(connection.language),
             )
             .await?;
         announcement(&tool_runner, &connection.url)
@@ -69,7 +69,7 @@ impl WorkCommand {
     }
 }
 
-/// Where tool calls run from now on, and behind which wall.
+/// The folder, the project and the sandbox in which tool calls run.
 pub fn announcement(tool_runner: &ToolRunner, url: &str) -> Vec<String> {
     let mut lines = vec![format!(
         "working in {} for project {} of {url}",
@@ -78,7 +78,7 @@ pub fn announcement(tool_runner: &ToolRunner, url: &str) -> Vec<String> {
     )];
     match tool_runner.sandbox() {
         "none" => {
-            lines.push("sandbox: none, so every command asks".to_owned());
+            lines.push("sandbox: none, so every command needs an approval".to_owned());
             lines.extend(
                 tool_runner
                     .sandbox_refused()
@@ -96,5 +96,5 @@ pub fn announcement(tool_runner: &ToolRunner, url: &str) -> Vec<String> {
 
 const AS_ROOT: [&str; 2] = [
     "         codelab runs as root: commands lose every privilege, but own root's files in the workspace,",
-    "         and a hole in the kernel would cost the whole machine; an ordinary user is safer",
+    "         and a kernel bug could expose the whole machine; an ordinary user is safer",
 ];

@@ -139,7 +139,7 @@ async fn a_whole_session() {
         screen.trim_end().ends_with("· /help")
     });
     terminal.press("\u{4}");
-    terminal.wait_for("go on with: codelab chat --session chat-");
+    terminal.wait_for("continue with: codelab chat --session chat-");
     assert_eq!(terminal.ended(), 0);
 }
 

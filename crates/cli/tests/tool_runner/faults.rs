@@ -97,7 +97,7 @@ async fn a_result_that_a_killed_server_did_not_store_is_sent_again_and_the_comma
         "the model reads the result: {}",
         lab.last_request()
     );
-    work.says("the server is back").await;
+    work.says("reconnected to the server").await;
     assert_eq!(work.stop().await, Some(0));
     assert_eq!(lab.read("runs.txt"), "ran\n");
 }
@@ -177,7 +177,7 @@ async fn only_one_client_serves_a_whole_project_in_a_folder() {
     assert_eq!(second.status.code(), Some(1));
     let complaint = String::from_utf8(second.stderr).unwrap();
     assert!(
-        complaint.contains("another codelab works in this folder"),
+        complaint.contains("another codelab process serves this folder"),
         "{complaint}"
     );
 }
@@ -202,7 +202,7 @@ async fn nothing_is_sent_to_whoever_has_the_port_of_a_server_that_is_gone() {
     let server = lab.serve(&[]).await;
     let work = lab.work().await;
     server.kill().await;
-    work.says("lost the server").await;
+    work.says("lost its connection to the server").await;
     let stranger = lab.take_port().await;
     let workspace = lab.workspace.to_str().unwrap();
     let refused = lab.run(&["work", "--workspace", workspace]).await;

@@ -98,8 +98,8 @@ async fn calls_for_others_changed_arguments_and_writes_nobody_approved_are_refus
     renamed["tool_call"]["name"] = json!("create_directory");
     let cases = [
         (foreign, "User 2 is not authorized"),
-        (changed, "not those that the digest was made of"),
-        (renamed, "not those that the digest was made of"),
+        (changed, "do not match their digest"),
+        (renamed, "do not match their digest"),
         (write("unasked", "a.txt", false), "requires approval"),
         (
             write("hook", ".git/hooks/pre-commit", false),

@@ -273,7 +273,7 @@ fn saved(app: &App, row: AgentRow) -> SavedAgent {
     let model = &row.agent.model;
     if !app.models.knows(model) {
         warnings.push(format!(
-            "model: {model} is not in the price list: requests use this name, and their cost is not counted"
+            "model: {model} is not known to this server: requests use this name, and their cost is not counted"
         ));
     }
     SavedAgent {

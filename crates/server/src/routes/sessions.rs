@@ -103,7 +103,7 @@ pub(super) struct Cancellation {
     /// `drop` empties the queue as well; otherwise the next waiting message starts.
     #[serde(default)]
     #[param(inline)]
-    queue: QueueChoice,
+    queue: Queue,
 }
 
 #[derive(Deserialize, Default, PartialEq, utoipa::ToSchema)]

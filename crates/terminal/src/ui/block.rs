@@ -1,5 +1,6 @@
-//! What goes to the scrollback: finished, printed once, never touched again.
+//! What goes to the scrollback. A block is printed once and never changed.
 
+use codelab_client::PlanView;
 use codelab_protocol::{
     AgentName, ApprovalOutcome, CallOutcome, CommandPart, ErrorCode, PlanStatus, TaskId,
     TaskStatus, ToolCall, Usage,
@@ -8,17 +9,16 @@ use serde_json::{Map, Value};
 
 use super::diff::Before;
 use super::markdown::MarkdownPiece;
-use super::plan::PlanView;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
     User(String),
-    /// A part of an answer; its first part names who speaks.
+    /// A part of an answer. The first part names the agent.
     Answer {
         agent: Option<AgentName>,
         piece: MarkdownPiece,
     },
-    /// What was printed of an answer does not count: the model began again.
+    /// The model started again. What was printed of its answer does not count.
     AnswerRestarted,
     /// The turn ended before the answer did.
     AnswerCut,
@@ -29,7 +29,7 @@ pub enum Block {
         plan: PlanView,
         reason: String,
     },
-    /// A request that one agent takes, without a graph.
+    /// One agent does the whole request.
     Routed {
         agent: AgentName,
         is_fallback: bool,
@@ -63,15 +63,18 @@ pub enum Block {
     Queued {
         position: u64,
     },
+    /// `message` is the server's own; the code and the HTTP status are told in the person's
+    /// language.
     Error {
         message: String,
         code: Option<ErrorCode>,
+        status: Option<u16>,
     },
     Spent(Usage),
     Cancelled,
-    /// A quiet remark.
+    /// A dim line.
     Notice(String),
-    /// What a command of the person printed.
+    /// The output of a slash command.
     Listing(Vec<String>),
     Plan(PlanView),
 }
@@ -90,14 +93,14 @@ pub enum End {
     Closed(CallOutcome),
 }
 
-/// What a person decides about, as it was asked.
+/// An approval as it is printed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApprovalShown {
     pub agent: Option<AgentName>,
     pub task: Option<TaskId>,
     pub kind: ApprovalCardKind,
     pub reason: String,
-    /// The arguments are not those the digest was made of: such a thing must not be approved.
+    /// The arguments do not match their digest. Such a call must not be approved.
     pub is_forged: bool,
 }
 

@@ -1,5 +1,7 @@
 //! Slash commands.
 
+use crate::Text;
+
 /// What a line beginning with a slash asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlashCommand {
@@ -20,27 +22,18 @@ pub enum SlashCommand {
     Unknown(String),
 }
 
-pub const HELP: [(&str, &str); 11] = [
-    ("/help", "this list"),
-    ("/agents", "the agents of the project"),
-    (
-        "/switch AGENT",
-        "send messages to this agent; without a name they are planned again",
-    ),
-    ("/sessions [ID]", "earlier sessions, or go on with one"),
-    (
-        "/plan [TASK]",
-        "the newest plan, or what a task of it came to",
-    ),
-    ("/retry", "run what failed in the newest plan again"),
-    ("/cost", "what was spent"),
-    ("/cancel", "stop the turn; Ctrl-C does the same"),
-    ("/new", "start a new session"),
-    ("/quit", "leave; Ctrl-D does the same"),
-    (
-        "keys",
-        "Alt-Enter or Ctrl-J: new line · ↑ ↓: what you wrote before · Tab: look at what waits for you",
-    ),
+pub const HELP: [(&str, Text); 11] = [
+    ("/help", Text::HelpHelp),
+    ("/agents", Text::HelpAgents),
+    ("/switch AGENT", Text::HelpSwitch),
+    ("/sessions [ID]", Text::HelpSessions),
+    ("/plan [TASK]", Text::HelpPlan),
+    ("/retry", Text::HelpRetry),
+    ("/cost", Text::HelpCost),
+    ("/cancel", Text::HelpCancel),
+    ("/new", Text::HelpNew),
+    ("/quit", Text::HelpQuit),
+    ("keys", Text::HelpKeys),
 ];
 
 impl SlashCommand {

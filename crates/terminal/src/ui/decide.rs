@@ -1,8 +1,10 @@
-//! The person's decisions on their way to whoever asked.
+//! The person's decisions: built here, sent to the server or to the tool runner.
 
 use codelab_protocol::{CallId, DecisionChoice, HitlDecision, PlanDecision, Tool, ToolArguments};
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
+
+use crate::Text;
 
 use super::block::Block;
 use super::diff::Before;
@@ -72,14 +74,14 @@ impl Talk {
                     blocks.push(Block::Approval(self.state.shown(request, &before)));
                 }
                 PendingAsk::Plan(request) => {
-                    blocks.extend(self.state.plan.clone().map(|plan| Block::PlanProposed {
+                    blocks.extend(self.state.plan().cloned().map(|plan| Block::PlanProposed {
                         plan,
                         reason: request.approval.reason.clone(),
                     }))
                 }
                 PendingAsk::Local(local) => {
-                    let notice =
-                        format!("this machine still asks for session {}", local.session_id);
+                    let session = local.session_id.as_str();
+                    let notice = self.state.language.with(Text::MachineAsksFor, &[session]);
                     blocks.extend([Block::Notice(notice), local.block()]);
                 }
                 PendingAsk::Question(_) => {}
@@ -92,7 +94,9 @@ impl Talk {
         let remember = (choice == MenuChoice::Always).then_some(true);
         let (word, feedback) = match choice {
             MenuChoice::Reject(reason) => (DecisionChoice::Reject, reason),
-            _ => (DecisionChoice::Approve, None),
+            MenuChoice::Approve | MenuChoice::Always | MenuChoice::Edit | MenuChoice::ViewAll => {
+                (DecisionChoice::Approve, None)
+            }
         };
         let decision = match &ask {
             PendingAsk::Approval(request) => {
@@ -130,7 +134,7 @@ impl Talk {
         self.submit(ask, decision);
     }
 
-    /// What was decided is no longer asked; it is again if the server does not take it.
+    /// What was decided no longer waits. If the server refuses the decision, it waits again.
     fn submit(&mut self, ask: PendingAsk, decision: DecisionRequest) {
         let Some(session) = self.session.clone() else {
             return;
@@ -145,20 +149,20 @@ impl Talk {
     }
 
     async fn view(&mut self, ask: &PendingAsk) {
-        let width = self.surface.width();
+        let (width, language) = (self.surface.width(), self.state.language);
         let lines = match ask {
             PendingAsk::Approval(request) => {
                 let before = self.before_of(ask).await;
                 Some(render::everything(
                     &self.state.shown(request, &before).kind,
                     width,
+                    language,
                 ))
             }
             PendingAsk::Plan(_) => self
                 .state
-                .plan
-                .as_ref()
-                .map(|plan| render::whole_plan(plan, width)),
+                .plan()
+                .map(|plan| render::whole_plan(plan, width, language)),
             PendingAsk::Local(local) => {
                 let kind = approval_kind(
                     local.tool.as_str(),
@@ -166,7 +170,7 @@ impl Talk {
                     &local.parts,
                     &Before::Missing,
                 );
-                Some(render::everything(&kind, width))
+                Some(render::everything(&kind, width, language))
             }
             PendingAsk::Question(_) => None,
         };
@@ -211,7 +215,7 @@ impl Talk {
             Err(error) => return self.notice(error.to_string()),
         };
         if edited == text {
-            return self.notice("nothing was changed; y approves it as it is");
+            return self.say(Text::NothingChanged, &[]);
         }
         let changed = match becomes {
             Becomes::Content(mut arguments) => {
@@ -225,9 +229,7 @@ impl Talk {
             Ok(changed) => changed,
             Err(error) => {
                 self.drafts.insert(ask.call_id().clone(), edited);
-                return self.notice(format!(
-                    "this is not JSON: {error}; e goes on with your text"
-                ));
+                return self.say(Text::NotJson, &[&error.to_string()]);
             }
         };
         self.drafts.insert(ask.call_id().clone(), edited);

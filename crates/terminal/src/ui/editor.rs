@@ -16,7 +16,7 @@ pub struct Editor {
     /// In bytes, always between characters as people see them.
     cursor: usize,
     history: Vec<String>,
-    /// The place in the history that is shown, and the draft that it replaced.
+    /// The position in the history that is shown, and the draft that it replaced.
     recalled: Option<(usize, String)>,
 }
 
@@ -115,12 +115,12 @@ impl Editor {
             let above = self.text[..start - 1].rfind('\n').map_or(0, |at| at + 1);
             return self.cursor = self.at_column(above, column);
         }
-        let place = self
+        let position = self
             .recalled
             .as_ref()
-            .map_or(self.history.len(), |(place, _)| *place);
-        if place > 0 {
-            self.recall(place - 1);
+            .map_or(self.history.len(), |(position, _)| *position);
+        if position > 0 {
+            self.recall(position - 1);
         }
     }
 
@@ -131,22 +131,22 @@ impl Editor {
             return self.cursor = self.at_column(self.cursor + end + 1, column);
         }
         match self.recalled.take() {
-            Some((place, draft)) if place + 1 == self.history.len() => self.set(draft),
-            Some((place, draft)) => {
-                self.recalled = Some((place, draft));
-                self.recall(place + 1);
+            Some((position, draft)) if position + 1 == self.history.len() => self.set(draft),
+            Some((position, draft)) => {
+                self.recalled = Some((position, draft));
+                self.recall(position + 1);
             }
             None => {}
         }
     }
 
-    fn recall(&mut self, place: usize) {
+    fn recall(&mut self, position: usize) {
         let draft = match self.recalled.take() {
             Some((_, draft)) => draft,
             None => self.text.clone(),
         };
-        self.set(self.history[place].clone());
-        self.recalled = Some((place, draft));
+        self.set(self.history[position].clone());
+        self.recalled = Some((position, draft));
     }
 
     /// Where the cursor's line starts, and how many characters are before the cursor in it.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use codelab_client::{PlanView, TaskNote};
 use codelab_policy::visible;
-use codelab_protocol::{
-    AgentName, Plan, PlanId, PlanStatus, PlannedTask, Task, TaskId, TaskStatus,
-};
+use codelab_protocol::{AgentName, PlanStatus, Task, TaskId, TaskStatus};
+
+use crate::{Language, Text};
 
 use super::text::{BOLD, Colour, DIM, Style, TextLine};
 
@@ -22,90 +23,43 @@ pub enum Drawing {
     Whole,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanView {
-    pub plan: Plan,
-    /// What each running task did last.
-    notes: BTreeMap<TaskId, String>,
+/// Whether the tree of a plan is drawn while it runs. One task needs no tree.
+pub fn is_under_way(view: &PlanView) -> bool {
+    let is_open = |task: &Task| match task.status {
+        TaskStatus::Pending | TaskStatus::Queued | TaskStatus::Running | TaskStatus::Waiting => {
+            true
+        }
+        TaskStatus::Completed
+        | TaskStatus::Failed
+        | TaskStatus::Skipped
+        | TaskStatus::Cancelled => false,
+    };
+    view.plan.status == PlanStatus::Running
+        && !view.is_single()
+        && view.plan.tasks.iter().any(is_open)
 }
 
-impl PlanView {
-    pub fn new(plan: Plan) -> Self {
-        Self {
-            plan,
-            notes: BTreeMap::new(),
-        }
+/// Draws a plan.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanDrawing<'a> {
+    pub view: &'a PlanView,
+    pub language: Language,
+}
+
+impl PlanDrawing<'_> {
+    fn tasks(&self) -> &[Task] {
+        &self.view.plan.tasks
     }
 
-    pub fn id(&self) -> &PlanId {
-        &self.plan.plan_id
-    }
-
-    /// One task needs no tree.
-    pub fn is_single(&self) -> bool {
-        self.plan.tasks.len() == 1
-    }
-
-    /// Whether its tree tells more than what was printed of it.
-    pub fn is_under_way(&self) -> bool {
-        let is_open = |task: &Task| {
-            use TaskStatus::{Pending, Queued, Running, Waiting};
-            matches!(task.status, Pending | Queued | Running | Waiting)
-        };
-        self.plan.status == PlanStatus::Running
-            && !self.is_single()
-            && self.plan.tasks.iter().any(is_open)
-    }
-
-    pub fn task(&self, id: &TaskId) -> Option<&Task> {
-        self.plan.tasks.iter().find(|task| task.id == *id)
-    }
-
-    pub fn set(&mut self, id: &TaskId, status: TaskStatus, note: Option<String>) {
-        if let Some(task) = self.plan.tasks.iter_mut().find(|task| task.id == *id) {
-            task.status = status;
-        }
-        match note {
-            Some(note) => self.notes.insert(id.clone(), note),
-            None => self.notes.remove(id),
-        };
-    }
-
-    /// The tasks as a person's edit left them; costs are known only of those that were there
-    /// before.
-    pub fn replace(&mut self, tasks: &[PlannedTask]) {
-        let old = std::mem::take(&mut self.plan.tasks);
-        self.plan.tasks = tasks
-            .iter()
-            .filter_map(|planned| {
-                let before = old.iter().find(|task| task.id == planned.id);
-                let named = AgentName::parse(&planned.agent).ok();
-                Some(Task {
-                    id: planned.id.clone(),
-                    agent: named.or_else(|| before.map(|task| task.agent.clone()))?,
-                    description: planned.description.clone(),
-                    depends_on: planned.depends_on.clone(),
-                    status: TaskStatus::Pending,
-                    estimated_tokens: planned.estimated_tokens,
-                    estimated_cost_usd: before.and_then(|task| task.estimated_cost_usd),
-                    result: None,
-                    error: None,
-                    usage: None,
-                })
-            })
-            .collect();
-    }
-
-    pub fn done(&self) -> usize {
-        self.plan
-            .tasks
+    fn done(&self) -> usize {
+        self.tasks()
             .iter()
             .filter(|task| task.status == TaskStatus::Completed)
             .count()
     }
 
     pub fn heading(&self) -> TextLine {
-        let tasks = &self.plan.tasks;
+        let tasks = self.tasks();
         let priced: Vec<f64> = tasks
             .iter()
             .filter_map(|task| task.estimated_cost_usd)
@@ -113,7 +67,7 @@ impl PlanView {
         let cost = match (priced.len() == tasks.len(), priced.iter().sum::<f64>()) {
             (true, sum) => format!("about {}", dollars(sum)),
             (false, sum) if sum > 0.0 => format!("more than {}", dollars(sum)),
-            (false, _) => "cost not known".to_owned(),
+            (false, _) => self.language.text(Text::CostUnknown).to_owned(),
         };
         let count = tasks.len();
         let done = match self.done() {
@@ -125,10 +79,7 @@ impl PlanView {
 
     /// Whether the brief tree leaves anything out.
     pub fn is_cut(&self) -> bool {
-        self.plan
-            .tasks
-            .iter()
-            .any(|task| brief(&task.description).1)
+        self.tasks().iter().any(|task| brief(&task.description).1)
     }
 
     pub fn tree(&self, drawing: Drawing) -> Vec<TextLine> {
@@ -147,8 +98,8 @@ impl PlanView {
         drawing: Drawing,
         lines: &mut Vec<TextLine>,
     ) {
-        for (place, &index) in tasks.iter().enumerate() {
-            let is_last = place + 1 == tasks.len();
+        for (position, &index) in tasks.iter().enumerate() {
+            let is_last = position + 1 == tasks.len();
             lines.push(self.row(index, before, is_last, drawing));
             let next = format!("{before}{}", if is_last { "   " } else { "│  " });
             if let Some(below) = children.get(&Some(index)) {
@@ -161,11 +112,11 @@ impl PlanView {
     /// order. Only tasks that stand before it count, which keeps a wrong graph from being drawn for
     /// ever.
     fn children(&self) -> BTreeMap<Option<usize>, Vec<usize>> {
-        let tasks = &self.plan.tasks;
+        let tasks = self.tasks();
         let mut out: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
         let order = self.in_order();
-        for (place, &index) in order.iter().enumerate() {
-            let parent = order[..place]
+        for (position, &index) in order.iter().enumerate() {
+            let parent = order[..position]
                 .iter()
                 .rev()
                 .find(|earlier| tasks[index].depends_on.contains(&tasks[**earlier].id));
@@ -176,7 +127,7 @@ impl PlanView {
 
     /// After whatever they wait for, else as the plan has them.
     fn in_order(&self) -> Vec<usize> {
-        let tasks = &self.plan.tasks;
+        let tasks = self.tasks();
         let mut order: Vec<usize> = Vec::with_capacity(tasks.len());
         while order.len() < tasks.len() {
             let known = |id: &TaskId| tasks.iter().any(|task| task.id == *id);
@@ -199,7 +150,7 @@ impl PlanView {
     }
 
     fn row(&self, index: usize, before: &str, is_last: bool, drawing: Drawing) -> TextLine {
-        let task = &self.plan.tasks[index];
+        let task = &self.tasks()[index];
         let (frame, description) = match drawing {
             Drawing::Brief { frame } => match brief(&task.description) {
                 (text, true) => (frame, text + "…"),
@@ -213,7 +164,14 @@ impl PlanView {
                     .join(" ⏎ "),
             ),
         };
-        let (sign, style) = sign(task.status, frame);
+        let note = self.view.notes.get(&task.id);
+        // A task also waits for its tool calls. People need to act only where it waits for them.
+        let status = match (task.status, note) {
+            (TaskStatus::Waiting, Some(TaskNote::WaitsForPerson)) => TaskStatus::Waiting,
+            (TaskStatus::Waiting, _) => TaskStatus::Running,
+            (status, _) => status,
+        };
+        let (sign, style) = sign(status, frame);
         let mut line = TextLine::styled(
             &format!("{before}{}", if is_last { "└─ " } else { "├─ " }),
             DIM,
@@ -235,7 +193,13 @@ impl PlanView {
                 DIM,
             ));
         }
-        if let Some(note) = self.notes.get(&task.id) {
+        let note = note.and_then(|note| match note {
+            TaskNote::Writes => Some(self.language.text(Text::Writes)),
+            TaskNote::Step(step) => Some(step.as_str()),
+            TaskNote::WaitsForPerson => Some(self.language.text(Text::WaitsForYou)),
+            TaskNote::Because(_) => None,
+        });
+        if let Some(note) = note {
             line.extend(TextLine::styled(&format!("  {note}"), DIM));
         }
         line

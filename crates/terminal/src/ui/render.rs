@@ -4,11 +4,14 @@ mod approval;
 mod call;
 mod live;
 
-use codelab_protocol::{ApprovalOutcome, PlanStatus, TaskStatus, Usage};
+use codelab_client::PlanView;
+use codelab_protocol::{ApprovalOutcome, ErrorCode, PlanStatus, TaskStatus, Usage};
+
+use crate::{Language, Text};
 
 use super::block::Block;
 use super::markdown::{self, MarkdownPiece};
-use super::plan::{Drawing, PlanView, dollars, short, sign};
+use super::plan::{Drawing, PlanDrawing, dollars, short, sign};
 use super::text::{BOLD, Colour, DIM, Style, TextLine, wrap};
 
 pub use approval::everything;
@@ -21,38 +24,53 @@ const BAD: Style = Style::colour(Colour::Red);
 const MAX_TEXT_COLUMNS: usize = 100;
 
 /// The lines of a block, with the blank line that sets it apart from what came before.
-pub fn block(block: &Block, width: usize) -> Vec<TextLine> {
+pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
     let text_width = width.min(MAX_TEXT_COLUMNS);
     match block {
         Block::User(text) => apart(said(text, "› ", text_width)),
         Block::Answered(text) => said(text, "› ", text_width),
         Block::Answer { agent, piece } => answer(agent.as_ref().map(short), piece, text_width),
-        Block::AnswerRestarted => vec![quiet("the model began its answer again:")],
-        Block::AnswerCut => vec![quiet("the answer ends here")],
-        Block::Call(end) => call::lines(end, width),
-        Block::Approval(shown) => apart(approval::lines(shown, text_width)),
+        Block::AnswerRestarted => vec![quiet(language.text(Text::AnswerRestarted))],
+        Block::AnswerCut => vec![quiet(language.text(Text::AnswerCut))],
+        Block::Call(end) => call::lines(end, width, language),
+        Block::Approval(shown) => apart(approval::lines(shown, text_width, language)),
         Block::PlanProposed { plan, reason } => {
-            let mut lines = apart(plan_lines(plan, Drawing::Brief { frame: 0 }, width));
-            if plan.is_cut() {
+            let mut lines = apart(plan_lines(
+                plan,
+                Drawing::Brief { frame: 0 },
+                width,
+                language,
+            ));
+            if (PlanDrawing {
+                view: plan,
+                language,
+            })
+            .is_cut()
+            {
                 lines.push(TextLine::styled(
-                    "  … long descriptions are cut; v shows all",
+                    &format!("  {}", language.text(Text::DescriptionsCut)),
                     BOLD,
                 ));
             }
             lines.push(quiet(reason));
             lines
         }
-        Block::Plan(plan) => apart(plan_lines(plan, Drawing::Brief { frame: 0 }, width)),
+        Block::Plan(plan) => apart(plan_lines(
+            plan,
+            Drawing::Brief { frame: 0 },
+            width,
+            language,
+        )),
         Block::Routed { agent, is_fallback } => {
             let why = if *is_fallback {
-                " (chosen by keywords: the planner gave no plan)"
+                format!(" {}", language.text(Text::ChosenByKeywords))
             } else {
-                ""
+                String::new()
             };
             vec![
                 TextLine::styled("  → ", DIM)
                     .with(short(agent), AGENT)
-                    .with(why, DIM),
+                    .with(&why, DIM),
             ]
         }
         Block::TaskEnded {
@@ -63,26 +81,31 @@ pub fn block(block: &Block, width: usize) -> Vec<TextLine> {
         } => {
             let (sign, style) = sign(*status, 0);
             let what = match status {
-                TaskStatus::Failed => " failed",
-                TaskStatus::Skipped => " skipped",
-                _ => " done",
+                TaskStatus::Failed => Text::TaskFailed,
+                TaskStatus::Skipped => Text::TaskSkipped,
+                TaskStatus::Cancelled => Text::Cancelled,
+                TaskStatus::Completed
+                | TaskStatus::Pending
+                | TaskStatus::Queued
+                | TaskStatus::Running
+                | TaskStatus::Waiting => Text::TaskDone,
             };
             let line = TextLine::styled("  ", DIM)
                 .with(sign, style)
                 .with(&format!(" {id}"), BOLD)
-                .with(what, Style::PLAIN);
+                .with(&format!(" {}", language.text(what)), Style::PLAIN);
             let note = note
                 .as_deref()
                 .map(|note| format!(" · {note}"))
                 .unwrap_or_default();
             vec![line.with(&format!("  {}{note}", short(agent)), DIM)]
         }
-        Block::PlanEnded { status, can_retry } => plan_ended(*status, *can_retry),
+        Block::PlanEnded { status, can_retry } => plan_ended(*status, *can_retry, language),
         Block::Decided {
             decision,
             by,
             reason,
-        } => vec![decided(*decision, by, reason.as_deref())],
+        } => vec![decided(*decision, by, reason.as_deref(), language)],
         Block::Question {
             agent,
             question,
@@ -90,7 +113,7 @@ pub fn block(block: &Block, width: usize) -> Vec<TextLine> {
         } => {
             let head = TextLine::styled("? ", AGENT)
                 .with(short(agent), AGENT)
-                .with(" asks", BOLD);
+                .with(&format!(" {}", language.text(Text::Asks)), BOLD);
             let mut lines = vec![head];
             lines.extend(markdown::lines(question, text_width));
             for (number, option) in options.iter().enumerate() {
@@ -108,21 +131,21 @@ pub fn block(block: &Block, width: usize) -> Vec<TextLine> {
                 .with(short(to), AGENT);
             vec![line.with(&format!("  {reason}"), DIM)]
         }
-        Block::Queued { position } => vec![quiet(&format!("queued, number {position} in the row"))],
-        Block::Error { message, code } => {
-            let code = code
-                .map(|code| format!(" ({})", code.as_str()))
-                .unwrap_or_default();
-            let text = TextLine::plain(message).with(&code, DIM);
-            wrap(
-                &text,
-                text_width,
-                &TextLine::styled("✗ ", BAD.bold()),
-                &TextLine::plain("  "),
-            )
+        Block::Queued { position } => {
+            vec![quiet(
+                &language.with(Text::QueuedAt, &[&position.to_string()]),
+            )]
         }
-        Block::Spent(usage) => vec![quiet(&spent(*usage))],
-        Block::Cancelled => vec![TextLine::styled("⊘ cancelled", BOLD)],
+        Block::Error {
+            message,
+            code,
+            status,
+        } => error(message, *code, *status, text_width, language),
+        Block::Spent(usage) => vec![quiet(&spent(*usage, language))],
+        Block::Cancelled => {
+            let text = language.text(Text::Cancelled);
+            vec![TextLine::styled(&format!("⊘ {text}"), BOLD)]
+        }
         Block::Notice(text) => wrap(
             &TextLine::styled(text, DIM),
             text_width,
@@ -135,6 +158,28 @@ pub fn block(block: &Block, width: usize) -> Vec<TextLine> {
                 .collect(),
         ),
     }
+}
+
+/// What the error means in the person's language, and below it what the server said.
+fn error(
+    message: &str,
+    code: Option<ErrorCode>,
+    status: Option<u16>,
+    width: usize,
+    language: Language,
+) -> Vec<TextLine> {
+    let code_name = code
+        .map(|code| format!(" ({})", code.as_str()))
+        .unwrap_or_default();
+    let (mark, indent) = (TextLine::styled("✗ ", BAD.bold()), TextLine::plain("  "));
+    let Some(meaning) = language.error(code, status) else {
+        let text = TextLine::plain(message).with(&code_name, DIM);
+        return wrap(&text, width, &mark, &indent);
+    };
+    let mut lines = wrap(&TextLine::plain(&meaning), width, &mark, &indent);
+    let details = TextLine::styled(message, DIM).with(&code_name, DIM);
+    lines.extend(wrap(&details, width, &indent, &indent));
+    lines
 }
 
 fn apart(mut lines: Vec<TextLine>) -> Vec<TextLine> {
@@ -175,11 +220,17 @@ fn answer(agent: Option<&str>, piece: &MarkdownPiece, width: usize) -> Vec<TextL
 }
 
 /// A plan without any cut.
-pub fn whole_plan(plan: &PlanView, width: usize) -> Vec<TextLine> {
-    apart(plan_lines(plan, Drawing::Whole, width))
+pub fn whole_plan(plan: &PlanView, width: usize, language: Language) -> Vec<TextLine> {
+    apart(plan_lines(plan, Drawing::Whole, width, language))
 }
 
-fn plan_lines(plan: &PlanView, drawing: Drawing, width: usize) -> Vec<TextLine> {
+fn plan_lines(
+    view: &PlanView,
+    drawing: Drawing,
+    width: usize,
+    language: Language,
+) -> Vec<TextLine> {
+    let plan = PlanDrawing { view, language };
     let mut lines = vec![plan.heading()];
     for row in plan.tree(drawing) {
         lines.extend(wrap(
@@ -189,50 +240,53 @@ fn plan_lines(plan: &PlanView, drawing: Drawing, width: usize) -> Vec<TextLine> 
             &TextLine::plain("        "),
         ));
     }
-    if plan.plan.fallback {
-        lines.push(quiet(
-            "The planner gave no usable plan; the agent was chosen by keywords.",
-        ));
+    if view.plan.fallback {
+        lines.push(quiet(language.text(Text::PlanByKeywords)));
     }
     lines
 }
 
-fn plan_ended(status: PlanStatus, can_retry: bool) -> Vec<TextLine> {
+fn plan_ended(status: PlanStatus, can_retry: bool, language: Language) -> Vec<TextLine> {
     let what = match status {
-        PlanStatus::Partial => "the plan is done in part",
-        PlanStatus::Failed => "the plan failed",
-        PlanStatus::Cancelled => "the plan was cancelled",
+        PlanStatus::Partial => Text::PlanPartial,
+        PlanStatus::Failed => Text::PlanFailed,
+        PlanStatus::Cancelled => Text::PlanCancelled,
         PlanStatus::Completed | PlanStatus::Running | PlanStatus::AwaitingApproval => {
-            "the plan is done"
+            Text::PlanDone
         }
     };
-    let line = TextLine::styled("✗ ", BAD.bold()).with(what, Style::PLAIN);
+    let line = TextLine::styled("✗ ", BAD.bold()).with(language.text(what), Style::PLAIN);
     vec![if can_retry {
-        line.with("; /retry runs what failed again", DIM)
+        line.with(language.text(Text::RetryHint), DIM)
     } else {
         line
     }]
 }
 
-fn decided(decision: ApprovalOutcome, by: &str, reason: Option<&str>) -> TextLine {
+fn decided(
+    decision: ApprovalOutcome,
+    by: &str,
+    reason: Option<&str>,
+    language: Language,
+) -> TextLine {
     let (sign, style, word) = match decision {
-        ApprovalOutcome::Approved => ("✓", GOOD, "approved"),
-        ApprovalOutcome::Edited => ("✓", GOOD, "approved with your changes"),
-        ApprovalOutcome::Rejected => ("✗", BAD, "rejected"),
-        ApprovalOutcome::Expired => ("✗", BAD, "nobody answered in time: rejected"),
-        ApprovalOutcome::Cancelled => ("⊘", DIM, "no longer asked"),
+        ApprovalOutcome::Approved => ("✓", GOOD, language.text(Text::Approved)),
+        ApprovalOutcome::Edited => ("✓", GOOD, language.text(Text::ApprovedEdited)),
+        ApprovalOutcome::Rejected => ("✗", BAD, language.text(Text::Rejected)),
+        ApprovalOutcome::Expired => ("✗", BAD, language.text(Text::DecisionExpired)),
+        ApprovalOutcome::Cancelled => ("⊘", DIM, language.text(Text::DecisionCancelled)),
     };
     let line = TextLine::styled("  ", DIM)
         .with(sign, style)
         .with(&format!(" {word}"), Style::PLAIN);
-    // Anything but a person's number is a rule or a clock, which is worth a word.
+    // A number is a person. Anything else is a rule, and its name is shown.
     let is_person = by.chars().all(|c| c.is_ascii_digit());
     let by = if is_person || matches!(by, "timeout" | "cancel") {
         String::new()
     } else {
-        format!(" by {by}")
+        language.with(Text::DecidedBy, &[by])
     };
-    // Why it was asked was told when it was.
+    // The reason of the request was printed with the request.
     let reason = reason
         .filter(|_| decision == ApprovalOutcome::Rejected)
         .map(|reason| format!(": {reason}"))
@@ -241,9 +295,12 @@ fn decided(decision: ApprovalOutcome, by: &str, reason: Option<&str>) -> TextLin
 }
 
 /// Tokens and dollars, in a row.
-pub fn spent(usage: Usage) -> String {
-    let cost = usage.cost_usd.map_or("cost not known".to_owned(), dollars);
-    format!("{} tokens · {cost}", grouped(usage.total_tokens))
+pub fn spent(usage: Usage, language: Language) -> String {
+    let cost = usage
+        .cost_usd
+        .map_or(language.text(Text::CostUnknown).to_owned(), dollars);
+    let tokens = language.with(Text::Tokens, &[&grouped(usage.total_tokens)]);
+    format!("{tokens} · {cost}")
 }
 
 /// 12345 as 12,345.

@@ -1,18 +1,17 @@
-//! What is asked of the server while the screen lives on. Requests that change something are
+//! Requests that run while the screen is drawn. Requests that change something are
 //! repeated when the connection is lost: a message carries an id and a decision can win only once,
 //! so neither counts twice.
 
-use codelab_client::{Client, ClientError};
+use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
     CallId, ClientMessageId, CreateProjectSession, HitlDecision, PlanDecision, PlanId, ProjectId,
     SendMessage, SessionId, UsageTotal,
 };
 
 use super::block::Block;
-use super::plan::{PlanView, dollars, short};
+use super::plan::{dollars, short};
 use super::render::grouped;
 use super::state::PendingAsk;
-use crate::{PATIENT, repeated};
 
 const LISTED_SESSIONS: u64 = 15;
 const MESSAGE_ID_BYTES: usize = 12;
@@ -72,7 +71,7 @@ pub async fn send(
         client_message_id: message_id(),
     };
     // The stream is for whoever has no other; its start says that the message is kept.
-    let sent = repeated(PATIENT, || async {
+    let sent = repeated(RESTART_BACKOFF, || async {
         client
             .stream_project_message(&session, &message)
             .await
@@ -91,7 +90,7 @@ pub async fn decide(
     decision: DecisionRequest,
     ask: PendingAsk,
 ) -> RequestOutcome {
-    let taken = repeated(PATIENT, || async {
+    let accepted = repeated(RESTART_BACKOFF, || async {
         match &decision {
             DecisionRequest::Approval(call, body) => {
                 client.decide(&session, call, body).await.map(drop)
@@ -104,7 +103,7 @@ pub async fn decide(
             }
         }
     });
-    match taken.await {
+    match accepted.await {
         Ok(()) => RequestOutcome::Accepted,
         // Decided by this very request before the connection broke, or by somebody else: the events
         // tell which.
@@ -117,7 +116,11 @@ pub async fn decide(
 }
 
 pub async fn cancel(client: Client, session: SessionId) -> RequestOutcome {
-    match repeated(PATIENT, || client.cancel_project_session(&session, false)).await {
+    match repeated(RESTART_BACKOFF, || {
+        client.cancel_project_session(&session, false)
+    })
+    .await
+    {
         Ok(_) => RequestOutcome::Accepted,
         Err(error) => RequestOutcome::Failed(error),
     }
@@ -197,7 +200,7 @@ pub async fn sessions(client: Client, project: ProjectId) -> RequestOutcome {
                 )
             };
             let mut rows: Vec<String> = list.sessions.iter().map(row).collect();
-            rows.push("/sessions ID goes on with one".to_owned());
+            rows.push("/sessions ID continues with one".to_owned());
             RequestOutcome::Shown(vec![Block::Listing(rows)])
         }
         Err(error) => RequestOutcome::Failed(error),
@@ -270,7 +273,7 @@ fn total(usage: &UsageTotal) -> String {
     let unknown = if usage.cost_known {
         ""
     } else {
-        " and what has no known price"
+        ", without models of unknown price"
     };
     let calls = if usage.calls == 1 { "call" } else { "calls" };
     format!(

@@ -1,64 +1,49 @@
-//! What is known of the session, folded from its events. Pure: the same events always give the same
-//! blocks and state, whether they are live or read again after a restart.
+//! What the terminal shows of a session: the projection of its events, the answer that is being
+//! printed, and the questions of this machine. Pure: it knows no terminal and no clock.
 
-mod tasks;
+mod print;
 
+use std::collections::HashSet;
+
+use codelab_client::{PlanView, SessionView, WaitingItem};
 use codelab_protocol::{
-    AgentName, AgentQuestion, AgentStatus, ApprovalKind, ApprovalRequest, CallId, CommandPart,
-    ErrorData, MessageCreated, MessageDelta, MessageId, PlanRequest, Role, SessionEvent,
-    SessionEventBody, SessionId, TaskId, TaskOrigin, Tool, ToolCall, ToolCallClosed, ToolCallEvent,
-    ToolResultEvent, TurnStatus, Usage, arguments_digest,
+    AgentName, AgentQuestion, ApprovalKind, ApprovalRequest, CallId, CommandPart, MessageId,
+    PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin, Tool, TurnStatus, arguments_digest,
 };
 use serde_json::{Map, Value};
 
-use super::block::{ApprovalCardKind, ApprovalShown, Block, CallEnd, End};
+use crate::Language;
+
+use super::block::{ApprovalCardKind, ApprovalShown, Block};
 use super::diff::Before;
 use super::markdown::Stream;
-use super::plan::PlanView;
 
-/// Calls and questions shown as open at once; a server that opens more is not believed.
+/// Things that wait for the person at once. A server that asks for more is not believed.
 const MAX_OPEN: usize = 256;
 
 #[derive(Debug, Default)]
 pub struct ViewState {
-    pub turn: TurnView,
+    pub language: Language,
+    pub view: SessionView,
     pub answer: Option<Writing>,
-    pub plan: Option<PlanView>,
-    /// Calls that wait for hands or run.
-    pub calls: Vec<OpenCallView>,
     /// What waits for the person, oldest first.
     pub asks: Vec<PendingAsk>,
-    /// Of the turns seen here.
-    pub spent: Usage,
-    /// The last answer that was printed whole, so that its copy is not printed again.
+    /// Calls that were decided here. The server has not confirmed that yet.
+    decided: HashSet<CallId>,
+    /// The last answer that was printed, so that its copy is not printed again.
     last_answer: Option<String>,
-    /// An answer that reports a failure; the error that follows says it better.
+    /// An answer that reports a failure. If an error follows, that is printed instead.
     failure: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum TurnView {
-    #[default]
-    Idle,
-    /// `agent` is absent while the request is planned.
-    Working { agent: Option<AgentName> },
 }
 
 /// An answer that is being written.
 #[derive(Debug, Clone)]
 pub struct Writing {
     message_id: MessageId,
-    attempt: u32,
     pub agent: AgentName,
     pub stream: Stream,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct OpenCallView {
-    pub call: ToolCall,
-    pub task: Option<TaskId>,
-    /// Whether somebody was there to run it.
-    pub is_attended: bool,
+    /// How much of the message's text is in `stream`.
+    bytes: usize,
 }
 
 /// Something that waits for the person.
@@ -82,7 +67,7 @@ pub struct LocalAsk {
 }
 
 impl PendingAsk {
-    /// A plan is asked about under its own id.
+    /// A plan has its own id as the id of its call.
     pub fn call_id(&self) -> &CallId {
         match self {
             Self::Approval(request) => &request.approval.call_id,
@@ -92,7 +77,7 @@ impl PendingAsk {
         }
     }
 
-    /// The arguments are not those the digest was made of.
+    /// The arguments do not match their digest.
     pub fn is_forged(&self) -> bool {
         match self {
             Self::Approval(request) => is_forged(request),
@@ -118,139 +103,77 @@ impl LocalAsk {
     }
 }
 
+impl From<WaitingItem<'_>> for PendingAsk {
+    fn from(waiting: WaitingItem<'_>) -> Self {
+        match waiting {
+            WaitingItem::Approval(request) => Self::Approval(Box::new(request.clone())),
+            WaitingItem::Plan(request) => Self::Plan(Box::new(request.clone())),
+            WaitingItem::Question(question) => Self::Question(question.clone()),
+        }
+    }
+}
+
 impl ViewState {
+    pub fn new(language: Language) -> Self {
+        Self {
+            language,
+            ..Self::default()
+        }
+    }
+
     pub fn is_working(&self) -> bool {
-        self.turn != TurnView::Idle
+        self.view.is_busy()
     }
 
-    /// Takes the next event; what comes of it is printed once. `before` is the file that an
-    /// approval is about, as it is now.
+    pub fn plan(&self) -> Option<&PlanView> {
+        self.view.latest_plan()
+    }
+
+    /// Applies the next event and returns what is printed for it. `before` is the present content
+    /// of the file that an approval is about.
     pub fn apply(&mut self, event: &SessionEvent, before: &Before) -> Vec<Block> {
-        let mut out = Vec::new();
-        if starts_over(event) {
-            // What was shown stays on the screen, but nothing of it can be decided or answered any
-            // more.
-            self.become_session(Self::default());
-            out.push(Block::Notice(
-                "this session was replaced on the server; showing it from the start".to_owned(),
-            ));
-            return out;
-        }
-        self.take(&event.body, before, &mut out);
-        out
+        let changes = self.view.apply(event);
+        let blocks = changes
+            .iter()
+            .flat_map(|change| self.printed(change, before))
+            .collect();
+        self.update_asks();
+        blocks
     }
 
-    fn take(&mut self, body: &SessionEventBody, before: &Before, out: &mut Vec<Block>) {
-        match body {
-            SessionEventBody::MessageCreated(created) => self.message(created, out),
-            SessionEventBody::MessageDelta(delta) => self.delta(delta, out),
-            SessionEventBody::MessageQueued(queued) => out.push(Block::Queued {
-                position: queued.position,
-            }),
-            SessionEventBody::DirectAgentCall(call) => self.working(Some(&call.agent)),
-            SessionEventBody::AgentStatusChanged(changed) => {
-                if changed.origin == TaskOrigin::default()
-                    && changed.status == AgentStatus::Processing
-                {
-                    self.working(Some(&changed.agent));
-                }
-            }
-            // The way back at the end of a turn is nobody's taking over.
-            SessionEventBody::AgentSwitched(switch) if switch.to_agent.is_orchestrator() => {}
-            SessionEventBody::AgentSwitched(switch) => {
-                self.working(Some(&switch.to_agent));
-                let (from, to) = (switch.from_agent.clone(), switch.to_agent.clone());
-                out.push(Block::Switched {
-                    from,
-                    to,
-                    reason: switch.reason.clone(),
-                });
-            }
-            SessionEventBody::TaskPlanCreated(_)
-            | SessionEventBody::PlanRequest(_)
-            | SessionEventBody::PlanResolved(_)
-            | SessionEventBody::TaskStarted(_)
-            | SessionEventBody::TaskProgress(_)
-            | SessionEventBody::TaskCompleted(_)
-            | SessionEventBody::TaskFailed(_)
-            | SessionEventBody::TaskSkipped(_)
-            | SessionEventBody::WorkflowCompleted(_) => self.plan_event(body, out),
-            SessionEventBody::ToolCall(call) => self.call(call),
-            SessionEventBody::ToolResult(result) => self.result(result, out),
-            SessionEventBody::ToolCallClosed(closed) => self.closed(closed, out),
-            SessionEventBody::ApprovalRequest(request) => self.approval(request, before, out),
-            SessionEventBody::ApprovalResolved(resolved) => {
-                self.answered(&resolved.call_id);
-                out.push(Block::Decided {
-                    decision: resolved.decision,
-                    by: resolved.decided_by.clone(),
-                    reason: resolved.reason.clone(),
-                });
-            }
-            SessionEventBody::Question(question) => {
-                self.ask(PendingAsk::Question(question.clone()));
-                self.waiting(&question.origin);
-                out.push(Block::Question {
-                    agent: question.agent.clone(),
-                    question: question.question.clone(),
-                    options: question.options.clone(),
-                });
-            }
-            SessionEventBody::Error(error) => self.error(&error.error, out),
-            SessionEventBody::HistoryCompacted(compacted) => {
-                let messages = compacted.messages;
-                out.push(Block::Notice(format!(
-                    "{messages} earlier messages are kept as a summary from here on"
-                )));
-            }
-            SessionEventBody::Gap(gap) => {
-                out.push(Block::Notice(format!(
-                    "events {} to {} are no longer kept",
-                    gap.from, gap.to
-                )));
-            }
-        }
-    }
-
-    /// How the turn stands when its stream pauses.
+    /// The stream paused with this status.
     pub fn done(&mut self, status: TurnStatus) -> Vec<Block> {
-        let mut out = Vec::new();
-        if matches!(
-            status,
-            TurnStatus::AwaitingToolResult
-                | TurnStatus::AwaitingApproval
-                | TurnStatus::AwaitingAnswer
-        ) {
-            return out;
-        }
         let was_working = self.is_working();
-        self.cut_answer(&mut out);
-        if let Some(message) = self.failure.take() {
-            out.push(Block::Error {
-                message,
-                code: None,
-            });
-        }
-        if was_working && status == TurnStatus::Cancelled {
-            out.push(Block::Cancelled);
-        }
-        self.turn = TurnView::Idle;
-        self.calls.clear();
-        // Questions of this machine end by themselves when their call is closed.
-        self.asks.retain(|ask| matches!(ask, PendingAsk::Local(_)));
-        out
+        self.view.done(status);
+        let blocks = match status.is_end() {
+            true => self.ended(status, was_working),
+            false => Vec::new(),
+        };
+        self.update_asks();
+        blocks
     }
 
-    /// A question of this machine's own; `None` where too much is asked already.
+    /// Moves past an event of a newer server.
+    pub fn skip(&mut self, seq: u64) {
+        self.view.skip(seq);
+    }
+
+    /// A question of this machine; `None` if too much waits already.
     pub fn ask_locally(&mut self, ask: LocalAsk) -> Option<Block> {
         let block = ask.block();
-        self.ask(PendingAsk::Local(ask)).then_some(block)
+        let ask = PendingAsk::Local(ask);
+        let is_new = self.asks.len() < MAX_OPEN && !self.asks.contains(&ask);
+        is_new.then(|| {
+            self.asks.push(ask);
+            block
+        })
     }
 
-    /// Goes over to another session. This machine's own questions stay: their calls wait for the
-    /// person wherever they are, and nobody else can answer.
+    /// Goes over to another session. The questions of this machine stay: their calls wait for this
+    /// person, and nobody else can answer.
     pub fn become_session(&mut self, next: Self) {
         let before = std::mem::replace(self, next);
+        self.language = before.language;
         let local = before
             .asks
             .into_iter()
@@ -258,208 +181,58 @@ impl ViewState {
         self.asks.splice(0..0, local);
     }
 
+    /// The person has decided, or nobody waits for the answer any more.
     pub fn answered(&mut self, call: &CallId) {
         self.asks.retain(|ask| ask.call_id() != call);
-    }
-
-    fn ask(&mut self, ask: PendingAsk) -> bool {
-        let is_new = self.asks.len() < MAX_OPEN && !self.asks.contains(&ask);
-        if is_new {
-            self.asks.push(ask);
+        if self.decided.len() < MAX_OPEN && self.view.waits(call).is_some() {
+            self.decided.insert(call.clone());
         }
-        is_new
     }
 
-    fn working(&mut self, agent: Option<&AgentName>) {
-        self.turn = TurnView::Working {
-            agent: agent.cloned(),
-        };
+    /// The server did not accept the decision, so this waits again.
+    pub fn ask_again(&mut self, ask: PendingAsk) {
+        self.decided.remove(ask.call_id());
+        self.asks.retain(|other| other.call_id() != ask.call_id());
+        self.asks.insert(0, ask);
     }
 
-    /// Whether text of this origin is the session's own, or that of a plan with a single task,
-    /// which reads the same.
-    fn is_main(&self, origin: &TaskOrigin) -> bool {
-        origin.task_id.is_none() || self.plan.as_ref().is_some_and(PlanView::is_single)
-    }
-
-    fn message(&mut self, created: &MessageCreated, out: &mut Vec<Block>) {
-        let message = &created.message;
-        match message.role {
-            // Shown as what it answers: the result of the call that asked.
-            Role::User if message.answers.is_some() => {}
-            Role::User if created.origin.task_id.is_none() => {
-                self.last_answer = None;
-                if !self.is_working() {
-                    self.working(None);
-                }
-                out.push(Block::User(message.content.clone()));
+    /// Takes over what waits now. The questions of this machine end by themselves.
+    fn update_asks(&mut self) {
+        let view = &self.view;
+        let is_busy = view.is_busy();
+        self.decided.retain(|call| view.waits(call).is_some());
+        self.asks.retain(|ask| match ask {
+            PendingAsk::Local(_) => true,
+            PendingAsk::Approval(_) | PendingAsk::Plan(_) | PendingAsk::Question(_) => {
+                is_busy && view.waits(ask.call_id()).is_some()
             }
-            Role::Assistant if message.error => {
-                self.answer = None;
-                self.failure = Some(message.content.clone());
-            }
-            Role::Assistant if self.is_main(&created.origin) => self.answer(created, out),
-            Role::User | Role::Assistant | Role::Tool | Role::System => {}
+        });
+        if !is_busy {
+            return;
         }
-        out.extend(
-            message
-                .warnings
+        for waiting in view.waiting() {
+            let is_known = self
+                .asks
                 .iter()
-                .map(|warning| Block::Notice(warning.clone())),
-        );
-    }
-
-    fn answer(&mut self, created: &MessageCreated, out: &mut Vec<Block>) {
-        let message = &created.message;
-        let writing = self
-            .answer
-            .take()
-            .filter(|writing| writing.message_id == message.message_id);
-        if message.content.trim().is_empty() || self.last_answer.as_ref() == Some(&message.content)
-        {
-            return;
-        }
-        self.last_answer = Some(message.content.clone());
-        let is_begun = writing
-            .as_ref()
-            .is_some_and(|writing| writing.stream.is_begun());
-        let rest = writing
-            .map(|writing| writing.stream)
-            .unwrap_or_default()
-            .finish(&message.content);
-        let (named, piece) = match rest {
-            Some(piece) => (!is_begun, piece),
-            None => {
-                out.push(Block::AnswerRestarted);
-                let mut whole = Stream::default();
-                whole.push(&message.content);
-                (true, whole.rest())
+                .any(|ask| ask.call_id() == waiting.call_id());
+            let is_decided = self.decided.contains(waiting.call_id());
+            if !is_known && !is_decided && self.asks.len() < MAX_OPEN {
+                self.asks.push(waiting.into());
             }
-        };
-        out.push(Block::Answer {
-            agent: message.agent_id.clone().filter(|_| named),
-            piece,
-        });
-    }
-
-    fn delta(&mut self, delta: &MessageDelta, out: &mut Vec<Block>) {
-        if !self.is_main(&delta.origin) {
-            return self.task_writes(&delta.origin);
-        }
-        let is_same = |writing: &Writing| {
-            writing.message_id == delta.message_id && writing.attempt == delta.attempt
-        };
-        if !self.answer.as_ref().is_some_and(is_same) {
-            if self
-                .answer
-                .as_ref()
-                .is_some_and(|writing| writing.stream.is_begun())
-            {
-                out.push(Block::AnswerRestarted);
-            }
-            self.answer = Some(Writing {
-                message_id: delta.message_id.clone(),
-                attempt: delta.attempt,
-                agent: delta.agent.clone(),
-                stream: Stream::default(),
-            });
-        }
-        let Some(writing) = &mut self.answer else {
-            return;
-        };
-        writing.stream.push(&delta.content);
-        loop {
-            let agent = (!writing.stream.is_begun()).then(|| writing.agent.clone());
-            let Some(piece) = writing.stream.settle() else {
-                break;
-            };
-            out.push(Block::Answer { agent, piece });
         }
     }
 
-    fn cut_answer(&mut self, out: &mut Vec<Block>) {
-        let Some(writing) = self.answer.take() else {
-            return;
-        };
-        let piece = writing.stream.rest();
-        if !piece.source.trim().is_empty() {
-            let agent = (!writing.stream.is_begun()).then_some(writing.agent);
-            out.push(Block::Answer { agent, piece });
-        }
-        out.push(Block::AnswerCut);
+    /// Whether text of this origin is the session's own. A plan with a single task reads the same.
+    fn is_main(&self, origin: &TaskOrigin) -> bool {
+        origin.task_id.is_none() || self.plan().is_some_and(PlanView::is_single)
     }
 
-    fn call(&mut self, call: &ToolCallEvent) {
-        let is_known = self
-            .calls
-            .iter()
-            .any(|open| open.call.call_id == call.call.tool_call.call_id);
-        if call.call.requires_approval || is_known || self.calls.len() >= MAX_OPEN {
-            return;
-        }
-        self.calls.push(OpenCallView {
-            call: call.call.tool_call.clone(),
-            task: call.origin.task_id.clone(),
-            is_attended: call.client_attached,
-        });
+    /// A task is named only if there are several.
+    pub fn shown_task(&self, origin: &TaskOrigin) -> Option<TaskId> {
+        origin.task_id.clone().filter(|_| !self.is_main(origin))
     }
 
-    fn result(&mut self, result: &ToolResultEvent, out: &mut Vec<Block>) {
-        self.answered(&result.call_id);
-        if result.tool_name == Tool::AskFollowupQuestion.as_str() {
-            let said = result
-                .result
-                .as_str()
-                .map_or_else(|| result.result.to_string(), str::to_owned);
-            return out.push(Block::Answered(said));
-        }
-        let place = self
-            .calls
-            .iter()
-            .position(|open| open.call.call_id == result.call_id);
-        let call = match place {
-            Some(place) => self.calls.remove(place).call,
-            None => ToolCall {
-                call_id: result.call_id.clone(),
-                name: result.tool_name.clone(),
-                arguments: Map::new(),
-            },
-        };
-        let end = End::Result {
-            value: result.result.clone(),
-            is_late: result.late,
-        };
-        out.push(Block::Call(CallEnd {
-            call,
-            task: self.shown_task(&result.origin),
-            end,
-        }));
-    }
-
-    fn closed(&mut self, closed: &ToolCallClosed, out: &mut Vec<Block>) {
-        self.answered(&closed.call_id);
-        let Some(place) = self
-            .calls
-            .iter()
-            .position(|open| open.call.call_id == closed.call_id)
-        else {
-            return;
-        };
-        let OpenCallView { call, task, .. } = self.calls.remove(place);
-        out.push(Block::Call(CallEnd {
-            call,
-            task,
-            end: End::Closed(closed.outcome),
-        }));
-    }
-
-    fn approval(&mut self, request: &ApprovalRequest, before: &Before, out: &mut Vec<Block>) {
-        out.push(Block::Approval(self.shown(request, before)));
-        self.waiting(&request.origin);
-        self.ask(PendingAsk::Approval(Box::new(request.clone())));
-    }
-
-    /// What a person sees of the question; `before` is the file it is about.
+    /// What a person sees of an approval; `before` is the file it is about.
     pub fn shown(&self, request: &ApprovalRequest, before: &Before) -> ApprovalShown {
         let approval = &request.approval;
         let kind = match approval.kind {
@@ -478,22 +251,6 @@ impl ViewState {
             reason: approval.reason.clone(),
             is_forged: is_forged(request),
         }
-    }
-
-    fn error(&mut self, error: &ErrorData, out: &mut Vec<Block>) {
-        self.failure = None;
-        // A cancelled turn is told once, when it is over.
-        if error.error_code != codelab_protocol::ErrorCode::Cancelled {
-            out.push(Block::Error {
-                message: error.message.clone(),
-                code: Some(error.error_code),
-            });
-        }
-    }
-
-    /// A task is worth naming only where there are several.
-    fn shown_task(&self, origin: &TaskOrigin) -> Option<TaskId> {
-        origin.task_id.clone().filter(|_| !self.is_main(origin))
     }
 }
 
@@ -534,7 +291,3 @@ pub fn approval_kind(
 #[cfg(test)]
 #[path = "state/tests.rs"]
 mod tests;
-/// Whether this is a gap before the first event: the numbers that were known are another log's.
-fn starts_over(event: &SessionEvent) -> bool {
-    matches!(event.body, SessionEventBody::Gap(_)) && event.seq == Some(0)
-}

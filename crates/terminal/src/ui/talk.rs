@@ -1,5 +1,5 @@
-//! The loop of a chat: events, keys, the hands and requests come in, one after the other; the
-//! screen is drawn.
+//! The main loop of `codelab chat`: handles events, keys, the tool runner and finished requests one
+//! by one, and draws the screen.
 
 mod log;
 
@@ -14,6 +14,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
 
+use crate::{Language, Text};
+
 use super::block::Block;
 use super::command::{HELP, SlashCommand};
 use super::prompt::{Action, Key, Prompt};
@@ -24,11 +26,11 @@ use super::surface::{PersonEvent, Surface};
 use super::text::TextLine;
 use super::{UiError, UiOptions, history, keys};
 
-/// Tokens come faster than anybody reads.
+/// Tokens arrive faster than anybody reads.
 const MIN_DRAW_PAUSE: Duration = Duration::from_millis(33);
 const TICK: Duration = Duration::from_millis(120);
 /// How long the last requests may take when the person leaves.
-const PARTING: Duration = Duration::from_secs(3);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(super) struct Talk {
     pub(super) client: Client,
@@ -42,16 +44,16 @@ pub(super) struct Talk {
     pub(super) requests: JoinSet<RequestOutcome>,
     /// Who waits for an answer of this machine's person.
     pub(super) replies: HashMap<CallId, oneshot::Sender<bool>>,
-    /// Texts that a person changed and the server did not take.
+    /// Edited texts that the server did not accept.
     pub(super) drafts: HashMap<CallId, String>,
     target: Option<String>,
     connection: ConnectionState,
-    /// Messages on their way, until they are seen among the events.
+    /// Messages that were sent and have no event yet.
     sending: usize,
     spent: Option<Usage>,
     frame: usize,
     finished: Vec<TextLine>,
-    /// Ctrl-C where it is no key: without a terminal of our own, or while another program has it.
+    /// Ctrl-C as a signal: without a terminal, or while another program uses it.
     pub(super) interrupts: Signal,
     drawn_at: Instant,
     is_dirty: bool,
@@ -61,7 +63,7 @@ pub(super) struct Talk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leaving {
     No,
-    /// No more input comes; what was asked for is still awaited.
+    /// The input has ended. The turn that runs is still awaited.
     WhenIdle,
     Now,
 }
@@ -76,6 +78,7 @@ impl Talk {
             session,
             data_dir,
             welcome,
+            language,
         } = options;
         let mut talk = Self {
             client,
@@ -83,7 +86,7 @@ impl Talk {
             preview,
             session: None,
             events: None,
-            state: ViewState::default(),
+            state: ViewState::new(language),
             prompt: Prompt::new(history::load(&data_dir)),
             surface: Surface::open()?,
             requests: JoinSet::new(),
@@ -122,7 +125,7 @@ impl Talk {
             talk.draw_if_due()?;
             let draw_at = talk.drawn_at + MIN_DRAW_PAUSE;
             tokio::select! {
-                heard = talk.surface.hear(), if talk.is_listening() => talk.hear(heard).await?,
+                input = talk.surface.hear(), if talk.is_listening() => talk.hear(input).await?,
                 event = next_event(&mut talk.events) => talk.event(event).await,
                 event = tool_runner.next() => talk.tool_runner(event),
                 Some(question) = questions.recv() => talk.question(question),
@@ -144,7 +147,7 @@ impl Talk {
             talk.leave_when_idle();
         }
         if let Err(error) = history::save(&data_dir, talk.prompt.editor.history()) {
-            tracing::warn!(%error, "what was written is not remembered");
+            tracing::warn!(%error, "saving the input history failed");
         }
         talk.close().await?;
         tool_runner.stop().await;
@@ -152,11 +155,15 @@ impl Talk {
     }
 
     async fn close(mut self) -> Result<(), UiError> {
-        // What was just sent or decided still gets there.
+        // Requests that were just made are still sent.
         let sent = async { while self.requests.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(PARTING, sent).await;
+        let _ = tokio::time::timeout(LEAVE_TIMEOUT, sent).await;
         if let Some(session) = &self.session {
-            let line = format!("  go on with: codelab chat --session {session}");
+            let hint = self
+                .state
+                .language
+                .with(Text::ContinueWith, &[session.as_str()]);
+            let line = format!("  {hint}");
             self.finished
                 .extend([TextLine::new(), TextLine::styled(&line, super::text::DIM)]);
         }
@@ -166,7 +173,7 @@ impl Talk {
 
     pub(super) fn print(&mut self, block: &Block) {
         self.finished
-            .extend(render::block(block, self.surface.width()));
+            .extend(render::block(block, self.surface.width(), self.language()));
         self.is_dirty = true;
     }
 
@@ -179,10 +186,20 @@ impl Talk {
         self.print(&Block::Notice(text.into()));
     }
 
-    fn complain(&mut self, error: &ClientError) {
+    /// A notice in the person's language.
+    pub(super) fn say(&mut self, text: Text, values: &[&str]) {
+        self.notice(self.language().with(text, values));
+    }
+
+    pub(super) fn language(&self) -> Language {
+        self.state.language
+    }
+
+    fn show_error(&mut self, error: &ClientError) {
         self.print(&Block::Error {
             message: error.to_string(),
             code: error.error_code(),
+            status: Language::status(error),
         });
     }
 
@@ -216,7 +233,7 @@ impl Talk {
     }
 
     fn tick(&mut self) {
-        // A call that was closed does not wait for its answer any more.
+        // The answer for a closed call is no longer needed.
         let closed: Vec<CallId> = self
             .replies
             .iter()
@@ -239,8 +256,8 @@ impl Talk {
         !self.state.is_working() && self.sending == 0 && self.requests.is_empty()
     }
 
-    /// Keys can come at any time. Lines of a script are read one by one, each when what it follows
-    /// is done.
+    /// Keys are read at any time. Lines of a script are read one by one, each when the turn before it
+    /// has ended.
     fn is_listening(&self) -> bool {
         self.surface.is_terminal()
             || self.is_idle()
@@ -251,18 +268,15 @@ impl Talk {
         let is_idle = self.is_idle();
         if self.is_over == Leaving::WhenIdle && (is_idle || !self.state.asks.is_empty()) {
             if let Some(ask) = self.state.asks.first() {
-                let notice = format!(
-                    "{} waits for a decision, and no more input comes",
-                    ask.call_id()
-                );
-                self.notice(notice);
+                let call = ask.call_id().clone();
+                self.say(Text::NobodyDecides, &[call.as_str()]);
             }
             self.is_over = Leaving::Now;
         }
     }
 
-    async fn hear(&mut self, heard: PersonEvent) -> Result<(), UiError> {
-        let action = match heard {
+    async fn hear(&mut self, input: PersonEvent) -> Result<(), UiError> {
+        let action = match input {
             PersonEvent::Input(keys::TerminalInput::Key(key)) => {
                 self.prompt
                     .press(key, &self.state, Instant::now().into_std())
@@ -284,12 +298,12 @@ impl Talk {
         self.draw()
     }
 
-    /// As the key. Where no status row tells what the next one does, a line does.
+    /// Same as the key. Without a status row, a line tells what the next Ctrl-C does.
     async fn interrupt(&mut self) -> Result<(), UiError> {
         self.hear(PersonEvent::Input(keys::TerminalInput::Key(Key::Interrupt)))
             .await?;
         if self.prompt.is_leaving && self.is_over != Leaving::Now && !self.surface.is_terminal() {
-            self.notice("Ctrl-C again leaves; the session is kept");
+            self.say(Text::LeaveHint, &[]);
         }
         Ok(())
     }
@@ -338,7 +352,8 @@ impl Talk {
         let session = self.session.clone();
         match (command, session) {
             (SlashCommand::Help, _) => {
-                let rows = HELP.map(|(name, what)| format!("{name:16}  {what}"));
+                let language = self.language();
+                let rows = HELP.map(|(name, what)| format!("{name:16}  {}", language.text(what)));
                 self.print(&Block::Listing(rows.to_vec()));
             }
             (SlashCommand::Agents, _) => _ = self.requests.spawn(requests::agents(client, project)),
@@ -353,15 +368,15 @@ impl Talk {
             }
             (SlashCommand::Sessions(Some(id)), _) => match SessionId::parse(&id) {
                 Ok(id) => _ = self.requests.spawn(async { RequestOutcome::Open(id) }),
-                Err(_) => self.notice(format!("{id} is not the id of a session")),
+                Err(_) => self.say(Text::NotASession, &[&id]),
             },
             (SlashCommand::Plan(task), Some(session)) => {
                 _ = self.requests.spawn(requests::plan(client, session, task))
             }
             (SlashCommand::Retry, Some(session)) => {
-                match self.state.plan.as_ref().map(|plan| plan.id().clone()) {
+                match self.state.plan().map(|plan| plan.id().clone()) {
                     Some(plan) => _ = self.requests.spawn(requests::retry(client, session, plan)),
-                    None => self.notice("there is no plan to run again"),
+                    None => self.say(Text::NoPlanToRetry, &[]),
                 }
             }
             (SlashCommand::Cost, session) => {
@@ -371,27 +386,25 @@ impl Talk {
             }
             (SlashCommand::Cancel, Some(_)) if self.state.is_working() => self.cancel(),
             (SlashCommand::Plan(_) | SlashCommand::Retry | SlashCommand::Cancel, _) => {
-                self.notice("nothing is going on")
+                self.say(Text::NothingRuns, &[])
             }
             (SlashCommand::New, _) => {
                 self.forget();
-                self.notice("a new session begins with your next message");
+                self.say(Text::NewSession, &[]);
                 for block in self.open_asks().await {
                     self.print(&block);
                 }
             }
             (SlashCommand::Quit, _) => self.is_over = Leaving::Now,
-            (SlashCommand::Unknown(name), _) => {
-                self.notice(format!("there is no /{name}; /help lists what there is"))
-            }
+            (SlashCommand::Unknown(name), _) => self.say(Text::UnknownCommand, &[&name]),
         }
     }
 
     fn aim(&mut self, target: Option<String>) {
-        self.notice(match &target {
-            Some(agent) => format!("messages go to {agent}; /switch plans them again"),
-            None => "messages are planned and go to whoever fits".to_owned(),
-        });
+        match &target {
+            Some(agent) => self.say(Text::TargetSet, &[agent]),
+            None => self.say(Text::TargetPlanned, &[]),
+        }
         self.target = target;
     }
 
@@ -410,29 +423,29 @@ impl Talk {
                 self.follow(session, None);
                 self.send(text);
             }
-            // It counts as sent once it is seen among the events.
+            // The message counts as sent once its event arrives.
             RequestOutcome::Sent => {}
             RequestOutcome::NotSent { text, error } => {
                 self.sending = self.sending.saturating_sub(1);
-                self.complain(&error);
+                self.show_error(&error);
                 if self.prompt.editor.is_empty() {
                     self.prompt.editor.set(text);
                 }
             }
             RequestOutcome::Accepted => {}
             RequestOutcome::NotAccepted { ask, error } => {
-                self.complain(&error);
-                self.state.asks.insert(0, *ask);
+                self.show_error(&error);
+                self.state.ask_again(*ask);
             }
             RequestOutcome::Shown(blocks) => blocks.iter().for_each(|block| self.print(block)),
             RequestOutcome::Target(target) => self.aim(target),
             RequestOutcome::Open(session) => match self.resume(session).await {
                 Ok(()) => {}
-                Err(UiError::Client(error)) => self.complain(&error),
+                Err(UiError::Client(error)) => self.show_error(&error),
                 Err(error) => return Err(error),
             },
             RequestOutcome::Usage(total) => self.spent = Some(log::usage(&total)),
-            RequestOutcome::Failed(error) => self.complain(&error),
+            RequestOutcome::Failed(error) => self.show_error(&error),
         }
         Ok(())
     }

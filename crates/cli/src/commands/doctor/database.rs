@@ -64,30 +64,30 @@ pub async fn check(subject: Arc<Subject>) -> DatabaseCheck {
 }
 
 fn judge(subject: &Subject, found: &Inspection) -> DoctorFinding {
-    let place = format!("{} at {}", found.engine, place(subject));
+    let location = format!("{} at {}", found.engine, location(subject));
     match (found.access, found.schema) {
         (DatabaseAccess::ReadOnly, _) => DoctorFinding::problem(
             CHECK,
-            format!("{place} is a standby, which takes no changes."),
+            format!("{location} is a standby, which takes no changes."),
             format!("Name the primary server in {}.", setting(subject)),
         ),
         (DatabaseAccess::NoCreate, SchemaState::Missing | SchemaState::Old { .. }) => {
             DoctorFinding::problem(
                 CHECK,
-                format!("{place}: its user may not make tables."),
+                format!("{location}: its user may not make tables."),
                 "As the database's owner type `GRANT CREATE ON SCHEMA public TO …`.",
             )
         }
         (_, SchemaState::Missing) => DoctorFinding::ok(
             CHECK,
-            format!("{place} has no tables of CodeLab yet; the first start makes them."),
+            format!("{location} has no tables of CodeLab yet; the first start makes them."),
         ),
         (_, SchemaState::Current { version }) => {
-            DoctorFinding::ok(CHECK, format!("{place}, schema version {version}."))
+            DoctorFinding::ok(CHECK, format!("{location}, schema version {version}."))
         }
         (_, SchemaState::Old { found, known }) => DoctorFinding::warning(
             CHECK,
-            format!("{place} has schema version {found}, and this program needs {known}."),
+            format!("{location} has schema version {found}, and this program needs {known}."),
             format!(
                 "Start the server once: it upgrades the database. {} first.",
                 backup(subject)
@@ -95,7 +95,7 @@ fn judge(subject: &Subject, found: &Inspection) -> DoctorFinding {
         ),
         (_, SchemaState::TooNew { found, known }) => DoctorFinding::problem(
             CHECK,
-            format!("{place} has schema version {found}, and this program knows only {known}."),
+            format!("{location} has schema version {found}, and this program knows only {known}."),
             "Install the newer CodeLab that made it, or name another database.",
         ),
     }
@@ -106,7 +106,7 @@ fn failed(subject: &Subject, error: &StoreError) -> DoctorFinding {
         StoreError::Unavailable(why) => why.clone(),
         error => error.to_string(),
     };
-    let found = format!("{} cannot be used: {why}.", place(subject));
+    let found = format!("{} cannot be used: {why}.", location(subject));
     let setting = setting(subject);
     let advice = match (&subject.settings.database, error) {
         (DatabaseUrl::Postgres(_), StoreError::Unavailable(why))
@@ -123,7 +123,7 @@ fn failed(subject: &Subject, error: &StoreError) -> DoctorFinding {
             format!("Start PostgreSQL, or correct the host and the port in {setting}.")
         }
         (_, StoreError::Corrupt(_)) => {
-            "Put a backup in its place with `codelab restore FILE`.".to_owned()
+            "Replace it with a backup: `codelab restore FILE`.".to_owned()
         }
         (DatabaseUrl::SqliteFile(path), _) => {
             format!(
@@ -137,7 +137,7 @@ fn failed(subject: &Subject, error: &StoreError) -> DoctorFinding {
 }
 
 /// Without a password.
-fn place(subject: &Subject) -> String {
+fn location(subject: &Subject) -> String {
     match &subject.settings.database {
         DatabaseUrl::SqliteFile(path) => {
             format!("{}{}", path.display(), subject.origin_of("database.url"))

@@ -37,7 +37,7 @@ pub fn check(folder: &Path, source: &Source) -> Vec<DoctorFinding> {
         format!(" ({})", name_of(source))
     };
     let shown = format!("{}{from}", folder.display());
-    let (finding, place) = match fs::metadata(folder) {
+    let (finding, location) = match fs::metadata(folder) {
         Ok(found) if found.is_dir() => (existing(folder, &shown, &found), Some(folder.to_owned())),
         Ok(_) => (
             DoctorFinding::problem(FOLDER, format!("{shown} is not a folder."), ANOTHER),
@@ -46,7 +46,7 @@ pub fn check(folder: &Path, source: &Source) -> Vec<DoctorFinding> {
         Err(error) if error.kind() == ErrorKind::NotFound => to_be_made(folder, &shown),
         Err(error) => (unusable(&shown, &error), None),
     };
-    let disk = place.map(|place| disk(&place));
+    let disk = location.map(|location| disk(&location));
     [Some(finding), disk].into_iter().flatten().collect()
 }
 
@@ -198,13 +198,13 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-fn disk(place: &Path) -> DoctorFinding {
-    let disk = match rustix::fs::statvfs(place) {
+fn disk(location: &Path) -> DoctorFinding {
+    let disk = match rustix::fs::statvfs(location) {
         Ok(disk) => disk,
         Err(error) => {
             let said = format!(
                 "The disk of {} cannot be looked at: {}.",
-                place.display(),
+                location.display(),
                 reason(&error.into())
             );
             return DoctorFinding::warning(DISK, said, "Check that it is mounted.");
@@ -217,19 +217,19 @@ fn disk(place: &Path) -> DoctorFinding {
         disk.f_bavail
     };
     let free = blocks.saturating_mul(disk.f_frsize);
-    let trial = try_to_write(place);
+    let trial = try_to_write(location);
     if disk.f_files > 0 && disk.f_favail == 0 && !geteuid().is_root() {
         let said = format!(
             "The disk of {} has no room for another file (no free inodes).",
-            place.display()
+            location.display()
         );
         return DoctorFinding::problem(DISK, said, "Delete files there: many small ones count.");
     }
-    judge(place, free, trial.as_ref().is_err_and(is_full))
+    judge(location, free, trial.as_ref().is_err_and(is_full))
 }
 
-fn judge(place: &Path, free: u64, is_refused: bool) -> DoctorFinding {
-    let left = format!("{} free on the disk of {}", size(free), place.display());
+fn judge(location: &Path, free: u64, is_refused: bool) -> DoctorFinding {
+    let left = format!("{} free on the disk of {}", size(free), location.display());
     let advice = "Make room there, or move the data folder to a larger disk.";
     match free {
         _ if is_refused => {

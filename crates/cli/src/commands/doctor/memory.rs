@@ -26,7 +26,7 @@ pub async fn check(subject: Arc<Subject>) -> DoctorFinding {
 }
 
 async fn qdrant(subject: &Subject) -> DoctorFinding {
-    let (place, setting) = (
+    let (location, setting) = (
         subject.shown("qdrant.url"),
         subject.place_of("qdrant.url", "QDRANT_URL"),
     );
@@ -42,7 +42,7 @@ async fn qdrant(subject: &Subject) -> DoctorFinding {
     }) {
         Ok(found) => {
             let found = format!(
-                "The Qdrant server at {place}{} has {} memories",
+                "The Qdrant server at {location}{} has {} memories",
                 subject.origin_of("qdrant.url"),
                 found.len()
             );
@@ -51,7 +51,7 @@ async fn qdrant(subject: &Subject) -> DoctorFinding {
         Err(error) => DoctorFinding::warning(
             CHECK,
             format!(
-                "The Qdrant server at {place} cannot be used: {}. Agents work without their memories.",
+                "The Qdrant server at {location} cannot be used: {}. Agents work without their memories.",
                 reason(error)
             ),
             format!("Start Qdrant, or correct {setting} and QDRANT_API_KEY."),
@@ -192,12 +192,12 @@ fn wrong(error: &str) -> DoctorFinding {
 }
 
 fn no_trial(why: &str) -> DoctorFinding {
-    let place = std::env::temp_dir();
+    let location = std::env::temp_dir();
     DoctorFinding::warning(
         CHECK,
         format!(
             "A trial of the memory engine in {} failed: {why}.",
-            place.display()
+            location.display()
         ),
         "Make room and permission to write there, or set TMPDIR to another folder.",
     )

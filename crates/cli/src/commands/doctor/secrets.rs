@@ -111,7 +111,7 @@ fn described(subject: &Subject, is_checked: bool) -> String {
     let places = places
         .iter()
         .filter(|(_, names)| !names.is_empty())
-        .map(|(place, names)| format!("{place}: {names}."));
+        .map(|(location, names)| format!("{location}: {names}."));
     let checked = if is_checked {
         " The master key fits the database."
     } else {

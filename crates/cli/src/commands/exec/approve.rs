@@ -1,4 +1,4 @@
-//! Who says yes during `codelab exec`: nobody, the person at the terminal, or everybody in advance.
+//! Who approves during `codelab exec`: nobody, the person at the terminal, or everything in advance.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use codelab_policy::visible;
 use codelab_protocol::{AgentQuestion, ApprovalInfo, DecisionChoice, HitlDecision};
-use codelab_terminal::RunnerQuestion;
+use codelab_terminal::{Language, Text};
+use codelab_toolrunner::RunnerQuestion;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
@@ -14,7 +15,7 @@ use super::super::note;
 use super::super::tool_runner::{allows, ask, in_one_line};
 use super::Approve;
 
-/// Questions of the client itself that wait; each stops one call.
+/// Approvals of this machine that wait. Each of them blocks one call.
 const MAX_QUESTIONS: usize = 64;
 const NOBODY_APPROVES: &str = "Nobody is there to approve this";
 const NOBODY_ANSWERS: &str =
@@ -23,6 +24,7 @@ const NOBODY_ANSWERS: &str =
 #[derive(Clone)]
 pub(super) struct Approver {
     approve: Approve,
+    language: Language,
     /// Whether anything was refused.
     refused: Arc<AtomicBool>,
     /// One question at a time at the terminal.
@@ -30,14 +32,15 @@ pub(super) struct Approver {
 }
 
 impl Approver {
-    pub fn new(approve: Approve) -> Self {
-        // With nobody at the terminal, asking is refusing.
+    pub fn new(approve: Approve, language: Language) -> Self {
+        // Without a terminal nobody can answer, so everything is refused.
         let approve = match approve {
             Approve::Ask if !std::io::stdin().is_terminal() => Approve::None,
             approve => approve,
         };
         Self {
             approve,
+            language,
             refused: Arc::default(),
             terminal: Arc::default(),
         }
@@ -47,7 +50,7 @@ impl Approver {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Where the client's own questions go, such as for commands without a sandbox.
+    /// Receives the tool runner's own approvals, for example for commands without a sandbox.
     pub fn questions(&self) -> mpsc::Sender<RunnerQuestion> {
         let (sender, mut questions) = mpsc::channel::<RunnerQuestion>(MAX_QUESTIONS);
         let approver = self.clone();
@@ -63,7 +66,7 @@ impl Approver {
         sender
     }
 
-    /// Bound to what was shown by its digest.
+    /// The digest binds the decision to what was shown.
     pub async fn decide(&self, approval: &ApprovalInfo) -> HitlDecision {
         let is_granted = self
             .grants(&approval.reason, &approval.tool_name, &approval.arguments)
@@ -86,7 +89,11 @@ impl Approver {
             return NOBODY_ANSWERS.to_owned();
         }
         let _alone = self.terminal.lock().await;
-        note(&format!("{} asks:", question.agent));
+        note(
+            &self
+                .language
+                .with(Text::ExecAsks, &[question.agent.as_str(), ""]),
+        );
         for line in question.question.lines() {
             note(&format!("  | {}", visible(line)));
         }
@@ -107,7 +114,8 @@ impl Approver {
             Approve::All => true,
             Approve::Ask => {
                 let _alone = self.terminal.lock().await;
-                allows("Allow it?", reason, tool, arguments).await
+                let question = self.language.text(Text::ExecAllow);
+                allows(question, self.language, reason, tool, arguments).await
             }
         };
         if !is_granted {

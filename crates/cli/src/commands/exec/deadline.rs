@@ -1,34 +1,34 @@
-//! Ctrl-C during one task: the first one cancels it, the second one waits for nothing.
+//! Ctrl-C during one task: the first one cancels the task, the second one ends the process.
 
 use super::super::StopSignals;
 
-/// As many signals end everything.
-const ENOUGH: u32 = 2;
+/// After this many signals nothing is awaited any more.
+const MAX_SIGNALS: u32 = 2;
 
 pub(super) struct ExecDeadline {
     signals: StopSignals,
-    heard: u32,
+    received: u32,
 }
 
 impl ExecDeadline {
     pub fn new() -> anyhow::Result<Self> {
         Ok(Self {
             signals: StopSignals::new()?,
-            heard: 0,
+            received: 0,
         })
     }
 
     pub fn is_over(&self) -> bool {
-        self.heard >= ENOUGH
+        self.received >= MAX_SIGNALS
     }
 
     /// The next signal. Dropping the future loses nothing.
     pub async fn signal(&mut self) {
         self.signals.next().await;
-        self.heard += 1;
+        self.received += 1;
     }
 
-    /// What comes of this, unless a signal comes first.
+    /// The result of the work, or `None` if a signal comes first.
     pub async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             done = work => Some(done),
@@ -36,7 +36,7 @@ impl ExecDeadline {
         }
     }
 
-    /// Goes on with what is left to do until that is done or the patience is over.
+    /// Waits for the work, until it is done or the second signal comes.
     pub async fn wait_for(&mut self, work: impl Future<Output = ()>) {
         tokio::pin!(work);
         while !self.is_over() {

@@ -1,16 +1,20 @@
-//! One task from its message to its end: follows the session, decides what waits, stops on a
+//! One task from its message to its end: follows the session, decides what waits, cancels on a
 //! signal.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use codelab_client::{Backoff, Client, ClientError, EventData, FollowUntil, ResumingEvents};
+use codelab_client::{
+    Backoff, Client, ClientError, DecisionView, EventData, FollowUntil, RESTART_BACKOFF,
+    ResumingEvents, SessionChange, SessionView, StreamEvent, TurnResult, WaitingItem, repeated,
+};
 use codelab_protocol::{
     AgentQuestion, ApprovalInfo, ApprovalOutcome, CallId, ErrorCode, SendMessage, SessionEvent,
-    SessionEventBody, SessionId, TurnStatus, WorkflowStatus,
+    SessionId, TurnStatus, WorkflowStatus,
 };
-use codelab_terminal::{PATIENT, ToolRunner, ToolRunnerEvent, repeated};
+use codelab_terminal::Text;
+use codelab_toolrunner::{ToolRunner, ToolRunnerEvent};
 use tokio::task::JoinSet;
 
 use super::super::note;
@@ -24,7 +28,7 @@ const NOT_APPROVED: u8 = 3;
 const PARTIAL: u8 = 4;
 pub(super) const WRONG_USAGE: u8 = 2;
 pub(super) const CANCELLED: u8 = 130;
-/// How often the message is sent while the connection breaks; the server takes it once.
+/// Attempts to send the message while the connection breaks. The server accepts it once.
 const SEND_ATTEMPTS: u32 = 5;
 
 pub(super) struct Run {
@@ -33,20 +37,17 @@ pub(super) struct Run {
     tool_runner: ToolRunner,
     approver: Approver,
     show: EventPrinter,
-    /// What was decided or is being decided; a resumed stream shows nothing twice, a decision is
-    /// made once.
+    /// Calls that were decided or are being decided. Each is decided once.
     decided: HashSet<CallId>,
-    /// Decisions on their way, and the person's wish to cancel.
+    /// Requests that are being sent: decisions, answers, and cancelling.
     decisions: JoinSet<Result<(), ClientError>>,
     is_cancelled: bool,
-    /// Somebody said no, or nobody said anything in time.
+    /// Somebody rejected something, or nobody decided in time.
     is_refused: bool,
-    workflow: Option<WorkflowStatus>,
-    response: Option<String>,
-    error: Option<String>,
+    view: SessionView,
 }
 
-/// How the task came out.
+/// How the task ended.
 pub(super) struct ExecResult {
     pub status: TurnStatus,
     pub response: Option<String>,
@@ -71,9 +72,7 @@ impl Run {
             decisions: JoinSet::new(),
             is_cancelled: false,
             is_refused: false,
-            workflow: None,
-            response: None,
-            error: None,
+            view: SessionView::default(),
         }
     }
 
@@ -86,7 +85,7 @@ impl Run {
             Some(Ok(())) => self.follow(deadline).await,
             Some(Err(error)) => Err(error.into()),
             None => {
-                // The message may have got there all the same.
+                // The message may have reached the server.
                 self.cancel();
                 let cancelled = async { while self.decisions.join_next().await.is_some() {} };
                 deadline.wait_for(cancelled).await;
@@ -98,19 +97,22 @@ impl Run {
             session,
             tool_runner,
             show,
-            workflow,
-            response,
-            error,
+            view,
             mut decisions,
             is_cancelled,
             ..
         } = self;
         decisions.abort_all();
         deadline.wait_for(tool_runner.stop()).await;
+        let TurnResult {
+            workflow,
+            response,
+            error,
+        } = view.result().clone();
         let ending = ExecResult {
             status: status?,
             response,
-            error,
+            error: error.map(|error| error.message),
         };
         let code = exit_code(ending.status, workflow, has_refused, is_cancelled);
         show.ending(&session, &ending, code);
@@ -146,11 +148,11 @@ impl Run {
         loop {
             tokio::select! {
                 event = events.next() => match event {
-                    Some(Ok(event)) => if let Some(status) = self.take(event.data) { return Ok(status) },
+                    Some(Ok(event)) => if let Some(status) = self.apply(event) { return Ok(status) },
                     Some(Err(error)) => return Err(error.into()),
                     None => bail!("the events of the session ended"),
                 },
-                event = self.tool_runner.next() => self.tool_runner_said(&event)?,
+                event = self.tool_runner.next() => self.tool_runner_event(&event)?,
                 Some(decided) = self.decisions.join_next() => decided??,
                 () = deadline.signal() => match deadline.is_over() {
                     true => return Ok(TurnStatus::Cancelled),
@@ -160,17 +162,22 @@ impl Run {
         }
     }
 
-    /// Beside the events, since the server may not answer.
+    /// In its own task, because the server may not answer.
     fn cancel(&mut self) {
-        note("cancelling");
+        note(self.show.language.text(Text::ExecCancelling));
         self.is_cancelled = true;
         let (client, session) = (self.client.clone(), self.session.clone());
         self.decisions.spawn(async move {
-            settled(repeated(PATIENT, || client.cancel_project_session(&session, true)).await)
+            settled(
+                repeated(RESTART_BACKOFF, || {
+                    client.cancel_project_session(&session, true)
+                })
+                .await,
+            )
         });
     }
 
-    fn tool_runner_said(&self, event: &ToolRunnerEvent) -> anyhow::Result<()> {
+    fn tool_runner_event(&self, event: &ToolRunnerEvent) -> anyhow::Result<()> {
         match event {
             ToolRunnerEvent::Ended { reason } => bail!("{reason}"),
             ToolRunnerEvent::Refused { .. }
@@ -178,49 +185,66 @@ impl Run {
             | ToolRunnerEvent::Disconnected { .. } => {
                 note(&line_of(event));
             }
-            _ => {}
+            ToolRunnerEvent::Started { .. }
+            | ToolRunnerEvent::Finished { .. }
+            | ToolRunnerEvent::Closed { .. }
+            | ToolRunnerEvent::Reconnected => {}
         }
         Ok(())
     }
 
-    /// The status of a turn that is over.
-    fn take(&mut self, data: EventData<SessionEvent>) -> Option<TurnStatus> {
-        let event = match data {
-            EventData::Chunk(event) => event,
-            EventData::Done(done) => return done.status.is_end().then_some(done.status),
-            EventData::Other(_) => return None,
+    /// The status of the turn, once it has ended.
+    fn apply(&mut self, event: StreamEvent<SessionEvent>) -> Option<TurnStatus> {
+        let changes = match event.data {
+            EventData::Chunk(event) => {
+                self.show.event(&event);
+                self.view.apply(&event)
+            }
+            EventData::Done(done) => {
+                self.view.done(done.status);
+                return done.status.is_end().then_some(done.status);
+            }
+            EventData::Other(_) => {
+                event.id.iter().for_each(|seq| self.view.skip(*seq));
+                return None;
+            }
         };
-        if !matches!(event.body, SessionEventBody::MessageDelta(_)) {
-            self.show.event(&event);
-        }
-        match event.body {
-            SessionEventBody::ApprovalRequest(asked) => self.decide(asked.approval),
-            SessionEventBody::PlanRequest(asked) => self.decide(asked.approval),
-            SessionEventBody::ApprovalResolved(resolved) => self.resolved(resolved.decision),
-            SessionEventBody::PlanResolved(resolved) => self.resolved(resolved.decision),
-            SessionEventBody::Question(question) => self.answer(question),
-            SessionEventBody::TaskCompleted(done) if done.origin.task_id.is_none() => {
-                self.response = Some(done.response)
+        for change in &changes {
+            self.show.change(change, &self.view);
+            match change {
+                SessionChange::Waits(call) => self.waits(call),
+                SessionChange::Resolved(_, decision) => self.resolved(decision),
+                SessionChange::StartedOver
+                | SessionChange::MessageStored(_)
+                | SessionChange::TextChanged { .. }
+                | SessionChange::MessageQueued { .. }
+                | SessionChange::Call(_)
+                | SessionChange::QuestionEnded(_)
+                | SessionChange::PlanCreated(_)
+                | SessionChange::TaskStarted(..)
+                | SessionChange::Task(..)
+                | SessionChange::PlanEnded(_)
+                | SessionChange::Error(_)
+                | SessionChange::Note(_)
+                | SessionChange::Used(_)
+                | SessionChange::Stopped(_) => {}
             }
-            SessionEventBody::WorkflowCompleted(done) => {
-                self.workflow = Some(done.status);
-                self.response = (!done.response.is_empty()).then_some(done.response);
-            }
-            SessionEventBody::Error(error) if error.origin.task_id.is_none() => {
-                self.error = Some(error.error.message)
-            }
-            // A log that starts over tells again what came of the task.
-            SessionEventBody::Gap(_) => {
-                (self.workflow, self.response, self.error) = (None, None, None)
-            }
-            _ => {}
         }
         None
     }
 
-    fn resolved(&mut self, decision: ApprovalOutcome) {
+    fn waits(&mut self, call: &CallId) {
+        match self.view.waits(call) {
+            Some(WaitingItem::Approval(request)) => self.decide(request.approval.clone()),
+            Some(WaitingItem::Plan(request)) => self.decide(request.approval.clone()),
+            Some(WaitingItem::Question(question)) => self.answer(question.clone()),
+            None => {}
+        }
+    }
+
+    fn resolved(&mut self, decision: &DecisionView) {
         self.is_refused |= matches!(
-            decision,
+            decision.decision,
             ApprovalOutcome::Rejected | ApprovalOutcome::Expired
         );
     }
@@ -237,7 +261,7 @@ impl Run {
         self.decisions.spawn(async move {
             let answer = approver.answer(&question).await;
             settled(
-                repeated(PATIENT, || {
+                repeated(RESTART_BACKOFF, || {
                     client.answer_question(&session, &question.call_id, &answer)
                 })
                 .await,
@@ -245,7 +269,7 @@ impl Run {
         });
     }
 
-    /// Beside the events, since a person may take a while.
+    /// In its own task, because a person may need a while.
     fn decide(&mut self, approval: ApprovalInfo) {
         if !self.decided.insert(approval.call_id.clone()) {
             return;
@@ -258,7 +282,7 @@ impl Run {
         self.decisions.spawn(async move {
             let decision = approver.decide(&approval).await;
             settled(
-                repeated(PATIENT, || {
+                repeated(RESTART_BACKOFF, || {
                     client.decide(&session, &approval.call_id, &decision)
                 })
                 .await,

@@ -1,8 +1,15 @@
 //! What `codelab exec` prints: progress on standard error and the answer on standard output, or
 //! every event as JSON.
 
+use codelab_client::{
+    SessionChange, SessionNote, SessionView, TaskNote, ToolCallStatus, WaitingItem,
+};
 use codelab_policy::visible;
-use codelab_protocol::{CallOutcome, SessionEvent, SessionEventBody, SessionId};
+use codelab_protocol::{
+    CallId, CallOutcome, ErrorData, PlanId, SessionEvent, SessionEventBody, SessionId, TaskId,
+    TaskStatus,
+};
+use codelab_terminal::{Language, Text};
 use serde_json::json;
 
 use super::super::tool_runner::{call_line, in_one_line};
@@ -10,23 +17,34 @@ use super::super::{note, say};
 use super::run::ExecResult;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EventPrinter {
+pub(super) enum OutputFormat {
     Json,
     Text,
 }
 
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EventPrinter {
+    pub format: OutputFormat,
+    pub language: Language,
+}
+
 impl EventPrinter {
+    /// Tokens are left out; the message that they become has an event of its own.
     pub fn event(self, event: &SessionEvent) {
-        match self {
-            Self::Json => match serde_json::to_string(event) {
-                Ok(line) => say(&line),
-                Err(error) => note(&format!("an event could not be printed: {error}")),
-            },
-            Self::Text => {
-                if let Some(line) = line_of(&event.body) {
-                    note(&line);
-                }
-            }
+        if self.format == OutputFormat::Text
+            || matches!(event.body, SessionEventBody::MessageDelta(_))
+        {
+            return;
+        }
+        match serde_json::to_string(event) {
+            Ok(line) => say(&line),
+            Err(error) => note(&format!("an event could not be printed: {error}")),
+        }
+    }
+
+    pub fn change(self, change: &SessionChange, view: &SessionView) {
+        if self.format == OutputFormat::Text {
+            self.lines(change, view).iter().for_each(|line| note(line));
         }
     }
 
@@ -36,88 +54,145 @@ impl EventPrinter {
             response,
             error,
         } = ending;
-        match self {
-            Self::Json => say(&json!({
+        match self.format {
+            OutputFormat::Json => say(&json!({
                 "type": "result", "session_id": session, "status": status.as_str(), "exit_code": exit_code,
                 "response": response, "error": error,
             })
             .to_string()),
-            // An error was shown when it came.
-            Self::Text => {
+            // An error was printed when it came.
+            OutputFormat::Text => {
                 if let Some(response) = response {
                     say(&visible_text(response));
                 }
             }
         }
     }
+
+    fn lines(self, change: &SessionChange, view: &SessionView) -> Vec<String> {
+        let language = self.language;
+        match change {
+            SessionChange::Note(SessionNote::AgentSwitched(switch)) => vec![language.with(
+                Text::ExecTakesOver,
+                &[switch.to_agent.as_str(), &in_one_line(&switch.reason)],
+            )],
+            SessionChange::PlanCreated(id) => self.plan(id, view),
+            SessionChange::Resolved(_, decision) => {
+                vec![language.with(Text::ExecDecision, &[decision.decision.as_str()])]
+            }
+            SessionChange::TaskStarted(plan, id) => task_started(plan, id, view),
+            SessionChange::Task(plan, id) => self.task_ended(plan, id, view),
+            SessionChange::Call(id) => self.call(id, view),
+            SessionChange::Waits(id) => self.waits(id, view),
+            SessionChange::Error(error) => self.error(&error.error),
+            SessionChange::Note(
+                SessionNote::HistoryCompacted(_) | SessionNote::Gap(_) | SessionNote::StartOver,
+            )
+            | SessionChange::StartedOver
+            | SessionChange::MessageStored(_)
+            | SessionChange::TextChanged { .. }
+            | SessionChange::MessageQueued { .. }
+            | SessionChange::QuestionEnded(_)
+            | SessionChange::PlanEnded(_)
+            | SessionChange::Used(_)
+            | SessionChange::Stopped(_) => Vec::new(),
+        }
+    }
+
+    fn plan(self, id: &PlanId, view: &SessionView) -> Vec<String> {
+        let line = |plan: &codelab_protocol::Plan| {
+            let cost = format!("${:.4}", plan.estimated_cost_usd);
+            self.language
+                .with(Text::ExecPlan, &[&plan.tasks.len().to_string(), &cost])
+        };
+        view.plan(id)
+            .map(|view| line(&view.plan))
+            .into_iter()
+            .collect()
+    }
+
+    fn task_ended(self, plan: &PlanId, id: &TaskId, view: &SessionView) -> Vec<String> {
+        let Some(view) = view.plan(plan) else {
+            return Vec::new();
+        };
+        let Some(task) = view.task(id) else {
+            return Vec::new();
+        };
+        match (task.status, &task.error, view.notes.get(id)) {
+            (TaskStatus::Failed, Some(error), _) => {
+                let values = [id.as_str(), &in_one_line(&error.message)];
+                vec![self.language.with(Text::ExecTaskFailed, &values)]
+            }
+            (TaskStatus::Skipped, _, Some(TaskNote::Because(failed))) => {
+                let values = [id.as_str(), failed.as_str()];
+                vec![self.language.with(Text::ExecTaskSkipped, &values)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn call(self, id: &CallId, view: &SessionView) -> Vec<String> {
+        let Some(view) = view.call(id) else {
+            return Vec::new();
+        };
+        match &view.status {
+            ToolCallStatus::Running | ToolCallStatus::AwaitingClient => {
+                vec![call_line(&view.call.name, &view.call.arguments)]
+            }
+            ToolCallStatus::Closed(CallOutcome::Unknown) => {
+                vec![self.language.text(Text::OutcomeUnknown).to_owned()]
+            }
+            ToolCallStatus::Closed(CallOutcome::Expired) => {
+                vec![self.language.text(Text::OutcomeExpired).to_owned()]
+            }
+            ToolCallStatus::Closed(
+                CallOutcome::Completed | CallOutcome::Rejected | CallOutcome::Cancelled,
+            )
+            | ToolCallStatus::Proposed
+            | ToolCallStatus::AwaitingApproval(_)
+            | ToolCallStatus::Finished { .. }
+            | ToolCallStatus::NotRun => Vec::new(),
+        }
+    }
+
+    fn waits(self, id: &CallId, view: &SessionView) -> Vec<String> {
+        match view.waits(id) {
+            Some(WaitingItem::Approval(request)) => {
+                let approval = &request.approval;
+                let call = call_line(&approval.tool_name, &approval.arguments);
+                let values = [call.as_str(), &in_one_line(&approval.reason)];
+                vec![self.language.with(Text::ExecNeedsApproval, &values)]
+            }
+            Some(WaitingItem::Question(question)) => {
+                let values = [question.agent.as_str(), &in_one_line(&question.question)];
+                vec![self.language.with(Text::ExecAsks, &values)]
+            }
+            // The plan itself was printed.
+            Some(WaitingItem::Plan(_)) | None => Vec::new(),
+        }
+    }
+
+    /// What the error means in the person's language, and below it what the server said.
+    fn error(self, error: &ErrorData) -> Vec<String> {
+        let message = in_one_line(&error.message);
+        match self.language.error(Some(error.error_code), None) {
+            Some(meaning) => vec![
+                self.language.with(Text::ExecError, &[&meaning]),
+                self.language.with(Text::ExecDetails, &[&message]),
+            ],
+            None => vec![self.language.with(Text::ExecError, &[&message])],
+        }
+    }
 }
 
-/// A model's text, without anything that a terminal would take for an order.
+fn task_started(plan: &PlanId, id: &TaskId, view: &SessionView) -> Vec<String> {
+    let task = view.plan(plan).and_then(|view| view.task(id));
+    task.map(|task| format!("{id} ({}): {}", task.agent, in_one_line(&task.description)))
+        .into_iter()
+        .collect()
+}
+
+/// A model's text, without anything that a terminal would execute.
 fn visible_text(text: &str) -> String {
     text.lines().map(visible).collect::<Vec<_>>().join("\n")
-}
-
-fn line_of(body: &SessionEventBody) -> Option<String> {
-    Some(match body {
-        // The way back at the end of a turn is nobody's taking over.
-        SessionEventBody::AgentSwitched(switch) if switch.to_agent.is_orchestrator() => {
-            return None;
-        }
-        SessionEventBody::AgentSwitched(switch) => {
-            format!(
-                "{} takes over: {}",
-                switch.to_agent,
-                in_one_line(&switch.reason)
-            )
-        }
-        SessionEventBody::TaskPlanCreated(plan) => {
-            format!(
-                "plan of {} tasks, about ${:.4}",
-                plan.tasks.len(),
-                plan.estimated_cost_usd
-            )
-        }
-        SessionEventBody::PlanResolved(resolved) => format!("plan: {}", resolved.decision.as_str()),
-        SessionEventBody::TaskStarted(task) => {
-            format!(
-                "{} ({}): {}",
-                task.task_id,
-                task.agent,
-                in_one_line(&task.description)
-            )
-        }
-        SessionEventBody::TaskFailed(task) => format!(
-            "{} failed: {}",
-            task.task_id,
-            in_one_line(&task.error.message)
-        ),
-        SessionEventBody::TaskSkipped(task) => {
-            format!("{} skipped because of {}", task.task_id, task.because_of)
-        }
-        SessionEventBody::ToolCall(call) => {
-            call_line(&call.call.tool_call.name, &call.call.tool_call.arguments)
-        }
-        SessionEventBody::ApprovalRequest(asked) => {
-            let call = call_line(&asked.approval.tool_name, &asked.approval.arguments);
-            format!(
-                "needs approval: {call} ({})",
-                in_one_line(&asked.approval.reason)
-            )
-        }
-        SessionEventBody::ApprovalResolved(resolved) => {
-            format!("approval: {}", resolved.decision.as_str())
-        }
-        SessionEventBody::ToolCallClosed(closed) => match closed.outcome {
-            CallOutcome::Unknown => "the outcome of the call is unknown".to_owned(),
-            CallOutcome::Expired => "nobody took the call in time".to_owned(),
-            CallOutcome::Completed | CallOutcome::Rejected | CallOutcome::Cancelled => return None,
-        },
-        SessionEventBody::Question(question) => format!(
-            "{} asks: {}",
-            question.agent,
-            in_one_line(&question.question)
-        ),
-        SessionEventBody::Error(error) => format!("error: {}", in_one_line(&error.error.message)),
-        _ => return None,
-    })
 }

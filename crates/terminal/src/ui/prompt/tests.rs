@@ -4,7 +4,7 @@ use codelab_protocol::{AgentQuestion, TaskOrigin, Tool, arguments_digest};
 use serde_json::json;
 
 use super::*;
-use crate::ui::state::{LocalAsk, TurnView};
+use crate::ui::state::LocalAsk;
 
 fn call(id: &str) -> CallId {
     CallId::parse(id).unwrap()
@@ -57,7 +57,11 @@ fn question() -> PendingAsk {
 
 fn state(asks: Vec<PendingAsk>) -> ViewState {
     let mut state = ViewState::default();
-    (state.asks, state.turn) = (asks, TurnView::Working { agent: None });
+    state.asks = asks;
+    // A turn that waits.
+    state
+        .view
+        .done(codelab_protocol::TurnStatus::AwaitingApproval);
     state
 }
 

@@ -1,8 +1,10 @@
-//! What a person is asked to approve, as it would be run.
+//! Approvals: what would run, with nothing hidden.
 
 use codelab_policy::visible;
 use codelab_protocol::{Tool, ToolArguments, WriteFile};
 use serde_json::{Map, Value};
+
+use crate::{Language, Text};
 
 use super::{AGENT, BAD, call::task_mark};
 use crate::ui::block::{ApprovalCardKind, ApprovalShown};
@@ -13,14 +15,14 @@ use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine, wrap};
 /// More is cut from the scrollback until the person asks for all of it.
 const MAX_SHOWN_LINES: usize = 80;
 
-pub fn lines(shown: &ApprovalShown, width: usize) -> Vec<TextLine> {
-    let mut lines = vec![head(shown)];
-    let body = body(&shown.kind, width);
+pub fn lines(shown: &ApprovalShown, width: usize, language: Language) -> Vec<TextLine> {
+    let mut lines = vec![head(shown, language)];
+    let body = body(&shown.kind, width, language);
     let more = body.len().saturating_sub(MAX_SHOWN_LINES);
     lines.extend(body.into_iter().take(MAX_SHOWN_LINES));
     if more > 0 {
         lines.push(TextLine::styled(
-            &format!("  … {more} more lines; v shows all"),
+            &format!("  {}", language.with(Text::MoreLines, &[&more.to_string()])),
             BOLD,
         ));
     }
@@ -28,7 +30,7 @@ pub fn lines(shown: &ApprovalShown, width: usize) -> Vec<TextLine> {
         lines.push(TextLine::styled(&format!("  {}", shown.reason), DIM));
     }
     if shown.is_forged {
-        let warning = "This is not what the server's digest was made of. It can only be rejected.";
+        let warning = language.text(Text::Forged);
         lines.extend(wrap(
             &TextLine::styled(warning, BAD.bold()),
             width,
@@ -40,38 +42,48 @@ pub fn lines(shown: &ApprovalShown, width: usize) -> Vec<TextLine> {
 }
 
 /// Without any cut.
-pub fn everything(kind: &ApprovalCardKind, width: usize) -> Vec<TextLine> {
-    body(kind, width)
+pub fn everything(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLine> {
+    body(kind, width, language)
 }
 
-fn head(shown: &ApprovalShown) -> TextLine {
+fn head(shown: &ApprovalShown, language: Language) -> TextLine {
     let mut line = TextLine::styled("? ", AGENT);
     line.extend(task_mark(shown.task.as_ref()));
     let who = shown.agent.as_ref().map(short);
     line = match who {
-        Some(agent) => line.with(agent, AGENT).with(" asks ", BOLD),
-        None => line.with("This machine asks before it lets an agent ", BOLD),
+        Some(agent) => line
+            .with(agent, AGENT)
+            .with(&format!(" {} ", language.text(Text::Asks)), BOLD),
+        None => line.with(&format!("{} ", language.text(Text::MachineAsks)), BOLD),
     };
     let path = |arguments: &Map<String, Value>| visible(text(arguments, "path"));
-    let to = if who.is_some() { "to " } else { "" };
+    let is_agent = who.is_some();
+    let verb = |agent: Text, local: Text, what: &str| {
+        language.with(if is_agent { agent } else { local }, &[what])
+    };
     match &shown.kind {
         ApprovalCardKind::Write { arguments, before } => {
             let diff = write_of(arguments)
                 .map(|write| Diff::of(&write, before))
                 .unwrap_or_default();
-            let line = line.with(&format!("{to}write {}", path(arguments)), BOLD);
+            let line = line.with(
+                &verb(Text::ToWrite, Text::LocalWrite, &path(arguments)),
+                BOLD,
+            );
             line.with(&format!("  +{}", diff.added), Style::colour(Colour::Green))
                 .with(&format!(" −{}", diff.removed), Style::colour(Colour::Red))
         }
-        ApprovalCardKind::Command { .. } => line.with(&format!("{to}run"), BOLD),
+        ApprovalCardKind::Command { .. } => line.with(&verb(Text::ToRun, Text::LocalRun, ""), BOLD),
         ApprovalCardKind::Budget(_) => {
-            TextLine::styled("? ", AGENT).with("The budget is used up", BOLD)
+            TextLine::styled("? ", AGENT).with(language.text(Text::BudgetUsedUp), BOLD)
         }
-        ApprovalCardKind::Tool { name, .. } => line.with(&format!("{to}use {name}"), BOLD),
+        ApprovalCardKind::Tool { name, .. } => {
+            line.with(&verb(Text::ToUse, Text::LocalUse, name), BOLD)
+        }
     }
 }
 
-fn body(kind: &ApprovalCardKind, width: usize) -> Vec<TextLine> {
+fn body(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLine> {
     match kind {
         ApprovalCardKind::Write { arguments, before } => match write_of(arguments) {
             Some(write) => Diff::of(&write, before)
@@ -109,12 +121,12 @@ fn body(kind: &ApprovalCardKind, width: usize) -> Vec<TextLine> {
             }
             lines
         }
-        ApprovalCardKind::Budget(arguments) => budget(arguments),
+        ApprovalCardKind::Budget(arguments) => budget(arguments, language),
         ApprovalCardKind::Tool { arguments, .. } => json(arguments),
     }
 }
 
-fn budget(arguments: &Map<String, Value>) -> Vec<TextLine> {
+fn budget(arguments: &Map<String, Value>, language: Language) -> Vec<TextLine> {
     let amount = |of: &str, unit: &str| arguments.get(of).and_then(|amounts| amounts.get(unit));
     let usd = |of: &str| amount(of, "usd").and_then(Value::as_f64).map(dollars);
     let tokens = |of: &str| {
@@ -135,7 +147,7 @@ fn budget(arguments: &Map<String, Value>) -> Vec<TextLine> {
         )));
     }
     lines.push(TextLine::styled(
-        "  y allows as much again, e sets another limit, n ends the turn",
+        &format!("  {}", language.text(Text::BudgetKeys)),
         DIM,
     ));
     lines

@@ -3,6 +3,8 @@
 use codelab_protocol::{CallOutcome, TaskId, Tool, ToolCall};
 use serde_json::Value;
 
+use crate::{Language, Text};
+
 use super::{BAD, GOOD};
 use crate::ui::block::{CallEnd, End};
 use crate::ui::text::{BOLD, DIM, Style, TextLine};
@@ -11,20 +13,19 @@ use crate::ui::text::{BOLD, DIM, Style, TextLine};
 const MAX_OUTPUT_LINES: usize = 8;
 const MAX_TITLE_CHARS: usize = 400;
 
-pub fn lines(end: &CallEnd, width: usize) -> Vec<TextLine> {
+pub fn lines(end: &CallEnd, width: usize, language: Language) -> Vec<TextLine> {
     let (is_good, note) = match &end.end {
         End::Result { value, is_late } => {
-            let late = if *is_late {
-                " · came late, after it was given up"
-            } else {
-                ""
+            let late = match is_late {
+                true => format!(" · {}", language.text(Text::LateResult)),
+                false => String::new(),
             };
             (
                 succeeded(value),
                 format!("{}{late}", summary(&end.call, value)),
             )
         }
-        End::Closed(outcome) => (false, outcome_text(*outcome).to_owned()),
+        End::Closed(outcome) => (false, language.text(outcome_text(*outcome)).to_owned()),
     };
     let (sign, style) = if is_good { ("✓", GOOD) } else { ("✗", BAD) };
     let mut head = TextLine::styled("  ", DIM)
@@ -168,12 +169,12 @@ fn output(result: &Value) -> Vec<TextLine> {
     lines
 }
 
-fn outcome_text(outcome: CallOutcome) -> &'static str {
+fn outcome_text(outcome: CallOutcome) -> Text {
     match outcome {
-        CallOutcome::Completed => "done",
-        CallOutcome::Rejected => "rejected",
-        CallOutcome::Cancelled => "cancelled",
-        CallOutcome::Expired => "nobody ran it in time; it did not run",
-        CallOutcome::Unknown => "no result came: it may or may not have run, and is not run again",
+        CallOutcome::Completed => Text::TaskDone,
+        CallOutcome::Rejected => Text::Rejected,
+        CallOutcome::Cancelled => Text::Cancelled,
+        CallOutcome::Expired => Text::OutcomeExpired,
+        CallOutcome::Unknown => Text::OutcomeUnknown,
     }
 }

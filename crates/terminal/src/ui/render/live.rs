@@ -2,13 +2,16 @@
 //! running calls, what waits for the person, the line they write. They never grow past the screen,
 //! so nothing of them reaches the scrollback.
 
+use codelab_client::{CallView, SessionItem, ToolCallStatus};
 use codelab_protocol::{Timestamp, Usage};
+
+use crate::{Language, Text};
 
 use super::{AGENT, MAX_TEXT_COLUMNS, call, spent};
 use crate::ui::markdown;
-use crate::ui::plan::{Drawing, short, spinner};
+use crate::ui::plan::{Drawing, PlanDrawing, is_under_way, short, spinner};
 use crate::ui::prompt::{Focus, Prompt, allowed};
-use crate::ui::state::{PendingAsk, TurnView, ViewState};
+use crate::ui::state::{PendingAsk, ViewState};
 use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine};
 
 const MAX_INPUT_ROWS: usize = 10;
@@ -35,7 +38,7 @@ pub struct Live<'a> {
     pub connection: ConnectionState,
     /// A message on its way to the server.
     pub is_sending: bool,
-    /// Whether a letter decides about what waits; before that it writes.
+    /// Whether a letter decides. Before that it is text.
     pub is_deciding: bool,
     /// Of the whole session, as the server counts.
     pub spent: Option<Usage>,
@@ -75,6 +78,10 @@ impl Live<'_> {
         }
     }
 
+    fn language(&self) -> Language {
+        self.state.language
+    }
+
     /// What the person can choose now, as a line, where there are no live rows.
     pub fn choice(&self) -> Option<String> {
         match self.prompt.focus(self.state) {
@@ -83,12 +90,18 @@ impl Live<'_> {
                 ask.call_id(),
                 self.letters(ask).to_text().trim_end()
             )),
-            Focus::Answer(ask) => Some(format!("[{}] answer:", ask.call_id())),
+            Focus::Answer(ask) => Some(format!(
+                "[{}] {}",
+                ask.call_id(),
+                self.language()
+                    .text(Text::AnswerPrompt)
+                    .trim_end_matches([' ', '›'])
+            )),
             Focus::Message | Focus::Reason(_) => None,
         }
     }
 
-    /// What happens, the newest last; the oldest rows give way.
+    /// What happens, the newest last. The oldest rows are dropped first.
     fn above(&self, width: usize, room: usize) -> Vec<TextLine> {
         let mut rows = tail(self.answer(width), room.min(MAX_ANSWER_ROWS));
         rows.extend(self.plan());
@@ -118,15 +131,17 @@ impl Live<'_> {
     }
 
     fn plan(&self) -> Vec<TextLine> {
-        match &self.state.plan {
-            Some(view) if self.state.is_working() && view.is_under_way() => {
-                let mut rows = vec![view.heading()];
-                let tree = view.tree(Drawing::Brief { frame: self.frame });
+        match self.state.plan() {
+            Some(view) if self.state.is_working() && is_under_way(view) => {
+                let language = self.language();
+                let drawing = PlanDrawing { view, language };
+                let mut rows = vec![drawing.heading()];
+                let tree = drawing.tree(Drawing::Brief { frame: self.frame });
                 let hidden = tree.len().saturating_sub(MAX_PLAN_ROWS);
                 rows.extend(tree.into_iter().take(MAX_PLAN_ROWS));
                 if hidden > 0 {
                     rows.push(TextLine::styled(
-                        &format!("… {hidden} more tasks; /plan shows all"),
+                        &language.with(Text::MoreTasks, &[&hidden.to_string()]),
                         DIM,
                     ));
                 }
@@ -137,32 +152,40 @@ impl Live<'_> {
     }
 
     fn calls(&self) -> Vec<TextLine> {
-        let row = |open: &crate::ui::state::OpenCallView| {
+        let row = |open: &CallView| {
             let mut row = TextLine::styled(&format!("  {} ", spinner(self.frame)), WORKING);
-            row.extend(call::task_mark(open.task.as_ref()));
+            row.extend(call::task_mark(open.origin.task_id.as_ref()));
             row.extend(call::title(&open.call));
-            if open.is_attended {
-                row
+            if open.status == ToolCallStatus::AwaitingClient {
+                let text = self.language().text(Text::WaitsForClient);
+                row.with(&format!(" · {text}"), DIM)
             } else {
-                row.with(" · waits for a client", DIM)
+                row
             }
         };
-        let mut rows: Vec<TextLine> = self.state.calls.iter().take(MAX_CALLS).map(row).collect();
-        let hidden = self.state.calls.len().saturating_sub(MAX_CALLS);
+        let open: Vec<&CallView> = match self.state.is_working() {
+            true => self.state.view.items().filter_map(running).collect(),
+            false => Vec::new(),
+        };
+        let mut rows: Vec<TextLine> = open.iter().take(MAX_CALLS).copied().map(row).collect();
+        let hidden = open.len().saturating_sub(MAX_CALLS);
         if hidden > 0 {
-            rows.push(TextLine::styled(&format!("    … and {hidden} more"), DIM));
+            let more = self.language().with(Text::AndMore, &[&hidden.to_string()]);
+            rows.push(TextLine::styled(&format!("    {more}"), DIM));
         }
         rows
     }
 
     fn working(&self) -> Option<TextLine> {
-        let is_blocked = !self.state.asks.is_empty();
-        let what = match &self.state.turn {
-            _ if is_blocked => return None,
-            TurnView::Idle if self.is_sending => "sending".to_owned(),
-            TurnView::Idle => return None,
-            TurnView::Working { agent: Some(agent) } => format!("{} works", short(agent)),
-            TurnView::Working { agent: None } => "planning".to_owned(),
+        if !self.state.asks.is_empty() {
+            return None;
+        }
+        let language = self.language();
+        let what = match (self.state.is_working(), self.state.view.agent()) {
+            (false, _) if self.is_sending => language.text(Text::Sending).to_owned(),
+            (false, _) => return None,
+            (true, Some(agent)) => language.with(Text::Works, &[short(agent)]),
+            (true, None) => language.text(Text::Planning).to_owned(),
         };
         Some(TextLine::styled(&format!("  {} ", spinner(self.frame)), WORKING).with(&what, DIM))
     }
@@ -173,7 +196,7 @@ impl Live<'_> {
             Focus::Decide(ask) => vec![self.choices(ask)],
             Focus::Message if !self.state.asks.is_empty() => {
                 vec![TextLine::styled(
-                    "Something waits for your decision: Tab looks at it and keeps your draft",
+                    self.language().text(Text::SomethingWaits),
                     BOLD,
                 )]
             }
@@ -186,7 +209,8 @@ impl Live<'_> {
         match expiry(ask) {
             Some(at) => {
                 let seconds = at.millis_since(self.now) / 1000;
-                line.with(&format!("{}:{:02} left", seconds / 60, seconds % 60), DIM)
+                let left = format!("{}:{:02}", seconds / 60, seconds % 60);
+                line.with(&self.language().with(Text::TimeLeft, &[&left]), DIM)
             }
             None => line,
         }
@@ -196,27 +220,28 @@ impl Live<'_> {
         let mut line = TextLine::new();
         for letter in allowed(ask) {
             let word = match letter {
-                'y' => "approve",
-                'e' => "edit",
-                'n' => "reject",
-                'a' => "always this session",
-                _ => "view all",
+                'y' => Text::KeyApprove,
+                'e' => Text::KeyEdit,
+                'n' => Text::KeyReject,
+                'a' => Text::KeyAlways,
+                _ => Text::KeyView,
             };
             line = line
                 .with(&letter.to_string(), BOLD)
-                .with(&format!(" {word}  "), Style::PLAIN);
+                .with(&format!(" {}  ", self.language().text(word)), Style::PLAIN);
         }
         let waiting = self.state.asks.len();
         if waiting > 1 {
-            line = line.with(&format!("1 of {waiting}  "), DIM);
+            let count = self.language().with(Text::OneOf, &[&waiting.to_string()]);
+            line = line.with(&format!("{count}  "), DIM);
         }
         line
     }
 
     fn input(&self, width: usize, height: usize) -> (Vec<TextLine>, usize, usize) {
         let mark = match self.prompt.focus(self.state) {
-            Focus::Answer(_) => "answer › ",
-            Focus::Reason(_) => "why not (Enter: no reason, Esc: back) › ",
+            Focus::Answer(_) => self.language().text(Text::AnswerPrompt),
+            Focus::Reason(_) => self.language().text(Text::ReasonPrompt),
             Focus::Decide(_) if self.is_deciding => "? ",
             Focus::Decide(_) | Focus::Message => "› ",
         };
@@ -247,26 +272,42 @@ impl Live<'_> {
 
     fn status(&self) -> TextLine {
         if self.prompt.is_leaving {
-            return TextLine::styled("  Ctrl-C again leaves; the session is kept", BOLD);
+            let hint = self.language().text(Text::LeaveHint);
+            return TextLine::styled(&format!("  {hint}"), BOLD);
         }
+        let language = self.language();
         let mut parts = Vec::new();
         if self.connection == ConnectionState::Reconnecting {
-            parts.push("reconnecting…".to_owned());
+            parts.push(language.text(Text::Reconnecting).to_owned());
         }
         parts.push(match self.target {
-            Some(agent) => format!("to {agent}"),
-            None => "planned".to_owned(),
+            Some(agent) => language.with(Text::Target, &[agent]),
+            None => language.text(Text::Planned).to_owned(),
         });
-        parts.extend(self.spent.map(spent));
+        parts.extend(self.spent.map(|usage| spent(usage, language)));
         parts.push(
             if self.state.is_working() {
-                "Ctrl-C cancels"
+                language.text(Text::CancelHint)
             } else {
                 "/help"
             }
             .to_owned(),
         );
         TextLine::styled(&format!("  {}", parts.join(" · ")), DIM)
+    }
+}
+
+/// A call that is drawn while it runs.
+fn running(item: &SessionItem) -> Option<&CallView> {
+    match item {
+        SessionItem::Call(call) if call.status.is_running() => Some(call),
+        SessionItem::Call(_)
+        | SessionItem::Message(_)
+        | SessionItem::Question(_)
+        | SessionItem::Plan(_)
+        | SessionItem::Budget(_)
+        | SessionItem::Error(_)
+        | SessionItem::Note(_) => None,
     }
 }
 

@@ -47,7 +47,10 @@ fn fix_expiry(event: &mut SessionEvent) {
 }
 
 fn print(blocks: &[Block], width: usize, out: &mut String) {
-    for line in blocks.iter().flat_map(|found| block(found, width)) {
+    for line in blocks
+        .iter()
+        .flat_map(|found| block(found, width, Language::En))
+    {
         out.push_str(&(line.to_text() + "\n"));
     }
 }
@@ -60,7 +63,7 @@ fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Draw
         connection: ConnectionState::Live,
         is_sending: false,
         is_deciding: true,
-        spent: Some(state.spent).filter(|spent| spent.total_tokens > 0),
+        spent: state.view.usage(),
         frame: 0,
         now: NOW,
     };
@@ -85,6 +88,32 @@ fn recorded_sessions_look_like_this() {
         ("rejected", include_str!("../fixtures/rejected.jsonl")),
     ] {
         insta::assert_snapshot!(name, shown(session, 80));
+    }
+}
+
+#[test]
+fn an_error_is_explained_in_the_persons_language_above_its_details() {
+    let error = Block::Error {
+        message: "The model server refused the request (HTTP 400).".to_owned(),
+        code: Some(codelab_protocol::ErrorCode::LlmError),
+        status: None,
+    };
+    for language in [Language::En, Language::Ru, Language::Uk] {
+        let text = block(&error, 300, language)
+            .iter()
+            .map(TextLine::to_text)
+            .collect::<Vec<_>>();
+        let meaning = language
+            .error(Some(codelab_protocol::ErrorCode::LlmError), None)
+            .unwrap();
+        let wrapped = text
+            .join(" ")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        let details = "The model server refused the request (HTTP 400). (LLM_ERROR)";
+        assert!(wrapped.starts_with(&format!("✗ {meaning}")), "{text:?}");
+        assert!(wrapped.ends_with(details), "{text:?}");
     }
 }
 
@@ -136,7 +165,7 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
         reason: String::new(),
         is_forged: false,
     };
-    let text: Vec<String> = block(&Block::Approval(shown), 80)
+    let text: Vec<String> = block(&Block::Approval(shown), 80, Language::En)
         .iter()
         .map(TextLine::to_text)
         .collect();
@@ -145,7 +174,7 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
         "{text:#?}"
     );
     assert!(text[1].contains("long\\u{202e}.txt"), "{}", text[1]);
-    assert!(everything(&kind, 80).len() > 500);
+    assert!(everything(&kind, 80, Language::En).len() > 500);
 }
 
 #[test]
@@ -155,7 +184,7 @@ fn a_long_description_is_cut_until_all_of_the_plan_is_asked_for() {
             "status": "pending", "estimated_tokens": 9, "estimated_cost_usd": 0.01 })
     };
     let whole = |plan: &PlanView| {
-        whole_plan(plan, 2000)
+        whole_plan(plan, 2000, Language::En)
             .iter()
             .map(TextLine::to_text)
             .collect::<Vec<_>>()
@@ -172,6 +201,7 @@ fn a_long_description_is_cut_until_all_of_the_plan_is_asked_for() {
                 reason: String::new(),
             },
             80,
+            Language::En,
         );
         (
             plan,

@@ -1,11 +1,14 @@
-//! What comes from the server and from the hands: a session's log, read once from its start and
-//! then followed.
+//! Input from the server and from the tool runner. The log of a session is read once from its start
+//! and then followed.
 
 use std::collections::VecDeque;
 
 use codelab_client::{Backoff, ClientError, EventData, FollowUntil, ResumingEvents, StreamEvent};
 use codelab_protocol::{Role, SessionEvent, SessionEventBody, SessionId, Tool, Usage, UsageTotal};
+use codelab_toolrunner::{RunnerQuestion, ToolRunnerEvent};
 use serde_json::Value;
+
+use crate::Text;
 
 use super::Talk;
 use crate::ui::block::Block;
@@ -14,7 +17,6 @@ use crate::ui::render::ConnectionState;
 use crate::ui::requests;
 use crate::ui::state::{LocalAsk, ViewState};
 use crate::ui::{UiError, files};
-use crate::{RunnerQuestion, ToolRunnerEvent};
 
 /// Of a session that is resumed.
 const MAX_REPLAYED_BLOCKS: usize = 30;
@@ -45,7 +47,7 @@ impl Talk {
             .client
             .project_session_events(&session, None, false)
             .await?;
-        let mut state = ViewState::default();
+        let mut state = ViewState::new(self.language());
         let mut shown: VecDeque<Block> = VecDeque::new();
         let mut last = None;
         while let Some(event) = log.next().await {
@@ -54,7 +56,10 @@ impl Talk {
             let blocks = match event.data {
                 EventData::Chunk(event) => state.apply(&event, &Before::Missing),
                 EventData::Done(done) => state.done(done.status),
-                EventData::Other(_) => Vec::new(),
+                EventData::Other(_) => {
+                    event.id.iter().for_each(|seq| state.skip(*seq));
+                    Vec::new()
+                }
             };
             shown.extend(blocks.into_iter().filter(is_history));
             let extra = shown.len().saturating_sub(MAX_REPLAYED_BLOCKS);
@@ -66,11 +71,9 @@ impl Talk {
         let title = detail
             .session
             .title
-            .unwrap_or_else(|| "a session without a title".to_owned());
-        self.notice(format!(
-            "{title} · {} messages",
-            detail.session.message_count
-        ));
+            .unwrap_or_else(|| self.language().text(Text::Untitled).to_owned());
+        let count = detail.session.message_count.to_string();
+        self.say(Text::MessageCount, &[&title, &count]);
         shown.iter().for_each(|block| self.print(block));
         for block in self.open_asks().await {
             self.print(&block);
@@ -109,10 +112,14 @@ impl Talk {
             }
             Some(Ok(StreamEvent {
                 data: EventData::Other(_),
+                id,
                 ..
-            })) => Vec::new(),
+            })) => {
+                id.iter().for_each(|seq| self.state.skip(*seq));
+                Vec::new()
+            }
             Some(Err(error)) => {
-                self.complain(&error);
+                self.show_error(&error);
                 self.events = None;
                 Vec::new()
             }
@@ -157,18 +164,16 @@ impl Talk {
             ToolRunnerEvent::Reconnected => self.connection = ConnectionState::Live,
             ToolRunnerEvent::Closed { call } => self.state.answered(&call.call_id),
             ToolRunnerEvent::Unknown { call } => {
-                let tool = call.tool.as_str();
-                self.notice(format!(
-                    "{tool} was running when codelab ended before: nobody knows its outcome"
-                ));
+                self.say(Text::CallUnknown, &[call.tool.as_str()]);
             }
             ToolRunnerEvent::Refused { call, reason } => {
-                self.notice(format!("{} not run: {reason}", call.tool.as_str()))
+                self.say(Text::CallNotRun, &[call.tool.as_str(), &reason])
             }
             ToolRunnerEvent::Ended { reason } => {
                 self.print(&Block::Error {
-                    message: format!("no more tools are run: {reason}"),
+                    message: self.language().with(Text::RunnerEnded, &[&reason]),
                     code: None,
+                    status: None,
                 });
             }
             ToolRunnerEvent::Started { .. } | ToolRunnerEvent::Finished { .. } => {}
@@ -185,7 +190,7 @@ impl Talk {
         } = question;
         let (session_id, call_id) = (call.session_id, call.call_id);
         let is_elsewhere = self.session.as_ref() != Some(&session_id);
-        let notice = format!("this machine asks for session {session_id}");
+        let session = session_id.to_string();
         let ask = LocalAsk {
             session_id,
             call_id: call_id.clone(),
@@ -194,19 +199,19 @@ impl Talk {
             reason,
             parts,
         };
-        // What is not asked is refused, since its reply is dropped.
+        // A question that is not shown is refused, because its reply is dropped.
         let Some(block) = self.state.ask_locally(ask) else {
             return;
         };
         if is_elsewhere {
-            self.notice(notice);
+            self.say(Text::MachineAsksFor, &[&session]);
         }
         self.print(&block);
         self.replies.insert(call_id, reply);
     }
 }
 
-/// What is worth telling of a session's past: not the questions that were answered.
+/// Whether a block is printed for the past of a session. Decisions that were made are not.
 fn is_history(block: &Block) -> bool {
     !matches!(
         block,

@@ -1,5 +1,5 @@
-//! Sends results until the server has them, or knows that it does not want them. What could not be
-//! sent stays in the journal for the next start.
+//! Sends results until the server has accepted or refused them. A result that could not be sent
+//! stays in the journal for the next start.
 
 use codelab_client::{Backoff, ClientError};
 use codelab_protocol::CallResult;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::RunnerState;
 use super::call::failure;
 
-/// Whether the server still has to hear of a call.
+/// Whether a result must still be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Delivery {
     Done,
@@ -18,7 +18,7 @@ pub(super) enum Delivery {
 }
 
 impl RunnerState {
-    /// Sends, and forgets the call once the server need not be told again.
+    /// Sends the result, and forgets the call once the server has it.
     pub(super) async fn deliver(&self, key: &CallKey, result: Value) {
         if self.send(key, result).await == Delivery::Done {
             self.acknowledge(key).await;
@@ -26,16 +26,16 @@ impl RunnerState {
     }
 
     pub(super) async fn acknowledge(&self, key: &CallKey) {
-        let noted = key.clone();
+        let sent = key.clone();
         if let Err(error) = self
-            .on_disk(move |journal| journal.acknowledge(&noted))
+            .on_disk(move |journal| journal.acknowledge(&sent))
             .await
         {
-            tracing::warn!(%error, call = %key.call_id, "an acknowledgement could not be noted; the result is sent again");
+            tracing::warn!(%error, call = %key.call_id, "writing the acknowledgement to the journal failed, the result is sent again");
         }
     }
 
-    /// Tries again for as long as the hands live; when they stop, once more and no longer.
+    /// Retries while the tool runner lives. Once it is stopped, tries one last time.
     pub(super) async fn send(&self, key: &CallKey, result: Value) -> Delivery {
         let mut attempt = 0;
         let mut body = CallResult {
@@ -49,14 +49,14 @@ impl RunnerState {
                 .client
                 .send_result(&key.session_id, &key.call_id, &body)
                 .await;
-            match sent.map_err(|error| verdict(&error)) {
-                Ok(_) | Err(Verdict::Unwanted) => return Delivery::Done,
-                Err(Verdict::TooLarge) => {
-                    body.result = Some(failure("the result is larger than the server takes"))
+            match sent.map_err(|error| refusal(&error)) {
+                Ok(_) | Err(Refusal::Unwanted) => return Delivery::Done,
+                Err(Refusal::TooLarge) => {
+                    body.result = Some(failure("the result is larger than the server accepts"))
                 }
-                Err(Verdict::Refused) => return Delivery::Open,
-                Err(Verdict::Later) if last => return Delivery::Open,
-                Err(Verdict::Later) => {
+                Err(Refusal::Refused) => return Delivery::Open,
+                Err(Refusal::Later) if last => return Delivery::Open,
+                Err(Refusal::Later) => {
                     let pause = sleep(Backoff::default().delay(attempt));
                     self.stop.run_until_cancelled(pause).await;
                 }
@@ -66,20 +66,20 @@ impl RunnerState {
     }
 }
 
-enum Verdict {
-    /// The call has ended, is another client's, or never was.
+enum Refusal {
+    /// The call has ended, belongs to another client, or does not exist.
     Unwanted,
     TooLarge,
-    /// Not from this client as it is now, such as with a token that has expired.
+    /// The server refuses this client, for example because its token has expired.
     Refused,
     Later,
 }
 
-fn verdict(error: &ClientError) -> Verdict {
+fn refusal(error: &ClientError) -> Refusal {
     match error.status() {
-        Some(404 | 409 | 422) => Verdict::Unwanted,
-        Some(413) => Verdict::TooLarge,
-        _ if error.is_passing() => Verdict::Later,
-        _ => Verdict::Refused,
+        Some(404 | 409 | 422) => Refusal::Unwanted,
+        Some(413) => Refusal::TooLarge,
+        _ if error.is_passing() => Refusal::Later,
+        _ => Refusal::Refused,
     }
 }

@@ -1,5 +1,5 @@
-//! Follows what happens in the user's sessions: offers calls that wait for hands, stops those that
-//! were closed. After a lost connection it looks at the sessions' own logs, so that no call is
+//! Follows the events of the user's sessions: accepts calls that wait for a tool runner, stops calls
+//! that the server closed. After a reconnect it reads the logs of the sessions, so that no call is
 //! missed.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,14 +13,14 @@ use tokio::time::sleep;
 
 use super::{RunnerState, ServedCalls, ToolRunnerEvent, lock};
 
-/// The server takes a client for gone that it has not heard of for 60 s.
+/// The server detaches a client after 60 s without a request.
 const ATTACH_EVERY: Duration = Duration::from_secs(20);
-/// Sessions that are looked at after a lost connection, those with the newest activity.
+/// Sessions whose logs are read after a reconnect, newest activity first.
 const MAX_CAUGHT_UP: u64 = 50;
-/// Sessions whose project is remembered.
+/// Sessions whose project is cached.
 const MAX_KNOWN_SESSIONS: usize = 10_000;
 
-/// Which sessions are of this project.
+/// Cache: whether a session belongs to this project.
 #[derive(Default)]
 struct Known(HashMap<SessionId, bool>);
 
@@ -28,12 +28,12 @@ pub(super) async fn stay_attached(shared: Arc<RunnerState>) {
     loop {
         sleep(ATTACH_EVERY).await;
         if let Err(error) = shared.attach().await {
-            tracing::debug!(%error, "the server did not hear that the client is there");
+            tracing::debug!(%error, "renewing the attachment of the tool runner failed");
         }
     }
 }
 
-/// Until the server refuses for good.
+/// Returns when the server refuses this client permanently.
 pub(super) async fn follow(shared: Arc<RunnerState>) {
     let backoff = Backoff::default();
     let mut known = Known::default();
@@ -43,20 +43,20 @@ pub(super) async fn follow(shared: Arc<RunnerState>) {
             Ok(stream) => {
                 failures = 0;
                 if std::mem::take(&mut is_lost) {
-                    shared.tell(ToolRunnerEvent::Reconnected);
+                    shared.emit(ToolRunnerEvent::Reconnected);
                 }
                 listen(&shared, stream, &mut known).await
             }
             Err(error) => error,
         };
         if !lost.is_passing() {
-            shared.tell(ToolRunnerEvent::Ended {
+            shared.emit(ToolRunnerEvent::Ended {
                 reason: lost.to_string(),
             });
             return;
         }
         if !std::mem::replace(&mut is_lost, true) {
-            shared.tell(ToolRunnerEvent::Disconnected {
+            shared.emit(ToolRunnerEvent::Disconnected {
                 reason: lost.to_string(),
             });
         }
@@ -65,7 +65,7 @@ pub(super) async fn follow(shared: Arc<RunnerState>) {
     }
 }
 
-/// Subscribed before anything is looked up, so that nothing falls between.
+/// Subscribes before it reads the logs, so that no call is missed in between.
 async fn connect(shared: &RunnerState) -> Result<EventStream<SessionEvent>, ClientError> {
     let stream = shared.client.user_events().await?;
     shared.attach().await?;
@@ -86,7 +86,7 @@ async fn listen(
                 let EventData::Chunk(event) = event.data else {
                     continue;
                 };
-                if let Err(error) = take(shared, event, known).await {
+                if let Err(error) = handle(shared, event, known).await {
                     return error;
                 }
             }
@@ -96,14 +96,14 @@ async fn listen(
     }
 }
 
-async fn take(
+async fn handle(
     shared: &Arc<RunnerState>,
     event: SessionEvent,
     known: &mut Known,
 ) -> Result<(), ClientError> {
     let session = event.session_id;
     match event.body {
-        // A session that is named later is looked at then.
+        // `serve` reads the log of a session that is named later.
         SessionEventBody::ToolCall(call)
             if !call.call.requires_approval
                 && shared.may_serve(&session)
@@ -112,7 +112,7 @@ async fn take(
             shared.offer(&session, call.call);
         }
         SessionEventBody::ToolCallClosed(closed) => {
-            shared.closed(&CallKey {
+            shared.stop_call(&CallKey {
                 session_id: session,
                 call_id: closed.call_id,
             });
@@ -122,7 +122,7 @@ async fn take(
     Ok(())
 }
 
-/// Offers what was asked for while nobody listened.
+/// Offers the calls that came while the connection was lost.
 async fn catch_up(shared: &Arc<RunnerState>, known: &mut Known) -> Result<(), ClientError> {
     let sessions = shared
         .client
@@ -130,14 +130,14 @@ async fn catch_up(shared: &Arc<RunnerState>, known: &mut Known) -> Result<(), Cl
         .await?
         .sessions;
     for session in sessions {
-        known.note(&session.session_id, true);
+        known.remember(&session.session_id, true);
         if !shared.may_serve(&session.session_id) {
             continue;
         }
-        match look_at(shared, &session.session_id).await {
-            // What cannot be read of one session is no reason to leave the others alone.
+        match read_session(shared, &session.session_id).await {
+            // One unreadable session must not stop the others.
             Err(ClientError::Invalid(why)) => {
-                tracing::warn!(session = %session.session_id, why, "a session cannot be read, and is left alone");
+                tracing::warn!(session = %session.session_id, why, "session skipped, its log cannot be read");
             }
             looked => looked?,
         }
@@ -145,15 +145,15 @@ async fn catch_up(shared: &Arc<RunnerState>, known: &mut Known) -> Result<(), Cl
     Ok(())
 }
 
-/// Offers the calls of a session that has just been named.
+/// Offers the waiting calls of a session that was passed to `serve`.
 pub(super) async fn catch_up_with(shared: Arc<RunnerState>, session: SessionId) {
-    if let Err(error) = look_at(&shared, &session).await {
-        tracing::debug!(%error, "a session could not be looked at; it is when the connection is back");
+    if let Err(error) = read_session(&shared, &session).await {
+        tracing::debug!(%error, %session, "reading the session's log failed, it is read again after a reconnect");
     }
 }
 
-async fn look_at(shared: &Arc<RunnerState>, session: &SessionId) -> Result<(), ClientError> {
-    // What begins while the log is read is not in it.
+async fn read_session(shared: &Arc<RunnerState>, session: &SessionId) -> Result<(), ClientError> {
+    // Calls that start while the log is read are not in it, so they are not in this list.
     let running = shared.running_of(session);
     let detail = match shared.client.project_session(session).await {
         Ok(detail) => detail,
@@ -165,14 +165,14 @@ async fn look_at(shared: &Arc<RunnerState>, session: &SessionId) -> Result<(), C
     } else {
         BTreeMap::new()
     };
-    shared.closed_but(&running, &open);
+    shared.stop_all_except(&running, &open);
     for call in open.into_values() {
         shared.offer(session, call);
     }
     Ok(())
 }
 
-/// The calls of a session that wait for a client.
+/// The calls of a session that wait for a tool runner.
 async fn open_calls(
     shared: &RunnerState,
     session: &SessionId,
@@ -207,19 +207,19 @@ impl RunnerState {
         self.serves == ServedCalls::Project || lock(&self.served).contains(session)
     }
 
-    fn closed(&self, key: &CallKey) {
+    fn stop_call(&self, key: &CallKey) {
         if let Some(stop) = lock(&self.running).get(key) {
             stop.cancel();
         }
     }
 
-    /// What ran here for a session and is no longer open was closed while nobody listened.
-    fn closed_but(&self, running: &[CallKey], open: &BTreeMap<CallId, ToolCallChunk>) {
+    /// Stops calls that run here and that the server closed while the connection was lost.
+    fn stop_all_except(&self, running: &[CallKey], open: &BTreeMap<CallId, ToolCallChunk>) {
         for key in running
             .iter()
             .filter(|key| !open.contains_key(&key.call_id))
         {
-            self.closed(key);
+            self.stop_call(key);
         }
     }
 
@@ -245,16 +245,16 @@ impl Known {
             Ok(detail) => detail.session.project_id == shared.project,
             Err(error) if error.status() == Some(404) => return Ok(false),
             Err(ClientError::Invalid(why)) => {
-                tracing::warn!(%session, why, "a session cannot be read, and is left alone");
+                tracing::warn!(%session, why, "session skipped, its log cannot be read");
                 return Ok(false);
             }
             Err(error) => return Err(error),
         };
-        self.note(session, is_ours);
+        self.remember(session, is_ours);
         Ok(is_ours)
     }
 
-    fn note(&mut self, session: &SessionId, is_ours: bool) {
+    fn remember(&mut self, session: &SessionId, is_ours: bool) {
         if self.0.len() >= MAX_KNOWN_SESSIONS {
             self.0.clear();
         }

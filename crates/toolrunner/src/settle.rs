@@ -1,5 +1,5 @@
-//! What an earlier process of these hands left behind, told to the server before anything new is
-//! taken.
+//! Calls that an earlier process left in the journal. They are reported to the server before new
+//! calls are accepted.
 
 use codelab_client::ClientError;
 use codelab_workspace::UnfinishedCall;
@@ -8,17 +8,17 @@ use super::call::failure;
 use super::{CallInfo, RunnerState, ToolRunnerEvent};
 
 impl RunnerState {
-    /// Sends finished results, says what never started, and reports what may have run: that is
-    /// never run again. Says whether the client had to be let go for it.
+    /// Sends finished results, reports calls that never started, and reports calls that may have
+    /// run: those are never run again. Returns whether the client had to detach for it.
     pub(super) async fn settle(&self) -> Result<bool, ClientError> {
         for (key, result) in self.journal.unsent() {
             self.deliver(&key, result).await;
         }
         for call in self.journal.unstarted() {
             let reason =
-                "the client ended before it began this call; nothing of it has run".to_owned();
+                "the client ended before it started this call; nothing of it was run".to_owned();
             self.deliver(&call.key, failure(&reason)).await;
-            self.tell(ToolRunnerEvent::Refused {
+            self.emit(ToolRunnerEvent::Refused {
                 call: CallInfo::of(&call.key, call.claim.tool),
                 reason,
             });
@@ -26,8 +26,8 @@ impl RunnerState {
         self.report_unknown(self.journal.unknown()).await
     }
 
-    /// Letting go of a call that is still held closes it at the server with an unknown outcome, at
-    /// once and not only when its lease is over.
+    /// Detaching closes the calls that this client still holds with an unknown outcome, without
+    /// waiting for their leases to end.
     async fn report_unknown(&self, calls: Vec<UnfinishedCall>) -> Result<bool, ClientError> {
         let mut is_held = false;
         for call in &calls {
@@ -38,7 +38,7 @@ impl RunnerState {
             {
                 Ok(_) => is_held = true,
                 Err(error) if error.is_passing() => return Err(error),
-                // Closed already: the server said so to the person and the model.
+                // Already closed: the server has told the person and the model.
                 Err(_) => {}
             }
         }
@@ -49,7 +49,7 @@ impl RunnerState {
         }
         for call in calls {
             self.acknowledge(&call.key).await;
-            self.tell(ToolRunnerEvent::Unknown {
+            self.emit(ToolRunnerEvent::Unknown {
                 call: CallInfo::of(&call.key, call.claim.tool),
             });
         }

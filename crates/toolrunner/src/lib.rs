@@ -1,9 +1,9 @@
-//! The hands: a client attached to one project that runs its tool calls in one folder, each at most
-//! once.
+//! The tool runner: a client that is attached to one project and runs its tool calls in one folder,
+//! each call at most once.
 //!
-//! A call is claimed at the server, noted in the journal, run behind the sandbox, noted again,
-//! sent, and only then forgotten. What a crash left behind is reported at the next start and never
-//! run again.
+//! It claims a call at the server, writes the claim to its journal, runs the call in the sandbox,
+//! writes the result to the journal, and sends it. Only then does it forget the call. Calls that a
+//! crash interrupted are reported at the next start and never run again.
 
 mod call;
 mod deliver;
@@ -30,63 +30,64 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Calls of different sessions that run at once; those of one session run one after the other.
+/// Calls that run at once, each of another session. The calls of one session run one by one.
 const MAX_PARALLEL_CALLS: usize = 8;
-/// Events that wait to be shown; more are dropped, since they are for the eye only.
+/// Events that wait to be shown. More are dropped, because they are for display only.
 const MAX_EVENTS: usize = 256;
-/// How long results may take to reach the server when the hands stop; what did not is sent at the
-/// next start.
-const STOPPING: Duration = Duration::from_secs(5);
+/// How long sending the last results may take when the tool runner stops. Results that were not
+/// sent are sent at the next start.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct ToolRunnerOptions {
     pub client: Client,
-    /// What tells this server from others, such as its address: what is left for one is never sent
-    /// to another.
+    /// Identifies the server, for example its address. A result that is left for one server is
+    /// never sent to another.
     pub server: String,
-    /// Whom the client's token is for; a call for somebody else is refused.
+    /// The user of the client's token. A call for another user is refused.
     pub user_id: Option<UserId>,
-    /// The user's default project where absent.
+    /// `None` means the user's default project.
     pub project: Option<ProjectId>,
     pub serves: ServedCalls,
     pub workspace_root: PathBuf,
-    /// CodeLab's own data folder, where the journal is kept; tools and commands cannot read it.
+    /// CodeLab's own data folder. It holds the journal. Tools and commands cannot read it.
     pub data_dir: PathBuf,
-    /// How this program starts itself again to run a command.
+    /// How this program starts itself again inside the sandbox.
     pub launcher: Launcher,
-    /// Whether commands reach other machines.
+    /// Whether commands may use the network.
     pub network: Network,
-    /// What asks here, whatever the server decided.
+    /// What needs an approval on this machine, whatever the server decided.
     pub policy: Policy,
-    /// What one command may use.
+    /// Resource limits of one command.
     pub bounds: Bounds,
-    /// Folders that commands may read beside the workspace and the known toolchains.
+    /// Folders that commands may read, in addition to the workspace and the known toolchains.
     pub readable: Vec<PathBuf>,
-    /// Who is asked at this machine. With nobody there, what would ask is refused.
+    /// The person at this machine. Without one, calls that need an approval here are refused.
     pub ask: Option<mpsc::Sender<RunnerQuestion>>,
 }
 
-/// Whose calls the hands take.
+/// Whose calls the tool runner runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServedCalls {
-    /// Those of every session of the project. Hands that serve a session of their own come first.
+    /// The calls of every session of the project. A tool runner that serves a session by name
+    /// takes precedence.
     Project,
-    /// Those of the sessions named with [`Hands::serve`] only.
+    /// Only the calls of sessions that were passed to [`ToolRunner::serve`].
     Named,
 }
 
-/// A tool call that the client itself wants a person to see. Dropping it refuses the call.
+/// A tool call for which the client itself needs an approval. Dropping it refuses the call.
 #[derive(Debug)]
 pub struct RunnerQuestion {
     pub call: CallInfo,
     pub arguments: Map<String, Value>,
     pub reason: String,
-    /// The simple commands of a shell line, each with why it asks.
+    /// The simple commands of a shell line, each with the reason why it needs an approval.
     pub parts: Vec<CommandPart>,
     pub reply: oneshot::Sender<bool>,
 }
 
-/// Which call something is about.
+/// Identifies a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallInfo {
     pub session_id: SessionId,
@@ -94,29 +95,29 @@ pub struct CallInfo {
     pub tool: Tool,
 }
 
-/// What happens, for display.
+/// Progress, for display.
 #[derive(Debug, Clone)]
 pub enum ToolRunnerEvent {
     Started {
         call: CallInfo,
         arguments: Map<String, Value>,
     },
-    /// It ran, well or not.
+    /// The call ran, with or without success.
     Finished {
         call: CallInfo,
         success: bool,
         error: Option<String>,
     },
-    /// It did not run, and the server was told why.
+    /// The call did not run. The server was told why.
     Refused {
         call: CallInfo,
         reason: String,
     },
-    /// The server closed the call before it could run, or while it did.
+    /// The server closed the call before it ran, or while it was running.
     Closed {
         call: CallInfo,
     },
-    /// An earlier process started this call and did not live to see its end. It is not run again.
+    /// An earlier process started this call and ended before the call did. It is not run again.
     Unknown {
         call: CallInfo,
     },
@@ -124,7 +125,7 @@ pub enum ToolRunnerEvent {
         reason: String,
     },
     Reconnected,
-    /// The server refuses for good; nothing more is run.
+    /// The server refuses this client permanently. No more calls are run.
     Ended {
         reason: String,
     },
@@ -136,7 +137,7 @@ pub enum ToolRunnerError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Workspace(#[from] OpenError),
-    #[error("another codelab works in this folder for the same project: {0}")]
+    #[error("another codelab process serves this folder for the same project: {0}")]
     InUse(PathBuf),
     #[error(transparent)]
     Journal(JournalError),
@@ -145,14 +146,14 @@ pub enum ToolRunnerError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("there is no default project; name one of: {0}")]
+    #[error("there is no default project; choose one with --project: {0}")]
     NoProject(String),
 }
 
 pub struct ToolRunner {
     shared: Arc<RunnerState>,
     events: mpsc::Receiver<ToolRunnerEvent>,
-    /// Why stronger sandboxes were not taken.
+    /// Why stronger sandboxes are not used.
     sandbox_refused: Vec<String>,
 }
 
@@ -168,17 +169,18 @@ pub(crate) struct RunnerState {
     stop: CancellationToken,
     tasks: TaskTracker,
     slots: Semaphore,
-    /// Calls that are being worked on, and what stops each.
+    /// Calls in progress, each with the token that stops it.
     running: Mutex<HashMap<CallKey, CancellationToken>>,
     serves: ServedCalls,
-    /// Sessions that were named, and those that a call was claimed for.
+    /// Sessions that were passed to `serve`, and sessions with a claimed call.
     served: Mutex<HashSet<SessionId>>,
-    /// One call at a time per session.
+    /// One lock per session, so that its calls run one by one.
     lanes: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl ToolRunner {
-    /// Reports what an earlier process left, attaches, and works until it is stopped.
+    /// Attaches to the project, reports calls that an earlier process left, and runs calls until
+    /// it is stopped.
     pub async fn start(options: ToolRunnerOptions) -> Result<Self, ToolRunnerError> {
         let ToolRunnerOptions {
             client,
@@ -217,9 +219,9 @@ impl ToolRunner {
                 ..WorkspaceOptions::new(launcher)
             },
         )?;
-        let slot = folder::of(&data_dir, &server, project, workspace.root());
+        let journals = folder::of(&data_dir, &server, project, workspace.root());
         let (journal, client_id) =
-            folder::take(&slot, serves)?.ok_or_else(|| in_use(&workspace))?;
+            folder::lock_free(&journals, serves)?.ok_or_else(|| in_use(&workspace))?;
         let (sender, events) = mpsc::channel(MAX_EVENTS);
         let shared = Arc::new(RunnerState {
             client,
@@ -261,7 +263,7 @@ impl ToolRunner {
         })
     }
 
-    /// Takes the calls of this session, also those that wait already.
+    /// Runs the calls of this session, including calls that are already waiting.
     pub fn serve(&self, session: &SessionId) {
         if lock(&self.shared.served).insert(session.clone()) {
             let caught_up = follow::catch_up_with(Arc::clone(&self.shared), session.clone());
@@ -282,7 +284,7 @@ impl ToolRunner {
         &self.shared.client_id
     }
 
-    /// The folder it works in, without symbolic links.
+    /// The folder in which calls run, with symbolic links resolved.
     pub fn workspace(&self) -> &std::path::Path {
         self.shared.workspace.root()
     }
@@ -292,27 +294,26 @@ impl ToolRunner {
         self.shared.workspace.sandbox().as_str()
     }
 
-    /// Why stronger sandboxes were not taken, one line each.
+    /// Why stronger sandboxes are not used, one line each.
     pub fn sandbox_refused(&self) -> &[String] {
         &self.sandbox_refused
     }
 
-    /// What happens next. Dropping the future loses nothing. What nobody reads is dropped, the work
-    /// goes on.
+    /// The next event. Dropping the future loses nothing. Calls go on when nobody reads events.
     pub async fn next(&mut self) -> ToolRunnerEvent {
         match self.events.recv().await {
             Some(event) => event,
-            // The sender is this value's own.
+            // Cannot happen while `self` lives: it holds a sender.
             None => std::future::pending().await,
         }
     }
 
-    /// Stops what runs, sends its results, lets go of the project.
+    /// Stops running calls, sends their results, and detaches from the project.
     pub async fn stop(self) {
         let shared = &self.shared;
         shared.stop.cancel();
         shared.tasks.close();
-        let sent = tokio::time::timeout(STOPPING, async {
+        let sent = tokio::time::timeout(STOP_TIMEOUT, async {
             shared.tasks.wait().await;
             shared
                 .client
@@ -321,25 +322,26 @@ impl ToolRunner {
         });
         match sent.await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "the client could not be detached"),
+            Ok(Err(error)) => tracing::debug!(%error, "detaching the tool runner failed"),
             Err(_) => tracing::warn!(
-                "the server did not take everything in time; the rest is sent at the next start"
+                timeout_ms = STOP_TIMEOUT.as_millis() as u64,
+                "tool runner stopped before all results were sent, the rest is sent at the next start"
             ),
         }
     }
 }
 
 impl Drop for ToolRunner {
-    /// Commands do not outlive their hands, also when nobody waited for them to stop.
+    /// Commands end with their tool runner, even if nobody called `stop`.
     fn drop(&mut self) {
         self.shared.stop.cancel();
     }
 }
 
 impl RunnerState {
-    fn tell(&self, event: ToolRunnerEvent) {
+    fn emit(&self, event: ToolRunnerEvent) {
         if self.events.try_send(event).is_err() {
-            tracing::debug!("an event of the hands was not shown");
+            tracing::debug!("tool runner event dropped, the reader is too slow");
         }
     }
 
@@ -355,7 +357,7 @@ impl RunnerState {
             .map(|_| ())
     }
 
-    /// Journal steps wait for the disk.
+    /// Journal writes block until they are on disk, so they run on a blocking thread.
     async fn on_disk<T: Send + 'static>(
         &self,
         step: impl FnOnce(&Journal) -> Result<T, JournalError> + Send + 'static,
@@ -384,13 +386,13 @@ impl CallInfo {
     }
 }
 
-/// The tool of a call that a client runs.
+/// The tool of this call, if clients run it.
 fn client_tool(call: &ToolCall) -> Option<Tool> {
     Tool::parse(&call.name).filter(|tool| tool.side() == codelab_protocol::ToolSide::Client)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code that holds these locks can leave them half-changed.
+    // No code panics between two changes under these locks, so a poisoned value is complete.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -405,9 +407,9 @@ async fn default_project(client: &Client) -> Result<ProjectId, ToolRunnerError> 
         .find(|project| project.is_default)
         .map(|project| project.project_id);
     default.ok_or_else(|| {
-        let named = projects
+        let names = projects
             .iter()
             .map(|project| format!("{} ({})", project.project_id, project.name));
-        ToolRunnerError::NoProject(named.collect::<Vec<_>>().join(", "))
+        ToolRunnerError::NoProject(names.collect::<Vec<_>>().join(", "))
     })
 }

@@ -1,19 +1,17 @@
-//! Requests that may be made twice without counting twice, repeated while the server cannot be
-//! reached.
+//! Retries of idempotent requests while the server cannot be reached.
 
-use codelab_client::{Backoff, ClientError};
+use crate::{Backoff, ClientError};
 
-/// For what counts once however often it is sent: more than a minute, so that a server that
-/// restarts is back by then.
-pub const PATIENT: Backoff = Backoff {
+/// Retries for more than a minute. A server that restarts is back by then.
+pub const RESTART_BACKOFF: Backoff = Backoff {
     first_delay_ms: 50,
     max_delay_ms: 5_000,
     attempts: 20,
     max_retry_after_ms: 60_000,
 };
 
-/// Tries again for as long as it may help, at most `backoff.attempts` times. Too much asked is for
-/// the caller to hear.
+/// Sends an idempotent request again while its error may pass, at most `backoff.attempts` times.
+/// The exception is 429: the caller decides whether to wait.
 pub async fn repeated<T, F: Future<Output = Result<T, ClientError>>>(
     backoff: Backoff,
     request: impl Fn() -> F,
@@ -41,7 +39,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_what_may_pass_is_repeated_and_not_for_ever() {
+    async fn only_errors_that_may_pass_are_retried_and_only_so_often() {
         let lost = || ClientError::Connect("refused".to_owned());
         let status = |status| ClientError::Status {
             status,

@@ -1,5 +1,5 @@
-//! One call, from its offer to its result: claimed, checked, asked about where this machine demands
-//! it, run.
+//! One call, from the offer to the result: claim it, check it, ask the person at this machine where
+//! needed, run it.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -19,38 +19,38 @@ use super::{
     CallInfo, RunnerQuestion, RunnerState, ServedCalls, ToolRunnerEvent, client_tool, lock,
 };
 
-/// Calls that are claimed or run at once, those included that wait for a place.
-const MAX_TAKEN: usize = 256;
-/// How long hands of a whole project leave a session's first call to hands that serve that session:
-/// whoever claims first binds the session to its folder.
-const YIELDING: Duration = Duration::from_millis(300);
-/// Sessions that are remembered as served.
+/// Calls in progress at once, including those that wait for a slot.
+const MAX_ACCEPTED: usize = 256;
+/// How long a tool runner of a whole project waits before it claims a session's first call. The
+/// first claim binds the session to a folder, so a tool runner that serves this session goes first.
+const YIELD_TO_NAMED: Duration = Duration::from_millis(300);
+/// Sessions remembered as served.
 const MAX_SERVED: usize = 10_000;
-/// How often a claim is tried while the server says that it cannot answer now.
+/// Attempts to claim a call while the server is unavailable.
 const CLAIM_ATTEMPTS: u32 = 5;
-/// A lease is renewed this many times in its span.
+/// How often a lease is renewed before it would end.
 const RENEWALS_PER_LEASE: u64 = 3;
 const RENEWAL_RETRY: Duration = Duration::from_secs(1);
 
-/// What became of a claimed call.
-enum Outcome {
+/// How a claimed call ended here.
+enum CallOutcome {
     Ran(Value),
-    /// Nothing of it has happened; the server is told why.
+    /// Nothing was run. The server gets the reason.
     NotRun(String),
-    /// The server closed it before it began.
+    /// The server closed the call before it started.
     Closed,
 }
 
 /// Why a call may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Permission {
-    /// A person said yes, at the server or here.
+    /// A person approved the call, at the server or here.
     Approved,
     NotNeeded,
 }
 
 impl RunnerState {
-    /// Takes a call that waits for hands, unless it was taken before.
+    /// Accepts a call that waits for a tool runner, unless it was accepted before.
     pub(super) fn offer(self: &Arc<Self>, session: &SessionId, call: ToolCallChunk) {
         let Some(tool) = client_tool(&call.tool_call) else {
             return;
@@ -65,8 +65,8 @@ impl RunnerState {
             if running.contains_key(&key) || self.journal.knows(&key) {
                 return;
             }
-            if running.len() >= MAX_TAKEN {
-                tracing::warn!(call = %key.call_id, "too many calls at once; this one is left to others");
+            if running.len() >= MAX_ACCEPTED {
+                tracing::warn!(call = %key.call_id, "tool call not accepted, too many calls in progress");
                 return;
             }
             running.insert(key.clone(), stop.clone());
@@ -81,40 +81,40 @@ impl RunnerState {
     async fn work_on(&self, info: CallInfo, call: ToolCallChunk, stop: &CancellationToken) {
         let key = info.key();
         if !lock(&self.served).contains(&key.session_id) {
-            sleep(YIELDING).await;
+            sleep(YIELD_TO_NAMED).await;
         }
         let lease_seconds = match self.claim(&key, stop).await {
             Ok(seconds) => seconds,
             Err(error) => {
-                return tracing::debug!(call = %key.call_id, %error, "the call was not claimed");
+                return tracing::debug!(call = %key.call_id, %error, "tool call not claimed");
             }
         };
         self.serving(&key.session_id);
-        let noted = JournalClaim {
+        let claim = JournalClaim {
             tool: info.tool,
             digest: call.digest.clone(),
         };
-        let noted_key = key.clone();
+        let claimed_key = key.clone();
         if let Err(error) = self
-            .on_disk(move |journal| journal.claim(&noted_key, noted))
+            .on_disk(move |journal| journal.claim(&claimed_key, claim))
             .await
         {
-            return self.not_noted(&info, &error).await;
+            return self.journal_failed(&info, &error).await;
         }
         match self
             .hold(&key, lease_seconds, stop, self.perform(&info, &call, stop))
             .await
         {
-            Outcome::Ran(result) => self.ran(info, result).await,
-            Outcome::NotRun(reason) => {
-                self.tell(ToolRunnerEvent::Refused {
+            CallOutcome::Ran(result) => self.ran(info, result).await,
+            CallOutcome::NotRun(reason) => {
+                self.emit(ToolRunnerEvent::Refused {
                     call: info,
                     reason: reason.clone(),
                 });
                 self.deliver(&key, failure(&reason)).await;
             }
-            Outcome::Closed => {
-                self.tell(ToolRunnerEvent::Closed { call: info });
+            CallOutcome::Closed => {
+                self.emit(ToolRunnerEvent::Closed { call: info });
                 self.acknowledge(&key).await;
             }
         }
@@ -130,19 +130,19 @@ impl RunnerState {
 
     async fn ran(&self, info: CallInfo, result: Value) {
         let key = info.key();
-        let (noted_key, noted) = (key.clone(), result.clone());
+        let (finished_key, stored) = (key.clone(), result.clone());
         if let Err(error) = self
-            .on_disk(move |journal| journal.finish(&noted_key, noted))
+            .on_disk(move |journal| journal.finish(&finished_key, stored))
             .await
         {
-            tracing::error!(%error, call = %key.call_id, "a result could not be noted; it is sent all the same");
+            tracing::error!(%error, call = %key.call_id, "writing the result to the journal failed, it is sent anyway");
         }
         let error = result
             .get("error")
             .and_then(Value::as_str)
             .map(str::to_owned);
         let success = result.get("success") == Some(&Value::Bool(true));
-        self.tell(ToolRunnerEvent::Finished {
+        self.emit(ToolRunnerEvent::Finished {
             call: info,
             success,
             error,
@@ -150,14 +150,14 @@ impl RunnerState {
         self.deliver(&key, result).await;
     }
 
-    /// Without a journal nothing is run, since nobody could tell afterwards whether it was.
-    async fn not_noted(&self, info: &CallInfo, error: &JournalError) {
+    /// A call that is not in the journal is not run: after a crash nobody could tell whether it ran.
+    async fn journal_failed(&self, info: &CallInfo, error: &JournalError) {
         if let JournalError::Known { .. } = error {
             return;
         }
-        tracing::error!(%error, "a call cannot be noted, so it is not run");
-        let reason = format!("the client cannot keep its journal, so nothing was run: {error}");
-        self.tell(ToolRunnerEvent::Refused {
+        tracing::error!(%error, call = %info.call_id, "writing to the journal failed, the call is not run");
+        let reason = format!("the client cannot write its journal, so nothing was run: {error}");
+        self.emit(ToolRunnerEvent::Refused {
             call: info.clone(),
             reason: reason.clone(),
         });
@@ -184,7 +184,7 @@ impl RunnerState {
         }
     }
 
-    /// Keeps the lease while `work` goes on. A server that gave the call up stops it.
+    /// Renews the lease while `work` runs. Stops the work when the server refuses the renewal.
     async fn hold<T>(
         &self,
         key: &CallKey,
@@ -228,10 +228,10 @@ impl RunnerState {
         info: &CallInfo,
         call: &ToolCallChunk,
         stop: &CancellationToken,
-    ) -> Outcome {
+    ) -> CallOutcome {
         let arguments = match self.check(info.tool, call) {
             Ok(arguments) => arguments,
-            Err(reason) => return Outcome::NotRun(reason),
+            Err(reason) => return CallOutcome::NotRun(reason),
         };
         let lane = Arc::clone(
             lock(&self.lanes)
@@ -239,8 +239,8 @@ impl RunnerState {
                 .or_default(),
         );
         let slots = async {
-            let turn = lane.lock().await;
-            (turn, self.slots.acquire().await)
+            let alone = lane.lock().await;
+            (alone, self.slots.acquire().await)
         };
         let outcome = match stop.run_until_cancelled(slots).await {
             None => self.interrupted(),
@@ -257,13 +257,13 @@ impl RunnerState {
         call: &ToolCallChunk,
         arguments: ToolArguments,
         stop: &CancellationToken,
-    ) -> Outcome {
+    ) -> CallOutcome {
         let is_approved = match stop
             .run_until_cancelled(self.permit(info, call, &arguments))
             .await
         {
             None => return self.interrupted(),
-            Some(Err(reason)) => return Outcome::NotRun(reason),
+            Some(Err(reason)) => return CallOutcome::NotRun(reason),
             Some(Ok(permission)) => permission == Permission::Approved,
         };
         if stop.is_cancelled() {
@@ -271,11 +271,11 @@ impl RunnerState {
         }
         let key = info.key();
         if let Err(error) = self.on_disk(move |journal| journal.start(&key)).await {
-            return Outcome::NotRun(format!(
-                "the client cannot keep its journal, so nothing was run: {error}"
+            return CallOutcome::NotRun(format!(
+                "the client cannot write its journal, so nothing was run: {error}"
             ));
         }
-        self.tell(ToolRunnerEvent::Started {
+        self.emit(ToolRunnerEvent::Started {
             call: info.clone(),
             arguments: call.tool_call.arguments.clone(),
         });
@@ -284,21 +284,21 @@ impl RunnerState {
             arguments: &arguments,
             is_approved,
         };
-        Outcome::Ran(self.workspace.run(call, stop.clone()).await)
+        CallOutcome::Ran(self.workspace.run(call, stop.clone()).await)
     }
 
-    /// Stopped before it began: by the server, or by the person who ends this client.
-    fn interrupted(&self) -> Outcome {
+    /// The call was stopped before it started: by the server, or because this client ends.
+    fn interrupted(&self) -> CallOutcome {
         match self.stop.is_cancelled() {
-            true => {
-                Outcome::NotRun("the client was stopped; nothing of this call has run".to_owned())
-            }
-            false => Outcome::Closed,
+            true => CallOutcome::NotRun(
+                "the client was stopped; nothing of this call was run".to_owned(),
+            ),
+            false => CallOutcome::Closed,
         }
     }
 
-    /// What was approved is what runs, for whom it was asked, and nothing that is not a tool of
-    /// ours.
+    /// Checks that the call is for this user, that its arguments have the approved digest, and that
+    /// they are valid for the tool.
     fn check(&self, tool: Tool, call: &ToolCallChunk) -> Result<ToolArguments, String> {
         if let (Some(named), Some(own)) = (call.user_id, self.user_id)
             && named != own
@@ -309,16 +309,13 @@ impl RunnerState {
         }
         let arguments = &call.tool_call.arguments;
         if arguments_digest(&call.tool_call.name, arguments) != call.digest {
-            return Err(
-                "the arguments are not those that the digest was made of; nothing was run"
-                    .to_owned(),
-            );
+            return Err("the arguments do not match their digest; nothing was run".to_owned());
         }
         tool.check(arguments)
             .map_err(|error| format!("Invalid arguments for {}: {}", tool.as_str(), error.0))
     }
 
-    /// Whatever asks here and was not approved by a person already.
+    /// Asks the person at this machine, if its policy needs that and nobody approved the call yet.
     async fn permit(
         &self,
         info: &CallInfo,
@@ -344,8 +341,8 @@ impl RunnerState {
             reply,
         };
         let nobody = || format!("{}, and nobody is at the client to give it", ask.reason);
-        let asked = self.ask.as_ref().ok_or_else(nobody)?;
-        asked.send(question).await.map_err(|_| nobody())?;
+        let person = self.ask.as_ref().ok_or_else(nobody)?;
+        person.send(question).await.map_err(|_| nobody())?;
         match answer.await {
             Ok(true) => Ok(Permission::Approved),
             Ok(false) => Err(format!(

@@ -1,5 +1,4 @@
-//! Where the hands of one server, project and workspace keep their journal, and by which name the
-//! server knows them.
+//! The folder with the journal and the client id of one server, project and workspace.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,14 +12,17 @@ use sha2::{Digest, Sha256};
 
 use super::{ServedCalls, ToolRunnerError};
 
+/// In the data folder. Earlier releases wrote their journals here under this name, so it stays: an
+/// upgrade must find the calls that were running before it.
+const JOURNALS: &str = "hands";
 const NAME_BYTES: usize = 16;
 const ID_BYTES: usize = 16;
 const ID_FILE: &str = "client-id";
-/// Processes that serve sessions of their own in the same folder at once.
+/// Processes that serve sessions by name in the same folder at once.
 const MAX_NAMED: usize = 16;
 
-/// The same for the same server, project and workspace, so that what an earlier process left is
-/// found again.
+/// Always the same path for the same server, project and workspace, so that the journal of an
+/// earlier process is found again.
 pub(super) fn of(data_dir: &Path, server: &str, project: ProjectId, workspace: &Path) -> PathBuf {
     let mut digest = Sha256::new();
     for part in [
@@ -32,14 +34,14 @@ pub(super) fn of(data_dir: &Path, server: &str, project: ProjectId, workspace: &
         digest.update(part);
     }
     data_dir
-        .join("hands")
+        .join(JOURNALS)
         .join(hex::encode(&digest.finalize()[..NAME_BYTES]))
 }
 
-/// The journal and the client of a place that no other process has: one for a whole project,
-/// several for sessions of their own. `None` when all are taken.
-pub(super) fn take(
-    place: &Path,
+/// Opens a journal that no other process has open, and reads its client id. There is one journal
+/// for a whole project and several for sessions that are served by name. `None` if all are in use.
+pub(super) fn lock_free(
+    journals: &Path,
     serves: ServedCalls,
 ) -> Result<Option<(Journal, ClientId)>, ToolRunnerError> {
     let names: Vec<String> = match serves {
@@ -49,7 +51,7 @@ pub(super) fn take(
             .collect(),
     };
     for name in names {
-        let folder = place.join(name);
+        let folder = journals.join(name);
         let made = fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -67,7 +69,7 @@ pub(super) fn take(
     Ok(None)
 }
 
-/// Made once and kept: only the client that claimed a call may send its result.
+/// Created once and kept, because only the client that claimed a call may send its result.
 fn client_id(folder: &Path) -> Result<ClientId, ToolRunnerError> {
     let path = folder.join(ID_FILE);
     kept_id(&path).map_err(|source| ToolRunnerError::Io { path, source })
@@ -77,7 +79,7 @@ fn kept_id(path: &Path) -> io::Result<ClientId> {
     let mut random = [0; ID_BYTES];
     getrandom::fill(&mut random).map_err(io::Error::other)?;
     let new = format!("hands-{}", hex::encode(random));
-    // Written whole before it has its name, so that a crash leaves no half of one.
+    // Written to a draft and then linked, so that a crash leaves no partial file.
     let draft = path.with_extension(&new);
     let mut file = fs::OpenOptions::new()
         .write(true)
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_keeps_its_client_and_differs_by_server_project_and_workspace() {
+    fn a_folder_keeps_its_client_id_and_differs_by_server_project_and_workspace() {
         let data = tempfile::tempdir().unwrap();
         let (one, two) = (ProjectId::new(1).unwrap(), ProjectId::new(2).unwrap());
         let first = of(data.path(), "http://a", one, Path::new("/w"));
@@ -116,19 +118,36 @@ mod tests {
                 of(data.path(), server, project, Path::new(workspace))
             );
         }
-        let id = take(&first, ServedCalls::Project).unwrap().unwrap().1;
-        assert_eq!(take(&first, ServedCalls::Project).unwrap().unwrap().1, id);
+        // Where earlier releases wrote: changing it would lose their journals.
+        assert_eq!(
+            first.strip_prefix(data.path()).unwrap(),
+            Path::new("hands/03144bab0b0f2909bf7a302d8e0dff85")
+        );
+        let id = lock_free(&first, ServedCalls::Project).unwrap().unwrap().1;
+        assert_eq!(
+            lock_free(&first, ServedCalls::Project).unwrap().unwrap().1,
+            id
+        );
     }
 
     #[test]
-    fn a_project_has_one_place_and_sessions_have_several() {
+    fn a_project_has_one_journal_and_named_sessions_have_several() {
         let data = tempfile::tempdir().unwrap();
-        let whole = take(data.path(), ServedCalls::Project).unwrap();
-        assert!(whole.is_some() && take(data.path(), ServedCalls::Project).unwrap().is_none());
+        let whole = lock_free(data.path(), ServedCalls::Project).unwrap();
+        assert!(
+            whole.is_some()
+                && lock_free(data.path(), ServedCalls::Project)
+                    .unwrap()
+                    .is_none()
+        );
         let several: Vec<_> = (0..MAX_NAMED)
-            .map(|_| take(data.path(), ServedCalls::Named).unwrap().unwrap())
+            .map(|_| lock_free(data.path(), ServedCalls::Named).unwrap().unwrap())
             .collect();
-        assert!(take(data.path(), ServedCalls::Named).unwrap().is_none());
+        assert!(
+            lock_free(data.path(), ServedCalls::Named)
+                .unwrap()
+                .is_none()
+        );
         let mut ids: Vec<_> = several
             .iter()
             .map(|(_, id)| id.clone())

@@ -1,0 +1,408 @@
+//! What a project session's events mean for a person: messages, tool calls, questions, plans, what
+//! waits for a decision, and the state of the turn.
+//!
+//! [`SessionView`] is a pure value. The same events give the same view, whether they arrive live or
+//! are read again from the log. `tests/projection` in the repository holds the rules and the cases;
+//! the web page's reducer passes the same cases. Nothing here formats text for a screen.
+
+mod calls;
+mod item;
+mod plans;
+mod timeline;
+
+use codelab_protocol::{
+    AgentName, AgentStatus, CallId, ErrorData, MessageCreated, MessageDelta, MessageId, PlanId,
+    Role, SessionEvent, SessionEventBody, SwitchAgent, TaskId, TaskOrigin, Tool, TurnError,
+    TurnStatus, Usage, WorkflowStatus,
+};
+
+pub use item::{
+    BudgetView, CallView, DecisionView, MessageStatus, MessageView, QuestionStatus, QuestionView,
+    SessionItem, SessionNote, ToolCallStatus, WaitingItem,
+};
+pub use plans::{PlanView, TaskNote};
+
+use self::timeline::Timeline;
+
+/// Queued messages that are remembered. The server's own limit is lower.
+const MAX_QUEUED: usize = 1_000;
+
+/// A session as a person sees it. Its size is bounded: the oldest finished items are dropped first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SessionView {
+    timeline: Timeline,
+    turn: TurnState,
+    /// The agent that works on the session's own turn. `None` while the request is planned.
+    agent: Option<AgentName>,
+    queued: Vec<MessageId>,
+    result: TurnResult,
+    usage: Option<Usage>,
+    last_seq: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TurnState {
+    /// Nothing has happened in this session yet.
+    #[default]
+    Idle,
+    Working,
+    /// The stream paused with this status. The turn has ended, or waits for a person or a client.
+    Stopped(TurnStatus),
+}
+
+/// What the latest turn has produced so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TurnResult {
+    /// Present once the turn's workflow has ended.
+    pub workflow: Option<WorkflowStatus>,
+    pub response: Option<String>,
+    /// The last error of the turn itself; errors of single tasks are in their plan.
+    pub error: Option<ErrorData>,
+}
+
+/// What an event changed. A front draws this; the details are in the view.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SessionChange {
+    /// The server has another log now. Everything known before was dropped.
+    StartedOver,
+    /// A message is complete. It replaces what was streamed under the same id.
+    MessageStored(MessageId),
+    /// The streamed text differs from byte `from_bytes` on.
+    TextChanged {
+        message_id: MessageId,
+        from_bytes: usize,
+    },
+    MessageQueued {
+        message_id: MessageId,
+        /// 1 = next.
+        position: u64,
+    },
+    /// A tool call has a new status.
+    Call(CallId),
+    /// An approval, a plan, a budget or a question waits for the person.
+    Waits(CallId),
+    /// An approval, a plan or a budget was decided, expired or was cancelled.
+    Resolved(CallId, DecisionView),
+    /// A question was answered or closed.
+    QuestionEnded(CallId),
+    PlanCreated(PlanId),
+    /// A task starts, for the first time or again.
+    TaskStarted(PlanId, TaskId),
+    /// A task has another status or does something else.
+    Task(PlanId, TaskId),
+    PlanEnded(PlanId),
+    Error(TurnError),
+    Note(SessionNote),
+    /// A turn reported what it used.
+    Used(Usage),
+    Stopped(TurnStatus),
+}
+
+impl SessionView {
+    /// Applies the next event and returns what it changed. An event that was applied before changes
+    /// nothing.
+    pub fn apply(&mut self, event: &SessionEvent) -> Vec<SessionChange> {
+        if let SessionEventBody::Gap(gap) = &event.body
+            && gap.starts_over(self.last_seq)
+        {
+            *self = Self::default();
+            self.timeline
+                .push(SessionItem::Note(SessionNote::StartOver));
+            return vec![SessionChange::StartedOver];
+        }
+        if let Some(seq) = event.seq
+            && !self.is_new(seq)
+        {
+            return Vec::new();
+        }
+        if wakes(&event.body) {
+            self.turn = TurnState::Working;
+        }
+        let mut changes = Vec::new();
+        self.apply_body(&event.body, &mut changes);
+        changes
+    }
+
+    /// Moves past an event whose type this client does not know.
+    pub fn skip(&mut self, seq: u64) {
+        self.is_new(seq);
+    }
+
+    /// The stream paused: the turn has ended or waits.
+    pub fn done(&mut self, status: TurnStatus) -> Vec<SessionChange> {
+        self.turn = TurnState::Stopped(status);
+        let mut changes = Vec::new();
+        if status.is_end() {
+            self.agent = None;
+            self.timeline.drop_streamed();
+            self.timeline.end_proposed(|_| true, &mut changes);
+        }
+        changes.push(SessionChange::Stopped(status));
+        changes
+    }
+
+    /// The connection was lost, and the server sends the text of unfinished answers again. Readers
+    /// of [`crate::ResumingEvents`] do not need this: they never see a text twice.
+    pub fn reconnected(&mut self) {
+        self.timeline.drop_streamed();
+    }
+
+    /// Everything a person sees, in the order of first appearance.
+    pub fn items(&self) -> impl DoubleEndedIterator<Item = &SessionItem> {
+        self.timeline.iter()
+    }
+
+    pub fn turn(&self) -> TurnState {
+        self.turn
+    }
+
+    /// Whether a turn runs or waits.
+    pub fn is_busy(&self) -> bool {
+        match self.turn {
+            TurnState::Idle => false,
+            TurnState::Working => true,
+            TurnState::Stopped(status) => !status.is_end(),
+        }
+    }
+
+    pub fn agent(&self) -> Option<&AgentName> {
+        self.agent.as_ref()
+    }
+
+    /// Messages that wait for their turn, oldest first.
+    pub fn queued(&self) -> &[MessageId] {
+        &self.queued
+    }
+
+    pub fn result(&self) -> &TurnResult {
+        &self.result
+    }
+
+    /// The sum of what the turns in this view reported.
+    pub fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    /// The number of the last event, to continue after it.
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    pub fn message(&self, id: &MessageId) -> Option<&MessageView> {
+        self.items().rev().find_map(|item| match item {
+            SessionItem::Message(message) if message.message_id == *id => Some(message),
+            _ => None,
+        })
+    }
+
+    pub fn call(&self, id: &CallId) -> Option<&CallView> {
+        self.items().rev().find_map(|item| match item {
+            SessionItem::Call(call) if call.call.call_id == *id => Some(call.as_ref()),
+            _ => None,
+        })
+    }
+
+    pub fn question(&self, id: &CallId) -> Option<&QuestionView> {
+        self.items().rev().find_map(|item| match item {
+            SessionItem::Question(view) if view.question.call_id == *id => Some(view),
+            _ => None,
+        })
+    }
+
+    pub fn plan(&self, id: &PlanId) -> Option<&PlanView> {
+        self.plans().find(|view| view.id() == id)
+    }
+
+    /// The plan of the latest workflow.
+    pub fn latest_plan(&self) -> Option<&PlanView> {
+        self.plans().next()
+    }
+
+    fn plans(&self) -> impl Iterator<Item = &PlanView> {
+        self.items().rev().filter_map(|item| match item {
+            SessionItem::Plan(view) => Some(view.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// What waits for the person, oldest first.
+    pub fn waiting(&self) -> impl Iterator<Item = WaitingItem<'_>> {
+        self.items().filter_map(SessionItem::waiting)
+    }
+
+    pub fn waits(&self, call: &CallId) -> Option<WaitingItem<'_>> {
+        self.items()
+            .rev()
+            .filter_map(SessionItem::waiting)
+            .find(|waiting| waiting.call_id() == call)
+    }
+
+    fn is_new(&mut self, seq: u64) -> bool {
+        let is_new = seq > self.last_seq;
+        self.last_seq = self.last_seq.max(seq);
+        is_new
+    }
+
+    fn apply_body(&mut self, body: &SessionEventBody, changes: &mut Vec<SessionChange>) {
+        match body {
+            SessionEventBody::MessageCreated(created) => self.message_created(created, changes),
+            SessionEventBody::MessageDelta(delta) => self.message_delta(delta, changes),
+            SessionEventBody::MessageQueued(queued) => {
+                if !self.queued.contains(&queued.message_id) && self.queued.len() < MAX_QUEUED {
+                    self.queued.push(queued.message_id.clone());
+                }
+                changes.push(SessionChange::MessageQueued {
+                    message_id: queued.message_id.clone(),
+                    position: queued.position,
+                });
+            }
+            SessionEventBody::DirectAgentCall(call) => self.agent = Some(call.agent.clone()),
+            SessionEventBody::AgentStatusChanged(changed) => {
+                let is_own = changed.origin == TaskOrigin::default();
+                if is_own && changed.status == AgentStatus::Processing {
+                    self.agent = Some(changed.agent.clone());
+                }
+            }
+            SessionEventBody::AgentSwitched(switch) => self.agent_switched(switch, changes),
+            SessionEventBody::TaskPlanCreated(plan) => self.plan_created(plan, changes),
+            SessionEventBody::PlanRequest(request) => self.plan_requested(request, changes),
+            SessionEventBody::PlanResolved(resolved) => self.plan_resolved(resolved, changes),
+            SessionEventBody::TaskStarted(task) => self.task_started(task, changes),
+            SessionEventBody::TaskProgress(task) => self.task_progress(task, changes),
+            SessionEventBody::TaskCompleted(task) => self.task_completed(task, changes),
+            SessionEventBody::TaskFailed(task) => self.task_failed(task, changes),
+            SessionEventBody::TaskSkipped(task) => self.task_skipped(task, changes),
+            SessionEventBody::WorkflowCompleted(done) => self.workflow_completed(done, changes),
+            SessionEventBody::ToolCall(call) => self.tool_call(call, changes),
+            SessionEventBody::ToolResult(result) => self.tool_result(result, changes),
+            SessionEventBody::ToolCallClosed(closed) => self.tool_call_closed(closed, changes),
+            SessionEventBody::ApprovalRequest(request) => self.approval_request(request, changes),
+            SessionEventBody::ApprovalResolved(resolved) => {
+                self.approval_resolved(resolved, changes)
+            }
+            SessionEventBody::Question(question) => self.question_asked(question, changes),
+            SessionEventBody::Error(error) => self.error(error, changes),
+            SessionEventBody::HistoryCompacted(compacted) => {
+                self.note(SessionNote::HistoryCompacted(compacted.clone()), changes)
+            }
+            SessionEventBody::Gap(gap) => {
+                self.last_seq = self.last_seq.max(gap.to);
+                self.note(SessionNote::Gap(*gap), changes);
+            }
+        }
+    }
+
+    fn message_created(&mut self, created: &MessageCreated, changes: &mut Vec<SessionChange>) {
+        let message = &created.message;
+        let answered = match message.role {
+            Role::Tool => {
+                // The result of a call has its own event; only answers to questions are shown.
+                if let Some(call) = &message.tool_call_id {
+                    self.answer_question(call, message.content.clone(), changes);
+                }
+                return;
+            }
+            Role::User | Role::Assistant | Role::System => &message.answers,
+        };
+        self.queued.retain(|id| *id != message.message_id);
+        if let Some(call) = answered
+            && self.answer_question(call, message.content.clone(), changes)
+        {
+            return;
+        }
+        match message.role {
+            Role::Assistant => self
+                .timeline
+                .end_proposed(|call| call.origin == created.origin, changes),
+            Role::User if created.origin == TaskOrigin::default() => {
+                self.result = TurnResult::default();
+            }
+            Role::User | Role::System | Role::Tool => {}
+        }
+        self.timeline.put_message(MessageView::stored(created));
+        for call in &message.tool_calls {
+            self.timeline.put_call(CallView::proposed(call, created));
+        }
+        changes.push(SessionChange::MessageStored(message.message_id.clone()));
+    }
+
+    fn message_delta(&mut self, delta: &MessageDelta, changes: &mut Vec<SessionChange>) {
+        if let Some(from_bytes) = self.timeline.stream(delta) {
+            self.task_writes(&delta.origin);
+            changes.push(SessionChange::TextChanged {
+                message_id: delta.message_id.clone(),
+                from_bytes,
+            });
+        }
+    }
+
+    fn agent_switched(&mut self, switch: &SwitchAgent, changes: &mut Vec<SessionChange>) {
+        // At the end of a turn the session goes back to the orchestrator. People need not see that.
+        if switch.to_agent.is_orchestrator() {
+            return;
+        }
+        self.agent = Some(switch.to_agent.clone());
+        // The note below replaces the tool call that asked for the switch.
+        self.timeline.remove(|item| {
+            matches!(item, SessionItem::Call(call)
+                if call.call.name == Tool::SwitchMode.as_str() && call.status == ToolCallStatus::Proposed)
+        });
+        self.note(SessionNote::AgentSwitched(switch.clone()), changes);
+    }
+
+    fn error(&mut self, error: &TurnError, changes: &mut Vec<SessionChange>) {
+        if error.origin.task_id.is_none() {
+            self.result.error = Some(error.error.clone());
+        }
+        self.timeline.push(SessionItem::Error(error.clone()));
+        changes.push(SessionChange::Error(error.clone()));
+    }
+
+    fn note(&mut self, note: SessionNote, changes: &mut Vec<SessionChange>) {
+        self.timeline.push(SessionItem::Note(note.clone()));
+        changes.push(SessionChange::Note(note));
+    }
+
+    fn add_usage(&mut self, usage: Option<Usage>, changes: &mut Vec<SessionChange>) {
+        let Some(usage) = usage else { return };
+        self.usage = Some(match self.usage {
+            Some(before) => before.plus(usage),
+            None => usage,
+        });
+        changes.push(SessionChange::Used(usage));
+    }
+}
+
+/// Whether an event means that the turn runs. A queued message does not end a pause, and a late
+/// result does not start a turn that has ended.
+fn wakes(body: &SessionEventBody) -> bool {
+    match body {
+        SessionEventBody::MessageQueued(_)
+        | SessionEventBody::HistoryCompacted(_)
+        | SessionEventBody::Gap(_) => false,
+        SessionEventBody::ToolResult(result) => !result.late,
+        SessionEventBody::MessageCreated(_)
+        | SessionEventBody::MessageDelta(_)
+        | SessionEventBody::DirectAgentCall(_)
+        | SessionEventBody::AgentStatusChanged(_)
+        | SessionEventBody::AgentSwitched(_)
+        | SessionEventBody::TaskPlanCreated(_)
+        | SessionEventBody::PlanRequest(_)
+        | SessionEventBody::PlanResolved(_)
+        | SessionEventBody::TaskStarted(_)
+        | SessionEventBody::TaskProgress(_)
+        | SessionEventBody::TaskCompleted(_)
+        | SessionEventBody::TaskFailed(_)
+        | SessionEventBody::TaskSkipped(_)
+        | SessionEventBody::WorkflowCompleted(_)
+        | SessionEventBody::ToolCall(_)
+        | SessionEventBody::ToolCallClosed(_)
+        | SessionEventBody::ApprovalRequest(_)
+        | SessionEventBody::ApprovalResolved(_)
+        | SessionEventBody::Question(_)
+        | SessionEventBody::Error(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! What is printed for a change of the session.
+
+use codelab_client::{
+    DecisionView, MessageStatus, MessageView, QuestionStatus, SessionChange, SessionNote, TaskNote,
+    ToolCallStatus, WaitingItem,
+};
+use codelab_protocol::{
+    CallId, CallOutcome, ErrorCode, MessageId, PlanId, PlanStatus, Role, Task, TaskId, TaskOrigin,
+    TaskStatus, TurnError, TurnStatus,
+};
+
+use super::{ViewState, Writing};
+use crate::Text;
+use crate::ui::block::{Block, CallEnd, End};
+use crate::ui::diff::Before;
+use crate::ui::markdown::Stream;
+
+/// A failed task's error in one row.
+const MAX_NOTE_CHARS: usize = 160;
+
+impl ViewState {
+    pub(super) fn printed(&mut self, change: &SessionChange, before: &Before) -> Vec<Block> {
+        let mut out = Vec::new();
+        match change {
+            SessionChange::StartedOver => {
+                // What was printed stays on the screen, but nothing of it can be decided any more.
+                (self.answer, self.last_answer, self.failure) = (None, None, None);
+                out.push(Block::Notice(
+                    self.language.text(Text::SessionReplaced).to_owned(),
+                ));
+            }
+            SessionChange::MessageStored(id) => self.message(id, &mut out),
+            SessionChange::TextChanged {
+                message_id,
+                from_bytes,
+            } => self.text_changed(message_id, *from_bytes, &mut out),
+            SessionChange::MessageQueued { position, .. } => out.push(Block::Queued {
+                position: *position,
+            }),
+            SessionChange::Call(id) => out.extend(self.call_ended(id)),
+            SessionChange::Waits(id) => out.extend(self.waiting(id, before)),
+            SessionChange::Resolved(_, decision) => out.push(decided(decision)),
+            SessionChange::QuestionEnded(id) => out.extend(self.question_ended(id)),
+            SessionChange::PlanCreated(id) => out.extend(self.planned(id)),
+            SessionChange::Task(plan, id) => out.extend(self.task_ended(plan, id)),
+            SessionChange::PlanEnded(id) => out.extend(self.plan_ended(id)),
+            SessionChange::Error(error) => out.extend(self.error(error)),
+            SessionChange::Note(note) => out.push(self.noted(note)),
+            SessionChange::Used(usage) => out.push(Block::Spent(*usage)),
+            SessionChange::TaskStarted(..) | SessionChange::Stopped(_) => {}
+        }
+        out
+    }
+
+    fn noted(&self, note: &SessionNote) -> Block {
+        match note {
+            SessionNote::AgentSwitched(switch) => Block::Switched {
+                from: switch.from_agent.clone(),
+                to: switch.to_agent.clone(),
+                reason: switch.reason.clone(),
+            },
+            SessionNote::HistoryCompacted(compacted) => Block::Notice(
+                self.language
+                    .with(Text::HistoryCompacted, &[&compacted.messages.to_string()]),
+            ),
+            SessionNote::Gap(gap) => Block::Notice(self.language.with(
+                Text::EventsPruned,
+                &[&gap.from.to_string(), &gap.to.to_string()],
+            )),
+            SessionNote::StartOver => {
+                Block::Notice(self.language.text(Text::SessionReplaced).to_owned())
+            }
+        }
+    }
+
+    /// The turn is over.
+    pub(super) fn ended(&mut self, status: TurnStatus, was_working: bool) -> Vec<Block> {
+        let mut out = Vec::new();
+        self.cut_answer(&mut out);
+        if let Some(message) = self.failure.take() {
+            out.push(Block::Error {
+                message,
+                code: None,
+                status: None,
+            });
+        }
+        if was_working && status == TurnStatus::Cancelled {
+            out.push(Block::Cancelled);
+        }
+        out
+    }
+
+    fn message(&mut self, id: &MessageId, out: &mut Vec<Block>) {
+        let Some(message) = self.view.message(id).cloned() else {
+            return;
+        };
+        match message.role {
+            Role::User if message.origin == TaskOrigin::default() => {
+                self.last_answer = None;
+                out.push(Block::User(message.text.clone()));
+            }
+            Role::Assistant if message.status == MessageStatus::Error => {
+                self.answer = None;
+                self.failure = Some(message.text.clone());
+            }
+            Role::Assistant if self.is_main(&message.origin) => self.answer(&message, out),
+            Role::User | Role::Assistant | Role::Tool | Role::System => {}
+        }
+        out.extend(message.warnings.into_iter().map(Block::Notice));
+    }
+
+    fn answer(&mut self, message: &MessageView, out: &mut Vec<Block>) {
+        let writing = self
+            .answer
+            .take()
+            .filter(|writing| writing.message_id == message.message_id);
+        if message.text.trim().is_empty() || self.last_answer.as_ref() == Some(&message.text) {
+            return;
+        }
+        self.last_answer = Some(message.text.clone());
+        let is_begun = writing
+            .as_ref()
+            .is_some_and(|writing| writing.stream.is_begun());
+        let rest = writing
+            .map(|writing| writing.stream)
+            .unwrap_or_default()
+            .finish(&message.text);
+        let (is_named, piece) = match rest {
+            Some(piece) => (!is_begun, piece),
+            None => {
+                out.push(Block::AnswerRestarted);
+                let mut whole = Stream::default();
+                whole.push(&message.text);
+                (true, whole.rest())
+            }
+        };
+        out.push(Block::Answer {
+            agent: message.agent.clone().filter(|_| is_named),
+            piece,
+        });
+    }
+
+    fn text_changed(&mut self, id: &MessageId, from_bytes: usize, out: &mut Vec<Block>) {
+        let Some(message) = self.view.message(id) else {
+            return;
+        };
+        let Some(agent) = message
+            .agent
+            .clone()
+            .filter(|_| self.is_main(&message.origin))
+        else {
+            return;
+        };
+        let is_continued =
+            |writing: &Writing| writing.message_id == *id && writing.bytes == from_bytes;
+        let mut writing = match self.answer.take() {
+            Some(writing) if is_continued(&writing) => writing,
+            other => {
+                if other.is_some_and(|writing| writing.stream.is_begun()) {
+                    out.push(Block::AnswerRestarted);
+                }
+                Writing {
+                    message_id: id.clone(),
+                    agent,
+                    stream: Stream::default(),
+                    bytes: 0,
+                }
+            }
+        };
+        writing
+            .stream
+            .push(message.text.get(writing.bytes..).unwrap_or_default());
+        writing.bytes = message.text.len();
+        loop {
+            let agent = (!writing.stream.is_begun()).then(|| writing.agent.clone());
+            let Some(piece) = writing.stream.settle() else {
+                break;
+            };
+            out.push(Block::Answer { agent, piece });
+        }
+        self.answer = Some(writing);
+    }
+
+    fn cut_answer(&mut self, out: &mut Vec<Block>) {
+        let Some(writing) = self.answer.take() else {
+            return;
+        };
+        let piece = writing.stream.rest();
+        if !piece.source.trim().is_empty() {
+            let agent = (!writing.stream.is_begun()).then_some(writing.agent);
+            out.push(Block::Answer { agent, piece });
+        }
+        out.push(Block::AnswerCut);
+    }
+
+    /// A call is printed once it has ended. A rejected one is told by its decision.
+    fn call_ended(&self, id: &CallId) -> Option<Block> {
+        let view = self.view.call(id)?;
+        let end = match &view.status {
+            ToolCallStatus::Finished { result, is_late } => End::Result {
+                value: result.clone(),
+                is_late: *is_late,
+            },
+            ToolCallStatus::Closed(CallOutcome::Rejected) => return None,
+            ToolCallStatus::Closed(outcome) => End::Closed(*outcome),
+            ToolCallStatus::Proposed
+            | ToolCallStatus::AwaitingApproval(_)
+            | ToolCallStatus::AwaitingClient
+            | ToolCallStatus::Running
+            | ToolCallStatus::NotRun => return None,
+        };
+        Some(Block::Call(CallEnd {
+            call: view.call.clone(),
+            task: self.shown_task(&view.origin),
+            end,
+        }))
+    }
+
+    fn waiting(&mut self, id: &CallId, before: &Before) -> Option<Block> {
+        self.decided.remove(id);
+        Some(match self.view.waits(id)? {
+            WaitingItem::Approval(request) => Block::Approval(self.shown(request, before)),
+            WaitingItem::Plan(request) => Block::PlanProposed {
+                plan: self.view.plan(&request.plan_id)?.clone(),
+                reason: request.approval.reason.clone(),
+            },
+            WaitingItem::Question(question) => Block::Question {
+                agent: question.agent.clone(),
+                question: question.question.clone(),
+                options: question.options.clone(),
+            },
+        })
+    }
+
+    fn question_ended(&self, id: &CallId) -> Option<Block> {
+        match &self.view.question(id)?.status {
+            QuestionStatus::Answered(answer) => Some(Block::Answered(answer.clone())),
+            QuestionStatus::Open | QuestionStatus::Closed => None,
+        }
+    }
+
+    fn planned(&self, id: &PlanId) -> Option<Block> {
+        let plan = &self.view.plan(id)?.plan;
+        match (plan.tasks.as_slice(), plan.status) {
+            ([task], PlanStatus::Running) => Some(Block::Routed {
+                agent: task.agent.clone(),
+                is_fallback: plan.fallback,
+            }),
+            _ => None,
+        }
+    }
+
+    fn task_ended(&self, plan: &PlanId, id: &TaskId) -> Option<Block> {
+        let view = self.view.plan(plan)?;
+        let task = view.task(id)?;
+        let note = match (task.status, view.notes.get(id)) {
+            (TaskStatus::Failed, _) => {
+                let error = task.error.as_ref()?;
+                Some(error.message.chars().take(MAX_NOTE_CHARS).collect())
+            }
+            (TaskStatus::Skipped, Some(TaskNote::Because(failed))) => {
+                Some(self.language.with(Text::BecauseFailed, &[failed.as_str()]))
+            }
+            (TaskStatus::Completed | TaskStatus::Skipped, _) => None,
+            (
+                TaskStatus::Pending
+                | TaskStatus::Queued
+                | TaskStatus::Running
+                | TaskStatus::Waiting
+                | TaskStatus::Cancelled,
+                _,
+            ) => return None,
+        };
+        let is_shown = !view.is_single() || task.status == TaskStatus::Failed;
+        is_shown.then(|| Block::TaskEnded {
+            id: id.clone(),
+            agent: task.agent.clone(),
+            status: task.status,
+            note,
+        })
+    }
+
+    fn plan_ended(&self, id: &PlanId) -> Option<Block> {
+        let plan = &self.view.plan(id)?.plan;
+        let is_lost = |task: &Task| matches!(task.status, TaskStatus::Failed | TaskStatus::Skipped);
+        (plan.status != PlanStatus::Completed).then(|| Block::PlanEnded {
+            status: plan.status,
+            can_retry: plan.tasks.iter().any(is_lost),
+        })
+    }
+
+    fn error(&mut self, error: &TurnError) -> Option<Block> {
+        self.failure = None;
+        let error = &error.error;
+        // A cancelled turn is told once, when it is over.
+        (error.error_code != ErrorCode::Cancelled).then(|| Block::Error {
+            message: error.message.clone(),
+            code: Some(error.error_code),
+            status: None,
+        })
+    }
+}
+
+fn decided(decision: &DecisionView) -> Block {
+    Block::Decided {
+        decision: decision.decision,
+        by: decision.decided_by.clone(),
+        reason: decision.reason.clone(),
+    }
+}
