@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use codelab_client::ClientError;
+use codelab_policy::visible;
 use codelab_protocol::{ProjectId, Timestamp, UserId};
 use codelab_server::{
     Explained, Flags, Identity, JwtAlgorithm, ModelHint, Secrets, Settings, sign_token,
@@ -148,12 +149,15 @@ pub fn hint_lines(hint: &ModelHint, command: &str) -> [String; 2] {
     ]
 }
 
+/// Of an error, what a person is shown.
+const MAX_ERROR_CHARACTERS: usize = 2000;
+
 /// Prints why a command failed. What a server answered is explained in the person's language; the
 /// details below it, with all causes, are in one line.
 pub fn print_error(error: &anyhow::Error) {
     let setting = std::env::var("CODELAB_LOCALE").ok();
     let language = Language::choose(setting.as_deref(), |name| std::env::var(name).ok());
-    let details = format!("{error:#}").replace('\n', " ");
+    let details = shortened(&format!("{error:#}").replace('\n', " "));
     let meaning = client_error(error)
         .and_then(|error| language.error(error.error_code(), Language::status(error)));
     match meaning {
@@ -178,9 +182,18 @@ fn client_error(error: &anyhow::Error) -> Option<&ClientError> {
     })
 }
 
-/// Prints progress on standard error; results go to standard output. A closed pipe is ignored.
+/// A server may answer with anything, of any length.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_ERROR_CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Prints progress on standard error; results go to standard output. A closed pipe is ignored. What
+/// would command the terminal is shown instead.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", visible(text));
 }
 
 /// Prints a result on standard output. A closed pipe is ignored: a server runs on without a reader.

@@ -46,7 +46,7 @@ pub use metrics::{Metrics, OpenGauge};
 pub use project_sessions::{AcceptedMessage, ProjectMessage, ResultAccepted};
 pub use reader::{AnswerDelta, Reader, ReaderItem};
 pub use runtime::{LiveLimits, Retention, Runtime, RuntimeParts, SessionView};
-pub use shares::{ShareLimits, Shares, StreamSlot};
+pub use shares::{ReadSlot, ShareLimits, Shares, StreamSlot};
 pub use space::{CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, Space, SpaceKey, project_agent};
 pub use state::state_of;
 pub use user_events::UserReader;

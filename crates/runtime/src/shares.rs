@@ -43,6 +43,10 @@ impl Default for ShareLimits {
     }
 }
 
+/// Reading requests of one user that are answered at the same time. The others wait for them, so that
+/// large lists of one user leave the database and the processors to everybody else.
+const MAX_READS: usize = 8;
+
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 /// What a user has too many of ends by itself, nobody knows when.
@@ -61,6 +65,7 @@ struct Share {
     streams: usize,
     turns: HashMap<SessionId, Turns>,
     model_calls: Option<Arc<Semaphore>>,
+    reads: Arc<Semaphore>,
 }
 
 /// Why a session counts as one that works.
@@ -196,6 +201,13 @@ impl Shares {
         }
     }
 
+    /// Waits until a request that only reads may be answered; they are answered in order.
+    pub async fn read(&self, user: UserId) -> ReadSlot {
+        let reads = self.with(user, |share| Arc::clone(&share.reads));
+        // It is never closed.
+        ReadSlot(reads.acquire_owned().await.ok())
+    }
+
     /// Forgets users who have nothing here.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
@@ -249,6 +261,7 @@ impl Share {
             turns: HashMap::new(),
             model_calls: (limits.model_calls > 0)
                 .then(|| Arc::new(Semaphore::new(limits.model_calls))),
+            reads: Arc::new(Semaphore::new(MAX_READS)),
         }
     }
 
@@ -265,8 +278,11 @@ impl Share {
         let calls = self.model_calls.as_ref().is_some_and(|calls| {
             Arc::strong_count(calls) > 1 || calls.available_permits() < limits.model_calls
         });
+        let reads =
+            Arc::strong_count(&self.reads) > 1 || self.reads.available_permits() < MAX_READS;
         let is_full = |bucket: &Bucket, time| bucket.is_full(time, now);
         !calls
+            && !reads
             && self.streams == 0
             && self.turns.is_empty()
             && is_full(&self.requests, SECOND)
@@ -302,6 +318,11 @@ impl Drop for TurnSlot {
             .with(self.user, |share| share.change_turns(&self.session, leave));
     }
 }
+
+/// A reading request that is being answered, for as long as this lives.
+pub struct ReadSlot(
+    #[expect(dead_code, reason = "dropping it makes room")] Option<OwnedSemaphorePermit>,
+);
 
 /// One of a user's model calls, for as long as this lives.
 pub(crate) struct ModelSlot(
@@ -370,6 +391,24 @@ mod tests {
             shares.lock().is_empty(),
             "users who have nothing here are forgotten"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_users_reading_leaves_room_for_others() {
+        let shares = shares(ShareLimits::default());
+        let mut reads = Vec::new();
+        for _ in 0..MAX_READS {
+            reads.push(shares.read(user(1)).await);
+        }
+        let soon = Duration::from_secs(1);
+        let read = |number| tokio::time::timeout(soon, shares.read(user(number)));
+        assert!(read(1).await.is_err(), "one more waits");
+        assert!(read(2).await.is_ok(), "another user does not");
+        reads.pop();
+        assert!(read(1).await.is_ok());
+        drop(reads);
+        shares.sweep();
+        assert!(shares.lock().is_empty());
     }
 
     #[tokio::test]

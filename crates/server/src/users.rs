@@ -95,7 +95,13 @@ pub(crate) async fn user_access(
             }
             let (user, only_reads) = (identity.user_id, request.method().is_safe());
             request.extensions_mut().insert(User(identity));
+            // Until the answer is made. A stream is sent afterwards.
+            let slot = match only_reads {
+                true => Some(app.runtime.shares().read(user).await),
+                false => None,
+            };
             let response = next.run(request).await;
+            drop(slot);
             // A request that changed something is never answered as refused.
             if only_reads {
                 app.buffers.answer(user, response)

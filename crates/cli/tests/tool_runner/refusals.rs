@@ -209,3 +209,24 @@ async fn a_lease_is_renewed_while_a_command_runs_and_one_that_is_lost_stops_it()
         .await;
     assert_eq!(result["error"], "cancelled", "{result}");
 }
+
+#[tokio::test]
+async fn an_error_of_the_server_commands_no_terminal() {
+    let body = format!("\u{1b}]0;evil\u{7}\u{9b}2J\u{202e}{}", "x".repeat(50_000));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = move || async move { (axum::http::StatusCode::INTERNAL_SERVER_ERROR, body) };
+    let router = axum::Router::new().fallback(answer);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let lab = Lab::new().await;
+    let exec = ["exec", "--url", &url, "--token", "e30.e30.x", "say hello"];
+    for arguments in [&exec[..], &["work", "--url", &url, "--token", "e30.e30.x"]] {
+        let output = lab.codelab(arguments).output().await.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("\\u{1b}]0;evil"), "{arguments:?}: {said}");
+        let acts = |character: char| character.is_control() && character != '\n';
+        assert!(!said.contains(acts), "{arguments:?}: {said:?}");
+        assert!(!said.contains('\u{202e}'), "{arguments:?}: {said:?}");
+        assert!(said.len() < 10_000, "{arguments:?}: {} bytes", said.len());
+    }
+}
