@@ -1,5 +1,7 @@
 //! Real connections on loopback: TLS with a private authority, proxies, limits and redirects.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -15,7 +15,7 @@ use crate::standin;
 /// One engine with an empty past. Every `open` is another program on the same past.
 pub enum Bed {
     Embedded(TempDir),
-    Server(QdrantOptions),
+    Server(Box<QdrantOptions>),
 }
 
 impl Bed {
@@ -25,11 +25,11 @@ impl Bed {
 
     /// The server's part of the code against a small imitation of a server.
     pub async fn standin() -> Self {
-        Self::Server(QdrantOptions {
+        Self::Server(Box::new(QdrantOptions {
             url: standin::start().await,
             api_key: Some("key".into()),
             network: Default::default(),
-        })
+        }))
     }
 
     /// `None` where no server is given: the contract has then been shown on an imitation only.
@@ -38,11 +38,11 @@ impl Bed {
             eprintln!("skipped on a Qdrant server: QDRANT_URL is not set");
             return None;
         };
-        Some(Self::Server(QdrantOptions {
+        Some(Self::Server(Box::new(QdrantOptions {
             url,
             api_key: std::env::var("QDRANT_API_KEY").ok(),
             network: Default::default(),
-        }))
+        })))
     }
 
     /// Every engine that can be had here.
@@ -60,7 +60,7 @@ impl Bed {
     pub fn open_with(&self, embedder: Option<Embedder>) -> Memory {
         match self {
             Self::Embedded(folder) => Memory::embedded(small_options(folder), embedder),
-            Self::Server(options) => Memory::server(options.clone(), embedder).unwrap(),
+            Self::Server(options) => Memory::server((**options).clone(), embedder).unwrap(),
         }
     }
 }

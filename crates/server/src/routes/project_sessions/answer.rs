@@ -126,7 +126,7 @@ fn is_planned(first: &SessionEventBody) -> bool {
 
 /// What a turn's reader shows that an answer is made of.
 enum TurnItem {
-    Event(TurnId, SessionEvent),
+    Event(TurnId, Box<SessionEvent>),
     Settled(TurnStatus),
     NotStored(StoreError),
 }
@@ -136,7 +136,7 @@ async fn next_of(reader: &mut Reader) -> ApiResult<Option<TurnItem>> {
     loop {
         return Ok(Some(match reader.next().await? {
             Some(ReaderItem::Event(stored)) => {
-                TurnItem::Event(stored.turn, stored.session_event()?)
+                TurnItem::Event(stored.turn, Box::new(stored.session_event()?))
             }
             Some(ReaderItem::Settled(status)) => TurnItem::Settled(status),
             Some(ReaderItem::NotStored(error)) => TurnItem::NotStored(error),
@@ -178,7 +178,7 @@ impl Seen {
                     // The same message came before, without an agent's name.
                     return Ok(Some(acceptance(Some(&event.body))));
                 }
-                self.note(event);
+                self.note(*event);
                 Ok(None)
             }
             Some(TurnItem::Settled(status)) => self.answer(status).map(Some),
