@@ -8,7 +8,7 @@ use codelab_protocol::{
     AgentHistory, AgentList, AgentStreamRequest, AuditList, CreateSession, CurrentAgent, Health,
     PendingApprovals, SessionAck, SessionCreated, SessionHistory, SessionId, SessionList,
 };
-use codelab_transport::Network;
+use codelab_transport::NetworkOptions;
 use http::header::ACCEPT;
 use http::{HeaderName, HeaderValue, Method, Request};
 use http_body_util::Full;
@@ -38,14 +38,14 @@ impl Client {
     /// `base_url` is `http://host:port` or `https://host`, with a path prefix if the server has
     /// one. Trusts the system's certificates and uses no proxy.
     pub fn new(base_url: &str, access: Credentials) -> Result<Self, ClientError> {
-        Self::with_network(base_url, access, &Network::default())
+        Self::with_network(base_url, access, &NetworkOptions::default())
     }
 
     /// Like [`Client::new`], with the CA file and proxies of `network`.
     pub fn with_network(
         base_url: &str,
         access: Credentials,
-        network: &Network,
+        network: &NetworkOptions,
     ) -> Result<Self, ClientError> {
         let limits = ClientLimits::default();
         Ok(Self {
@@ -58,7 +58,7 @@ impl Client {
         access: Credentials,
         limits: ClientLimits,
     ) -> Result<Self, ClientError> {
-        let network = Network::default();
+        let network = NetworkOptions::default();
         Ok(Self {
             transport: Arc::new(ApiConnection::new(base_url, &access, limits, &network)?),
         })

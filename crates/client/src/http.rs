@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use codelab_protocol::ErrorBody;
 use codelab_transport::{
-    HttpClient, HttpLimits, Network, TransportError, read_whole, redirect_host, within,
+    HttpClient, HttpLimits, NetworkOptions, TransportError, read_whole, redirect_host, within,
 };
 use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -68,7 +68,7 @@ impl ApiConnection {
         base_url: &str,
         access: &Credentials,
         limits: ClientLimits,
-        network: &Network,
+        network: &NetworkOptions,
     ) -> Result<Self, ClientError> {
         let base = base_url.trim_end_matches('/').to_owned();
         let uri: Uri = base

@@ -22,7 +22,7 @@ mod stream;
 mod tools;
 
 pub use ::http::{HeaderMap, Method};
-pub use codelab_transport::{Network, ProxySettings};
+pub use codelab_transport::{NetworkOptions, ProxySettings};
 
 pub use client::Client;
 pub use error::ClientError;

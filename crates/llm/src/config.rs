@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use codelab_transport::{Network, TransportConfigError};
+use codelab_transport::{NetworkOptions, TransportConfigError};
 
 use crate::address::InvalidAddress;
 use crate::price::PriceTable;
@@ -37,7 +37,7 @@ pub struct OpenAiConfig {
     pub max_output_bytes: usize,
     pub prices: PriceTable,
     /// Proxies, and certificates to trust.
-    pub network: Network,
+    pub network: NetworkOptions,
 }
 
 /// The credentials of a call.
@@ -74,7 +74,7 @@ impl OpenAiConfig {
             retry_delay: Self::DEFAULT_RETRY_DELAY,
             max_output_bytes: Self::DEFAULT_MAX_OUTPUT_BYTES,
             prices: PriceTable::default(),
-            network: Network::default(),
+            network: NetworkOptions::default(),
         }
     }
 

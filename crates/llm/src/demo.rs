@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::{Model, ModelDescription, Price, StreamListener, StreamedPart};
-use language::Language;
+use language::DemoLanguage;
 use reading::{RequestKind, ToolOutcome};
 
 const DEFAULT_WORD_DELAY: Duration = Duration::from_millis(5);
@@ -89,7 +89,7 @@ impl Model for DemoModel {
 
 fn answer(request: &ModelRequest) -> (String, Option<RawToolCall>) {
     let said = reading::last_user_text(request);
-    let language = Language::of(said);
+    let language = DemoLanguage::of(said);
     let phrases = texts::phrases_of_task(said).unwrap_or(texts::phrases(language));
     match reading::what_is_asked(request) {
         RequestKind::Plan => (plan(request, phrases), None),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ::http::Method;
-use codelab_transport::Network;
+use codelab_transport::NetworkOptions;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -40,7 +40,7 @@ pub struct EmbedderOptions {
     /// How long a model that failed is not called.
     pub pause: Duration,
     /// Proxies, and certificates to trust.
-    pub network: Network,
+    pub network: NetworkOptions,
 }
 
 impl EmbedderOptions {
@@ -51,7 +51,7 @@ impl EmbedderOptions {
             model: model.into(),
             timeout: Duration::from_secs(5),
             pause: Duration::from_secs(15),
-            network: Network::default(),
+            network: NetworkOptions::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use codelab_transport::{HttpClient, HttpLimits, Network, TransportError, redirect_host};
+use codelab_transport::{HttpClient, HttpLimits, NetworkOptions, TransportError, redirect_host};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::Full;
@@ -62,7 +62,7 @@ impl Http {
         url: &str,
         auth: Option<HttpAuth>,
         timeout: Duration,
-        network: &Network,
+        network: &NetworkOptions,
     ) -> Result<Self, OptionsError> {
         let base = url.trim().trim_end_matches('/').to_owned();
         let uri: Uri = base.parse().map_err(|_| OptionsError::Url)?;
@@ -137,7 +137,13 @@ mod tests {
     use super::*;
 
     fn open(url: &str) -> Result<(), OptionsError> {
-        Http::new(url, None, Duration::from_secs(1), &Network::default()).map(|_| ())
+        Http::new(
+            url,
+            None,
+            Duration::from_secs(1),
+            &NetworkOptions::default(),
+        )
+        .map(|_| ())
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ::http::{Method, StatusCode};
 use codelab_protocol::{Reminder, SessionId};
-use codelab_transport::Network;
+use codelab_transport::NetworkOptions;
 use serde_json::{Map, Value, json};
 
 use crate::http::{Http, HttpAuth, HttpFailure};
@@ -33,7 +33,7 @@ pub struct QdrantOptions {
     pub url: String,
     pub api_key: Option<String>,
     /// Proxies, and certificates to trust.
-    pub network: Network,
+    pub network: NetworkOptions,
 }
 
 impl fmt::Debug for QdrantOptions {

@@ -34,7 +34,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use ping::{RedisUnusable, ping_redis};
 
-use link::{Link, LinkNumber};
+use link::{LinkNumber, RedisLink};
 use memory::{KeyVersion, MemoryCache};
 use remote::{CacheLookup, FillLease, Forget};
 
@@ -42,7 +42,7 @@ use remote::{CacheLookup, FillLease, Forget};
 #[derive(Debug, Clone)]
 pub struct AgentCache {
     shared: Arc<Shared>,
-    link: Option<Arc<Link>>,
+    link: Option<Arc<RedisLink>>,
     /// Ends with the last handle.
     _supervisor: Option<Arc<AbortOnDropHandle<()>>>,
 }
@@ -175,7 +175,7 @@ impl AgentCache {
     pub async fn with_redis(url: &str, limits: CacheLimits) -> Result<Self, InvalidRedisUrl> {
         let client = open(url)?;
         let shared = Arc::new(Shared::new(limits, limits.outage_ttl.min(limits.ttl)));
-        let link = Arc::new(Link::new());
+        let link = Arc::new(RedisLink::new());
         let (tried, first_attempt) = oneshot::channel();
         let supervisor = tokio::spawn(supervisor::supervise(
             client,
@@ -329,7 +329,7 @@ impl Shared {
         }
     }
 
-    async fn forget_in_redis(&self, link: &Link, what: &Forget) {
+    async fn forget_in_redis(&self, link: &RedisLink, what: &Forget) {
         if let Some((_, remote)) = link.remote() {
             match remote.forget(what).await {
                 Ok(()) => return,
@@ -340,7 +340,7 @@ impl Shared {
     }
 
     /// An answer that refuses is no lost connection; anything else is.
-    fn redis_failed(&self, link: &Link, number: LinkNumber, error: &RedisError) {
+    fn redis_failed(&self, link: &RedisLink, number: LinkNumber, error: &RedisError) {
         self.redis_failures.fetch_add(1, Relaxed);
         if error.is_io_error() || error.is_timeout() || error.is_unrecoverable_error() {
             link.lower(number, &self.memory, &self.limits);

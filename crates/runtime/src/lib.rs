@@ -45,7 +45,7 @@ pub use memories::{RebuildError, rebuild_memories};
 pub use metrics::{Metrics, OpenGauge};
 pub use project_sessions::{AcceptedMessage, ProjectMessage, ResultAccepted};
 pub use reader::{AnswerDelta, Reader, ReaderItem};
-pub use runtime::{LiveLimits, Retention, Runtime, RuntimeParts, SessionView};
+pub use runtime::{LiveLimits, Retention, Runtime, RuntimeParts, SessionSummary};
 pub use shares::{ReadSlot, ShareLimits, Shares, StreamSlot};
 pub use space::{CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, Space, SpaceKey, project_agent};
 pub use state::state_of;

@@ -26,7 +26,7 @@ use crate::RuntimeError;
 use crate::clock::now;
 use crate::feed::Feed;
 use crate::registry::SessionName;
-use crate::runtime::{Inner, SessionView};
+use crate::runtime::{Inner, SessionSummary};
 use crate::space::{HeldSlots, SpaceKey};
 
 /// How long an input that nobody waits for is held back after the database refused it.
@@ -44,7 +44,7 @@ pub(crate) enum Mail {
     /// Makes a session that has said nothing yet.
     Create {
         new: NewSession,
-        reply: ReplyTo<SessionView>,
+        reply: ReplyTo<SessionSummary>,
     },
     Delete {
         hard: bool,
@@ -70,7 +70,7 @@ pub(crate) struct NewSession {
 pub(crate) struct Accepted {
     pub key: SessionKey,
     pub answer: CallerAnswer,
-    pub view: SessionView,
+    pub view: SessionSummary,
 }
 
 pub(crate) struct Owner {
@@ -274,7 +274,7 @@ impl Owner {
         Ok(Accepted {
             key: loaded.key,
             answer,
-            view: SessionView::of(&loaded.session),
+            view: SessionSummary::of(&loaded.session),
         })
     }
 
@@ -336,7 +336,7 @@ impl Owner {
         }
     }
 
-    async fn create(&mut self, new_session: NewSession) -> Result<SessionView, RuntimeError> {
+    async fn create(&mut self, new_session: NewSession) -> Result<SessionSummary, RuntimeError> {
         match self.load(false).await {
             Ok(()) => return Err(RuntimeError::SessionExists),
             Err(RuntimeError::SessionNotFound) => {}
@@ -364,7 +364,7 @@ impl Owner {
         let Some(loaded) = &self.loaded else {
             return Err(RuntimeError::SessionNotFound);
         };
-        Ok(SessionView::of(&loaded.session))
+        Ok(SessionSummary::of(&loaded.session))
     }
 
     async fn delete(&mut self, hard: bool) -> Result<(), RuntimeError> {

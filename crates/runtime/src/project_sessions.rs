@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::metrics::OpenGauge;
 use crate::owner::{Accepted, Command, Mail, NewSession};
 use crate::registry::SessionName;
-use crate::runtime::{Runtime, SessionView, whole};
+use crate::runtime::{Runtime, SessionSummary, whole};
 use crate::space::{AGENTS_PAGE, CallMode, ClientsFull, Space, SpaceKey};
 use crate::user_events::UserReader;
 use crate::{Reader, RuntimeError};
@@ -318,7 +318,7 @@ impl Runtime {
         &self,
         session: &OwnedSession,
         drop_queue: bool,
-    ) -> Result<(SessionView, bool), RuntimeError> {
+    ) -> Result<(SessionSummary, bool), RuntimeError> {
         self.cancel_in(&name(session.id()), drop_queue).await
     }
 

@@ -142,7 +142,7 @@ impl Deref for Inner {
 
 /// What callers see of a session's state.
 #[derive(Debug, Clone)]
-pub struct SessionView {
+pub struct SessionSummary {
     pub current_agent: AgentName,
     pub turn: Option<TurnStatus>,
     pub queued: u64,
@@ -322,11 +322,11 @@ impl Runtime {
         &self,
         id: &SessionId,
         drop_queue: bool,
-    ) -> Result<(SessionView, bool), RuntimeError> {
+    ) -> Result<(SessionSummary, bool), RuntimeError> {
         self.cancel_in(&name(id), drop_queue).await
     }
 
-    pub async fn reset(&self, id: &SessionId) -> Result<SessionView, RuntimeError> {
+    pub async fn reset(&self, id: &SessionId) -> Result<SessionSummary, RuntimeError> {
         Ok(self.input(&name(id), Command::Reset).await?.view)
     }
 
@@ -334,7 +334,7 @@ impl Runtime {
         &self,
         id: &SessionId,
         system_prompt: Option<String>,
-    ) -> Result<SessionView, RuntimeError> {
+    ) -> Result<SessionSummary, RuntimeError> {
         let new = NewSession {
             system_prompt,
             ..NewSession::default()
@@ -349,7 +349,7 @@ impl Runtime {
     }
 
     /// Brings a soft-deleted session back.
-    pub async fn restore(&self, id: &SessionId) -> Result<SessionView, RuntimeError> {
+    pub async fn restore(&self, id: &SessionId) -> Result<SessionSummary, RuntimeError> {
         let row = self
             .inner
             .store
@@ -365,7 +365,7 @@ impl Runtime {
                 other => other.into(),
             })?;
         let session = crate::state_of(&row)?;
-        Ok(SessionView::of(&session))
+        Ok(SessionSummary::of(&session))
     }
 
     /// A session that exists and is not deleted.
@@ -428,7 +428,7 @@ impl Runtime {
         &self,
         name: &SessionName,
         drop_queue: bool,
-    ) -> Result<(SessionView, bool), RuntimeError> {
+    ) -> Result<(SessionSummary, bool), RuntimeError> {
         let accepted = self.input(name, Command::Cancel { drop_queue }).await?;
         Ok((accepted.view, accepted.answer != CallerAnswer::Nothing))
     }
@@ -519,7 +519,7 @@ impl Inner {
     }
 }
 
-impl SessionView {
+impl SessionSummary {
     pub(crate) fn of(session: &Session) -> Self {
         Self {
             current_agent: session.current_agent().clone(),

@@ -17,7 +17,7 @@ use codelab_llm::{PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
-use codelab_transport::Network;
+use codelab_transport::NetworkOptions;
 use serde::{Deserialize, Serialize};
 
 use self::file::File;
@@ -60,7 +60,7 @@ pub struct Settings {
     pub internal_api_key: Option<Secret>,
     pub jwt_secret: Option<Secret>,
     /// Of all outgoing connections.
-    pub network: Network,
+    pub network: NetworkOptions,
     pub master_key: Option<Secret>,
     pub jwt: JwtSettings,
     pub retention: Retention,

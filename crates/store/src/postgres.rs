@@ -17,7 +17,7 @@ pub(crate) mod text;
 pub(crate) mod tls;
 mod writer;
 
-use connection::{Connector, PostgresAccess, PostgresConnection};
+use connection::{PostgresAccess, PostgresConnection, PostgresConnector};
 use error::translate;
 pub(crate) use look::PostgresLook;
 use writer::PostgresJob;
@@ -30,7 +30,7 @@ const READ_ATTEMPTS: usize = 2;
 pub(crate) struct Postgres {
     /// Empty when opened for reading only.
     writers: Vec<mpsc::Sender<PostgresJob>>,
-    connector: Arc<Connector>,
+    connector: Arc<PostgresConnector>,
     readers: Vec<Mutex<Option<Arc<PostgresConnection>>>>,
     next_reader: AtomicUsize,
     permits: Semaphore,
@@ -42,7 +42,7 @@ impl Postgres {
         options: &StoreOptions,
         counters: &Arc<Counters>,
     ) -> Result<Self, StoreError> {
-        let connector = Arc::new(Connector::new(url, options)?);
+        let connector = Arc::new(PostgresConnector::new(url, options)?);
         let mut first = connector.connect(PostgresAccess::Write).await?;
         migrate::postgres(&mut first.client, migrate::POSTGRES).await?;
         let mut first = Some(first);
@@ -64,7 +64,7 @@ impl Postgres {
     }
 
     pub async fn open_read_only(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
-        let connector = Arc::new(Connector::new(url, options)?);
+        let connector = Arc::new(PostgresConnector::new(url, options)?);
         let first = connector.connect(PostgresAccess::Read).await?;
         let version = migrate::postgres_version(&first.client).await?;
         migrate::check_current(version, migrate::POSTGRES)?;
@@ -72,7 +72,7 @@ impl Postgres {
     }
 
     fn with_readers(
-        connector: Arc<Connector>,
+        connector: Arc<PostgresConnector>,
         writers: Vec<mpsc::Sender<PostgresJob>>,
         options: &StoreOptions,
     ) -> Self {

@@ -13,9 +13,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use crate::connect::{Connector, NamedProxy, Route};
+use crate::connect::{ConnectRoute, Connector, NamedProxy};
 use crate::error::chain;
-use crate::{Network, TransportConfigError, TransportError, tls};
+use crate::{NetworkOptions, TransportConfigError, TransportError, tls};
 
 /// How long, and for how many bytes, the rest of a finished answer is read, so that its connection
 /// can be used again.
@@ -47,7 +47,7 @@ impl HttpClient {
     /// `server` decides about proxy and TLS: all requests must have its scheme and host.
     pub fn new(
         server: &Uri,
-        network: &Network,
+        network: &NetworkOptions,
         limits: HttpLimits,
     ) -> Result<Self, TransportConfigError> {
         let is_https = server.scheme_str() == Some("https");
@@ -63,7 +63,7 @@ impl HttpClient {
         };
         let forwarding = proxy.as_ref().filter(|_| !is_https);
         let proxy_authorization = forwarding.and_then(|proxy| proxy.address.authorization.clone());
-        let connector = Connector::new(Route {
+        let connector = Connector::new(ConnectRoute {
             tls: tls.map(|config| TlsConnector::from(Arc::new(config))),
             proxy,
             connect_timeout: limits.connect_timeout,

@@ -29,10 +29,10 @@ const HTTP_PORT: u16 = 80;
 #[derive(Clone)]
 pub struct Connector {
     http: HttpConnector,
-    route: Arc<Route>,
+    route: Arc<ConnectRoute>,
 }
 
-pub struct Route {
+pub struct ConnectRoute {
     /// `None` where neither the server nor the proxy uses TLS.
     pub tls: Option<TlsConnector>,
     pub proxy: Option<NamedProxy>,
@@ -53,7 +53,7 @@ struct Target {
 }
 
 impl Connector {
-    pub fn new(route: Route) -> Self {
+    pub fn new(route: ConnectRoute) -> Self {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         http.set_connect_timeout(Some(route.connect_timeout));

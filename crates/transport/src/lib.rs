@@ -18,6 +18,6 @@ mod tunnel;
 
 pub use client::{BodyReader, HttpClient, HttpLimits, read_whole, recycle, redirect_host, within};
 pub use error::{ConnectError, TransportConfigError, TransportError};
-pub use network::Network;
+pub use network::NetworkOptions;
 pub use proxy::{ProxyChoice, ProxySettings};
 pub use sse::{EventTooLong, SseFields, SseParser};

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use codelab_fakemodel::{ForwardProxy, TestAuthority, TlsFront};
 use codelab_transport::{
-    BodyReader, ConnectError, HttpClient, HttpLimits, Network, ProxySettings, TransportError,
-    redirect_host,
+    BodyReader, ConnectError, HttpClient, HttpLimits, NetworkOptions, ProxySettings,
+    TransportError, redirect_host,
 };
 use http::{Request, StatusCode, Uri};
 use http_body_util::Full;
@@ -74,7 +74,7 @@ fn proxies(variables: &[(&str, String)]) -> ProxySettings {
     })
 }
 
-fn client(url: &str, network: &Network) -> HttpClient {
+fn client(url: &str, network: &NetworkOptions) -> HttpClient {
     let limits = HttpLimits {
         connect_timeout: LIMIT,
         idle_connections: 4,
@@ -92,7 +92,7 @@ fn request(url: &str) -> Request<Full<Bytes>> {
     request
 }
 
-async fn get(url: &str, network: &Network) -> Result<Bytes, TransportError> {
+async fn get(url: &str, network: &NetworkOptions) -> Result<Bytes, TransportError> {
     let answer = client(url, network)
         .fetch(request(url), LIMIT, MAX_BYTES)
         .await?;
@@ -108,14 +108,14 @@ async fn a_private_authority_is_trusted_only_through_the_ca_file() {
     let server = PlainServer::start(OK).await;
     let certificate = authority.issue("server", "DNS:localhost,DNS:other.test");
     let front = TlsFront::start(&certificate, server.addr).await;
-    let trusting = Network {
+    let trusting = NetworkOptions {
         ca_file: Some(authority.ca_file()),
-        ..Network::default()
+        ..NetworkOptions::default()
     };
     let url = format!("https://localhost:{}/", front.addr.port());
     assert_eq!(get(&url, &trusting).await.unwrap(), "hi");
 
-    let error = get(&url, &Network::default()).await.unwrap_err();
+    let error = get(&url, &NetworkOptions::default()).await.unwrap_err();
     let said = error.to_string();
     assert!(error.is_connect(), "{said}");
     let start = "the certificate of localhost is not trusted: unknown issuer; ";
@@ -150,7 +150,7 @@ async fn https_goes_through_a_tunnel_with_credentials() {
     let certificate = authority.issue("server", "DNS:model.test");
     let front = TlsFront::start(&certificate, server.addr).await;
     let proxy = ForwardProxy::start(Some(AUTHORIZATION), front.addr).await;
-    let network = |user: &str| Network {
+    let network = |user: &str| NetworkOptions {
         ca_file: Some(authority.ca_file()),
         proxies: proxies(&[("HTTPS_PROXY", format!("http://{user}{}", proxy.addr))]),
     };
@@ -176,7 +176,7 @@ async fn plain_requests_are_forwarded_unless_no_proxy_names_the_server() {
     let server = PlainServer::start(OK).await;
     let proxy = ForwardProxy::start(Some(AUTHORIZATION), server.addr).await;
     let url = format!("http://0.0.0.0:{}/path", server.addr.port());
-    let through = |no_proxy: &str| Network {
+    let through = |no_proxy: &str| NetworkOptions {
         ca_file: None,
         proxies: proxies(&[
             (
@@ -207,7 +207,7 @@ async fn a_missing_proxy_and_a_missing_server_are_told_apart() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = free.local_addr().unwrap();
     drop(free);
-    let network = Network {
+    let network = NetworkOptions {
         ca_file: None,
         proxies: proxies(&[("HTTP_PROXY", addr.to_string())]),
     };
@@ -233,7 +233,7 @@ async fn a_redirect_is_not_followed_and_the_token_stays_here() {
     );
     let server = PlainServer::start(&answer).await;
     let url = format!("http://{}/", server.addr);
-    let client = client(&url, &Network::default());
+    let client = client(&url, &NetworkOptions::default());
     let answer = client.fetch(request(&url), LIMIT, MAX_BYTES).await.unwrap();
     assert_eq!(answer.status(), StatusCode::TEMPORARY_REDIRECT);
     let host = redirect_host(answer.status(), answer.headers());
@@ -245,7 +245,7 @@ async fn a_redirect_is_not_followed_and_the_token_stays_here() {
 async fn sizes_and_silences_are_limited_and_connections_are_used_again() {
     let server = PlainServer::start(OK).await;
     let url = format!("http://{}/", server.addr);
-    let one = client(&url, &Network::default());
+    let one = client(&url, &NetworkOptions::default());
     for _ in 0..3 {
         one.fetch(request(&url), LIMIT, 2).await.unwrap();
     }
@@ -257,13 +257,13 @@ async fn sizes_and_silences_are_limited_and_connections_are_used_again() {
     let timeout = TransportError::Timeout { after: short };
     let silent = PlainServer::start("").await;
     let url = format!("http://{}/", silent.addr);
-    let client_of_silent = client(&url, &Network::default());
+    let client_of_silent = client(&url, &NetworkOptions::default());
     let error = client_of_silent.fetch(request(&url), short, 1).await;
     assert_eq!(error.unwrap_err(), timeout);
 
     let stalling = PlainServer::start("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi").await;
     let url = format!("http://{}/", stalling.addr);
-    let client_of_stalling = client(&url, &Network::default());
+    let client_of_stalling = client(&url, &NetworkOptions::default());
     let answer = client_of_stalling.send(request(&url)).await.unwrap();
     let mut body = BodyReader::new(answer.into_body(), short);
     assert_eq!(body.next().await.unwrap().unwrap(), "hi");

@@ -1,7 +1,7 @@
 //! Guesses the language of a text from its letters.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Language {
+pub enum DemoLanguage {
     English,
     Russian,
     Ukrainian,
@@ -10,7 +10,7 @@ pub enum Language {
 /// Ukrainian words without a letter that Russian lacks.
 const UKRAINIAN_WORDS: [&str; 6] = ["що", "щось", "мене", "дякую", "запитай", "спитай"];
 
-impl Language {
+impl DemoLanguage {
     /// A text is Cyrillic if most of its letters are. It is Ukrainian if it has letters or words
     /// that Russian lacks.
     pub fn of(text: &str) -> Self {

@@ -173,7 +173,11 @@ async fn a_plan_has_three_tasks_for_the_listed_agents() {
 #[tokio::test]
 async fn each_task_of_its_own_plan_shows_one_thing() {
     let tools = [Tool::ListFiles, Tool::WriteFile];
-    for language in [Language::English, Language::Russian, Language::Ukrainian] {
+    for language in [
+        DemoLanguage::English,
+        DemoLanguage::Russian,
+        DemoLanguage::Ukrainian,
+    ] {
         let phrases = texts::phrases(language);
         for (task, tool) in phrases
             .tasks

@@ -1,6 +1,6 @@
 //! The texts of the demonstration model, in three languages.
 
-use super::language::Language;
+use super::language::DemoLanguage;
 
 pub const LABEL: &str = "offline demonstration model";
 pub const ROUTING_REASON: &str = "offline demonstration: chosen by simple words";
@@ -107,11 +107,11 @@ pub fn wants_a_question(said: &str) -> bool {
     ASKING_WORDS.iter().any(|word| said.contains(word))
 }
 
-pub fn phrases(language: Language) -> &'static Phrases {
+pub fn phrases(language: DemoLanguage) -> &'static Phrases {
     match language {
-        Language::English => &ENGLISH,
-        Language::Russian => &RUSSIAN,
-        Language::Ukrainian => &UKRAINIAN,
+        DemoLanguage::English => &ENGLISH,
+        DemoLanguage::Russian => &RUSSIAN,
+        DemoLanguage::Ukrainian => &UKRAINIAN,
     }
 }
 

@@ -4,7 +4,7 @@
 use codelab_protocol::{RawToolCall, Usage};
 use codelab_transport::{EventTooLong, SseFields, SseParser};
 
-use super::chunk::{Text, WireChoice, WireChunk};
+use super::chunk::{WireChoice, WireChunk, WireText};
 use super::tool_calls::{TooManyCalls, ToolCalls};
 
 /// Room for what surrounds the output in a body: JSON names, escapes, usage.
@@ -239,7 +239,7 @@ impl Content {
         };
         if let Some(delta) = choice.content() {
             // A refusal is shown as the answer. No server sends both in one piece.
-            for text in [Text::of(&delta.content), Text::of(&delta.refusal)] {
+            for text in [WireText::of(&delta.content), WireText::of(&delta.refusal)] {
                 self.grow(text.len())?;
                 self.text.push_str(text);
             }
@@ -248,7 +248,7 @@ impl Content {
                 self.grow(added)?;
             }
         }
-        match Text::of(&choice.finish_reason) {
+        match WireText::of(&choice.finish_reason) {
             "" => {}
             "error" => return Err(Defect::Reported),
             "length" | "max_tokens" => self.finish = Some(Finish::TokenLimit),

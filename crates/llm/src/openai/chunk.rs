@@ -30,7 +30,7 @@ pub struct WireChoice<'a> {
     #[serde(borrow, default)]
     message: Option<WireDelta<'a>>,
     #[serde(borrow, default)]
-    pub finish_reason: Option<Text<'a>>,
+    pub finish_reason: Option<WireText<'a>>,
 }
 
 impl<'a> WireChoice<'a> {
@@ -43,10 +43,10 @@ impl<'a> WireChoice<'a> {
 #[derive(Deserialize)]
 pub struct WireDelta<'a> {
     #[serde(borrow, default)]
-    pub content: Option<Text<'a>>,
+    pub content: Option<WireText<'a>>,
     /// Why the model refuses to answer. Comes instead of `content`.
     #[serde(borrow, default)]
-    pub refusal: Option<Text<'a>>,
+    pub refusal: Option<WireText<'a>>,
     #[serde(borrow, default)]
     pub tool_calls: Option<Vec<CallDelta<'a>>>,
 }
@@ -56,7 +56,7 @@ pub struct CallDelta<'a> {
     #[serde(default)]
     pub index: Option<u64>,
     #[serde(borrow, default)]
-    pub id: Option<Text<'a>>,
+    pub id: Option<WireText<'a>>,
     #[serde(borrow, default)]
     pub function: Option<FunctionDelta<'a>>,
 }
@@ -64,7 +64,7 @@ pub struct CallDelta<'a> {
 #[derive(Deserialize)]
 pub struct FunctionDelta<'a> {
     #[serde(borrow, default)]
-    pub name: Option<Text<'a>>,
+    pub name: Option<WireText<'a>>,
     #[serde(borrow, default)]
     pub arguments: Option<Arguments<'a>>,
 }
@@ -73,7 +73,7 @@ pub struct FunctionDelta<'a> {
 /// copy.
 #[derive(Deserialize)]
 #[serde(transparent)]
-pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+pub struct WireText<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 /// Arguments as JSON text. Some servers send the object itself.
 pub struct Arguments<'a>(pub Cow<'a, str>);
@@ -104,9 +104,9 @@ impl WireUsage {
     }
 }
 
-impl<'a> Text<'a> {
+impl<'a> WireText<'a> {
     /// The text of an optional field. Absent and empty mean the same.
-    pub fn of<'b>(field: &'b Option<Text<'a>>) -> &'b str {
+    pub fn of<'b>(field: &'b Option<WireText<'a>>) -> &'b str {
         field.as_ref().map_or("", |text| &text.0)
     }
 }

@@ -2,7 +2,7 @@
 
 use codelab_protocol::RawToolCall;
 
-use super::chunk::{CallDelta, Text};
+use super::chunk::{CallDelta, WireText};
 
 /// An answer with more tool calls than this is refused.
 const MAX_TOOL_CALLS: usize = 128;
@@ -26,11 +26,11 @@ struct Slot {
 impl ToolCalls {
     /// Adds one piece and returns how many bytes it added.
     pub fn push(&mut self, piece: &CallDelta<'_>) -> Result<usize, TooManyCalls> {
-        let id = Text::of(&piece.id);
+        let id = WireText::of(&piece.id);
         let name = piece
             .function
             .as_ref()
-            .map_or("", |function| Text::of(&function.name));
+            .map_or("", |function| WireText::of(&function.name));
         let position = match self.position_of(piece.index, id, name) {
             Some(position) => position,
             None if self.slots.len() == MAX_TOOL_CALLS => return Err(TooManyCalls),

@@ -19,7 +19,7 @@ use crate::clock;
 const MAX_DEBTS: usize = 1000;
 
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct RedisLink {
     state: Mutex<State>,
     /// Told when somebody takes the link down.
     fallen: Notify,
@@ -50,7 +50,7 @@ struct Owed {
     projects: BTreeSet<String>,
 }
 
-impl Link {
+impl RedisLink {
     pub(super) fn new() -> Self {
         let state = State {
             way: Way::Down {

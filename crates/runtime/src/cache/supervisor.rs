@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::Shared;
-use super::link::{Link, LinkNumber};
+use super::link::{LinkNumber, RedisLink};
 use super::remote::{CHANNEL, Forget, Remote};
 use crate::ids::random_u32;
 
@@ -54,7 +54,7 @@ struct Connected {
 pub(super) async fn supervise(
     client: Client,
     shared: Arc<Shared>,
-    link: Arc<Link>,
+    link: Arc<RedisLink>,
     tried: oneshot::Sender<()>,
 ) {
     let mut tried = Some(tried);
@@ -91,7 +91,11 @@ pub(super) async fn supervise(
 
 /// Listening comes first, so that nothing is missed once memory starts to fill; then paying; only
 /// then is the link up.
-async fn connect(client: &Client, shared: &Shared, link: &Link) -> Result<Connected, LinkError> {
+async fn connect(
+    client: &Client,
+    shared: &Shared,
+    link: &RedisLink,
+) -> Result<Connected, LinkError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(Some(COMMAND_TIMEOUT));
@@ -115,7 +119,7 @@ async fn connect(client: &Client, shared: &Shared, link: &Link) -> Result<Connec
     })
 }
 
-async fn pay(shared: &Shared, link: &Link, remote: &Remote) -> Result<LinkNumber, LinkError> {
+async fn pay(shared: &Shared, link: &RedisLink, remote: &Remote) -> Result<LinkNumber, LinkError> {
     for _ in 0..MAX_PAYING_ROUNDS {
         let debts = link.debts();
         for (paid, debt) in debts.iter().enumerate() {
@@ -132,7 +136,7 @@ async fn pay(shared: &Shared, link: &Link, remote: &Remote) -> Result<LinkNumber
 }
 
 /// Until the link is lost; returns why.
-async fn listen(shared: &Shared, link: &Link, connected: Connected) -> LinkError {
+async fn listen(shared: &Shared, link: &RedisLink, connected: Connected) -> LinkError {
     let Connected {
         number,
         remote,

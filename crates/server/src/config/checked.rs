@@ -9,7 +9,7 @@ use codelab_llm::{Price, PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
-use codelab_transport::{Network, ProxySettings};
+use codelab_transport::{NetworkOptions, ProxySettings};
 use tokio::sync::Semaphore;
 
 use super::file::{File, HttpTable, PolicyTable, PriceRow, SandboxTable, ServerTable};
@@ -279,8 +279,8 @@ fn http(server: ServerTable) -> Result<HttpSettings, ConfigError> {
 fn network(
     table: HttpTable,
     environment: &BTreeMap<String, String>,
-) -> Result<Network, ConfigError> {
-    let network = Network {
+) -> Result<NetworkOptions, ConfigError> {
+    let network = NetworkOptions {
         ca_file: table.ca_file.filter(|path| !path.as_os_str().is_empty()),
         proxies: ProxySettings::read(|name| environment.get(name).cloned()),
     };

@@ -7,7 +7,7 @@ use codelab_protocol::{
     AckStatus, CreateSession, CreatedStatus, SessionAck, SessionCreated, SessionId, SessionKind,
     SessionList,
 };
-use codelab_runtime::SessionView;
+use codelab_runtime::SessionSummary;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -158,7 +158,7 @@ pub(super) async fn restore(
     Ok(Json(acknowledged(id, AckStatus::Restored, view)))
 }
 
-fn acknowledged(session_id: SessionId, status: AckStatus, view: SessionView) -> SessionAck {
+fn acknowledged(session_id: SessionId, status: AckStatus, view: SessionSummary) -> SessionAck {
     SessionAck {
         session_id,
         status,

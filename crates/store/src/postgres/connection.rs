@@ -34,7 +34,7 @@ pub(super) enum PostgresAccess {
 }
 
 /// Makes connections, all with the same settings.
-pub(super) struct Connector {
+pub(super) struct PostgresConnector {
     config: Config,
     tls_mode: TlsMode,
     /// `None` with `sslmode=disable`.
@@ -43,7 +43,7 @@ pub(super) struct Connector {
     pub query_timeout: Duration,
 }
 
-impl Connector {
+impl PostgresConnector {
     pub fn new(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
         let (url, tls) = TlsParameters::split(url)?;
         let mut config = Config::from_str(&url).map_err(|_| {

@@ -3,7 +3,7 @@
 use codelab_protocol::Timestamp;
 
 use super::Postgres;
-use super::connection::{Connector, PostgresAccess};
+use super::connection::{PostgresAccess, PostgresConnector};
 use super::error::translate;
 use crate::inspect::{DatabaseAccess, DatabaseClock, SEALED_AT, has_seals};
 use crate::{StoreError, StoreOptions, migrate};
@@ -24,7 +24,7 @@ pub(crate) struct PostgresLook {
 
 impl Postgres {
     pub async fn look(url: &str, options: &StoreOptions) -> Result<PostgresLook, StoreError> {
-        let connector = Connector::new(url, options)?;
+        let connector = PostgresConnector::new(url, options)?;
         let look = async {
             let connection = connector.connect(PostgresAccess::Read).await?;
             let failed = |error| translate(&error);

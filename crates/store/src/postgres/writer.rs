@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_postgres::{Client, Statement};
 
-use super::connection::{Connector, PostgresAccess, PostgresConnection};
+use super::connection::{PostgresAccess, PostgresConnection, PostgresConnector};
 use super::error::{ends_connection, translate};
 use crate::StoreError;
 use crate::statement::{Expect, Param, Stmt, WriteResult};
@@ -55,7 +55,7 @@ enum Broken {
 
 /// Ends when the queue is closed and empty.
 pub(super) async fn run(
-    connector: Arc<Connector>,
+    connector: Arc<PostgresConnector>,
     connection: Option<PostgresConnection>,
     mut queue: mpsc::Receiver<PostgresJob>,
     max_batch: usize,
@@ -105,7 +105,7 @@ pub(super) async fn run(
 
 /// The writer's connection. It is opened again after a loss.
 struct Link {
-    connector: Arc<Connector>,
+    connector: Arc<PostgresConnector>,
     connection: Option<PostgresConnection>,
     backoff: Duration,
     not_before: Instant,
