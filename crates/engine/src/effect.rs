@@ -167,7 +167,7 @@ pub struct Interaction {
 #[derive(Debug, Clone)]
 pub enum EventBody {
     Chunk(ChunkBody),
-    Chat(SessionEventBody),
+    Project(SessionEventBody),
 }
 
 impl From<ChunkBody> for EventBody {
@@ -178,7 +178,7 @@ impl From<ChunkBody> for EventBody {
 
 impl From<SessionEventBody> for EventBody {
     fn from(body: SessionEventBody) -> Self {
-        Self::Chat(body)
+        Self::Project(body)
     }
 }
 

@@ -291,7 +291,7 @@ fn stored_event(
                 timestamp: now,
             })?,
         ),
-        EventBody::Chat(body) => {
+        EventBody::Project(body) => {
             let (kind, session_id, seq) = (body.kind(), session.id().clone(), Some(event.seq));
             (
                 kind,

@@ -234,7 +234,7 @@ impl RunnerState {
             Err(reason) => return CallOutcome::NotRun(reason),
         };
         let lane = Arc::clone(
-            lock(&self.lanes)
+            lock(&self.session_locks)
                 .entry(info.session_id.clone())
                 .or_default(),
         );
@@ -247,7 +247,7 @@ impl RunnerState {
             Some(_held) => self.run(info, call, arguments, stop).await,
         };
         drop(lane);
-        lock(&self.lanes).retain(|_, lane| Arc::strong_count(lane) > 1);
+        lock(&self.session_locks).retain(|_, lane| Arc::strong_count(lane) > 1);
         outcome
     }
 

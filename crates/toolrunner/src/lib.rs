@@ -175,7 +175,7 @@ pub(crate) struct RunnerState {
     /// Sessions that were passed to `serve`, and sessions with a claimed call.
     served: Mutex<HashSet<SessionId>>,
     /// One lock per session, so that its calls run one by one.
-    lanes: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
+    session_locks: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl ToolRunner {
@@ -238,7 +238,7 @@ impl ToolRunner {
             running: Mutex::default(),
             serves,
             served: Mutex::default(),
-            lanes: Mutex::default(),
+            session_locks: Mutex::default(),
         });
         shared.attach().await?;
         if shared.settle().await? {

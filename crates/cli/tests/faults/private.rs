@@ -35,7 +35,10 @@ async fn the_data_folder_is_its_owners_alone_whatever_the_umask_and_wherever_sec
         Vec::<PathBuf>::new(),
         "from the first moment on"
     );
-    assert_eq!(lab.logged("others could read the data folder").len(), 1);
+    assert_eq!(
+        lab.logged("other users could read the data folder").len(),
+        1
+    );
 
     lab.say("s", "hello").await;
     let chat = Chat::new(&lab).await;
@@ -83,7 +86,7 @@ async fn the_data_folder_is_its_owners_alone_whatever_the_umask_and_wherever_sec
     lab.say("s", "hello again").await;
     assert_eq!(open_to_others(lab.data_dir()), Vec::<PathBuf>::new());
     assert_eq!(
-        lab.logged("others could read the data folder").len(),
+        lab.logged("other users could read the data folder").len(),
         1,
         "what is narrow needs no word"
     );

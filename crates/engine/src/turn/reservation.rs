@@ -64,7 +64,7 @@ pub(crate) struct Reserved {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Verdict {
+enum RoomVerdict {
     /// With an answer of this length.
     Fits(u64),
     Waits,
@@ -88,14 +88,14 @@ impl CallSize {
         MIN_ANSWER_TOKENS.min(self.answer_tokens)
     }
 
-    fn verdict(&self, state: &BudgetState) -> Verdict {
+    fn verdict(&self, state: &BudgetState) -> RoomVerdict {
         let others = state.reserved != Spending::default();
         match self.longest_answer(state) {
             Some(answer) if !others || answer >= self.answer_tokens / LEAST_PART => {
-                Verdict::Fits(answer)
+                RoomVerdict::Fits(answer)
             }
-            None if !others => Verdict::Asks,
-            Some(_) | None => Verdict::Waits,
+            None if !others => RoomVerdict::Asks,
+            Some(_) | None => RoomVerdict::Waits,
         }
     }
 
@@ -172,9 +172,9 @@ impl Funds<'_> {
             })
         };
         let answer_tokens = match size.verdict(&own) {
-            Verdict::Fits(answer) => answer,
-            Verdict::Waits => return Reservation::Waits,
-            Verdict::Asks => return asks(BudgetScope::Session, own),
+            RoomVerdict::Fits(answer) => answer,
+            RoomVerdict::Waits => return Reservation::Waits,
+            RoomVerdict::Asks => return asks(BudgetScope::Session, own),
         };
         let size = CallSize {
             answer_tokens,
@@ -182,7 +182,7 @@ impl Funds<'_> {
         };
         let shared = self.space.budget_state_without(lane);
         match size.verdict(&shared) {
-            Verdict::Fits(answer) => {
+            RoomVerdict::Fits(answer) => {
                 let spending = size.with_answer(answer);
                 self.space.reserve(lane, spending);
                 self.output.push(Effect::ReserveBudget { lane, spending });
@@ -193,8 +193,8 @@ impl Funds<'_> {
                     max_tokens,
                 })
             }
-            Verdict::Waits => Reservation::Waits,
-            Verdict::Asks => asks(BudgetScope::Project, shared),
+            RoomVerdict::Waits => Reservation::Waits,
+            RoomVerdict::Asks => asks(BudgetScope::Project, shared),
         }
     }
 
@@ -224,14 +224,14 @@ impl Funds<'_> {
             return false;
         }
         match size.verdict(&self.budget_state(BudgetScope::Session)) {
-            Verdict::Waits => true,
-            Verdict::Asks => false,
-            Verdict::Fits(answer_tokens) => {
+            RoomVerdict::Waits => true,
+            RoomVerdict::Asks => false,
+            RoomVerdict::Fits(answer_tokens) => {
                 let size = CallSize {
                     answer_tokens,
                     ..size
                 };
-                size.verdict(&self.space.budget_state()) == Verdict::Waits
+                size.verdict(&self.space.budget_state()) == RoomVerdict::Waits
             }
         }
     }

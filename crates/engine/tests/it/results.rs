@@ -93,10 +93,10 @@ fn the_answer_of_a_one_task_plan_is_all_of_it() {
         .iter()
         .filter_map(|effect| match effect {
             Effect::Event(event) => match &event.body {
-                EventBody::Chat(SessionEventBody::TaskCompleted(done)) => {
+                EventBody::Project(SessionEventBody::TaskCompleted(done)) => {
                     Some(done.response.as_str())
                 }
-                EventBody::Chat(SessionEventBody::WorkflowCompleted(done)) => {
+                EventBody::Project(SessionEventBody::WorkflowCompleted(done)) => {
                     Some(done.response.as_str())
                 }
                 _ => None,

@@ -176,7 +176,7 @@ impl<'a> Work<'a> {
                             next = Next::Ask(question)
                         }
                         EventBody::Chunk(ChunkBody::Error(data)) => error = Some(data),
-                        EventBody::Chunk(_) | EventBody::Chat(_) => {}
+                        EventBody::Chunk(_) | EventBody::Project(_) => {}
                     }
                     match event.settled {
                         Some(TurnStatus::Completed) => next = Next::End(Ok(())),

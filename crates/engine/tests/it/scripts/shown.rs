@@ -16,7 +16,7 @@ pub fn effect(effect: &Effect) -> Option<String> {
                 .unwrap_or_default();
             let text = match &event.body {
                 EventBody::Chunk(body) => chunk(body),
-                EventBody::Chat(body) => chat(body),
+                EventBody::Project(body) => chat(body),
             };
             format!("{} {text}{settled}", event.seq)
         }

@@ -248,7 +248,7 @@ impl Record {
     fn event(&mut self, event: &EventRecord) {
         self.last_seq += 1;
         assert_eq!(event.seq, self.last_seq, "event numbers have a gap");
-        let EventBody::Chat(body) = &event.body else {
+        let EventBody::Project(body) = &event.body else {
             panic!("an event of the runtime kind")
         };
         let is_late = matches!(body, SessionEventBody::ToolResult(result) if result.late);
@@ -456,7 +456,7 @@ impl Record {
                     event.seq
                 );
             }
-            let is_late = matches!(&event.body, EventBody::Chat(SessionEventBody::ToolResult(result)) if result.late);
+            let is_late = matches!(&event.body, EventBody::Project(SessionEventBody::ToolResult(result)) if result.late);
             if now.is_some_and(|(turn, _)| turn == event.turn) && !is_late {
                 last_of_turn = Some(event);
             }
