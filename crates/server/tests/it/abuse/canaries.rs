@@ -46,7 +46,7 @@ fn secrets_are_never_logged_answered_or_streamed() {
             log.len()
         );
         for line in [
-            "the model server refused a call",
+            "model server refused a call",
             "calling the model",
             "request",
         ] {
