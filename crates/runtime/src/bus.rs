@@ -197,8 +197,33 @@ impl Bus {
         self.known(name, concurrency_limit, AgentPresence::Deregistered);
     }
 
+    /// All agents that there are, each with its limit and whether it is in service. The others are
+    /// removed. A step may hold the admission for a while, so it is waited for once.
+    pub(crate) fn update(&self, agents: &[(&AgentName, u32, bool)]) {
+        let _admission = self.admission();
+        for (name, concurrency_limit, is_in_service) in agents {
+            let presence = match is_in_service {
+                true => AgentPresence::Registered,
+                false => AgentPresence::Deregistered,
+            };
+            self.make_known(name, *concurrency_limit, presence);
+        }
+        self.agents().retain(|name, agent| {
+            let is_there = agents.iter().any(|(there, ..)| *there == name);
+            if !is_there {
+                agent.remove();
+            }
+            is_there
+        });
+    }
+
     fn known(&self, name: &AgentName, concurrency_limit: u32, presence: AgentPresence) {
         let _admission = self.admission();
+        self.make_known(name, concurrency_limit, presence);
+    }
+
+    /// Only with the admission.
+    fn make_known(&self, name: &AgentName, concurrency_limit: u32, presence: AgentPresence) {
         let mut agents = self.agents();
         match agents.get(name) {
             Some(agent) => agent.become_known(concurrency_limit, presence),
@@ -215,14 +240,17 @@ impl Bus {
         }
     }
 
-    /// Refuses whatever waits or comes until the agent is registered again; active tasks go on.
+    /// Refuses whatever waits or comes until the agents are registered again; active tasks go on.
     /// Counts stay.
-    pub fn close(&self, name: &AgentName) -> Draining {
+    pub fn close_all(&self) -> Vec<Draining> {
         let _admission = self.admission();
-        let agent = self.agents().get(name).cloned();
-        Draining {
-            rest: agent.map(|agent| (agent.close(), agent)),
-        }
+        let agents: Vec<_> = self.agents().values().cloned().collect();
+        agents
+            .into_iter()
+            .map(|agent| Draining {
+                rest: Some((agent.close(), agent)),
+            })
+            .collect()
     }
 
     /// Forgets the agent with its counts. Its waiting tasks are refused; active ones go on,

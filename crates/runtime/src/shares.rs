@@ -46,6 +46,8 @@ impl Default for ShareLimits {
 /// Reading requests of one user that are answered at the same time. The others wait for them, so that
 /// large lists of one user leave the database and the processors to everybody else.
 const MAX_READS: usize = 8;
+/// Those that are answered, and those that wait.
+const MAX_OPEN_READS: usize = 72;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -66,6 +68,7 @@ struct Share {
     turns: HashMap<SessionId, Turns>,
     model_calls: Option<Arc<Semaphore>>,
     reads: Arc<Semaphore>,
+    open_reads: Arc<Semaphore>,
 }
 
 /// Why a session counts as one that works.
@@ -202,10 +205,21 @@ impl Shares {
     }
 
     /// Waits until a request that only reads may be answered; they are answered in order.
-    pub async fn read(&self, user: UserId) -> ReadSlot {
-        let reads = self.with(user, |share| Arc::clone(&share.reads));
+    pub async fn read(&self, user: UserId) -> Result<ReadSlot, Refusal> {
+        let (reads, open) = self.with(user, |share| {
+            (Arc::clone(&share.reads), Arc::clone(&share.open_reads))
+        });
+        let Ok(open) = open.try_acquire_owned() else {
+            Metrics::count(&self.metrics.user_refusals, "reads");
+            let message = format!(
+                "Too many requests of this user wait for an answer: at most {MAX_OPEN_READS} do"
+            );
+            let refusal = Refusal::new(ErrorCode::RateLimited, message);
+            return Err(refusal.with("retry_after_seconds", ASK_AGAIN_SECONDS));
+        };
         // It is never closed.
-        ReadSlot(reads.acquire_owned().await.ok())
+        let answered = reads.acquire_owned().await.ok();
+        Ok(ReadSlot(answered, open))
     }
 
     /// Forgets users who have nothing here.
@@ -262,6 +276,7 @@ impl Share {
             model_calls: (limits.model_calls > 0)
                 .then(|| Arc::new(Semaphore::new(limits.model_calls))),
             reads: Arc::new(Semaphore::new(MAX_READS)),
+            open_reads: Arc::new(Semaphore::new(MAX_OPEN_READS)),
         }
     }
 
@@ -278,8 +293,8 @@ impl Share {
         let calls = self.model_calls.as_ref().is_some_and(|calls| {
             Arc::strong_count(calls) > 1 || calls.available_permits() < limits.model_calls
         });
-        let reads =
-            Arc::strong_count(&self.reads) > 1 || self.reads.available_permits() < MAX_READS;
+        let reads = Arc::strong_count(&self.open_reads) > 1
+            || self.open_reads.available_permits() < MAX_OPEN_READS;
         let is_full = |bucket: &Bucket, time| bucket.is_full(time, now);
         !calls
             && !reads
@@ -322,6 +337,7 @@ impl Drop for TurnSlot {
 /// A reading request that is being answered, for as long as this lives.
 pub struct ReadSlot(
     #[expect(dead_code, reason = "dropping it makes room")] Option<OwnedSemaphorePermit>,
+    #[expect(dead_code, reason = "dropping it makes room")] OwnedSemaphorePermit,
 );
 
 /// One of a user's model calls, for as long as this lives.
@@ -398,7 +414,7 @@ mod tests {
         let shares = shares(ShareLimits::default());
         let mut reads = Vec::new();
         for _ in 0..MAX_READS {
-            reads.push(shares.read(user(1)).await);
+            reads.push(shares.read(user(1)).await.expect("room"));
         }
         let soon = Duration::from_secs(1);
         let read = |number| tokio::time::timeout(soon, shares.read(user(number)));
@@ -406,7 +422,27 @@ mod tests {
         assert!(read(2).await.is_ok(), "another user does not");
         reads.pop();
         assert!(read(1).await.is_ok());
+        let waiting: Vec<_> = (0..MAX_OPEN_READS)
+            .map(|_| {
+                tokio::spawn({
+                    let shares = Arc::clone(&shares);
+                    async move { shares.read(user(1)).await.err().map(|refusal| refusal.code) }
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let refused = read(1)
+            .await
+            .expect("at once")
+            .err()
+            .expect("too many wait");
+        assert_eq!(refused.code, ErrorCode::RateLimited);
         drop(reads);
+        let mut refusals = 0;
+        for waits in waiting {
+            refusals += usize::from(waits.await.expect("no panic").is_some());
+        }
+        assert_eq!(refusals, MAX_READS - 1);
         shares.sweep();
         assert!(shares.lock().is_empty());
     }

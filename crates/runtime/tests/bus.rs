@@ -198,7 +198,7 @@ fn a_closed_agent_refuses_what_waits_and_what_comes_back() {
     let (bus, coder) = bus_with(1);
     let _active = now(&bus, &coder);
     let mut waiting = later(&bus, &coder);
-    drop(bus.close(&coder));
+    drop(bus.close_all());
     assert!(matches!(
         told(&mut waiting),
         Some(Err(Reason::Deregistered))
@@ -318,7 +318,7 @@ async fn a_trial_waits_for_a_slot_like_any_task() {
     drop(later(&bus, &coder));
     let mut trial = later(&bus, &coder);
     assert_eq!(refused(&bus, &coder).0, Reason::Broken);
-    let _ = bus.close(&coder);
+    let _ = bus.close_all();
     assert!(matches!(told(&mut trial), Some(Err(Reason::Deregistered))));
     bus.register(&coder, 1);
     let mut trial = later(&bus, &coder);
@@ -472,7 +472,7 @@ impl Walk {
             }
             84..92 => tokio::time::advance(Duration::from_secs(10)).await,
             92..94 => drop(bus.deregister(coder)),
-            94..96 => drop(bus.close(coder)),
+            94..96 => drop(bus.close_all()),
             _ => {
                 *limit = 1 + random.below(4);
                 bus.register(coder, u32::try_from(*limit).expect("a small number"));
@@ -515,7 +515,7 @@ async fn random_walks_keep_the_bus_right() {
             walk.processed > 50 && walk.failed > 10 && walk.refused > 10,
             "seed {seed} tried too little"
         );
-        let draining = bus.close(&coder);
+        let draining = bus.close_all().pop().unwrap();
         walk.held.clear();
         draining.finished().await;
         assert_eq!(

@@ -95,9 +95,12 @@ pub(crate) async fn user_access(
             }
             let (user, only_reads) = (identity.user_id, request.method().is_safe());
             request.extensions_mut().insert(User(identity));
-            // Until the answer is made. A stream is sent afterwards.
-            let slot = match only_reads {
-                true => Some(app.runtime.shares().read(user).await),
+            // Until the answer is made. Streams are sent afterwards, and have a limit of their own.
+            let slot = match only_reads && !is_stream(request.uri().path()) {
+                true => match app.runtime.shares().read(user).await {
+                    Ok(slot) => Some(slot),
+                    Err(refusal) => return ApiError::from(refusal).into_response(),
+                },
                 false => None,
             };
             let response = next.run(request).await;
@@ -111,6 +114,11 @@ pub(crate) async fn user_access(
         }
         Err(error) => refused(error),
     }
+}
+
+/// Whether the path is one of a user's event streams.
+fn is_stream(path: &str) -> bool {
+    path.trim_end_matches('/').ends_with("/events")
 }
 
 fn refused(error: ApiError) -> Response {

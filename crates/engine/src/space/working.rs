@@ -1,7 +1,7 @@
 //! The worker space within a step: a copy of the snapshot that grows with what the step decides, so
 //! that two decisions of one step see each other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use codelab_protocol::{AgentName, AgentStatus};
@@ -27,6 +27,9 @@ pub(crate) struct WorkingSpace {
     took: BTreeSet<Lane>,
     /// Lanes that queued for a slot in this step.
     queued: BTreeSet<Lane>,
+    /// Lanes that try a failing agent in this step, with the agent's gates as they were before: for
+    /// new tasks, and for tasks that it has begun.
+    trials: BTreeMap<Lane, [AgentGate; 2]>,
 }
 
 impl Deref for WorkingSpace {
@@ -66,7 +69,9 @@ impl WorkingSpace {
         if let Err(closed) = slots.admits(gate, slots.accepted_queue) {
             return Slot::Closed(closed);
         }
-        slots.use_up_trial();
+        if let Some(gates) = slots.use_up_trial() {
+            self.trials.insert(lane, gates);
+        }
         self.snapshot.held.insert(lane, agent.clone());
         if slots.active >= slots.limit {
             slots.waiting += 1;
@@ -97,9 +102,17 @@ impl WorkingSpace {
         };
         if is_held {
             self.snapshot.held.remove(&lane);
+            // Who leaves within the step has tried nothing: the next one may.
+            if let Some([for_new, for_begun]) = self.trials.remove(&lane) {
+                (slots.for_new, slots.for_begun) = (for_new, for_begun);
+            }
             // What was taken within this step is free at once, the rest when the step is stored.
+            // It goes to whoever waits for it.
             if self.took.remove(&lane) {
-                slots.active = slots.active.saturating_sub(1);
+                match slots.waiting {
+                    0 => slots.active = slots.active.saturating_sub(1),
+                    _ => slots.waiting -= 1,
+                }
             } else if self.queued.remove(&lane) {
                 slots.waiting = slots.waiting.saturating_sub(1);
             } else {
@@ -167,13 +180,18 @@ impl AgentSlots {
         Ok(())
     }
 
-    /// One task tries a failing agent; the others wait for what becomes of it.
-    fn use_up_trial(&mut self) {
+    /// One task tries a failing agent; the others wait for what becomes of it. Returns the gates as
+    /// they were, if this task is the one.
+    fn use_up_trial(&mut self) -> Option<[AgentGate; 2]> {
+        let before = [self.for_new.clone(), self.for_begun.clone()];
+        let mut is_trial = false;
         for gate in [&mut self.for_new, &mut self.for_begun] {
             if let AgentGate::Trial { then } = gate {
                 *gate = AgentGate::Closed(then.clone());
+                is_trial = true;
             }
         }
+        is_trial.then_some(before)
     }
 }
 
@@ -226,10 +244,9 @@ mod tests {
         assert_eq!(space.enter(Lane(2), &agent(), false), Slot::Queued);
         let full = Slot::Closed(AgentClosed::queue_full());
         assert_eq!(space.enter(Lane(3), &agent(), false), full);
-        // What the step itself took is free at once.
+        // What the step itself took is free at once, for the one that waits.
         space.leave(Lane(1), &agent(), None);
-        let granted = space.enter(Lane(3), &agent(), false);
-        assert_eq!(granted, Slot::Granted(AgentStatus::Busy));
+        assert_eq!(space.enter(Lane(3), &agent(), false), Slot::Queued);
     }
 
     #[test]
@@ -255,6 +272,10 @@ mod tests {
         let granted = space.enter(Lane(1), &agent(), false);
         assert_eq!(granted, Slot::Granted(AgentStatus::Error));
         assert_eq!(space.enter(Lane(2), &agent(), true), Slot::Closed(closed()));
+        // It left without having tried.
+        space.leave(Lane(1), &agent(), None);
+        let granted = space.enter(Lane(2), &agent(), true);
+        assert_eq!(granted, Slot::Granted(AgentStatus::Error));
     }
 
     #[test]

@@ -45,6 +45,13 @@ impl Space {
         *lock(&self.phase) != SpacePhase::Absent
     }
 
+    /// Without waiting for whoever changes it at this moment: then it is not.
+    pub(super) fn is_certainly_absent(&self) -> bool {
+        self.phase
+            .try_lock()
+            .is_ok_and(|phase| *phase == SpacePhase::Absent)
+    }
+
     pub(super) fn is_closing(&self) -> bool {
         *lock(&self.phase) == SpacePhase::Closing
     }
@@ -67,11 +74,7 @@ impl Space {
     pub(super) fn close(&self) -> Vec<Draining> {
         let mut phase = lock(&self.phase);
         *phase = SpacePhase::Closing;
-        self.bus
-            .names()
-            .iter()
-            .map(|agent| self.bus.close(agent))
-            .collect()
+        self.bus.close_all()
     }
 
     /// Closes the space if nobody used it for this long.

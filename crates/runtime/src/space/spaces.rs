@@ -31,20 +31,20 @@ impl Spaces {
 
     /// The project's space, used; concurrent first uses make one.
     pub fn get(&self, key: SpaceKey) -> Arc<Space> {
-        let mut known = lock(&self.known);
-        let space = known
-            .entry(key)
-            .or_insert_with(|| Arc::new(Space::new(key, self.shared.clone())));
+        let space = Arc::clone(
+            lock(&self.known)
+                .entry(key)
+                .or_insert_with(|| Arc::new(Space::new(key, self.shared.clone()))),
+        );
+        // Not under the lock of all spaces: this may wait for a step of this one.
         space.wake();
-        Arc::clone(space)
+        space
     }
 
     /// The project's space, if it is there.
     pub fn find(&self, key: SpaceKey) -> Option<Arc<Space>> {
-        lock(&self.known)
-            .get(&key)
-            .filter(|space| space.is_present())
-            .cloned()
+        let space = lock(&self.known).get(&key).cloned();
+        space.filter(|space| space.is_present())
     }
 
     /// The project is gone; whoever still holds its space finds it empty.
@@ -53,11 +53,9 @@ impl Spaces {
     }
 
     pub fn all(&self) -> Vec<Arc<Space>> {
-        lock(&self.known)
-            .values()
-            .filter(|space| space.is_present())
-            .cloned()
-            .collect()
+        let mut spaces: Vec<_> = lock(&self.known).values().cloned().collect();
+        spaces.retain(|space| space.is_present());
+        spaces
     }
 
     /// All their buses together.
@@ -78,7 +76,7 @@ impl Spaces {
         // Handed out under this lock only: what nobody but this map holds, nobody can be about to
         // use.
         lock(&self.known).retain(|_, space| {
-            space.is_present() || space.client_attached() || Arc::strong_count(space) > 1
+            Arc::strong_count(space) > 1 || !space.is_certainly_absent() || space.client_attached()
         });
     }
 }

@@ -246,24 +246,16 @@ impl Space {
 
     /// New agents, new limits, agents out of service, agents that are gone. One that is on its way
     /// out takes no tasks, whatever was read.
-    fn bring_bus_up_to_date(&self, slots: &[RegisteredAgent]) {
+    fn bring_bus_up_to_date(&self, registered: &[RegisteredAgent]) {
         let leaving = lock(&self.leaving);
-        for RegisteredAgent {
-            name,
-            concurrency_limit,
-            registered,
-        } in slots
-        {
-            match *registered && !leaving.contains(name) {
-                true => self.bus.register(name, *concurrency_limit),
-                false => self.bus.deregister_with(name, *concurrency_limit),
-            }
-        }
-        for name in self.bus.names() {
-            if !slots.iter().any(|slot| slot.name == name) {
-                drop(self.bus.remove(&name));
-            }
-        }
+        let agents: Vec<_> = registered
+            .iter()
+            .map(|agent| {
+                let is_in_service = agent.registered && !leaving.contains(&agent.name);
+                (&agent.name, agent.concurrency_limit, is_in_service)
+            })
+            .collect();
+        self.bus.update(&agents);
     }
 
     /// The agent is on its way out: it takes no new tasks until that is over, however often its row

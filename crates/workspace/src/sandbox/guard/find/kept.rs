@@ -35,7 +35,13 @@ pub(in super::super) struct Stamp {
     pub(super) size: u64,
     changed: (i64, i64),
     /// How many names the file has. Through another name it can be changed past every wall.
+    #[serde(default = "one_name")]
     names: u64,
+}
+
+/// Records of earlier versions do not say.
+fn one_name() -> u64 {
+    1
 }
 
 impl Kept {
