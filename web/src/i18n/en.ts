@@ -318,7 +318,8 @@ export const en = {
   "operations.budget": "Project budget",
   "operations.budgetUsd": "US dollars",
   "operations.budgetTokens": "Tokens",
-  "operations.budgetHint": "Leave empty for no limit. When the budget is used up, CodeLab asks before it continues.",
+  "operations.budgetHint":
+    "Leave empty for no limit. When the budget is too small for the next model call, CodeLab asks before it continues.",
   "operations.audit": "Audit log",
   "operations.auditSession": "Session",
   "operations.auditEmpty": "No decisions in this session",

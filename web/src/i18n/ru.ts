@@ -352,7 +352,7 @@ export const ru: Record<Key, Text> = {
   "operations.budgetUsd": "Доллары США",
   "operations.budgetTokens": "Токены",
   "operations.budgetHint":
-    "Оставьте пустым, чтобы не ограничивать. Когда бюджет исчерпан, CodeLab спросит, прежде чем продолжить.",
+    "Оставьте пустым, чтобы не ограничивать. Если бюджета не хватит на следующий вызов модели, CodeLab спросит, прежде чем продолжить.",
   "operations.audit": "Журнал аудита",
   "operations.auditSession": "Сессия",
   "operations.auditEmpty": "В этой сессии решений нет",

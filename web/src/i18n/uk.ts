@@ -357,7 +357,7 @@ export const uk: Record<Key, Text> = {
   "operations.budgetUsd": "Долари США",
   "operations.budgetTokens": "Токени",
   "operations.budgetHint":
-    "Залиште порожнім, щоб не обмежувати. Коли бюджет вичерпано, CodeLab запитає, перш ніж продовжити.",
+    "Залиште порожнім, щоб не обмежувати. Якщо бюджету не вистачить на наступний виклик моделі, CodeLab запитає, перш ніж продовжити.",
   "operations.audit": "Журнал аудиту",
   "operations.auditSession": "Сесія",
   "operations.auditEmpty": "У цій сесії рішень немає",
