@@ -88,10 +88,11 @@ describe("errors", () => {
     expect(statuses.size).toBeGreaterThan(8);
   });
   for (const locale of LOCALES) {
-    test(`${locale} has a sentence for every code and status`, () => {
+    test(`${locale} has a sentence for every code and status, and for no other code`, () => {
       const texts = ERRORS[locale];
       const lacking = [...codes, ...[...statuses].map((status) => `status_${status}`)].filter((key) => !texts[key]);
       expect(lacking).toEqual([]);
+      expect(Object.keys(texts).filter((key) => !key.startsWith("status_") && !codes.has(key))).toEqual([]);
       expect(Object.keys(texts)).toEqual(Object.keys(ERRORS.en));
       for (const [key, text] of Object.entries(texts)) expect(text, key).toMatch(/^\p{Lu}.+\.$/u);
     });

@@ -13,7 +13,7 @@ export function LoginView({ failure }: { failure: string | undefined }) {
         </p>
       )}
       <p>{t("login.text")}</p>
-      <CopyLine text="codelab login-link --user 1" />
+      <CopyLine text="codelab login-link --user N" />
     </main>
   );
 }

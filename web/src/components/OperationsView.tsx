@@ -113,6 +113,7 @@ function SpacePanel({ project: id, round }: { project: number; round: number }) 
     >
       {metrics.active ? <SpaceNumbers metrics={metrics} /> : <p class="hint">{t("operations.spaceOff")}</p>}
       {checks !== undefined && <Checks checks={checks.checks} />}
+      <p class="hint">{t("operations.cleanupHint")}</p>
       <div class="panel-foot">
         <button type="button" onClick={act(() => cleanSpace(id))}>
           {t("operations.cleanup")}

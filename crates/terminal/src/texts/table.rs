@@ -27,13 +27,13 @@ texts! {
         "сессия на сервере заменена; показываем её с начала",
         "сесію на сервері замінено; показуємо її з початку";
     HistoryCompacted:
-        "from here on {0} earlier messages are kept as a summary",
-        "с этого места {0} предыдущих сообщений хранятся в виде краткого содержания",
-        "від цього місця {0} попередніх повідомлень зберігаються як короткий зміст";
+        "earlier messages summarised: {0}",
+        "прежних сообщений заменено кратким пересказом: {0}",
+        "попередніх повідомлень замінено стислим переказом: {0}";
     EventsPruned:
-        "events {0} to {1} were deleted on the server",
-        "события с {0} по {1} удалены на сервере",
-        "події з {0} по {1} видалено на сервері";
+        "events {0} to {1} are no longer stored",
+        "события с {0} по {1} больше не хранятся",
+        "події з {0} до {1} більше не зберігаються";
     BecauseFailed:
         "because {0} failed",
         "потому что задача {0} не выполнена",
@@ -43,7 +43,7 @@ texts! {
         "модель начала ответ заново:",
         "модель почала відповідь заново:";
     AnswerCut:
-        "the answer ends here",
+        "the answer was cut off here",
         "ответ обрывается здесь",
         "відповідь обривається тут";
     DescriptionsCut:
@@ -51,9 +51,13 @@ texts! {
         "… длинные описания сокращены; v покажет всё",
         "… довгі описи скорочено; v покаже все";
     MoreLines:
-        "… {0} more lines; v shows all",
+        "… more lines: {0}; v shows all",
         "… ещё строк: {0}; v покажет всё",
         "… ще рядків: {0}; v покаже все";
+    EarlierLines:
+        "… earlier lines: {0}",
+        "… предыдущих строк: {0}",
+        "… попередніх рядків: {0}";
     ChosenByKeywords:
         "(chosen by keywords, because the planner gave no plan)",
         "(выбран по ключевым словам: планировщик не составил план)",
@@ -62,10 +66,10 @@ texts! {
         "The planner gave no usable plan. The agent was chosen by keywords.",
         "Планировщик не составил пригодный план. Агент выбран по ключевым словам.",
         "Планувальник не склав придатного плану. Агента обрано за ключовими словами.";
-    TaskDone:
-        "done",
-        "готово",
-        "готово";
+    Completed:
+        "completed",
+        "выполнено",
+        "виконано";
     TaskFailed:
         "failed",
         "ошибка",
@@ -74,12 +78,12 @@ texts! {
         "skipped",
         "пропущено",
         "пропущено";
-    PlanDone:
-        "the plan is done",
+    PlanCompleted:
+        "the plan is completed",
         "план выполнен",
         "план виконано";
     PlanPartial:
-        "the plan is partly done",
+        "the plan is partly completed",
         "план выполнен частично",
         "план виконано частково";
     PlanFailed:
@@ -108,12 +112,12 @@ texts! {
         "скасовано";
     Approved:
         "approved",
-        "разрешено",
-        "дозволено";
+        "одобрено",
+        "погоджено";
     ApprovedEdited:
         "approved with your changes",
-        "разрешено с вашими изменениями",
-        "дозволено з вашими змінами";
+        "одобрено с вашими изменениями",
+        "погоджено з вашими змінами";
     Rejected:
         "rejected",
         "отклонено",
@@ -131,9 +135,21 @@ texts! {
         " ({0})",
         " ({0})";
     CostUnknown:
-        "cost not known",
+        "price unknown",
         "цена неизвестна",
         "ціна невідома";
+    CostAbout:
+        "about {0}",
+        "около {0}",
+        "близько {0}";
+    CostAtLeast:
+        "at least {0}",
+        "не менее {0}",
+        "щонайменше {0}";
+    ModelCalls:
+        "model calls: {0}",
+        "вызовов модели: {0}",
+        "викликів моделі: {0}";
     Tokens:
         "{0} tokens",
         "токенов: {0}",
@@ -166,28 +182,100 @@ texts! {
         "use {0}",
         "вызвать {0}",
         "викликати {0}";
-    BudgetUsedUp:
-        "The budget is used up",
-        "Бюджет исчерпан",
-        "Бюджет вичерпано";
+    BudgetTooSmall:
+        "The budget is too small for the next model call",
+        "Бюджета не хватает на следующий вызов модели",
+        "Бюджету не вистачає на наступний виклик моделі";
     BudgetKeys:
-        "y allows the same amount again, e sets another limit, n ends the turn",
-        "y разрешает ещё столько же, e задаёт другой лимит, n завершает ход",
-        "y дозволяє ще стільки само, e задає інший ліміт, n завершує хід";
+        "y adds the same limit again, e sets a new limit, n ends the turn",
+        "y добавит такой же лимит ещё раз, e задаст новый лимит, n завершит ход",
+        "y додасть такий самий ліміт ще раз, e задасть новий ліміт, n завершить хід";
+    PriceUnknown:
+        "The price of {0} is unknown",
+        "Цена модели {0} неизвестна",
+        "Ціна моделі {0} невідома";
+    UnpricedKeys:
+        "y continues without counting these calls, n ends the turn",
+        "y продолжит без учёта этих вызовов, n завершит ход",
+        "y продовжить без урахування цих викликів, n завершить хід";
+    ThisSession:
+        "this session",
+        "эта сессия",
+        "ця сесія";
+    ThisProject:
+        "this project",
+        "этот проект",
+        "цей проєкт";
+    SpentDollars:
+        "{0} of {1} spent",
+        "потрачено {0} из {1}",
+        "витрачено {0} з {1}";
+    SpentTokens:
+        "{0} of {1} tokens spent",
+        "потрачено токенов: {0} из {1}",
+        "витрачено токенів: {0} з {1}";
+    InFolder:
+        "in {0}",
+        "в папке {0}",
+        "у теці {0}";
+    NewFile:
+        "a new file",
+        "новый файл",
+        "новий файл";
+    NoFileYet:
+        "there is no such file yet",
+        "такого файла ещё нет",
+        "такого файлу ще немає";
+    EditMisfit:
+        "an edit does not fit the file as it is now",
+        "замена не подходит к текущему содержимому файла",
+        "заміна не підходить до поточного вмісту файлу";
+    NoNewline:
+        "no newline at the end",
+        "в конце нет перевода строки",
+        "у кінці немає переведення рядка";
+    NothingChanges:
+        "nothing changes",
+        "ничего не меняется",
+        "нічого не змінюється";
+    FileTooLarge:
+        "the file is too large to be compared; this is all of the new content",
+        "файл слишком большой для сравнения; показано всё новое содержимое",
+        "файл завеликий для порівняння; показано весь новий вміст";
+    FileUnreadable:
+        "the file cannot be read",
+        "файл не удаётся прочитать",
+        "файл не вдається прочитати";
+    EditorNotStarted:
+        "the editor could not be started: {0}",
+        "редактор не запустился: {0}",
+        "редактор не запустився: {0}";
+    EditorFailed:
+        "the editor ended with an error; nothing was changed",
+        "редактор завершился с ошибкой; ничего не изменено",
+        "редактор завершився з помилкою; нічого не змінено";
+    EditedNotUtf8:
+        "the text is not UTF-8; nothing was changed",
+        "текст не в UTF-8; ничего не изменено",
+        "текст не в UTF-8; нічого не змінено";
+    EditingNeedsTerminal:
+        "editing needs a terminal",
+        "для редактирования нужен терминал",
+        "для редагування потрібен термінал";
     Forged:
         "This does not match the server's digest. It can only be rejected.",
         "Это не совпадает с контрольной суммой сервера. Это можно только отклонить.",
         "Це не збігається з контрольною сумою сервера. Це можна лише відхилити.";
     WaitsForClient:
-        "waits for a tool runner",
+        "waiting for a tool runner",
         "ждёт исполнителя инструментов",
         "чекає на виконавця інструментів";
     WaitsForYou:
-        "waits for you",
+        "waiting for you",
         "ждёт вас",
         "чекає на вас";
     Writes:
-        "writes",
+        "writing",
         "пишет",
         "пише";
     AndMore:
@@ -195,9 +283,25 @@ texts! {
         "… и ещё {0}",
         "… і ще {0}";
     MoreTasks:
-        "… {0} more tasks; /plan shows all",
+        "… more tasks: {0}; /plan shows all",
         "… ещё задач: {0}; /plan покажет все",
         "… ще завдань: {0}; /plan покаже всі";
+    Plan:
+        "Plan",
+        "План",
+        "План";
+    TaskCount:
+        "tasks: {0}",
+        "задач: {0}",
+        "завдань: {0}";
+    TasksCompleted:
+        "tasks completed: {0} of {1}",
+        "выполнено задач: {0} из {1}",
+        "виконано завдань: {0} з {1}";
+    AfterTasks:
+        "after {0}",
+        "после {0}",
+        "після {0}";
     Sending:
         "sending",
         "отправляется",
@@ -211,17 +315,17 @@ texts! {
         "составляется план",
         "складається план";
     SomethingWaits:
-        "Something waits for your decision. Tab shows it and keeps your draft.",
+        "Something is waiting for your decision. Tab shows it and keeps your draft.",
         "Нужно ваше решение. Tab покажет вопрос и сохранит черновик.",
-        "Потрібне ваше рішення. Tab покаже питання і збереже чернетку.";
+        "Потрібне ваше рішення. Tab покаже запитання і збереже чернетку.";
     TimeLeft:
         "{0} left",
         "осталось {0}",
         "залишилося {0}";
     KeyApprove:
         "approve",
-        "разрешить",
-        "дозволити";
+        "одобрить",
+        "погодити";
     KeyEdit:
         "edit",
         "изменить",
@@ -231,7 +335,7 @@ texts! {
         "отклонить",
         "відхилити";
     KeyAlways:
-        "always this session",
+        "always in this session",
         "всегда в этой сессии",
         "завжди в цій сесії";
     KeyView:
@@ -275,7 +379,7 @@ texts! {
         "продолжить: codelab chat --session {0}",
         "продовжити: codelab chat --session {0}";
     NobodyDecides:
-        "{0} waits for a decision, but there is no more input",
+        "{0} is waiting for a decision, but there is no more input",
         "{0} ждёт решения, но ввод закончился",
         "{0} чекає на рішення, але введення закінчилося";
     NewSession:
@@ -304,8 +408,28 @@ texts! {
         "повідомлення отримує {0}; /switch без імені знову ввімкне план";
     TargetPlanned:
         "messages are planned and go to the agent that fits",
-        "сообщения распределяются по плану",
-        "повідомлення розподіляються за планом";
+        "для сообщений составляется план",
+        "для повідомлень складається план";
+    NoSuchAgent:
+        "there is no agent {0}; the agents are: {1}",
+        "агента {0} нет; агенты: {1}",
+        "агента {0} немає; агенти: {1}";
+    SessionsHint:
+        "/sessions ID continues a session",
+        "/sessions ID продолжит сессию",
+        "/sessions ID продовжить сесію";
+    NoPlanYet:
+        "there is no plan yet",
+        "плана ещё нет",
+        "плану ще немає";
+    NoSuchTask:
+        "the plan has no task {0}",
+        "в плане нет задачи {0}",
+        "у плані немає завдання {0}";
+    NoResultYet:
+        "(no result yet)",
+        "(результата ещё нет)",
+        "(результату ще немає)";
     Untitled:
         "a session without a title",
         "сессия без названия",
@@ -316,16 +440,16 @@ texts! {
         "{0} · повідомлень: {1}";
     NothingChanged:
         "nothing was changed; y approves it as it is",
-        "ничего не изменено; y разрешит как есть",
-        "нічого не змінено; y дозволить як є";
+        "ничего не изменено; y одобрит как есть",
+        "нічого не змінено; y погодить як є";
     NotJson:
         "this is not JSON: {0}; e continues with your text",
         "это не JSON: {0}; e продолжит с вашим текстом",
         "це не JSON: {0}; e продовжить з вашим текстом";
     MachineAsksFor:
-        "this machine asks for session {0}",
-        "эта машина спрашивает для сессии {0}",
-        "ця машина запитує для сесії {0}";
+        "this machine asks about a call of session {0}",
+        "вопрос этой машины для сессии {0}",
+        "запитання цієї машини для сесії {0}";
     CallUnknown:
         "{0} was running when codelab ended; its outcome is unknown",
         "{0} выполнялся, когда codelab завершился; результат неизвестен",
@@ -335,9 +459,9 @@ texts! {
         "{0} не выполнен: {1}",
         "{0} не виконано: {1}";
     RunnerEnded:
-        "no more tools are run: {0}",
-        "инструменты больше не выполняются: {0}",
-        "інструменти більше не виконуються: {0}";
+        "tools no longer run here: {0}",
+        "инструменты здесь больше не выполняются: {0}",
+        "інструменти тут більше не виконуються: {0}";
     OutcomeExpired:
         "no tool runner claimed it in time; it did not run",
         "исполнитель не нашёлся вовремя; вызов не выполнен",
@@ -347,17 +471,17 @@ texts! {
         "результат не пришёл: вызов мог выполниться или нет, повторно он не запускается",
         "результат не надійшов: виклик міг виконатися чи ні, повторно його не запускають";
     LateResult:
-        "came late, after the call was given up",
-        "пришёл поздно, вызов уже был закрыт",
-        "надійшов пізно, виклик уже було закрито";
+        "the result came after its deadline",
+        "результат пришёл после срока",
+        "результат надійшов після строку";
     ExecTakesOver:
         "{0} takes over: {1}",
         "{0} продолжает: {1}",
         "{0} продовжує: {1}";
     ExecPlan:
-        "plan of {0} tasks, about {1}",
-        "план из задач: {0}, около {1}",
-        "план із завдань: {0}, близько {1}";
+        "plan, tasks: {0}, {1}",
+        "план, задач: {0}, {1}",
+        "план, завдань: {0}, {1}";
     ExecDecision:
         "decision: {0}",
         "решение: {0}",
@@ -372,8 +496,8 @@ texts! {
         "{0} пропущено, бо {1} не виконано";
     ExecNeedsApproval:
         "needs approval: {0} ({1})",
-        "нужно разрешение: {0} ({1})",
-        "потрібен дозвіл: {0} ({1})";
+        "нужно одобрение: {0} ({1})",
+        "потрібне погодження: {0} ({1})";
     ExecAsks:
         "{0} asks: {1}",
         "{0} спрашивает: {1}",
@@ -390,10 +514,10 @@ texts! {
         "cancelling",
         "отмена",
         "скасування";
-    ExecAllow:
-        "Allow it?",
-        "Разрешить?",
-        "Дозволити?";
+    ExecApprove:
+        "Approve it?",
+        "Одобрить?",
+        "Погодити?";
     ExecRun:
         "Run it?",
         "Выполнить?",
@@ -431,9 +555,9 @@ texts! {
         "токены и стоимость",
         "токени та вартість";
     HelpCancel:
-        "stop the turn; Ctrl-C does the same",
-        "остановить ход; Ctrl-C делает то же",
-        "зупинити хід; Ctrl-C робить те саме";
+        "cancel the turn; Ctrl-C does the same",
+        "отменить ход; Ctrl-C делает то же",
+        "скасувати хід; Ctrl-C робить те саме";
     HelpNew:
         "start a new session",
         "начать новую сессию",
@@ -443,7 +567,7 @@ texts! {
         "выйти; Ctrl-D делает то же",
         "вийти; Ctrl-D робить те саме";
     HelpKeys:
-        "Alt-Enter or Ctrl-J: new line · ↑ ↓: earlier inputs · Tab: show what waits for you",
+        "Alt-Enter or Ctrl-J: new line · ↑ ↓: earlier inputs · Tab: show what is waiting for you",
         "Alt-Enter или Ctrl-J: новая строка · ↑ ↓: прежний ввод · Tab: показать, что ждёт вас",
         "Alt-Enter або Ctrl-J: новий рядок · ↑ ↓: попереднє введення · Tab: показати, що чекає на вас";
 }

@@ -25,7 +25,7 @@ pub enum SlashCommand {
 pub const HELP: [(&str, Text); 11] = [
     ("/help", Text::HelpHelp),
     ("/agents", Text::HelpAgents),
-    ("/switch AGENT", Text::HelpSwitch),
+    ("/switch [AGENT]", Text::HelpSwitch),
     ("/sessions [ID]", Text::HelpSessions),
     ("/plan [TASK]", Text::HelpPlan),
     ("/retry", Text::HelpRetry),

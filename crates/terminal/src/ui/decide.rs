@@ -188,7 +188,7 @@ impl Talk {
                     .get("path")
                     .and_then(Value::as_str)
                     .unwrap_or_default();
-                files::before(&self.preview, path).await
+                files::before(&self.preview, path, self.language()).await
             }
             _ => Before::Missing,
         }
@@ -212,7 +212,7 @@ impl Talk {
         let _ = self.interrupts.recv().now_or_never();
         let edited = match edited {
             Ok(edited) => edited,
-            Err(error) => return self.notice(error.to_string()),
+            Err(error) => return self.notice(error.told(self.language())),
         };
         if edited == text {
             return self.say(Text::NothingChanged, &[]);

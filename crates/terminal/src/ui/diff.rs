@@ -6,6 +6,8 @@ use codelab_policy::visible;
 use codelab_protocol::{FileEdit, WriteFile};
 use similar::{ChangeTag, TextDiff};
 
+use crate::{Language, Text};
+
 use super::text::{BOLD, Colour, DIM, Style, TextLine};
 
 const CONTEXT_LINES: usize = 3;
@@ -31,24 +33,26 @@ pub struct Diff {
 }
 
 impl Diff {
-    pub fn of(write: &WriteFile, before: &Before) -> Self {
+    pub fn of(write: &WriteFile, before: &Before, language: Language) -> Self {
         match (before, &write.content, &write.edits) {
-            (Before::Text(old), Some(new), _) => Self::between(old, new),
+            (Before::Text(old), Some(new), _) => Self::between(old, new, language),
             (Before::Text(old), None, Some(edits)) => match apply(old, edits) {
-                Some(new) => Self::between(old, &new),
-                None => Self::of_edits(edits, "an edit does not fit the file as it is now"),
+                Some(new) => Self::between(old, &new, language),
+                None => Self::of_edits(edits, language.text(Text::EditMisfit)),
             },
-            (Before::Missing, Some(new), _) => Self::between("", new).noted("a new file"),
-            (Before::Unknown(why), Some(new), _) => Self::between("", new).noted(why),
+            (Before::Missing, Some(new), _) => {
+                Self::between("", new, language).noted(language.text(Text::NewFile))
+            }
+            (Before::Unknown(why), Some(new), _) => Self::between("", new, language).noted(why),
             (Before::Missing, None, Some(edits)) => {
-                Self::of_edits(edits, "there is no such file yet")
+                Self::of_edits(edits, language.text(Text::NoFileYet))
             }
             (Before::Unknown(why), None, Some(edits)) => Self::of_edits(edits, why),
             (_, None, None) => Self::default(),
         }
     }
 
-    pub fn between(old: &str, new: &str) -> Self {
+    fn between(old: &str, new: &str, language: Language) -> Self {
         let mut shown = Self::default();
         let diff = TextDiff::configure().timeout(DEADLINE).diff_lines(old, new);
         for group in diff.grouped_ops(CONTEXT_LINES) {
@@ -69,14 +73,13 @@ impl Diff {
             for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
                 shown.push(change.tag(), change.value());
                 if change.missing_newline() {
-                    shown
-                        .lines
-                        .push(TextLine::styled("\\ no newline at the end", DIM));
+                    let note = format!("\\ {}", language.text(Text::NoNewline));
+                    shown.lines.push(TextLine::styled(&note, DIM));
                 }
             }
         }
         if shown.lines.is_empty() {
-            return shown.noted("nothing changes");
+            return shown.noted(language.text(Text::NothingChanges));
         }
         shown
     }
@@ -136,7 +139,7 @@ mod tests {
     use super::*;
 
     fn shown(write: &WriteFile, before: &Before) -> String {
-        let diff = Diff::of(write, before);
+        let diff = Diff::of(write, before, Language::En);
         let lines: Vec<String> = diff.lines.iter().map(TextLine::to_text).collect();
         format!("{}\n+{} -{}", lines.join("\n"), diff.added, diff.removed)
     }

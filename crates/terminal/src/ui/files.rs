@@ -10,13 +10,15 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
+use crate::{Language, Text};
+
 use super::diff::Before;
 
 const DEFAULT_EDITOR: &str = "vi";
 
 /// What the file holds now. `workspace` is one of its own: looking must not count as the model
 /// having read.
-pub async fn before(workspace: &Workspace, path: &str) -> Before {
+pub async fn before(workspace: &Workspace, path: &str, language: Language) -> Before {
     let arguments = ToolArguments::ReadFile(ReadFile {
         path: path.to_owned(),
         start_line: None,
@@ -30,12 +32,15 @@ pub async fn before(workspace: &Workspace, path: &str) -> Before {
     let result = workspace.run(call, CancellationToken::new()).await;
     let text = |name: &str| result.get(name).and_then(Value::as_str);
     match (text("content"), text("error")) {
-        (Some(_), _) if result.get("truncated") == Some(&Value::Bool(true)) => Before::Unknown(
-            "the file is too large to be compared; this is all of the new content".to_owned(),
-        ),
+        (Some(_), _) if result.get("truncated") == Some(&Value::Bool(true)) => {
+            Before::Unknown(language.text(Text::FileTooLarge).to_owned())
+        }
         (Some(content), _) => Before::Text(content.to_owned()),
         (None, Some(error)) if error.ends_with("does not exist") => Before::Missing,
-        (None, error) => Before::Unknown(error.unwrap_or("the file cannot be read").to_owned()),
+        (None, error) => {
+            let why = error.unwrap_or_else(|| language.text(Text::FileUnreadable));
+            Before::Unknown(why.to_owned())
+        }
     }
 }
 
@@ -49,6 +54,18 @@ pub enum EditError {
     NotText,
     #[error("editing needs a terminal")]
     NoTerminal,
+}
+
+impl EditError {
+    /// The error in the person's language.
+    pub fn told(&self, language: Language) -> String {
+        match self {
+            Self::Io(error) => language.with(Text::EditorNotStarted, &[&error.to_string()]),
+            Self::Failed => language.text(Text::EditorFailed).to_owned(),
+            Self::NotText => language.text(Text::EditedNotUtf8).to_owned(),
+            Self::NoTerminal => language.text(Text::EditingNeedsTerminal).to_owned(),
+        }
+    }
 }
 
 /// The text as the person left it in `$VISUAL` or `$EDITOR`. `name` gives the file its ending, so

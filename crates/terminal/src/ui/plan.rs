@@ -65,16 +65,19 @@ impl PlanDrawing<'_> {
             .filter_map(|task| task.estimated_cost_usd)
             .collect();
         let cost = match (priced.len() == tasks.len(), priced.iter().sum::<f64>()) {
-            (true, sum) => format!("about {}", dollars(sum)),
-            (false, sum) if sum > 0.0 => format!("more than {}", dollars(sum)),
+            (true, sum) => self.language.with(Text::CostAbout, &[&dollars(sum)]),
+            (false, sum) if sum > 0.0 => self.language.with(Text::CostAtLeast, &[&dollars(sum)]),
             (false, _) => self.language.text(Text::CostUnknown).to_owned(),
         };
-        let count = tasks.len();
+        let count = tasks.len().to_string();
         let done = match self.done() {
-            0 => format!("{count} task{}", if count == 1 { "" } else { "s" }),
-            done => format!("{done} of {count} tasks done"),
+            0 => self.language.with(Text::TaskCount, &[&count]),
+            done => self
+                .language
+                .with(Text::TasksCompleted, &[&done.to_string(), &count]),
         };
-        TextLine::styled("Plan", BOLD).with(&format!(" · {done} · {cost}"), DIM)
+        TextLine::styled(self.language.text(Text::Plan), BOLD)
+            .with(&format!(" · {done} · {cost}"), DIM)
     }
 
     /// Whether the brief tree leaves anything out.
@@ -188,10 +191,8 @@ impl PlanDrawing<'_> {
         }
         if task.depends_on.len() > 1 {
             let after: Vec<&str> = task.depends_on.iter().map(TaskId::as_str).collect();
-            line.extend(TextLine::styled(
-                &format!("  after {}", after.join(", ")),
-                DIM,
-            ));
+            let after = self.language.with(Text::AfterTasks, &[&after.join(", ")]);
+            line.extend(TextLine::styled(&format!("  {after}"), DIM));
         }
         let note = note.and_then(|note| match note {
             TaskNote::Writes => Some(self.language.text(Text::Writes)),

@@ -88,7 +88,7 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
                 | TaskStatus::Pending
                 | TaskStatus::Queued
                 | TaskStatus::Running
-                | TaskStatus::Waiting => Text::TaskDone,
+                | TaskStatus::Waiting => Text::Completed,
             };
             let line = TextLine::styled("  ", DIM)
                 .with(sign, style)
@@ -252,7 +252,7 @@ fn plan_ended(status: PlanStatus, can_retry: bool, language: Language) -> Vec<Te
         PlanStatus::Failed => Text::PlanFailed,
         PlanStatus::Cancelled => Text::PlanCancelled,
         PlanStatus::Completed | PlanStatus::Running | PlanStatus::AwaitingApproval => {
-            Text::PlanDone
+            Text::PlanCompleted
         }
     };
     let line = TextLine::styled("✗ ", BAD.bold()).with(language.text(what), Style::PLAIN);

@@ -8,6 +8,8 @@ use codelab_protocol::{
     SendMessage, SessionId, UsageTotal,
 };
 
+use crate::{Language, Text};
+
 use super::block::Block;
 use super::plan::{dollars, short};
 use super::render::grouped;
@@ -15,6 +17,8 @@ use super::state::PendingAsk;
 
 const LISTED_SESSIONS: u64 = 15;
 const MESSAGE_ID_BYTES: usize = 12;
+/// Columns for what a total is of.
+const NAME_WIDTH: usize = 14;
 
 /// What came of a request.
 #[derive(Debug)]
@@ -162,7 +166,12 @@ pub async fn agents(client: Client, project: ProjectId) -> RequestOutcome {
     }
 }
 
-pub async fn switch(client: Client, project: ProjectId, wanted: String) -> RequestOutcome {
+pub async fn switch(
+    client: Client,
+    project: ProjectId,
+    wanted: String,
+    language: Language,
+) -> RequestOutcome {
     match client.project_agents(project).await {
         Ok(agents) => {
             let found = agents
@@ -172,10 +181,7 @@ pub async fn switch(client: Client, project: ProjectId, wanted: String) -> Reque
                 Some(agent) => RequestOutcome::Target(Some(short(&agent.name).to_owned())),
                 None => {
                     let names: Vec<&str> = agents.iter().map(|agent| short(&agent.name)).collect();
-                    let notice = format!(
-                        "there is no agent {wanted}; there are: {}",
-                        names.join(", ")
-                    );
+                    let notice = language.with(Text::NoSuchAgent, &[&wanted, &names.join(", ")]);
                     RequestOutcome::Shown(vec![Block::Notice(notice)])
                 }
             }
@@ -184,14 +190,17 @@ pub async fn switch(client: Client, project: ProjectId, wanted: String) -> Reque
     }
 }
 
-pub async fn sessions(client: Client, project: ProjectId) -> RequestOutcome {
+pub async fn sessions(client: Client, project: ProjectId, language: Language) -> RequestOutcome {
     match client
         .project_sessions(Some(project), Some(LISTED_SESSIONS), None)
         .await
     {
         Ok(list) => {
             let row = |session: &codelab_protocol::ProjectSession| {
-                let title = session.title.as_deref().unwrap_or("(nothing said yet)");
+                let title = session
+                    .title
+                    .as_deref()
+                    .unwrap_or(language.text(Text::Untitled));
                 let when = session.last_activity.to_string();
                 format!(
                     "{}  {}  {title}",
@@ -200,34 +209,39 @@ pub async fn sessions(client: Client, project: ProjectId) -> RequestOutcome {
                 )
             };
             let mut rows: Vec<String> = list.sessions.iter().map(row).collect();
-            rows.push("/sessions ID continues with one".to_owned());
+            rows.push(language.text(Text::SessionsHint).to_owned());
             RequestOutcome::Shown(vec![Block::Listing(rows)])
         }
         Err(error) => RequestOutcome::Failed(error),
     }
 }
 
-pub async fn plan(client: Client, session: SessionId, task: Option<String>) -> RequestOutcome {
+pub async fn plan(
+    client: Client,
+    session: SessionId,
+    task: Option<String>,
+    language: Language,
+) -> RequestOutcome {
     let plan = match client.newest_plan(&session).await {
         Ok(plan) => plan,
         Err(error) => return RequestOutcome::Failed(error),
     };
     let Some(plan) = plan else {
-        return RequestOutcome::Shown(vec![Block::Notice("there is no plan yet".to_owned())]);
+        let notice = language.text(Text::NoPlanYet).to_owned();
+        return RequestOutcome::Shown(vec![Block::Notice(notice)]);
     };
     let Some(wanted) = task else {
         return RequestOutcome::Shown(vec![Block::Plan(PlanView::new(plan))]);
     };
     let Some(task) = plan.tasks.iter().find(|task| task.id.as_str() == wanted) else {
-        return RequestOutcome::Shown(vec![Block::Notice(format!(
-            "the plan has no task {wanted}"
-        ))]);
+        let notice = language.with(Text::NoSuchTask, &[&wanted]);
+        return RequestOutcome::Shown(vec![Block::Notice(notice)]);
     };
     let told = task
         .result
         .clone()
         .or_else(|| task.error.as_ref().map(|error| error.message.clone()));
-    let source = told.unwrap_or_else(|| "(no result yet)".to_owned());
+    let source = told.unwrap_or_else(|| language.text(Text::NoResultYet).to_owned());
     let piece = super::markdown::MarkdownPiece {
         source,
         continues: false,
@@ -242,11 +256,14 @@ pub async fn cost(
     client: Client,
     session: Option<SessionId>,
     project: ProjectId,
+    language: Language,
 ) -> RequestOutcome {
+    let row =
+        |name: &str, usage: &UsageTotal| format!("{name:NAME_WIDTH$}{}", total(usage, language));
     let mut rows = Vec::new();
     if let Some(session) = session {
         match client.project_session(&session).await {
-            Ok(detail) => rows.push(format!("this session  {}", total(&detail.usage))),
+            Ok(detail) => rows.push(row(language.text(Text::ThisSession), &detail.usage)),
             Err(error) => return RequestOutcome::Failed(error),
         }
     }
@@ -256,12 +273,12 @@ pub async fn cost(
                 .projects
                 .iter()
                 .find(|usage| usage.project_id == project);
-            rows.extend(own.map(|usage| format!("this project  {}", total(&usage.usage))));
+            rows.extend(own.map(|usage| row(language.text(Text::ThisProject), &usage.usage)));
             rows.extend(
                 report
                     .agents
                     .iter()
-                    .map(|agent| format!("  {:12}{}", short(&agent.agent), total(&agent.usage))),
+                    .map(|agent| row(&format!("  {}", short(&agent.agent)), &agent.usage)),
             );
             RequestOutcome::Shown(vec![Block::Listing(rows)])
         }
@@ -269,19 +286,17 @@ pub async fn cost(
     }
 }
 
-fn total(usage: &UsageTotal) -> String {
-    let unknown = if usage.cost_known {
-        ""
-    } else {
-        ", without models of unknown price"
+fn total(usage: &UsageTotal, language: Language) -> String {
+    let cost = match usage.cost_known {
+        true => dollars(usage.cost_usd),
+        false if usage.cost_usd > 0.0 => {
+            language.with(Text::CostAtLeast, &[&dollars(usage.cost_usd)])
+        }
+        false => language.text(Text::CostUnknown).to_owned(),
     };
-    let calls = if usage.calls == 1 { "call" } else { "calls" };
-    format!(
-        "{} {calls} · {} tokens · {}{unknown}",
-        usage.calls,
-        grouped(usage.total_tokens),
-        dollars(usage.cost_usd)
-    )
+    let calls = language.with(Text::ModelCalls, &[&usage.calls.to_string()]);
+    let tokens = language.with(Text::Tokens, &[&grouped(usage.total_tokens)]);
+    format!("{calls} · {tokens} · {cost}")
 }
 
 fn message_id() -> Option<ClientMessageId> {

@@ -349,10 +349,9 @@ impl Talk {
 
     async fn command(&mut self, command: SlashCommand) {
         let (client, project) = (self.client.clone(), self.project);
-        let session = self.session.clone();
+        let (session, language) = (self.session.clone(), self.language());
         match (command, session) {
             (SlashCommand::Help, _) => {
-                let language = self.language();
                 let rows = HELP.map(|(name, what)| format!("{name:16}  {}", language.text(what)));
                 self.print(&Block::Listing(rows.to_vec()));
             }
@@ -361,17 +360,21 @@ impl Talk {
             (SlashCommand::Switch(Some(agent)), _) => {
                 _ = self
                     .requests
-                    .spawn(requests::switch(client, project, agent))
+                    .spawn(requests::switch(client, project, agent, language))
             }
             (SlashCommand::Sessions(None), _) => {
-                _ = self.requests.spawn(requests::sessions(client, project))
+                _ = self
+                    .requests
+                    .spawn(requests::sessions(client, project, language))
             }
             (SlashCommand::Sessions(Some(id)), _) => match SessionId::parse(&id) {
                 Ok(id) => _ = self.requests.spawn(async { RequestOutcome::Open(id) }),
                 Err(_) => self.say(Text::NotASession, &[&id]),
             },
             (SlashCommand::Plan(task), Some(session)) => {
-                _ = self.requests.spawn(requests::plan(client, session, task))
+                _ = self
+                    .requests
+                    .spawn(requests::plan(client, session, task, language))
             }
             (SlashCommand::Retry, Some(session)) => {
                 match self.state.plan().map(|plan| plan.id().clone()) {
@@ -382,7 +385,7 @@ impl Talk {
             (SlashCommand::Cost, session) => {
                 _ = self
                     .requests
-                    .spawn(requests::cost(client, session, project))
+                    .spawn(requests::cost(client, session, project, language))
             }
             (SlashCommand::Cancel, Some(_)) if self.state.is_working() => self.cancel(),
             (SlashCommand::Plan(_) | SlashCommand::Retry | SlashCommand::Cancel, _) => {

@@ -114,7 +114,7 @@ impl Approver {
             Approve::All => true,
             Approve::Ask => {
                 let _alone = self.terminal.lock().await;
-                let question = self.language.text(Text::ExecAllow);
+                let question = self.language.text(Text::ExecApprove);
                 allows(question, self.language, reason, tool, arguments).await
             }
         };

@@ -101,7 +101,14 @@ impl EventPrinter {
 
     fn plan(self, id: &PlanId, view: &SessionView) -> Vec<String> {
         let line = |plan: &codelab_protocol::Plan| {
-            let cost = format!("${:.4}", plan.estimated_cost_usd);
+            let dollars = format!("${:.4}", plan.estimated_cost_usd);
+            let cost = match plan.cost_known {
+                true => self.language.with(Text::CostAbout, &[&dollars]),
+                false if plan.estimated_cost_usd > 0.0 => {
+                    self.language.with(Text::CostAtLeast, &[&dollars])
+                }
+                false => self.language.text(Text::CostUnknown).to_owned(),
+            };
             self.language
                 .with(Text::ExecPlan, &[&plan.tasks.len().to_string(), &cost])
         };

@@ -64,7 +64,7 @@ fn head(shown: &ApprovalShown, language: Language) -> TextLine {
     match &shown.kind {
         ApprovalCardKind::Write { arguments, before } => {
             let diff = write_of(arguments)
-                .map(|write| Diff::of(&write, before))
+                .map(|write| Diff::of(&write, before, language))
                 .unwrap_or_default();
             let line = line.with(
                 &verb(Text::ToWrite, Text::LocalWrite, &path(arguments)),
@@ -74,8 +74,12 @@ fn head(shown: &ApprovalShown, language: Language) -> TextLine {
                 .with(&format!(" −{}", diff.removed), Style::colour(Colour::Red))
         }
         ApprovalCardKind::Command { .. } => line.with(&verb(Text::ToRun, Text::LocalRun, ""), BOLD),
-        ApprovalCardKind::Budget(_) => {
-            TextLine::styled("? ", AGENT).with(language.text(Text::BudgetUsedUp), BOLD)
+        ApprovalCardKind::Budget(arguments) => {
+            let title = match unpriced_model(arguments) {
+                Some(model) => language.with(Text::PriceUnknown, &[&visible(model)]),
+                None => language.text(Text::BudgetTooSmall).to_owned(),
+            };
+            TextLine::styled("? ", AGENT).with(&title, BOLD)
         }
         ApprovalCardKind::Tool { name, .. } => {
             line.with(&verb(Text::ToUse, Text::LocalUse, name), BOLD)
@@ -86,7 +90,7 @@ fn head(shown: &ApprovalShown, language: Language) -> TextLine {
 fn body(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLine> {
     match kind {
         ApprovalCardKind::Write { arguments, before } => match write_of(arguments) {
-            Some(write) => Diff::of(&write, before)
+            Some(write) => Diff::of(&write, before, language)
                 .lines
                 .into_iter()
                 .map(indented)
@@ -103,7 +107,8 @@ fn body(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLi
                 .map(|row| TextLine::styled(&format!("    {row}"), BOLD))
                 .collect();
             if let Some(cwd) = cwd {
-                lines.push(TextLine::styled(&format!("  in {}", visible(cwd)), DIM));
+                let folder = language.with(Text::InFolder, &[&visible(cwd)]);
+                lines.push(TextLine::styled(&format!("  {folder}"), DIM));
             }
             for part in parts.iter().filter(|part| part.reason.is_some()) {
                 let reason = part.reason.as_deref().unwrap_or_default();
@@ -134,23 +139,30 @@ fn budget(arguments: &Map<String, Value>, language: Language) -> Vec<TextLine> {
             .and_then(Value::as_u64)
             .map(super::grouped)
     };
-    let scope = text(arguments, "scope");
+    let scope = language.text(match text(arguments, "scope") {
+        "project" => Text::ThisProject,
+        _ => Text::ThisSession,
+    });
     let mut lines = Vec::new();
     if let (Some(limit), Some(spent)) = (usd("limit"), usd("spent")) {
-        lines.push(TextLine::plain(&format!(
-            "  {spent} of {limit} spent for this {scope}"
-        )));
+        let spent = language.with(Text::SpentDollars, &[&spent, &limit]);
+        lines.push(TextLine::plain(&format!("  {scope}: {spent}")));
     }
     if let (Some(limit), Some(spent)) = (tokens("limit"), tokens("spent")) {
-        lines.push(TextLine::plain(&format!(
-            "  {spent} of {limit} tokens spent for this {scope}"
-        )));
+        let spent = language.with(Text::SpentTokens, &[&spent, &limit]);
+        lines.push(TextLine::plain(&format!("  {scope}: {spent}")));
     }
-    lines.push(TextLine::styled(
-        &format!("  {}", language.text(Text::BudgetKeys)),
-        DIM,
-    ));
+    let keys = match unpriced_model(arguments) {
+        Some(_) => Text::UnpricedKeys,
+        None => Text::BudgetKeys,
+    };
+    lines.push(TextLine::styled(&format!("  {}", language.text(keys)), DIM));
     lines
+}
+
+/// Set if the approval is about a model whose price is unknown.
+fn unpriced_model(arguments: &Map<String, Value>) -> Option<&str> {
+    arguments.get("model").and_then(Value::as_str)
 }
 
 fn json(arguments: &Map<String, Value>) -> Vec<TextLine> {

@@ -22,7 +22,7 @@ pub fn lines(end: &CallEnd, width: usize, language: Language) -> Vec<TextLine> {
             };
             (
                 succeeded(value),
-                format!("{}{late}", summary(&end.call, value)),
+                format!("{}{late}", summary(&end.call, value, language)),
             )
         }
         End::Closed(outcome) => (false, language.text(outcome_text(*outcome)).to_owned()),
@@ -36,7 +36,7 @@ pub fn lines(end: &CallEnd, width: usize, language: Language) -> Vec<TextLine> {
     let room = width.saturating_sub(note.chars().count() + 3).max(20);
     let mut lines = vec![head.clipped(room).with(&format!(" · {note}"), DIM)];
     if let End::Result { value, .. } = &end.end {
-        lines.extend(output(value));
+        lines.extend(output(value, language));
     }
     lines
 }
@@ -97,7 +97,7 @@ fn succeeded(result: &Value) -> bool {
         .unwrap_or_else(|| result.get("error").is_none())
 }
 
-fn summary(call: &ToolCall, result: &Value) -> String {
+fn summary(call: &ToolCall, result: &Value, language: Language) -> String {
     let count = |name: &str| {
         result
             .get(name)
@@ -142,12 +142,12 @@ fn summary(call: &ToolCall, result: &Value) -> String {
             (Some(code), Some(error)) => format!("exit {code}: {error}"),
             (None, error) => error.unwrap_or("ended").to_owned(),
         },
-        _ => "done".to_owned(),
+        _ => language.text(Text::Completed).to_owned(),
     };
     format!("{told}{cut}")
 }
 
-fn output(result: &Value) -> Vec<TextLine> {
+fn output(result: &Value, language: Language) -> Vec<TextLine> {
     let text = |name: &str| result.get(name).and_then(Value::as_str).unwrap_or_default();
     let rows: Vec<&str> = text("stdout")
         .lines()
@@ -157,7 +157,10 @@ fn output(result: &Value) -> Vec<TextLine> {
     let mut lines = Vec::new();
     if skipped > 0 {
         lines.push(TextLine::styled(
-            &format!("    … {skipped} more lines"),
+            &format!(
+                "    {}",
+                language.with(Text::EarlierLines, &[&skipped.to_string()])
+            ),
             DIM,
         ));
     }
@@ -171,7 +174,7 @@ fn output(result: &Value) -> Vec<TextLine> {
 
 fn outcome_text(outcome: CallOutcome) -> Text {
     match outcome {
-        CallOutcome::Completed => Text::TaskDone,
+        CallOutcome::Completed => Text::Completed,
         CallOutcome::Rejected => Text::Rejected,
         CallOutcome::Cancelled => Text::Cancelled,
         CallOutcome::Expired => Text::OutcomeExpired,

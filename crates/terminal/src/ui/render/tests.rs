@@ -170,11 +170,54 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
         .map(TextLine::to_text)
         .collect();
     assert!(
-        text.len() < 100 && text.last().unwrap().contains("422 more lines; v shows all"),
+        text.len() < 100
+            && text
+                .last()
+                .unwrap()
+                .contains("more lines: 422; v shows all"),
         "{text:#?}"
     );
     assert!(text[1].contains("long\\u{202e}.txt"), "{}", text[1]);
     assert!(everything(&kind, 80, Language::En).len() > 500);
+}
+
+#[test]
+fn a_budget_question_says_if_the_price_is_unknown() {
+    let shown = |arguments: serde_json::Value| {
+        let shown = crate::ui::block::ApprovalShown {
+            agent: None,
+            task: None,
+            kind: crate::ui::block::ApprovalCardKind::Budget(
+                arguments.as_object().unwrap().clone(),
+            ),
+            reason: String::new(),
+            is_forged: false,
+        };
+        block(&Block::Approval(shown), 80, Language::En)
+            .iter()
+            .map(TextLine::to_text)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let amounts =
+        serde_json::json!({ "scope": "project", "limit": { "usd": 1.0 }, "spent": { "usd": 0.5 } });
+    let small = shown(amounts.clone());
+    assert!(
+        small.contains("too small") && small.contains("y adds the same limit again"),
+        "{small}"
+    );
+    assert!(
+        small.contains("this project: $0.50 of $1.00 spent"),
+        "{small}"
+    );
+    let mut unpriced = amounts;
+    unpriced["model"] = "new-model".into();
+    let unpriced = shown(unpriced);
+    assert!(
+        unpriced.contains("The price of new-model is unknown")
+            && unpriced.contains("y continues without counting these calls"),
+        "{unpriced}"
+    );
 }
 
 #[test]

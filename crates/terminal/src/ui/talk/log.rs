@@ -151,7 +151,7 @@ impl Talk {
                     .get("path")
                     .and_then(Value::as_str)
                     .unwrap_or_default();
-                files::before(&self.preview, path).await
+                files::before(&self.preview, path, self.language()).await
             }
             _ => Before::Missing,
         }
