@@ -141,7 +141,7 @@ impl Memories {
                     "it took too long".to_owned()
                 }
             };
-            tracing::warn!(project = %key.project, %agent, problem, "the agent's memory is brought up to date later");
+            tracing::warn!(project = %key.project, %agent, problem, "updating the agent's memory failed, trying again later");
             self.mend_later(&agent_ref, change.need());
         }
     }

@@ -399,7 +399,7 @@ impl Runtime {
                 // Its server lives.
                 Err(RuntimeError::Elsewhere) => Ok(false),
                 Err(error) => {
-                    tracing::warn!(session = %id, %error, "an approval is shown as an earlier server left it");
+                    tracing::warn!(session = %id, %error, "session could not be recovered, its approvals are listed as they were stored");
                     Ok(false)
                 }
                 recovered => recovered,

@@ -220,7 +220,7 @@ impl Runtime {
             let left = self.inner.registry.owners();
             tracing::warn!(
                 left,
-                "turns are still running; they go on at the next start"
+                "some sessions did not finish before the stop, they go on at the next start"
             );
         }
         self.inner.halted.cancel();

@@ -1,5 +1,5 @@
-//! Budgets: what is reached is what was spent. Where too little is left for the next call, a person
-//! is asked.
+//! Budgets. Only what was really spent counts as used. How much a call may take is decided in
+//! `reservation.rs`. If too little is left for the next call, a person is asked here.
 
 use codelab_protocol::{CallId, ErrorCode, ErrorData, SessionKind, Usage, arguments_digest};
 use serde::{Deserialize, Serialize};

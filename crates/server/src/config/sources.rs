@@ -57,8 +57,9 @@ const PLAIN_NAMES: [(&str, &str); 13] = [
 
 /// Settings without a table.
 const TOP_LEVEL: [&str; 3] = ["locale", "multi_agent_mode", "multiple_tool_calls"];
-/// Other variables of this program without a table. A `CODELAB_X` that is none of these belongs to
-/// somebody else (a shell script, a container's service links), unless it is one of these misspelt.
+/// Variables `CODELAB_X` of this program that stand in no table of the settings. Other names without
+/// a table belong to somebody else (a shell script, a container's service links) and are ignored,
+/// unless they look like a misspelt name of this program.
 const NO_SETTINGS: [&str; 8] = [
     "addr",
     "ca_file",

@@ -26,7 +26,7 @@ fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     let mut lines = DOCUMENT.lines();
     while lines.any(|line| line == HEADING) {
-        // The ruler below the heading is skipped.
+        // Skips the line of dashes below the heading.
         rows.extend(
             lines
                 .by_ref()
