@@ -311,7 +311,7 @@ pub(crate) struct Transition<'a, 'w> {
 }
 
 impl Session {
-    /// The caller's choice outlives turns; the orchestrator's name takes it back.
+    /// Keeps the agent that the caller chose for later turns. Choosing the orchestrator ends that.
     pub(crate) fn pin(&mut self, agent: &AgentName) {
         self.pinned = (*agent != orchestrator()).then(|| agent.clone());
     }

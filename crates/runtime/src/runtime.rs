@@ -501,8 +501,8 @@ impl Runtime {
     ) -> Result<T, RuntimeError> {
         let (reply, answer) = oneshot::channel();
         self.inner.registry.send(&self.inner, name, mail(reply))?;
-        // The owner answers everything it takes; it is gone only when the server stops or after a
-        // bug.
+        // The owner answers everything it takes. It disappears without an answer only when the
+        // server stops, or because of a bug.
         answer.await.unwrap_or(Err(RuntimeError::Stopping))
     }
 }

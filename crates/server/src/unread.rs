@@ -80,7 +80,8 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
-/// Reads and forgets; the connection closes where the rest is longer or takes longer.
+/// Reads the rest of a body and throws it away. If it is too long or takes too long, the connection
+/// closes.
 async fn read(mut rest: Incoming, max_bytes: u64) {
     let reading = async {
         let mut bytes = 0;

@@ -183,7 +183,7 @@ impl Runtime {
             };
             after = Some(last.key);
             for row in page {
-                // One that cannot be read can neither go on nor be cancelled.
+                // A session that cannot be read can neither go on nor be cancelled.
                 let Ok(session) = serde_json::from_str::<Session>(&row.state) else {
                     continue;
                 };
