@@ -300,8 +300,8 @@ impl Session {
     }
 }
 
-/// One input on its way through the session: the state, the world, and what was decided so far. What
-/// needs less gets less: [`EventLog`], [`View`], [`Funds`], or the workflow alone.
+/// One input on its way through the session: the state, the world, and what was decided so far.
+/// What needs less gets less: [`EventLog`], [`View`], [`Funds`], or the workflow alone.
 pub(crate) struct Transition<'a, 'w> {
     pub session: &'a mut Session,
     pub world: &'a mut World<'w>,

@@ -1,6 +1,6 @@
 //! The file in the data folder that tells other commands on this machine where the server listens.
-//! The address is valid only while the server runs: it holds a lock, which the system frees when the
-//! process ends for any reason. So no command mistakes another program on the same port for the
+//! The address is valid only while the server runs: it holds a lock, which the system frees when
+//! the process ends for any reason. So no command mistakes another program on the same port for the
 //! server, and sends it a token.
 
 use std::fs::{File, OpenOptions, TryLockError};

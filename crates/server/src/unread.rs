@@ -1,7 +1,7 @@
-//! Handles the part of a request body that the handler did not read. A request that is refused early
-//! still has a body, and the next request on the connection comes after it. So either the rest is
-//! read, or the answer says that the connection closes. Otherwise the client's next request would be
-//! lost silently.
+//! Handles the part of a request body that the handler did not read. A request that is refused
+//! early still has a body, and the next request on the connection comes after it. So either the
+//! rest is read, or the answer says that the connection closes. Otherwise the client's next request
+//! would be lost silently.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -19,8 +19,8 @@ pub struct IdBlock {
 }
 
 impl IdBlock {
-    /// A Chat that starts at this time gives only numbers above this one. It starts higher if higher
-    /// numbers were given before.
+    /// A Chat that starts at this time gives only numbers above this one. It starts higher if
+    /// higher numbers were given before.
     pub fn floor(started: Timestamp) -> i64 {
         started
             .as_millis()
