@@ -132,7 +132,7 @@ impl Client {
         .await
     }
 
-    /// Soft unless `hard`, which purges.
+    /// Deletes a session. It can be restored, unless `hard` purges it.
     pub async fn delete_session(&self, session: &SessionId, hard: bool) -> Result<(), ClientError> {
         let path = format!(
             "/sessions/{session}{}",

@@ -21,9 +21,9 @@ pub enum FollowUntil {
     Dropped,
 }
 
-/// Yields each stored event once, in order, however often the stream is lost; a delta is shown once
-/// too, cut to what is new in it. Events of other kinds, a `gap` among them, are passed on as they
-/// are. After a gap that starts over the log comes from its start, with its own numbers.
+/// Yields each stored event once and in order, however often the stream is lost. Text of a delta
+/// that was already yielded is cut off. Other events, such as `gap`, are passed on unchanged. If a
+/// gap says that the log starts over, events come from the start again, with their own numbers.
 pub struct ResumingEvents<E = Chunk> {
     client: Client,
     session: SessionId,

@@ -275,7 +275,7 @@ impl Step<'_> {
         let message = self.say(GlobalRole::Agent, author, text, meta);
         let id = message.id;
         if signals && !self.wake(message) {
-            // What an agent says is always accepted; that nobody works on it must be seen.
+            // An agent's message is always accepted, so the Chat must show that nobody works on it.
             let text =
                 format!("{ADAPTIVE_AGENT} has too much to do and does not take this signal.");
             self.say(GlobalRole::System, CHAT_AGENT, text, reply(id, "busy"));

@@ -1,7 +1,7 @@
-//! Long conversations, told shortly. When what was said since the last summary passes a bound, the
-//! model sums it up at a turn's end, beside whatever the session does next. Messages stay as they
-//! are; prompts tell the summary of what they no longer show. The rules an agent works by are its
-//! own and the session's prompt, which no summary touches.
+//! Summaries of long sessions. When the messages since the last summary pass a limit, the model
+//! sums the session up at the end of a turn, beside whatever the session does next. Messages stay
+//! as they are. Prompts contain the summary of what they no longer show. The prompts of the agent
+//! and of the session are never summed up.
 
 use codelab_protocol::{
     HistoryCompacted, Message, ModelFailure, ModelOutput, Plan, SessionEventBody, SessionKind,

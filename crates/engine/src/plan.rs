@@ -176,7 +176,8 @@ impl Workflow {
         self.tasks.get(task).map(|task| task.description.as_str())
     }
 
-    /// The workflow's own model call that must be under way.
+    /// The workflow's own model call in this phase: to plan, to repair the plan, or to join
+    /// results.
     pub(crate) fn model_call(&self, turn: TurnId) -> Option<ModelCallId> {
         let (step, attempt) = match &self.phase {
             WorkflowPhase::Planning {

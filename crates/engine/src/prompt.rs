@@ -117,14 +117,14 @@ pub struct PromptReport {
     pub messages_found: usize,
     pub messages_sent: usize,
     pub messages_shortened: usize,
-    /// Their size at first and at last, by the estimate.
+    /// Estimated size of the messages before and after trimming.
     pub tokens_found: usize,
     pub tokens_sent: usize,
-    /// Placeholders of the template that there was no value for.
+    /// Placeholders of the template without a value.
     pub missing: Vec<&'static str>,
-    /// Placeholders of the template that mean nothing.
+    /// Names in the template that are no placeholders.
     pub unknown: Vec<String>,
-    /// What the caller gave as its time zone, if it is none.
+    /// The caller's time zone, if it is not a known one.
     pub unusable_timezone: Option<String>,
 }
 

@@ -300,8 +300,8 @@ impl Session {
     }
 }
 
-/// One input on its way through the session: the state, the world, and what was decided so far. What
-/// needs less gets less: [`EventLog`], [`View`], [`Funds`], or the workflow alone.
+/// One input on its way through the session: the state, the world, and what was decided so far.
+/// What needs less gets less: [`EventLog`], [`View`], [`Funds`], or the workflow alone.
 pub(crate) struct Transition<'a, 'w> {
     pub session: &'a mut Session,
     pub world: &'a mut World<'w>,
@@ -311,7 +311,7 @@ pub(crate) struct Transition<'a, 'w> {
 }
 
 impl Session {
-    /// The caller's choice outlives turns; the orchestrator's name takes it back.
+    /// Keeps the agent that the caller chose for later turns. Choosing the orchestrator ends that.
     pub(crate) fn pin(&mut self, agent: &AgentName) {
         self.pinned = (*agent != orchestrator()).then(|| agent.clone());
     }

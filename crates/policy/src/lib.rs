@@ -61,8 +61,8 @@ pub struct InvalidPattern {
     pub reason: String,
 }
 
-/// Text that looks different from what the machine reads, or is invisible. Windows line ends are
-/// ordinary.
+/// Whether a write contains invisible characters, or text that looks different from what the
+/// machine reads. Windows line ends do not count.
 fn writes_hidden(write: &WriteFile) -> bool {
     let edits = write.edits.iter().flatten().map(|edit| &edit.new);
     write

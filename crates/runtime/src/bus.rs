@@ -47,7 +47,8 @@ pub(crate) struct SlotUse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
     Free,
-    /// As the one task that tries a failing agent; then it is closed like this.
+    /// The one task that tries whether a failing agent works again. Once it has started, others are
+    /// refused with `then`.
     Trial {
         then: Unavailable,
     },

@@ -339,7 +339,7 @@ impl Shared {
         link.owe(std::slice::from_ref(what), &self.memory, &self.limits);
     }
 
-    /// An answer that refuses is no lost connection; anything else is.
+    /// Only a lost connection takes the link down. A refusal by Redis does not.
     fn redis_failed(&self, link: &RedisLink, number: LinkNumber, error: &RedisError) {
         self.redis_failures.fetch_add(1, Relaxed);
         if error.is_io_error() || error.is_timeout() || error.is_unrecoverable_error() {

@@ -182,7 +182,7 @@ impl GlobalChat {
 
     pub(crate) fn say(&self, text: String, meta: GlobalMeta) {
         if let Err(error) = self.post(ChatInput::SystemMessage { text, meta }) {
-            tracing::warn!(%error, "the Chat did not take a message of the server");
+            tracing::warn!(%error, "message from the server refused by the Chat");
         }
     }
 

@@ -115,7 +115,7 @@ impl Feed {
         self.changed.notify_waiters();
     }
 
-    /// What comes next of the session cannot be stored, and so not be shown; it is tried again.
+    /// The session's next events cannot be stored, so they are not shown. Storing is tried again.
     pub fn troubled(&self, error: &StoreError) {
         let mut state = self.lock();
         if state.trouble.is_none() {

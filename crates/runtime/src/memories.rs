@@ -1,5 +1,5 @@
-//! What agents remember. SQL keeps it; the memory engine only finds it again, and may fail or hang
-//! without anybody waiting for it: what it did not do in time is done when it is back.
+//! What agents remember. SQL keeps it; the memory engine is only an index. It may fail or hang
+//! without holding anybody up: what it did not do in time is done when it works again.
 
 mod anew;
 mod due;
@@ -27,7 +27,7 @@ use crate::space::SpaceKey;
 const RECALL_DEADLINE: Duration = Duration::from_millis(1_500);
 /// How long whoever makes or deletes something waits for its collections.
 const CHANGE_DEADLINE: Duration = Duration::from_secs(2);
-/// A search that met what was deleted is repeated without it, so often.
+/// A search whose hits include something deleted is repeated without it, at most this often.
 const MAX_SEARCHES: usize = 3;
 /// What an agent is reminded of at the beginning of its work.
 const RECALLED: usize = 3;
@@ -96,7 +96,7 @@ impl Memories {
         self.change(key, agents, Change::Remove).await;
     }
 
-    /// The rows are gone; so is what finds them.
+    /// The agent's rows were deleted, so its index is emptied.
     pub async fn clear(&self, key: SpaceKey, agent: &AgentName) {
         self.change(key, std::slice::from_ref(agent), Change::Clear)
             .await;
@@ -141,7 +141,7 @@ impl Memories {
                     "it took too long".to_owned()
                 }
             };
-            tracing::warn!(project = %key.project, %agent, problem, "the agent's memory is brought up to date later");
+            tracing::warn!(project = %key.project, %agent, problem, "updating the agent's memory failed, trying again later");
             self.mend_later(&agent_ref, change.need());
         }
     }
@@ -191,7 +191,7 @@ impl Memories {
             .collect()
     }
 
-    /// Only what SQL still has: the index may not have heard yet of what was deleted.
+    /// Returns only what SQL still has, because the index may still hold what was deleted.
     pub async fn search(
         &self,
         key: SpaceKey,
@@ -252,8 +252,8 @@ impl Memories {
         self.problem_of(|_| true)
     }
 
-    /// What is wrong with the memory of a project's agents; another project's trouble is not
-    /// theirs.
+    /// What is wrong with the memory of this project's agents. Problems of other projects do not
+    /// count.
     pub fn problem_in(&self, key: SpaceKey) -> Option<String> {
         self.problem_of(|(other, _)| *other == key)
     }
@@ -292,7 +292,7 @@ impl Memories {
 }
 
 impl Change<'_> {
-    /// What makes up for a change that failed, whatever happened since.
+    /// What the index needs after this change failed, whatever happened since.
     fn need(self) -> IndexNeed {
         match self {
             Self::Check => IndexNeed::Check,

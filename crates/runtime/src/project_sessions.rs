@@ -221,7 +221,7 @@ impl Runtime {
             .await
     }
 
-    /// A client takes a call, or keeps it; the seconds of its lease.
+    /// A client claims a call, or renews its claim. Returns the lease in seconds.
     pub async fn claim(
         &self,
         session: &OwnedSession,
@@ -236,8 +236,8 @@ impl Runtime {
         Ok(LEASE_SECONDS)
     }
 
-    /// Attached before, so that nobody takes the session from a client that has just claimed; a
-    /// stranger that is refused is not attached.
+    /// Attaches the client before its input, so that nobody takes the session from a client that
+    /// has just claimed a call. A client whose input is refused is not attached.
     async fn by_client(
         &self,
         session: &OwnedSession,
@@ -399,7 +399,7 @@ impl Runtime {
                 // Its server lives.
                 Err(RuntimeError::Elsewhere) => Ok(false),
                 Err(error) => {
-                    tracing::warn!(session = %id, %error, "an approval is shown as an earlier server left it");
+                    tracing::warn!(session = %id, %error, "session could not be recovered, its approvals are listed as they were stored");
                     Ok(false)
                 }
                 recovered => recovered,

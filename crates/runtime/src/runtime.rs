@@ -220,7 +220,7 @@ impl Runtime {
             let left = self.inner.registry.owners();
             tracing::warn!(
                 left,
-                "turns are still running; they go on at the next start"
+                "some sessions did not finish before the stop, they go on at the next start"
             );
         }
         self.inner.halted.cancel();
@@ -501,8 +501,8 @@ impl Runtime {
     ) -> Result<T, RuntimeError> {
         let (reply, answer) = oneshot::channel();
         self.inner.registry.send(&self.inner, name, mail(reply))?;
-        // The owner answers everything it takes; it is gone only when the server stops or after a
-        // bug.
+        // The owner answers everything it takes. It disappears without an answer only when the
+        // server stops, or because of a bug.
         answer.await.unwrap_or(Err(RuntimeError::Stopping))
     }
 }

@@ -229,7 +229,7 @@ pub(crate) async fn spaces(runtime: Arc<Inner>) {
             for (name, detail) in problems {
                 if !told.contains(&(key, name.clone())) {
                     let (user, project) = (key.user, key.project);
-                    tracing::warn!(%user, %project, check = name, detail, "alert: worker space");
+                    tracing::warn!(%user, %project, check = name, detail, "worker space is unhealthy");
                     runtime
                         .metrics
                         .alerts

@@ -14,8 +14,8 @@ use crate::metrics::OpenGauge;
 use crate::pieces::{EventPieces, MAX_WHOLE_BYTES};
 use crate::reader::ReaderItem;
 
-/// Events that wait for a slow reader; one that falls further behind is cut and looks at the
-/// sessions' own logs.
+/// Events that wait for a slow reader. A reader that falls further behind is cut off and has to
+/// read the sessions' own logs.
 const MAX_BEHIND_EVENTS: usize = 1024;
 /// Bytes that wait for it. Large events do not wait: they are read from the store when it is their
 /// turn.
@@ -240,7 +240,7 @@ mod tests {
             stalled.next().await,
             Ok(Some(ReaderItem::LargeBegins { seq: 1, .. }))
         ));
-        // Nobody stored it here; a reader that has half an event is cut.
+        // This test stored no such event. A reader that has half an event is cut off.
         assert_eq!(
             stalled.next().await.expect_err("there is no such event"),
             StoreError::NotFound

@@ -123,7 +123,7 @@ fn trouble_of(pulse: &Pulse) -> Option<DatabaseTrouble> {
     }
 }
 
-/// Whether a rewriting runs that has not taken too long.
+/// Whether the database file is being rewritten, and has not been for too long.
 fn is_expected(rewrites_for: Option<Duration>) -> bool {
     rewrites_for.is_some_and(|time| time < LONGEST_REWRITING)
 }

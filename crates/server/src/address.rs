@@ -1,6 +1,6 @@
 //! The file in the data folder that tells other commands on this machine where the server listens.
-//! The address is valid only while the server runs: it holds a lock, which the system frees when the
-//! process ends for any reason. So no command mistakes another program on the same port for the
+//! The address is valid only while the server runs: it holds a lock, which the system frees when
+//! the process ends for any reason. So no command mistakes another program on the same port for the
 //! server, and sends it a token.
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -31,7 +31,7 @@ impl KeptAddress {
     pub async fn write(data_dir: &Path, addr: SocketAddr) -> io::Result<Self> {
         let path = data_dir.join(ADDRESS_FILE);
         let lock = open_lock(data_dir)?;
-        // What an earlier server left must be gone before the lock says that the address counts.
+        // The lock says that the address is valid, so an old address is removed before it is taken.
         lock.try_lock_shared()?;
         let removed = remove(&path);
         lock.unlock()?;
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(living(data), None, "{left:?}");
             let kept = KeptAddress::write(data, addr).await.unwrap();
             assert_eq!(living(data), Some(addr), "{left:?}");
-            // Another server's by now, which did not ask.
+            // Now the file names another server, which did not take the lock.
             std::fs::write(data.join(ADDRESS_FILE), "127.0.0.1:81").unwrap();
             drop(kept);
             assert!(data.join(ADDRESS_FILE).exists(), "only its own is removed");

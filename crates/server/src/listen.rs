@@ -27,13 +27,13 @@ use crate::unread;
 /// second.
 const BACKLOG: u32 = 4096;
 const MAX_HEADERS: usize = 128;
-/// What is held of a request's head, and of an answer that its reader does not take.
+/// Buffered bytes of a request's head, and of an answer that its reader does not take.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// After a failed accept (no file descriptors, usually).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long open connections may take to finish when the server stops, after the grace of model
-/// calls, whose turns are shown to their end.
+/// How long open connections may take to finish when the server stops. It starts after the grace
+/// for model calls, so that readers still see how those turns end.
 const GOODBYE: Duration = Duration::from_secs(5);
 /// How long a connection that lost its slot may take to close. It has no request, unless one
 /// arrived at that very moment; the rest of a refused body is not worth an open file.

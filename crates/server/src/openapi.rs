@@ -48,8 +48,8 @@ pub(crate) fn document() -> OpenApi {
     document
 }
 
-/// Handlers of different resources have the same name; what clients are generated from needs one
-/// for each.
+/// Gives every operation its own id. Handlers of different resources have the same name, but
+/// generated clients need unique ones.
 fn name_operations(document: &mut OpenApi) {
     for (path, item) in &mut document.paths.paths {
         let words: Vec<&str> = path

@@ -91,8 +91,8 @@ impl Narrowed {
         }
     }
 
-    /// By handles and without following links: whoever could write here may still do so while this
-    /// runs.
+    /// Works on open handles and follows no links, because somebody who could write here before may
+    /// still do so now.
     fn beneath(&mut self, folder: &OwnedFd, depth: usize) {
         let Ok(entries) = Dir::read_from(folder) else {
             return;

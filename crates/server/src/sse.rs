@@ -422,7 +422,8 @@ fn write_event(frames: &mut String, item: ReaderItem) {
 
 /// `data` is JSON on one line, so it needs no splitting.
 fn write_frame(frames: &mut String, id: Option<u64>, name: &str, data: &str) {
-    // Once and not by doubling: a reader that stalls here holds what was reserved.
+    // Reserves exactly once. Growing by doubling would reserve more, and a stalled reader keeps it
+    // all.
     frames.reserve(data.len() + MAX_HEAD_BYTES);
     begin_frame(frames, id, name);
     frames.push_str(data);

@@ -1,7 +1,7 @@
-//! Handles the part of a request body that the handler did not read. A request that is refused early
-//! still has a body, and the next request on the connection comes after it. So either the rest is
-//! read, or the answer says that the connection closes. Otherwise the client's next request would be
-//! lost silently.
+//! Handles the part of a request body that the handler did not read. A request that is refused
+//! early still has a body, and the next request on the connection comes after it. So either the
+//! rest is read, or the answer says that the connection closes. Otherwise the client's next request
+//! would be lost silently.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -80,7 +80,8 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
-/// Reads and forgets; the connection closes where the rest is longer or takes longer.
+/// Reads the rest of a body and throws it away. If it is too long or takes too long, the connection
+/// closes.
 async fn read(mut rest: Incoming, max_bytes: u64) {
     let reading = async {
         let mut bytes = 0;

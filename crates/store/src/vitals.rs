@@ -17,14 +17,23 @@ pub(crate) struct Vitals {
 impl Default for Vitals {
     fn default() -> Self {
         Self {
-            reads: Side::new("read"),
-            writes: Side::new("written"),
+            reads: Side::new(
+                "the database cannot be read",
+                "the database can be read again",
+            ),
+            writes: Side::new(
+                "the database cannot be written",
+                "the database can be written again",
+            ),
         }
     }
 }
 
 pub(crate) struct Side {
-    done: &'static str,
+    /// Log message of an outage.
+    outage: &'static str,
+    /// Log message when the outage is over.
+    recovery: &'static str,
     state: Mutex<State>,
 }
 
@@ -50,9 +59,10 @@ pub struct Pulse {
 }
 
 impl Side {
-    fn new(done: &'static str) -> Self {
+    fn new(outage: &'static str, recovery: &'static str) -> Self {
         Self {
-            done,
+            outage,
+            recovery,
             state: Mutex::default(),
         }
     }
@@ -81,7 +91,7 @@ impl Side {
         if std::mem::take(&mut state.is_told) {
             let failed = std::mem::take(&mut state.untold);
             drop(state);
-            tracing::info!(failed, "the database can be {} again", self.done);
+            tracing::info!(failed, "{}", self.recovery);
         }
     }
 
@@ -95,7 +105,7 @@ impl Side {
         state.is_told = true;
         let failed = std::mem::take(&mut state.untold);
         drop(state);
-        tracing::error!(%error, failed, "the database cannot be {}", self.done);
+        tracing::error!(%error, failed, "{}", self.outage);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -109,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_outage_lasts_until_something_works_and_is_told_once_a_minute() {
-        let side = Side::new("written");
+        let side = Side::new("cannot be written", "can be written again");
         assert_eq!(
             side.pulse(),
             Pulse {

@@ -44,13 +44,13 @@ pub(crate) enum TargetPath {
         /// The deepest folder of the path that exists.
         base: Dir,
         base_real: PathBuf,
-        /// What is missing beneath it, plain names only, at least one.
+        /// The names beneath `base` that do not exist yet: plain names, at least one.
         missing: Vec<OsString>,
     },
 }
 
 impl Root {
-    /// `private` are absolute paths; those beneath the root are kept from every tool.
+    /// `private` are absolute paths. No tool can reach those that lie beneath the root.
     pub fn open(given: &Path, private: &[PathBuf]) -> Result<Self, OpenError> {
         let failed = |source| OpenError::Root {
             path: given.to_owned(),

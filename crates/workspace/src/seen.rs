@@ -11,7 +11,7 @@ use cap_fs_ext::MetadataExt;
 use cap_std::fs::File;
 use sha2::{Digest as _, Sha256};
 
-/// The oldest are forgotten first; a forgotten file is written without the check.
+/// The oldest are forgotten first. A write to a forgotten file is not checked.
 const MAX_FILES: usize = 4096;
 
 /// Larger files are told apart by their metadata alone.

@@ -221,7 +221,7 @@ impl Shared {
             mode,
         } = written;
         if let Err(error) = gate.add_written(&real, content, mode, is_protected) {
-            tracing::warn!(%error, "a write was not added to the record of protected paths: a command may undo it");
+            tracing::warn!(%error, "recording a write to a protected path failed, the end of a command may undo the write");
         }
         Ok(value)
     }

@@ -66,7 +66,7 @@ impl ServeCommand {
                 Some(Err(error)) => Err(error),
                 None => Ok(()),
             };
-            tracing::info!("stopping");
+            tracing::info!("server is stopping");
             server.stop().await;
             worked.map(|()| ExitCode::SUCCESS)
         })

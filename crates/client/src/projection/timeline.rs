@@ -113,7 +113,8 @@ impl Timeline {
         }
     }
 
-    /// Adds a piece of an answer; the first byte that differs, or `None` if nothing does.
+    /// Adds a piece of an answer. Returns the first byte that differs, or `None` if nothing
+    /// changed.
     pub fn stream(&mut self, delta: &MessageDelta) -> Option<usize> {
         let mut from_bytes = None;
         let is_known = self.change(

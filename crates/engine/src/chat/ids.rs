@@ -19,7 +19,8 @@ pub struct IdBlock {
 }
 
 impl IdBlock {
-    /// Where the numbers of a Chat that starts now begin, unless higher ones were given before.
+    /// A Chat that starts at this time gives only numbers above this one. It starts higher if
+    /// higher numbers were given before.
     pub fn floor(started: Timestamp) -> i64 {
         started
             .as_millis()

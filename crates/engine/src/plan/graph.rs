@@ -14,7 +14,7 @@ const DEFAULT_TASK_TOKENS: u64 = 2_000;
 /// No plan says more than this; larger numbers are taken as this.
 const MAX_TASK_TOKENS: u64 = 10_000_000;
 
-/// The tasks of a plan that can be run, or what is wrong with it.
+/// Checks a plan: its tasks if it can be run, else what is wrong with it.
 pub(crate) fn checked(
     tasks: Vec<PlannedTask>,
     team: &Team,

@@ -23,7 +23,7 @@ impl Transition<'_, '_> {
             Reservation::Asks(question) => match next {
                 WorkflowPhase::Planning { repair: None, .. } => self.ask_before_planning(&question),
                 WorkflowPhase::Joining { message_id, .. } => self.finish_concatenated(message_id),
-                // What is left is for the work itself.
+                // Too little is left to repair the plan. The fallback plan gets the rest.
                 WorkflowPhase::Planning {
                     repair: Some(_), ..
                 } => self.fall_back(),

@@ -295,7 +295,8 @@ impl Transition<'_, '_> {
         }
     }
 
-    /// A person allowed to spend more, where a request waits for that to be planned.
+    /// A person allowed to spend more. If a request waited for that before it was planned, planning
+    /// starts.
     pub(crate) fn planning_may_spend(&mut self) {
         if self.session.planning_budget().is_some() {
             self.own_call(WorkflowPhase::Planning {

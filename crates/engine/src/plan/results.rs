@@ -54,8 +54,8 @@ impl TaskState {
     }
 }
 
-/// The longest that a text may be, so that all together fit; what short ones leave is for the
-/// others.
+/// The length at which texts are cut so that all fit together. What short texts do not use goes to
+/// the longer ones.
 fn share(mut lengths: Vec<usize>) -> usize {
     lengths.sort_unstable();
     let mut left = MAX_HANDED_ON_BYTES;

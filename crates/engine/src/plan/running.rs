@@ -1,5 +1,5 @@
-//! What happens to a plan while it runs: tasks start when what they need is done, and end well or
-//! not.
+//! A plan while it runs: a task starts when the tasks that it depends on are done, and then
+//! succeeds or fails.
 
 use codelab_protocol::{
     ErrorData, ModelOutput, Role, SessionEventBody, TaskCompleted, TaskFailed,

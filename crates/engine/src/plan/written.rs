@@ -23,7 +23,7 @@ pub fn parse_plan(reply: &str) -> Result<Vec<PlannedTask>, String> {
         .filter_map(|tag| reply.rfind(tag).map(|at| at + tag.len()))
         .max();
     match after_thoughts.and_then(|start| reply.get(start..)) {
-        // A model that ends inside its thoughts has said nothing else.
+        // If nothing follows the thoughts, the plan may be inside them.
         Some(answer) => plan_in(answer).or_else(|why| plan_in(reply).map_err(|_| why)),
         None => plan_in(reply),
     }

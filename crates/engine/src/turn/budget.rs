@@ -1,5 +1,5 @@
-//! Budgets: what is reached is what was spent. Where too little is left for the next call, a person
-//! is asked.
+//! Budgets. Only what was really spent counts as used. How much a call may take is decided in
+//! `reservation.rs`. If too little is left for the next call, a person is asked here.
 
 use codelab_protocol::{CallId, ErrorCode, ErrorData, SessionKind, Usage, arguments_digest};
 use serde::{Deserialize, Serialize};
@@ -289,8 +289,8 @@ fn spending(usage: Usage) -> Spending {
     }
 }
 
-/// What was spent, what calls under way may take, and the limit, each by itself. The limits stand
-/// there once more under the names by which an edit sets them.
+/// What was spent, what running calls may take, and the limit, as separate fields. The limits are
+/// there a second time, under the names by which an edit sets them.
 fn budget_arguments(question: &BudgetQuestion) -> Map<String, Value> {
     let BudgetQuestion {
         scope,
@@ -337,8 +337,9 @@ fn left_too_little(whose: &str, state: &BudgetState) -> String {
     )
 }
 
-/// The limits as a person last set them, once more, and what approvals have added by then. In any
-/// case enough for the calls that wait; a limit that lets them through stays as it is.
+/// The new limits after an approval, and what approvals have added in all. A limit that is too low
+/// grows by what a person last set, and at least to what the waiting calls need. A limit that lets
+/// them through stays.
 fn more(state: &BudgetState, awaited: Spending) -> (Budget, Spending) {
     let BudgetState {
         budget,

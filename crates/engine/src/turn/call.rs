@@ -245,7 +245,8 @@ impl Transition<'_, '_> {
                 };
                 self.server_result(thread, &call, result);
             }
-            // The last of several calls; alone it never comes here.
+            // The last of several calls. A completion that is the only call of an answer is handled
+            // before.
             (ToolSide::Server, ToolArguments::AttemptCompletion { result })
                 if thread.waiting_calls.is_empty() =>
             {

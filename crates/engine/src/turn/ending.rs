@@ -163,7 +163,7 @@ impl Transition<'_, '_> {
 
     /// What the agent will be able to remember of this work.
     fn remember_work(&mut self, thread: &Thread, response: &str, success: bool) {
-        // Work that never began is nobody's past.
+        // Work that never began is not remembered.
         if thread.steps == 0 {
             return;
         }

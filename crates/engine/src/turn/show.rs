@@ -221,7 +221,8 @@ impl View<'_> {
         }
     }
 
-    /// A person answered a question; outside of projects the reader is that person.
+    /// A person answered a question. In the runtime API the reader is that person, so nothing is
+    /// shown.
     pub(crate) fn show_answered(&mut self, thread: &Thread, call_id: &CallId, answer: &str) {
         if !self.is_runtime() {
             self.show_result(
@@ -356,8 +357,8 @@ impl View<'_> {
             .event(turn, SessionEventBody::ApprovalResolved(resolved));
     }
 
-    /// The end of a direct call that has an answer; `success` says whether it is the agent's last
-    /// word.
+    /// Shows that a direct call ended with an answer. `success` is false if the answer is only what
+    /// was done so far.
     pub(crate) fn show_completed(&mut self, thread: &Thread, response: String, success: bool) {
         let Some(message_id) = thread.answer_id.clone() else {
             never!("a thread completed without an answer");

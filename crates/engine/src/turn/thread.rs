@@ -32,7 +32,7 @@ pub struct Thread {
     /// Calls of the last answer that still wait for their turn (`multiple_tool_calls =
     /// "sequence"`).
     pub(crate) waiting_calls: VecDeque<PlannedCall>,
-    /// The agent at which it holds a slot, or waits for one.
+    /// The agent at which it holds a slot, or waits for one. Stored under its former name.
     #[serde(rename = "place")]
     pub(crate) slot: Option<AgentName>,
     /// The agent that took the work on. It ends it also when it takes no new work.

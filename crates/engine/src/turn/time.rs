@@ -125,7 +125,8 @@ impl Transition<'_, '_> {
             .flat_map(|turn| turn.threads().filter(is_due))
             .map(|thread| (!ends_turn(thread), thread.lane))
             .collect();
-        // What ends the whole turn comes first, so that nothing is begun that ends at once.
+        // Threads that end the whole turn come first, so that no other one starts work that is
+        // cancelled at once.
         due.sort();
         for (_, lane) in due {
             // One that ended may have ended the turn, and the others with it.
@@ -204,8 +205,8 @@ impl Transition<'_, '_> {
         self.next_call(thread);
     }
 
-    /// Time stood still while nobody owned the session. A turn's own model call is made again; a
-    /// task that was in one is marked failed and can be retried.
+    /// A server took the session over. The time without an owner does not count. The turn's own
+    /// model call is repeated; a task that was in a model call is marked failed and can be retried.
     pub(crate) fn recovered(&mut self, down: Downtime, epoch: u64) -> CallerAnswer {
         self.session.epoch = epoch;
         self.output.mark_changed();
@@ -284,7 +285,8 @@ impl Transition<'_, '_> {
     }
 }
 
-/// The time without a server does not count, and whoever comes back with it has a moment.
+/// Moves a deadline by the time without a server. Whoever comes back with the server gets at least
+/// a short grace.
 fn moved(deadline: Timestamp, down: Downtime) -> Timestamp {
     deadline
         .plus_millis(down.ms.max(0))

@@ -199,7 +199,7 @@ impl OpenAiModel {
         deadline.answered();
         *clock = ServerClock::read(response.headers(), SystemTime::now());
         if let Some(host) = redirect_host(response.status(), response.headers()) {
-            tracing::warn!(%model, %host, "model server redirects, not followed because of the key");
+            tracing::warn!(%model, %host, "redirect of the model server refused, it would carry the key along");
             let failure = failure::redirected(response.status(), model);
             return Err(AttemptError::Final(failure));
         }
@@ -330,7 +330,7 @@ impl OpenAiModel {
             self.config.fallback_for(&shape.model),
         )?;
         if next.model != shape.model {
-            tracing::warn!(agent = %request.agent, unknown = %shape.model, used = %next.model, "model server does not know a model, using the fallback");
+            tracing::warn!(agent = %request.agent, asked_model = %shape.model, used_model = %next.model, "model server does not know the model, using the fallback");
         }
         Some(next)
     }

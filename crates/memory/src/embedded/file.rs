@@ -74,7 +74,7 @@ impl CollectionFile {
             end += frame_len;
         }
         if end < len {
-            tracing::debug!(path = %path.display(), bytes = len - end, "an unfinished addition was dropped");
+            tracing::debug!(path = %path.display(), bytes = len - end, "incomplete record at the end of a memory file dropped");
             file.set_len(end)?;
         }
         Ok(Self { file, end })

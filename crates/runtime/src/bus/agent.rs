@@ -104,8 +104,7 @@ impl BusAgent {
         Ticket(state.next_ticket)
     }
 
-    /// Refuses what waits and what comes. The ticket returned is later than every task that is
-    /// active now.
+    /// Refuses waiting and new tasks. The returned ticket is later than those of all active tasks.
     pub(super) fn close(&self) -> Ticket {
         self.shut(AgentPresence::Closed, Reason::Deregistered)
     }
@@ -125,7 +124,7 @@ impl BusAgent {
         self.state().presence == AgentPresence::Registered
     }
 
-    /// Takes work that was accepted; `begun` by this agent before.
+    /// Takes work that was accepted. `begun` says that this agent worked on it before.
     pub(super) fn enter(&self, begun: bool) -> Result<EntryTicket, Unavailable> {
         let mut state = self.state();
         let gate = gate(&state, self.limits.accepted_queue_length, begun)?;

@@ -104,8 +104,8 @@ impl RedisLink {
         }
     }
 
-    /// Takes the link up unless something is owed. Memory starts anew first: messages were missed
-    /// until now.
+    /// Opens the link, unless invalidations are still owed to Redis. The cache in memory is emptied
+    /// first, because messages were missed until now.
     pub(super) fn raise(
         &self,
         remote: Remote,

@@ -122,8 +122,8 @@ impl Remote {
         replace.query_async(&mut self.connection.clone()).await
     }
 
-    /// Here first, then everywhere: a server that heard of it too early would read the old value
-    /// back from Redis.
+    /// Removes the key from Redis first and tells other servers then. A server that was told too
+    /// early would read the old value back from Redis.
     pub(super) async fn forget(&self, what: &Forget) -> RedisResult<()> {
         let connection = &mut self.connection.clone();
         match what {
@@ -191,7 +191,7 @@ fn found(text: String, ttl_ms: i64) -> CacheLookup {
     }
 }
 
-/// The text as a pattern that matches nothing else.
+/// Escapes a text, so that as a pattern it matches only itself.
 fn literal(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for character in text.chars() {

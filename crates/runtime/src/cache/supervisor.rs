@@ -26,7 +26,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// A link that lasted so long starts the pauses anew.
 const STEADY: Duration = Duration::from_secs(5);
-/// Rounds of paying what came to be owed during the last one; the next connection goes on.
+/// Rounds of sending invalidations that became owed during the last round. The rest is left for the
+/// next connection.
 const MAX_PAYING_ROUNDS: usize = 10;
 
 #[derive(Debug, thiserror::Error)]

@@ -313,7 +313,7 @@ impl<'a> Work<'a> {
                 .chat
                 .post_agent(ADAPTIVE_AGENT, &shortened(text), self.meta(agent))
         {
-            tracing::warn!(%error, "the Chat did not take what AdaptiveAgent said");
+            tracing::warn!(%error, "message from AdaptiveAgent refused by the Chat");
         }
     }
 

@@ -17,7 +17,7 @@ use crate::timers::log_failure;
 
 /// Notes read and worked off at once.
 const BATCH: u64 = 1_000;
-/// Deletions gather this long, so that files are made anew once for all of them.
+/// Deletions are collected for this long, so that files are rewritten once for all of them.
 const GATHER: Duration = Duration::from_secs(5);
 /// Making files anew takes at most one part in so many of the time, however often somebody deletes.
 const PAUSE_PER_WORK: u32 = 5;

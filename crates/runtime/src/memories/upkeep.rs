@@ -130,7 +130,7 @@ impl Memories {
             return true;
         }
         if let Err(error) = self.memory.tidy().await {
-            tracing::warn!(%error, "what an earlier run left behind of memories could not be removed");
+            tracing::warn!(%error, "removing leftover memory files failed");
             return false;
         }
         match self.orphans().await {
@@ -142,7 +142,7 @@ impl Memories {
                 true
             }
             Err(error) => {
-                tracing::warn!(%error, "memories of agents who are gone could not be looked for");
+                tracing::warn!(%error, "looking for memories of deleted agents failed");
                 false
             }
         }
@@ -245,7 +245,7 @@ impl Memories {
             let done = match need {
                 IndexNeed::Check => self.check(&agent_ref).await,
                 IndexNeed::Rebuild => self.rebuild(*key, agent).await.map(|count| {
-                    tracing::info!(project = %key.project, %agent, count, "the agent's memory is made again");
+                    tracing::info!(project = %key.project, %agent, count, "the agent's memory was rebuilt");
                 }),
             };
             let Err(error) = done else {
@@ -253,7 +253,7 @@ impl Memories {
                 self.due().done(&agent_ref, number);
                 continue;
             };
-            tracing::warn!(project = %key.project, %agent, %error, "the agent's memory is still broken");
+            tracing::warn!(project = %key.project, %agent, %error, "rebuilding the agent's memory failed");
             if matches!(error, RebuildError::Store(_)) {
                 return;
             }
@@ -289,13 +289,14 @@ impl Memories {
         Ok(())
     }
 
-    /// Makes an agent's collection anew from SQL; how many interactions it holds. That of an agent
-    /// who is gone is removed.
+    /// Rebuilds an agent's collection from SQL and returns how many interactions it holds. The
+    /// collection of a deleted agent is removed.
     pub async fn rebuild(&self, key: SpaceKey, agent: &AgentName) -> Result<u64, RebuildError> {
         let agent_ref = (key, agent.clone());
         let number = self.due().note(&agent_ref, IndexNeed::Rebuild);
         let added = self.refill(&agent_ref).await?;
-        // Something was deleted meanwhile, and may have come back from a page that was read before.
+        // Something was deleted while we read. A page read before that may have put it back, so
+        // rebuild once more.
         if !self.due().done(&agent_ref, number) {
             self.due().note(&agent_ref, IndexNeed::Rebuild);
         }

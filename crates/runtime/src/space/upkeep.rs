@@ -183,7 +183,7 @@ impl Runtime {
             };
             after = Some(last.key);
             for row in page {
-                // One that cannot be read can neither go on nor be cancelled.
+                // A session that cannot be read can neither go on nor be cancelled.
                 let Ok(session) = serde_json::from_str::<Session>(&row.state) else {
                     continue;
                 };
@@ -237,7 +237,10 @@ impl Runtime {
             let (key, name) = (SpaceKey::of(&project), row.agent.name);
             let set = project.set_agent_registered(&row.agent.agent_id, registered, now()).await;
             set.map_err(RuntimeError::NotStored)?;
-            tracing::info!(project = %key.project, agent = %name, registered, "agent put in or out of service");
+            match registered {
+                true => tracing::info!(project = %key.project, agent = %name, "agent put into service"),
+                false => tracing::info!(project = %key.project, agent = %name, "agent taken out of service"),
+            }
             let space = match registered {
                 true => Some(runtime.space(key)),
                 false => runtime.live_space(key),

@@ -121,11 +121,11 @@ fn without_secrets(name: &str, value: &Value) -> Value {
     })
 }
 
-/// An address without its password. What stands before `@` is a name only in a database's address;
-/// elsewhere people put tokens there.
+/// An address without its password. In a database's address the part before `@` is a user name and
+/// is shown. In other addresses people put tokens there, so it is hidden.
 fn address_without_secrets(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
-        // An address that nobody can read may hold anything; a path of a file cannot.
+        // An address that cannot be parsed may hold a secret. The path of a file does not.
         let is_file = text.strip_prefix("sqlite:").is_some();
         return if is_file || !text.contains(['@', '=']) {
             text.to_owned()

@@ -31,7 +31,8 @@ pub enum Source {
     Flag(&'static str),
 }
 
-/// All values that were set, with their sources. A name is a list, because names of models have dots.
+/// All values that were set, with their sources. A name is a list, because names of models have
+/// dots.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
     pub table: Table,
@@ -57,8 +58,9 @@ const PLAIN_NAMES: [(&str, &str); 13] = [
 
 /// Settings without a table.
 const TOP_LEVEL: [&str; 3] = ["locale", "multi_agent_mode", "multiple_tool_calls"];
-/// Other variables of this program without a table. A `CODELAB_X` that is none of these belongs to
-/// somebody else (a shell script, a container's service links), unless it is one of these misspelt.
+/// Variables `CODELAB_X` of this program that stand in no table of the settings. Other names
+/// without a table belong to somebody else (a shell script, a container's service links) and are
+/// ignored, unless they look like a misspelt name of this program.
 const NO_SETTINGS: [&str; 8] = [
     "addr",
     "ca_file",
@@ -184,7 +186,8 @@ fn misspelt(name: &str) -> Option<&'static str> {
     if known().any(|right| right == name) {
         return None;
     }
-    // The beginning of a long name, or at most one wrong letter in five. Short names are not guessed.
+    // The beginning of a long name, or at most one wrong letter in five. Short names are not
+    // guessed.
     let is_start = |right: &str| name.len() > MIN_GUESSED && right.starts_with(name);
     let is_near =
         |right: &str| right.len() > MIN_GUESSED && distance(name, right) <= right.len() / 5;

@@ -144,7 +144,8 @@ fn entry(row: AuditRow) -> AuditEntry {
         tool_name: record.tool_name,
         original_args: record.original_args,
         modified_args: record.modified_args,
-        // Rows from before there was a key have it in small letters, which their hash covers.
+        // Rows written before the audit log had a key hold the decision in lower case. Their hash
+        // covers that spelling, so the row is not changed.
         decision: MaybeKnown::of(record.decision.to_ascii_uppercase()),
         decided_by: record.decided_by,
         reason: record.reason,

@@ -13,7 +13,8 @@ const SOFT_DELETE_IDLE: &str = "UPDATE sessions SET deleted_at = $1, is_active =
 const RESTORE: &str =
     "UPDATE sessions SET deleted_at = NULL, is_active = 1 WHERE id = $1 AND deleted_at IS NOT NULL";
 
-/// A reason stays in rows that are older than the key, because it is part of their hash.
+/// Removes arguments and reasons. Rows that are older than the key keep their reason, because it is
+/// part of their hash.
 macro_rules! blank_audit {
     () => {
         "UPDATE audit_logs SET original_args = NULL, modified_args = NULL, \

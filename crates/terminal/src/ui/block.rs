@@ -63,8 +63,8 @@ pub enum Block {
     Queued {
         position: u64,
     },
-    /// `message` is the server's own; the code and the HTTP status are told in the person's
-    /// language.
+    /// `message` is the server's English text. The code and the HTTP status are explained in the
+    /// person's language.
     Error {
         message: String,
         code: Option<ErrorCode>,

@@ -120,8 +120,8 @@ impl Screen {
         write(&out)
     }
 
-    /// To the first live row. A terminal that became narrower has broken rows in two; they are
-    /// counted as they are now.
+    /// Moves the cursor to the first live row. A terminal that became narrower has wrapped long
+    /// rows, so each row counts with the height that it has now.
     fn to_top(&self, out: &mut String) {
         let (columns, _) = Self::size();
         let broken = |width: usize| width.saturating_sub(1) / columns.max(1);

@@ -11,8 +11,8 @@ const TAB: &str = "    ";
 const CONTROL_PICTURES: u32 = 0x2400;
 const DELETE_PICTURE: char = '\u{2421}';
 
-/// The text with nothing left that acts instead of being seen. Line breaks are characters like any
-/// other here: who has several lines splits them first.
+/// Replaces every character that would act on the terminal instead of being seen. That includes
+/// line breaks, so a caller with several lines splits them first.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(acts) {
         return Cow::Borrowed(text);

@@ -20,7 +20,7 @@ pub(super) struct JournalFile {
     file: File,
     size_bytes: u64,
     compacted_bytes: u64,
-    /// Apart from the file, which is replaced now and then.
+    /// The lock is a file of its own, because the journal is replaced when it is compacted.
     lock: File,
 }
 

@@ -8,7 +8,8 @@ use super::Sandbox;
 use super::guard::{Comparison, GuardedPaths};
 use crate::options::{Bounds, Network};
 
-/// Absolute paths without links, as they are called outside.
+/// What a command may reach. Paths are absolute, contain no symbolic links, and are those outside
+/// the sandbox.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Boundary {
     /// May be read with everything beneath, except what is `hidden`. Nothing else may be read.

@@ -49,8 +49,8 @@ pub(super) fn restrict(boundary: &Boundary) -> io::Result<()> {
     let read = AccessFs::from_read(REQUIRED);
     let all = AccessFs::from_all(REQUIRED);
     let hidden = real(&boundary.hidden);
-    // What is pinned would be writable but for what it holds; here that cannot be said, so it is
-    // read-only as a whole.
+    // A pinned folder is writable except for what it holds read-only. Landlock cannot express that,
+    // so the whole folder is read-only.
     let mut untouchable = hidden.clone();
     untouchable.extend(boundary.read_only.iter().chain(&boundary.pinned).cloned());
 

@@ -77,8 +77,8 @@ fn reap_adopted(pids: &[Pid]) {
     }
 }
 
-/// Waits for adopted processes that have ended; until then each takes the place of a living one.
-/// `first` is waited for elsewhere.
+/// Reaps adopted processes that have ended. Until then each of them counts towards the process
+/// limit. `first` is reaped elsewhere.
 pub(super) fn reap_orphans(first: Option<Pid>) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     for (pid, state) in table().remove(&own).into_iter().flatten() {

@@ -252,8 +252,8 @@ async fn converse(
     }
 }
 
-/// Waits for the supervisor, which has lost its line by now; one that does not end is ended with
-/// its whole group.
+/// Waits until the supervisor ends. Its connection is closed by now. If it does not end in time,
+/// its whole process group is killed.
 async fn end(child: &mut Child) {
     if timeout(ENDING_TIMEOUT, child.wait()).await.is_ok() {
         return;

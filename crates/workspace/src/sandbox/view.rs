@@ -150,7 +150,7 @@ fn named_by_person(options: &WorkspaceOptions) -> Vec<PathBuf> {
     let real = |path: &PathBuf| match path.canonicalize() {
         Ok(path) => Some(path),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "sandbox.readable: commands will not see this");
+            tracing::warn!(path = %path.display(), %error, "a path in sandbox.readable cannot be used, commands will not see it");
             None
         }
     };
@@ -204,7 +204,7 @@ fn closed_to_others(mut open: Vec<PathBuf>, max_entries: usize) -> Vec<PathBuf> 
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let Some(fewer) = left.checked_sub(1) else {
-                tracing::warn!(folder = %folder.display(), "too much to look through: commands will not see this folder");
+                tracing::warn!(folder = %folder.display(), "folder has too many entries to check, commands will not see it");
                 found.push(folder);
                 break;
             };

@@ -221,7 +221,8 @@ fn written_bytes(folder: &str) -> u64 {
         .unwrap_or_default()
 }
 
-/// Of files in memory without a name, which no process need have mapped.
+/// Bytes in memory files (`memfd`). They may be mapped by no process, so they are found by their
+/// open descriptors.
 fn memory_files(pids: &[Pid]) -> u64 {
     let mut sizes = BTreeMap::new();
     for pid in pids {

@@ -1,6 +1,6 @@
 //! `write_file` and `create_directory`. A file is replaced as a whole by a rename in its own
-//! folder, so that a reader sees the old or the new text and a crash leaves no half of it; nothing
-//! is written where somebody else wrote since the file was read.
+//! folder. So a reader sees the old or the new text, and a crash leaves no half of it. A file that
+//! somebody else changed since it was read is not overwritten.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -251,7 +251,8 @@ struct Stored {
     modified: SystemTime,
 }
 
-/// Writes beside the file and renames. `replaced` is what is expected to be there still.
+/// Writes a new file beside the old one and renames it. `replaced` is what the old file must still
+/// be.
 fn store(
     place: &ExistingPath,
     seen: &SeenFiles,

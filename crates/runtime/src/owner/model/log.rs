@@ -1,5 +1,5 @@
-//! What the log says of a prompt: sizes and what was missing. What people said is never logged, at
-//! no level, unless the operator asked for whole prompts.
+//! What the log says of a prompt: sizes and what was missing. What people said is logged at no
+//! level, unless the operator asked for the system message (`context.log_prompts`).
 
 use codelab_engine::{ModelCall, PromptReport};
 use codelab_protocol::{ModelMessage, ModelRequest, SessionId};
@@ -41,7 +41,7 @@ pub(super) fn gaps(session: &SessionId, call: &ModelCall, report: &PromptReport)
     } = report;
     let (turn, agent) = (call.id.turn, &call.agent);
     if !missing.is_empty() || !unknown.is_empty() {
-        tracing::warn!(%session, %turn, %agent, ?missing, ?unknown, "placeholders of the prompt became empty");
+        tracing::warn!(%session, %turn, %agent, ?missing, ?unknown, "placeholders without a value were left empty in the prompt");
     }
     if let Some(timezone) = unusable_timezone {
         tracing::warn!(%session, %turn, ?timezone, "the caller's time zone is unknown; the server's is used");
@@ -52,6 +52,6 @@ pub(super) fn gaps(session: &SessionId, call: &ModelCall, report: &PromptReport)
 pub(super) fn whole_prompt(session: &SessionId, call: &ModelCall, request: &ModelRequest) {
     let (turn, step, agent) = (call.id.turn, call.id.step, &call.agent);
     if let Some(ModelMessage::System { content }) = request.messages.first() {
-        tracing::info!(%session, %turn, step, %agent, prompt = ?content, "the whole prompt");
+        tracing::info!(%session, %turn, step, %agent, prompt = ?content, "system message of the prompt");
     }
 }

@@ -9,7 +9,8 @@ use super::*;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/configuration.md");
 const HEADING: &str = "| key | environment, flag | default | meaning |";
-/// Settings under a name that the operator chooses. The document writes `<name>` for it, which is a name like any other.
+/// Settings under a name that the operator chooses. The document writes `<name>` for it, which is a
+/// name like any other.
 const NAMED_BY_OPERATORS: &str = "[model_map]\n\"<name>\" = \"wire\"\n\
     [prices.\"<model>\"]\ninput_per_million_usd = 1.0\noutput_per_million_usd = 2.0\n";
 
@@ -26,7 +27,7 @@ fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     let mut lines = DOCUMENT.lines();
     while lines.any(|line| line == HEADING) {
-        // The ruler below the heading is skipped.
+        // Skips the line of dashes below the heading.
         rows.extend(
             lines
                 .by_ref()

@@ -295,7 +295,7 @@ impl UserStore {
         self.page(count, page, whose, limit, offset).await
     }
 
-    /// The newest of the session's own history, oldest first.
+    /// The last messages of the session's own history, from the oldest to the newest.
     pub async fn last_messages(
         &self,
         key: SessionKey,
