@@ -4,7 +4,7 @@ import type { SessionEvent, SessionEventOf, Message, ToolCall } from "../api/typ
 import { applyDelta, type Delta } from "./delta";
 import { learnFiles } from "./files";
 import { reducePlan } from "./plans";
-import { emptySession } from "./session";
+import { emptySession, originOf } from "./session";
 import type { Item, MessageItem, Origin, SessionState, ToolItem, ToolState, TrailStep } from "./session";
 
 /** A mutable copy of the state. A batch of inputs needs only one copy. */
@@ -450,8 +450,4 @@ function step(draft: Draft, next: TrailStep) {
 
 function isSamePlace(one: Origin | undefined, other: Origin | undefined): boolean {
   return one?.planId === other?.planId && one?.taskId === other?.taskId;
-}
-
-function originOf(data: { plan_id?: string | null; task_id?: string | null }): Origin | undefined {
-  return data.plan_id && data.task_id ? { planId: data.plan_id, taskId: data.task_id } : undefined;
 }

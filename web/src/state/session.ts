@@ -16,6 +16,10 @@ export interface Origin {
   taskId: string;
 }
 
+export function originOf(data: { plan_id?: string | null; task_id?: string | null }): Origin | undefined {
+  return data.plan_id && data.task_id ? { planId: data.plan_id, taskId: data.task_id } : undefined;
+}
+
 interface Placed {
   /** Unique in the session. It never changes for an item. */
   key: string;

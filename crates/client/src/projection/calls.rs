@@ -40,7 +40,10 @@ impl SessionView {
         result: &ToolResultEvent,
         changes: &mut Vec<SessionChange>,
     ) {
-        self.task_goes_on(&result.origin, changes);
+        // The task did not wait for a late result: it continued without it, or has ended.
+        if !result.late {
+            self.task_goes_on(&result.origin, changes);
+        }
         let id = &result.call_id;
         if self.answer_question(id, answer_text(&result.result), changes) {
             return;
