@@ -3,7 +3,7 @@ import type { SessionInput } from "../api/events";
 import type { SessionEvent, SessionEventOf, Message, ToolCall } from "../api/types";
 import { applyDelta, type Delta } from "./delta";
 import { learnFiles } from "./files";
-import { reducePlan } from "./plans";
+import { reducePlan, taskGoesOn } from "./plans";
 import { emptySession, originOf } from "./session";
 import type { Item, MessageItem, Origin, SessionState, ToolItem, ToolState, TrailStep } from "./session";
 
@@ -106,6 +106,7 @@ function applyEvent(draft: Draft, event: SessionEvent) {
       return applyToolResult(draft, event, at);
     case "tool_call_closed": {
       const { call_id, outcome } = event.data;
+      taskGoesOn(draft, (find(draft, call_id) ?? find(draft, `question-${call_id}`))?.origin);
       return changeTool(draft, call_id, (tool) =>
         outcome === "completed" || hasEnded(tool.state) ? tool : { ...tool, state: { step: "closed", outcome } },
       );
@@ -355,7 +356,11 @@ function applyApprovalRequest(draft: Draft, event: SessionEventOf<"approval_requ
 function applyApprovalResolved(draft: Draft, event: SessionEventOf<"approval_resolved">) {
   const { call_id, decision, decided_by, reason, modified_args } = event.data;
   const present = find(draft, call_id);
-  if (present?.kind === "budget") return put(draft, { ...present, resolved: decision });
+  const isBudget = present?.kind === "budget";
+  const isAccepted = decision === "approve" || decision === "edit";
+  // An approved call has to run first. After a refused budget an event of its own ends the task or the workflow.
+  if (isAccepted ? isBudget : !isBudget) taskGoesOn(draft, present?.origin);
+  if (isBudget) return put(draft, { ...present, resolved: decision });
   changeTool(draft, call_id, (tool) => {
     const decided: ToolItem = { ...tool, decision: { decision, by: decided_by, reason: reason ?? undefined } };
     switch (decision) {
