@@ -1,7 +1,7 @@
 // Applies a session's events to its plans.
 import type { SessionEvent, Task, TaskStatus } from "../api/types";
 import type { Draft } from "./reduce";
-import { originOf, type Origin, type PlanView } from "./session";
+import { hasTaskEnded, originOf, type Origin, type PlanView } from "./session";
 
 export function reducePlan(draft: Draft, event: SessionEvent) {
   switch (event.type) {
@@ -74,7 +74,7 @@ export function reducePlan(draft: Draft, event: SessionEvent) {
         status,
         response,
         request: undefined,
-        tasks: status === "cancelled" ? plan.tasks.map(cancelled) : plan.tasks,
+        tasks: plan.tasks.map(stopped),
       }));
     }
     default:
@@ -98,8 +98,9 @@ function edit(
   };
 }
 
-function cancelled(task: Task): Task {
-  return task.status === "completed" || task.status === "failed" ? task : { ...task, status: "cancelled" };
+/** No event of its own ends a task that was stopped with its workflow. */
+function stopped(task: Task): Task {
+  return hasTaskEnded(task.status) ? task : { ...task, status: "cancelled" };
 }
 
 function change(draft: Draft, planId: string, next: (plan: PlanView) => PlanView) {

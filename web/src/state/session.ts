@@ -172,8 +172,12 @@ export const emptySession: SessionState = {
 
 const ENDED: readonly TaskStatus[] = ["completed", "failed", "skipped", "cancelled"];
 
+export function hasTaskEnded(status: TaskStatus): boolean {
+  return ENDED.includes(status);
+}
+
 export function tasksEnded(plan: Plan): number {
-  return plan.tasks.filter((task) => ENDED.includes(task.status)).length;
+  return plan.tasks.filter((task) => hasTaskEnded(task.status)).length;
 }
 
 export function isBusy(status: SessionStatus): boolean {

@@ -226,9 +226,7 @@ impl SessionView {
                 WorkflowStatus::Failed => PlanStatus::Failed,
                 WorkflowStatus::Cancelled => PlanStatus::Cancelled,
             };
-            if done.status == WorkflowStatus::Cancelled {
-                view.plan.tasks.iter_mut().for_each(cancel);
-            }
+            view.plan.tasks.iter_mut().for_each(stop);
         });
         self.result.workflow = Some(done.status);
         self.result.response = response;
@@ -318,14 +316,15 @@ impl SessionView {
     }
 }
 
-fn cancel(task: &mut Task) {
+/// No event of its own ends a task that was stopped with its workflow.
+fn stop(task: &mut Task) {
     match task.status {
-        TaskStatus::Completed | TaskStatus::Failed => {}
-        TaskStatus::Pending
-        | TaskStatus::Queued
-        | TaskStatus::Running
-        | TaskStatus::Waiting
+        TaskStatus::Completed
+        | TaskStatus::Failed
         | TaskStatus::Skipped
-        | TaskStatus::Cancelled => task.status = TaskStatus::Cancelled,
+        | TaskStatus::Cancelled => {}
+        TaskStatus::Pending | TaskStatus::Queued | TaskStatus::Running | TaskStatus::Waiting => {
+            task.status = TaskStatus::Cancelled;
+        }
     }
 }
