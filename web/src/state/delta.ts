@@ -1,4 +1,4 @@
-// Text of an answer while it is streamed. Offsets count bytes of UTF-8. A higher attempt replaces the text.
+// Text of an answer while it is streamed. Offsets count bytes of UTF-8. A higher attempt replaces the text, a lower one is ignored.
 export interface Delta {
   content: string;
   attempt: number;
@@ -17,10 +17,10 @@ const decoder = new TextDecoder();
 export function applyDelta(present: LiveText | undefined, delta: Delta): LiveText {
   const { content, attempt, offset } = delta;
   const size = encoder.encode(content).length;
+  if (present !== undefined && attempt < present.attempt) return present;
   if (present === undefined || attempt > present.attempt || offset === 0) {
     return { content, bytes: size, attempt };
   }
-  if (attempt < present.attempt) return present;
   if (offset === present.bytes) return { content: present.content + content, bytes: present.bytes + size, attempt };
   // Text after a missing part cannot be placed. The stored message will replace it.
   if (offset > present.bytes) return present;

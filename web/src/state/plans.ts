@@ -1,7 +1,7 @@
 // Applies a session's events to its plans.
 import type { SessionEvent, Task, TaskStatus } from "../api/types";
 import type { Draft } from "./reduce";
-import type { PlanView } from "./session";
+import { hasTaskEnded, originOf, type Origin, type PlanView } from "./session";
 
 export function reducePlan(draft: Draft, event: SessionEvent) {
   switch (event.type) {
@@ -61,11 +61,12 @@ export function reducePlan(draft: Draft, event: SessionEvent) {
       return changeTask(draft, event.data.plan_id, event.data.task_id, "skipped", (task) => task);
     case "approval_request":
     case "question":
-      return waiting(draft, event.data.plan_id, event.data.task_id, "waiting");
     case "tool_call":
-      return waiting(draft, event.data.plan_id, event.data.task_id, "waiting");
+      return taskWaits(draft, originOf(event.data));
     case "tool_result":
-      return waiting(draft, event.data.plan_id, event.data.task_id, "running");
+      // The task did not wait for a late result: it continued without it, or has ended.
+      if (!event.data.late) taskGoesOn(draft, originOf(event.data));
+      return;
     case "workflow_completed": {
       const { plan_id, status, response } = event.data;
       return change(draft, plan_id, (plan) => ({
@@ -73,7 +74,7 @@ export function reducePlan(draft: Draft, event: SessionEvent) {
         status,
         response,
         request: undefined,
-        tasks: status === "cancelled" ? plan.tasks.map(cancelled) : plan.tasks,
+        tasks: plan.tasks.map(stopped),
       }));
     }
     default:
@@ -97,8 +98,9 @@ function edit(
   };
 }
 
-function cancelled(task: Task): Task {
-  return task.status === "completed" || task.status === "failed" ? task : { ...task, status: "cancelled" };
+/** No event of its own ends a task that was stopped with its workflow. */
+function stopped(task: Task): Task {
+  return hasTaskEnded(task.status) ? task : { ...task, status: "cancelled" };
 }
 
 function change(draft: Draft, planId: string, next: (plan: PlanView) => PlanView) {
@@ -115,11 +117,17 @@ function changeTask(draft: Draft, planId: string, taskId: string, status: TaskSt
   }));
 }
 
-function waiting(
-  draft: Draft,
-  planId: string | null | undefined,
-  taskId: string | null | undefined,
-  status: TaskStatus,
-) {
-  if (planId && taskId) changeTask(draft, planId, taskId, status, (task) => task);
+function taskWaits(draft: Draft, origin: Origin | undefined) {
+  if (origin !== undefined) changeTask(draft, origin.planId, origin.taskId, "waiting", (task) => task);
+}
+
+/** The task has what it waited for. A task that has ended does not start again. */
+export function taskGoesOn(draft: Draft, origin: Origin | undefined) {
+  if (origin === undefined) return;
+  change(draft, origin.planId, (plan) => ({
+    ...plan,
+    tasks: plan.tasks.map((task) =>
+      task.id === origin.taskId && task.status === "waiting" ? { ...task, status: "running" } : task,
+    ),
+  }));
 }

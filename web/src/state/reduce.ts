@@ -3,8 +3,8 @@ import type { SessionInput } from "../api/events";
 import type { SessionEvent, SessionEventOf, Message, ToolCall } from "../api/types";
 import { applyDelta, type Delta } from "./delta";
 import { learnFiles } from "./files";
-import { reducePlan } from "./plans";
-import { emptySession } from "./session";
+import { reducePlan, taskGoesOn } from "./plans";
+import { emptySession, originOf } from "./session";
 import type { Item, MessageItem, Origin, SessionState, ToolItem, ToolState, TrailStep } from "./session";
 
 /** A mutable copy of the state. A batch of inputs needs only one copy. */
@@ -106,6 +106,7 @@ function applyEvent(draft: Draft, event: SessionEvent) {
       return applyToolResult(draft, event, at);
     case "tool_call_closed": {
       const { call_id, outcome } = event.data;
+      taskGoesOn(draft, (find(draft, call_id) ?? find(draft, `question-${call_id}`))?.origin);
       return changeTool(draft, call_id, (tool) =>
         outcome === "completed" || hasEnded(tool.state) ? tool : { ...tool, state: { step: "closed", outcome } },
       );
@@ -355,7 +356,11 @@ function applyApprovalRequest(draft: Draft, event: SessionEventOf<"approval_requ
 function applyApprovalResolved(draft: Draft, event: SessionEventOf<"approval_resolved">) {
   const { call_id, decision, decided_by, reason, modified_args } = event.data;
   const present = find(draft, call_id);
-  if (present?.kind === "budget") return put(draft, { ...present, resolved: decision });
+  const isBudget = present?.kind === "budget";
+  const isAccepted = decision === "approve" || decision === "edit";
+  // An approved call has to run first. After a refused budget an event of its own ends the task or the workflow.
+  if (isAccepted ? isBudget : !isBudget) taskGoesOn(draft, present?.origin);
+  if (isBudget) return put(draft, { ...present, resolved: decision });
   changeTool(draft, call_id, (tool) => {
     const decided: ToolItem = { ...tool, decision: { decision, by: decided_by, reason: reason ?? undefined } };
     switch (decision) {
@@ -450,8 +455,4 @@ function step(draft: Draft, next: TrailStep) {
 
 function isSamePlace(one: Origin | undefined, other: Origin | undefined): boolean {
   return one?.planId === other?.planId && one?.taskId === other?.taskId;
-}
-
-function originOf(data: { plan_id?: string | null; task_id?: string | null }): Origin | undefined {
-  return data.plan_id && data.task_id ? { planId: data.plan_id, taskId: data.task_id } : undefined;
 }

@@ -16,6 +16,10 @@ export interface Origin {
   taskId: string;
 }
 
+export function originOf(data: { plan_id?: string | null; task_id?: string | null }): Origin | undefined {
+  return data.plan_id && data.task_id ? { planId: data.plan_id, taskId: data.task_id } : undefined;
+}
+
 interface Placed {
   /** Unique in the session. It never changes for an item. */
   key: string;
@@ -168,8 +172,12 @@ export const emptySession: SessionState = {
 
 const ENDED: readonly TaskStatus[] = ["completed", "failed", "skipped", "cancelled"];
 
+export function hasTaskEnded(status: TaskStatus): boolean {
+  return ENDED.includes(status);
+}
+
 export function tasksEnded(plan: Plan): number {
-  return plan.tasks.filter((task) => ENDED.includes(task.status)).length;
+  return plan.tasks.filter((task) => hasTaskEnded(task.status)).length;
 }
 
 export function isBusy(status: SessionStatus): boolean {

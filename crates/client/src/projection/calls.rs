@@ -40,7 +40,10 @@ impl SessionView {
         result: &ToolResultEvent,
         changes: &mut Vec<SessionChange>,
     ) {
-        self.task_goes_on(&result.origin, changes);
+        // The task did not wait for a late result: it continued without it, or has ended.
+        if !result.late {
+            self.task_goes_on(&result.origin, changes);
+        }
         let id = &result.call_id;
         if self.answer_question(id, answer_text(&result.result), changes) {
             return;
@@ -74,6 +77,11 @@ impl SessionView {
         changes: &mut Vec<SessionChange>,
     ) {
         let id = &closed.call_id;
+        let asked = self.question(id).map(|view| &view.question.origin);
+        let origin = self.call(id).map(|call| &call.origin).or(asked).cloned();
+        if let Some(origin) = origin {
+            self.task_goes_on(&origin, changes);
+        }
         let mut has_changed = false;
         let is_call = self.timeline.change_call(id, |call| {
             // The result says more than that it came. The first end of a call counts.
@@ -145,15 +153,29 @@ impl SessionView {
             decided_by: resolved.decided_by.clone(),
             reason: resolved.reason.clone(),
         };
+        let mut origin = None;
         let is_budget = self.change_budget(id, |budget| {
             budget.decision = Some(decision.clone());
+            origin = Some(budget.request.origin.clone());
         });
         if !is_budget {
-            self.timeline
-                .change_call(id, |call| decide(call, &decision, resolved));
+            self.timeline.change_call(id, |call| {
+                decide(call, &decision, resolved);
+                origin = Some(call.origin.clone());
+            });
         }
-        if let Some(origin) = self.call(id).map(|call| call.origin.clone()) {
-            self.task_was_answered(&origin);
+        // An approved call has to run first. After a refused budget an event of its own ends the
+        // task or the workflow.
+        let goes_on = match resolved.decision {
+            ApprovalOutcome::Approved | ApprovalOutcome::Edited => is_budget,
+            ApprovalOutcome::Rejected | ApprovalOutcome::Expired | ApprovalOutcome::Cancelled => {
+                !is_budget
+            }
+        };
+        match origin {
+            Some(origin) if goes_on => self.task_goes_on(&origin, changes),
+            Some(origin) => self.task_was_answered(&origin),
+            None => {}
         }
         changes.push(SessionChange::Resolved(id.clone(), decision));
     }

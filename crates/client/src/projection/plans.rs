@@ -155,6 +155,9 @@ impl SessionView {
 
     pub(super) fn task_started(&mut self, task: &TaskStarted, changes: &mut Vec<SessionChange>) {
         let (plan, id) = (&task.plan_id, &task.task_id);
+        // A plan that is retried runs again.
+        self.timeline
+            .change_plan(plan, |view| view.plan.status = PlanStatus::Running);
         let mut started = Vec::new();
         self.change_task(plan, id, &mut started, |task, note| {
             task.status = TaskStatus::Running;
@@ -223,9 +226,7 @@ impl SessionView {
                 WorkflowStatus::Failed => PlanStatus::Failed,
                 WorkflowStatus::Cancelled => PlanStatus::Cancelled,
             };
-            if done.status == WorkflowStatus::Cancelled {
-                view.plan.tasks.iter_mut().for_each(cancel);
-            }
+            view.plan.tasks.iter_mut().for_each(stop);
         });
         self.result.workflow = Some(done.status);
         self.result.response = response;
@@ -258,7 +259,7 @@ impl SessionView {
     /// A task has what it waited for.
     pub(super) fn task_goes_on(&mut self, origin: &TaskOrigin, changes: &mut Vec<SessionChange>) {
         self.change_origin(origin, changes, |task, note| {
-            // A late result does not start a task that has ended.
+            // A task that has ended does not start again.
             if task.status == TaskStatus::Waiting {
                 task.status = TaskStatus::Running;
             }
@@ -304,10 +305,6 @@ impl SessionView {
                 let before = (task.status, note.clone());
                 change(task, &mut note);
                 has_changed = before != (task.status, note.clone());
-                // A plan that is retried runs again.
-                if task.status == TaskStatus::Running {
-                    view.plan.status = PlanStatus::Running;
-                }
             }
             if let Some(note) = note {
                 view.notes.insert(id.clone(), note);
@@ -319,14 +316,15 @@ impl SessionView {
     }
 }
 
-fn cancel(task: &mut Task) {
+/// No event of its own ends a task that was stopped with its workflow.
+fn stop(task: &mut Task) {
     match task.status {
-        TaskStatus::Completed | TaskStatus::Failed => {}
-        TaskStatus::Pending
-        | TaskStatus::Queued
-        | TaskStatus::Running
-        | TaskStatus::Waiting
+        TaskStatus::Completed
+        | TaskStatus::Failed
         | TaskStatus::Skipped
-        | TaskStatus::Cancelled => task.status = TaskStatus::Cancelled,
+        | TaskStatus::Cancelled => {}
+        TaskStatus::Pending | TaskStatus::Queued | TaskStatus::Running | TaskStatus::Waiting => {
+            task.status = TaskStatus::Cancelled;
+        }
     }
 }
