@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use codelab_protocol::ErrorBody;
 use codelab_transport::{
-    HttpClient, HttpLimits, NetworkOptions, TransportError, read_whole, redirect_host, within,
+    HttpClient, HttpLimits, NetworkOptions, TransportError, read_whole, redirect_host,
+    server_address, within,
 };
 use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -70,16 +71,9 @@ impl ApiConnection {
         limits: ClientLimits,
         network: &NetworkOptions,
     ) -> Result<Self, ClientError> {
-        let base = base_url.trim_end_matches('/').to_owned();
-        let uri: Uri = base
-            .parse()
-            .map_err(|error| invalid(format!("{base_url:?} is not an address: {error}")))?;
-        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-        if !is_http || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
-            return Err(invalid(format!(
-                "{base_url:?} is not an address of the form http://host:port or https://host"
-            )));
-        }
+        let uri = server_address(base_url)
+            .map_err(|error| invalid(format!("the server's address {error}")))?;
+        let base = base_url.trim().trim_end_matches('/').to_owned();
         let http_limits = HttpLimits {
             connect_timeout: Duration::from_millis(limits.connect_timeout_ms),
             idle_connections: limits.idle_connections,
@@ -277,4 +271,36 @@ fn access_header(access: &Credentials) -> Result<Option<(HeaderName, HeaderValue
 
 pub(crate) fn invalid(message: String) -> ClientError {
     ClientError::Invalid(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_with_credentials_is_refused_and_not_repeated() {
+        let open = |url: &str| {
+            let network = NetworkOptions::default();
+            ApiConnection::new(url, &Credentials::None, ClientLimits::default(), &network)
+        };
+        for url in ["http://a.test:1", "https://a.test/codelab/"] {
+            assert!(open(url).is_ok(), "{url}");
+        }
+        for url in [
+            "http://user:canary@a.test",
+            "http://canary@a.test",
+            "http://user:1/canary@a.test",
+            "http://user:canary@a b",
+            "http://a.test/#canary",
+            "http://a.test/?canary",
+            "ftp://user:canary@a.test",
+        ] {
+            let error = match open(url) {
+                Ok(_) => panic!("{url} was accepted"),
+                Err(error) => error.to_string(),
+            };
+            assert!(error.starts_with("the server's address "), "{error}");
+            assert!(!error.contains("canary"), "{error}");
+        }
+    }
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use codelab_transport::{NetworkOptions, TransportConfigError};
+use codelab_transport::{InvalidAddress, NetworkOptions, TransportConfigError};
 
-use crate::address::InvalidAddress;
 use crate::price::PriceTable;
 use crate::secret::Secret;
 

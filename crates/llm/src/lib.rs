@@ -17,7 +17,6 @@ use std::time::Duration;
 use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest};
 use futures_util::future::BoxFuture;
 
-pub use address::{InvalidAddress, is_private_address};
 pub use config::{ModelAuth, ModelConfigError, OpenAiConfig};
 pub use demo::DemoModel;
 pub use openai::{OpenAiModel, ServerClock, Trial};

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use codelab_transport::{HttpClient, HttpLimits, NetworkOptions, TransportError, redirect_host};
+use codelab_transport::{
+    HttpClient, HttpLimits, NetworkOptions, TransportError, redirect_host, server_address,
+};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Method, Request, StatusCode, Uri};
+use http::{Method, Request, StatusCode};
 use http_body_util::Full;
 use serde_json::Value;
 
@@ -65,18 +67,7 @@ impl Http {
         network: &NetworkOptions,
     ) -> Result<Self, OptionsError> {
         let base = url.trim().trim_end_matches('/').to_owned();
-        let uri: Uri = base.parse().map_err(|_| OptionsError::Url)?;
-        let has_user = uri
-            .authority()
-            .is_none_or(|authority| authority.as_str().contains('@'));
-        if has_user
-            || uri.host().is_none_or(str::is_empty)
-            || uri.query().is_some()
-            || base.contains('#')
-            || !matches!(uri.scheme_str(), Some("http" | "https"))
-        {
-            return Err(OptionsError::Url);
-        }
+        let uri = server_address(url).map_err(|_| OptionsError::Url)?;
         Ok(Self {
             client: HttpClient::new(&uri, network, LIMITS)?,
             base,
@@ -163,6 +154,7 @@ mod tests {
             "http://a?b",
             "http://a#b",
             "http://user:secret@a",
+            "http://user:1/secret@a",
         ] {
             assert_eq!(open(url), Err(OptionsError::Url), "{url}");
         }

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{Team, starter_pack};
-use codelab_llm::{DemoModel, Model, ModelAuth, OpenAiConfig, OpenAiModel, is_private_address};
+use codelab_llm::{DemoModel, Model, ModelAuth, OpenAiConfig, OpenAiModel};
 use codelab_memory::{EmbeddedOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_protocol::UserId;
 use codelab_runtime::{
     AgentCache, BusLimits, CacheLimits, LiveLimits, Metrics, Runtime, RuntimeParts, random_hex,
 };
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
+use codelab_transport::is_private_address;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::ServerNames;
@@ -102,6 +103,7 @@ impl Server {
         let master_key = MasterKey::load_or_make(&settings)?;
         Secrets::warn_of_short(&settings);
         let model = model(&settings)?;
+        warn_of_withheld_key(&settings);
         let team = Team::built_in(settings.mode)?;
         let embedded = !matches!(settings.database, DatabaseUrl::Postgres(_));
         let verifier = Verifier::new(&settings, &secrets.jwt_secret)?;
@@ -398,19 +400,39 @@ async fn remove_embedded_memory(folder: PathBuf) {
     }
 }
 
-/// The headers for the model proxy. The internal key is sent only if the setting says so.
+/// The headers for the model server. Unless a setting says otherwise, the internal key goes only to
+/// a private address, and not where an HTTP proxy could read it.
 fn auth(settings: &Settings, url: &str) -> ModelAuth {
     let llm = &settings.llm;
     let internal = || {
         settings
             .internal_api_key
             .clone()
-            .filter(|_| llm.send_internal_key || is_private_address(url))
+            .filter(|_| llm.send_internal_key || settings.network.keeps_private(url))
     };
     match (&llm.api_key, internal()) {
         (Some(key), _) => ModelAuth::Bearer(key.clone()),
         (None, Some(key)) => ModelAuth::InternalHeader(key),
         (None, None) => ModelAuth::None,
+    }
+}
+
+/// Whether the model server does not get the internal key only because of a proxy.
+fn is_key_withheld(settings: &Settings) -> bool {
+    let Some(url) = &settings.llm.proxy_url else {
+        return false;
+    };
+    settings.internal_api_key.is_some()
+        && is_private_address(url)
+        && auth(settings, url) == ModelAuth::None
+}
+
+fn warn_of_withheld_key(settings: &Settings) {
+    if is_key_withheld(settings) {
+        tracing::warn!(
+            "the internal key is not sent to the model server, because the proxy in HTTP_PROXY \
+             could read it; add the host of LLM_PROXY_URL to NO_PROXY, or use an https:// address"
+        );
     }
 }
 
@@ -443,4 +465,41 @@ pub fn model_config(settings: &Settings) -> Option<OpenAiConfig> {
 /// The model of agents that name none.
 pub fn default_model(settings: &Settings) -> String {
     KnownModels::new(&settings.llm).default_model().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Flags;
+
+    #[test]
+    fn the_internal_key_is_not_shown_to_a_proxy() {
+        const PROXY: (&str, &str) = ("HTTP_PROXY", "http://proxy.test:3128");
+        const SEND: (&str, &str) = ("CODELAB_LLM__SEND_INTERNAL_KEY", "true");
+        let folder = tempfile::tempdir().unwrap();
+        let key = "k".repeat(32);
+        let cases: [(&[(&str, &str)], bool, bool); 4] = [
+            (&[], true, false),
+            (&[PROXY], false, true),
+            (&[PROXY, ("NO_PROXY", "10.0.0.5")], true, false),
+            (&[PROXY, SEND], true, false),
+        ];
+        for (variables, is_sent, is_withheld) in cases {
+            let flags = Flags {
+                data_dir: Some(folder.path().to_owned()),
+                ..Flags::default()
+            };
+            let fixed = [
+                ("INTERNAL_API_KEY", key.as_str()),
+                ("LLM_PROXY_URL", "http://10.0.0.5:4000"),
+            ];
+            let environment = fixed.iter().chain(variables);
+            let environment =
+                environment.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let settings = Settings::load(flags, environment).unwrap();
+            let sent = model_config(&settings).unwrap().auth;
+            assert_eq!(sent != ModelAuth::None, is_sent, "{variables:?}");
+            assert_eq!(is_key_withheld(&settings), is_withheld, "{variables:?}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! size limits, and the decoder of server-sent events. What must never: what a request means, and
 //! retries. Redirects are never followed, because the next server would get the key of this one.
 
+mod address;
 mod client;
 mod connect;
 mod error;
@@ -16,6 +17,7 @@ mod sse;
 pub mod tls;
 mod tunnel;
 
+pub use address::{InvalidAddress, is_private_address, server_address};
 pub use client::{BodyReader, HttpClient, HttpLimits, read_whole, recycle, redirect_host, within};
 pub use error::{ConnectError, TransportConfigError, TransportError};
 pub use network::NetworkOptions;

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use http::Uri;
+
+use crate::address::is_private_address;
 use crate::proxy::ProxySettings;
 use crate::{TransportConfigError, tls};
 
@@ -20,5 +23,16 @@ impl NetworkOptions {
             Some(path) => tls::read_certificates(path).map(|_| ()),
             None => Ok(()),
         }
+    }
+
+    /// Whether only the private network sees a request to this address: its host is private, and no
+    /// proxy can read the request.
+    pub fn keeps_private(&self, url: &str) -> bool {
+        let Ok(uri) = url.trim().parse::<Uri>() else {
+            return false;
+        };
+        let is_unread =
+            || uri.scheme_str() == Some("https") || matches!(self.proxies.choose(&uri), Ok(None));
+        is_private_address(url) && is_unread()
     }
 }

@@ -49,19 +49,19 @@ pub struct ProxyChoice<'a> {
 
 impl ProxySettings {
     /// Reads the variables through `lookup`. The lower-case name wins, as it does for curl. An
-    /// empty value means no proxy.
+    /// empty variable counts as not set.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let first = |names: [&'static str; 2]| {
-            names
-                .into_iter()
-                .find_map(|name| Some((name, lookup(name)?)))
+            names.into_iter().find_map(|name| {
+                let value = lookup(name).filter(|value| !value.trim().is_empty())?;
+                Some((name, value))
+            })
         };
         let proxy = |names| {
             let (name, value) = first(names)?;
-            let value = value.trim();
-            (!value.is_empty()).then(|| ProxyVariable {
+            Some(ProxyVariable {
                 name,
-                proxy: ProxyAddress::parse(name, value),
+                proxy: ProxyAddress::parse(name, value.trim()),
             })
         };
         Self {
@@ -108,6 +108,12 @@ impl ProxyAddress {
             _ => return Err(refused("only http:// and https:// proxies are supported")),
         };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // The authority ended inside the password, so its host would be the user name.
+        if rest[authority.len()..].contains('@') {
+            return Err(refused(
+                "its password holds one of / ? #: percent-encode the password",
+            ));
+        }
         let (user, address) = match authority.rsplit_once('@') {
             Some((user, address)) => (Some(user), address),
             None => (None, authority),
@@ -231,6 +237,43 @@ mod tests {
         }
         let none = settings(&[("HTTPS_PROXY", ""), ("https_proxy", " ")]);
         assert_eq!(chosen(&none, "https://a.test"), None);
+    }
+
+    #[test]
+    fn an_empty_variable_counts_as_not_set() {
+        let given = settings(&[
+            ("https_proxy", ""),
+            ("HTTPS_PROXY", "http://secure.test:3128"),
+            ("http_proxy", " "),
+            ("HTTP_PROXY", "http://plain.test:3128"),
+            ("no_proxy", ""),
+            ("NO_PROXY", "direct.test"),
+        ]);
+        for (uri, expected) in [
+            ("https://a.test", Some("secure.test:3128 (HTTPS_PROXY)")),
+            ("http://a.test", Some("plain.test:3128 (HTTP_PROXY)")),
+            ("https://direct.test", None),
+        ] {
+            assert_eq!(chosen(&given, uri).as_deref(), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_password_never_becomes_a_host() {
+        for bad in [
+            "http://user:1/canary@proxy.test:3128",
+            "http://user:1?canary@proxy.test:3128",
+            "http://user:1#canary@proxy.test:3128",
+            "user/canary@proxy.test:3128",
+        ] {
+            let given = settings(&[("HTTP_PROXY", bad)]);
+            let error = match given.choose(&"http://a.test".parse().unwrap()) {
+                Ok(choice) => panic!("{bad} became {}", choice.unwrap()),
+                Err(error) => error.to_string(),
+            };
+            assert!(error.contains("percent-encode the password"), "{error}");
+            assert!(!error.contains("canary"), "{error}");
+        }
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Which server a person's command talks to: the one named, else the local one that runs, else one
 //! inside this process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use codelab_client::{Client, ClientError, Credentials};
 use codelab_policy::Policy;
 use codelab_protocol::UserId;
@@ -36,7 +37,13 @@ pub struct ServerTarget {
     )]
     token: Option<String>,
     /// A PEM file with certificates to trust beside the system's, for an https:// address
-    #[arg(long, value_name = "FILE", env = "CODELAB_CA_FILE")]
+    // clap's own parser of paths refuses an empty variable.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "CODELAB_CA_FILE",
+        value_parser = OsStringValueParser::new().map(PathBuf::from)
+    )]
     ca_file: Option<PathBuf>,
     /// Who you are, on a server of this machine
     #[arg(long, value_name = "N", default_value = "1", value_parser = user_id)]
@@ -76,10 +83,16 @@ impl ServerTarget {
 
     fn settings(&self, addr: Option<String>) -> anyhow::Result<Settings> {
         let mut settings = self.paths.settings(addr)?;
-        if let Some(path) = &self.ca_file {
-            settings.network.ca_file = Some(path.clone());
+        if let Some(path) = self.ca_file() {
+            settings.network.ca_file = Some(path.to_owned());
         }
         Ok(settings)
+    }
+
+    /// An empty name counts as not given.
+    fn ca_file(&self) -> Option<&Path> {
+        let path = self.ca_file.as_deref()?;
+        (!path.as_os_str().is_empty()).then_some(path)
     }
 
     pub async fn connect(&self, when_missing: WhenMissing) -> anyhow::Result<ServerConnection> {
@@ -231,7 +244,27 @@ fn subject(token: &str) -> Option<UserId> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        target: ServerTarget,
+    }
+
+    #[test]
+    fn an_empty_ca_file_counts_as_not_given() {
+        let ca_file = |value: &str| {
+            let arguments = ["codelab", "--ca-file", value];
+            let target = Command::try_parse_from(arguments).map(|command| command.target);
+            let target = target.unwrap_or_else(|error| panic!("{value:?}: {error}"));
+            target.ca_file().map(Path::to_owned)
+        };
+        assert_eq!(ca_file(""), None);
+        assert_eq!(ca_file("/ca.pem"), Some(PathBuf::from("/ca.pem")));
+    }
 
     #[test]
     fn a_tokens_user_is_read_from_its_claims() {

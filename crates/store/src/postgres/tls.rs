@@ -60,11 +60,12 @@ impl TlsParameters {
             return Ok((url.to_owned(), tls));
         };
         let mut kept = Vec::new();
+        let mut mode = None;
         for parameter in url[start + 1..].split('&') {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             let value = percent_decode_str(value).decode_utf8_lossy().into_owned();
             match name {
-                "sslmode" => tls.mode = TlsMode::parse(&value)?,
+                "sslmode" => mode = Some(TlsMode::parse(&value)?),
                 "sslrootcert" => tls.roots = Some(value).filter(|value| !value.is_empty()),
                 "sslcert" => tls.certificate = Some(value.into()),
                 "sslkey" => tls.key = Some(value.into()),
@@ -74,7 +75,14 @@ impl TlsParameters {
         if tls.certificate.is_some() != tls.key.is_some() {
             return Err(invalid("sslcert and sslkey need each other"));
         }
-        if tls.roots.as_deref() == Some(SYSTEM_ROOTS) && tls.mode != TlsMode::VerifyFull {
+        let has_system_roots = tls.roots.as_deref() == Some(SYSTEM_ROOTS);
+        // As with libpq, the system's roots change the default: anybody can get a certificate from
+        // one of them, so only the host's name tells servers apart.
+        tls.mode = mode.unwrap_or(match has_system_roots {
+            true => TlsMode::VerifyFull,
+            false => TlsMode::default(),
+        });
+        if has_system_roots && tls.mode != TlsMode::VerifyFull {
             return Err(invalid("sslrootcert=system needs sslmode=verify-full"));
         }
         let separator = if kept.is_empty() { "" } else { "?" };
@@ -262,6 +270,16 @@ mod tests {
                 "postgres://a,b/c?target_session_attrs=read-write",
                 TlsMode::Disable,
             ),
+            (
+                "postgres://a/b?sslrootcert=system",
+                "postgres://a/b",
+                TlsMode::VerifyFull,
+            ),
+            (
+                "postgres://a/b?sslrootcert=%2Fca.pem",
+                "postgres://a/b",
+                TlsMode::Prefer,
+            ),
         ] {
             let (found, tls) = TlsParameters::split(url).unwrap();
             assert_eq!((found.as_str(), tls.mode), (plain, mode), "{url}");
@@ -279,6 +297,7 @@ mod tests {
             ("sslmode=allow", "sslmode"),
             ("sslcert=/a", "sslkey"),
             ("sslmode=require&sslrootcert=system", "verify-full"),
+            ("sslrootcert=system&sslmode=prefer", "verify-full"),
         ] {
             let error = TlsParameters::split(&format!("postgres://a/b?{parameters}")).unwrap_err();
             assert!(error.to_string().contains(named), "{error}");
