@@ -220,7 +220,17 @@ async fn an_error_of_the_server_commands_no_terminal() {
     tokio::spawn(async move { axum::serve(listener, router).await });
     let lab = Lab::new().await;
     let exec = ["exec", "--url", &url, "--token", "e30.e30.x", "say hello"];
-    for arguments in [&exec[..], &["work", "--url", &url, "--token", "e30.e30.x"]] {
+    let folder = lab.workspace.to_str().unwrap();
+    let work = [
+        "work",
+        "--workspace",
+        folder,
+        "--url",
+        &url,
+        "--token",
+        "e30.e30.x",
+    ];
+    for arguments in [&exec[..], &work] {
         let output = lab.codelab(arguments).output().await.unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("\\u{1b}]0;evil"), "{arguments:?}: {said}");
