@@ -93,10 +93,12 @@ async fn a_users_readers_that_stall_in_huge_events_cost_no_more() {
             Some(HUGE_ANSWER_BYTES)
         );
     };
+    // What a turn needs for a moment comes and goes, so the most of it counts.
+    let mut before_bytes = 0;
     for _ in 0..2 * HUGE_TURNS {
         say().await;
+        before_bytes = lab.server().rss_bytes().max(before_bytes);
     }
-    let before_bytes = lab.server().rss_bytes();
     let mut readers = Vec::new();
     for _ in 0..READERS {
         let access = format!("Authorization: Bearer {}", chat.token());
