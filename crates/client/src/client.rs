@@ -248,7 +248,7 @@ impl Client {
         parse(&accepted(self.transport.exchange(request).await?)?.body)
     }
 
-    /// The log of a session, of whichever realm `E` is.
+    /// The log of a session, of whichever kind `E` is.
     pub(crate) async fn log<E: LoggedEvent>(
         &self,
         session: &SessionId,

@@ -1,5 +1,5 @@
-//! What the events of both realms have in common for a reader: where their log is, and which of
-//! them are pieces of an answer that is still being written.
+//! What the events of both kinds of session have in common for a reader: where their log is, and
+//! which of them are pieces of an answer that is still being written.
 
 use codelab_protocol::{
     Chunk, ChunkBody, Gap, MessageId, SessionEvent, SessionEventBody, SessionId,

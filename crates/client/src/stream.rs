@@ -17,7 +17,7 @@ use crate::logged::LoggedEvent;
 use crate::sse::{SseDecoder, SseEvent};
 use crate::{ClientError, ClientLimits};
 
-/// One event as the server sent it. `E` is [`Chunk`] for a runtime session and `ChatEvent` for a
+/// One event as the server sent it. `E` is [`Chunk`] for a runtime session and `SessionEvent` for a
 /// session of a project.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamEvent<E = Chunk> {

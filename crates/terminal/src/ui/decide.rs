@@ -1,6 +1,8 @@
 //! The person's decisions: built here, sent to the server or to the tool runner.
 
-use codelab_protocol::{CallId, DecisionChoice, HitlDecision, PlanDecision, Tool, ToolArguments};
+use codelab_protocol::{
+    ApprovalRequest, CallId, DecisionChoice, HitlDecision, PlanDecision, Tool, ToolArguments,
+};
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 
@@ -179,19 +181,19 @@ impl Talk {
 
     async fn before_of(&self, ask: &PendingAsk) -> Before {
         match ask {
-            PendingAsk::Approval(request)
-                if request.approval.tool_name == Tool::WriteFile.as_str() =>
-            {
-                let path = request
-                    .approval
-                    .arguments
-                    .get("path")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default();
-                files::before(&self.preview, path, self.language()).await
-            }
+            PendingAsk::Approval(request) => self.file_before(request).await,
             _ => Before::Missing,
         }
+    }
+
+    /// The file that an approval is about, as it is now.
+    pub(super) async fn file_before(&self, request: &ApprovalRequest) -> Before {
+        if request.approval.tool_name != Tool::WriteFile.as_str() {
+            return Before::Missing;
+        }
+        let path = request.approval.arguments.get("path");
+        let path = path.and_then(Value::as_str).unwrap_or_default();
+        files::before(&self.preview, path, self.language()).await
     }
 
     async fn edit(&mut self, ask: PendingAsk) {

@@ -4,19 +4,18 @@
 use std::collections::VecDeque;
 
 use codelab_client::{Backoff, ClientError, EventData, FollowUntil, ResumingEvents, StreamEvent};
-use codelab_protocol::{Role, SessionEvent, SessionEventBody, SessionId, Tool, Usage, UsageTotal};
+use codelab_protocol::{Role, SessionEvent, SessionEventBody, SessionId, Usage, UsageTotal};
 use codelab_toolrunner::{RunnerQuestion, ToolRunnerEvent};
-use serde_json::Value;
 
 use crate::Text;
 
 use super::Talk;
+use crate::ui::UiError;
 use crate::ui::block::Block;
 use crate::ui::diff::Before;
 use crate::ui::render::ConnectionState;
 use crate::ui::requests;
 use crate::ui::state::{LocalAsk, ViewState};
-use crate::ui::{UiError, files};
 
 /// Of a session that is resumed.
 const MAX_REPLAYED_BLOCKS: usize = 30;
@@ -139,20 +138,9 @@ impl Talk {
         }
     }
 
-    /// The file that an approval is about, as it is now.
     async fn before(&self, body: &SessionEventBody) -> Before {
         match body {
-            SessionEventBody::ApprovalRequest(request)
-                if request.approval.tool_name == Tool::WriteFile.as_str() =>
-            {
-                let path = request
-                    .approval
-                    .arguments
-                    .get("path")
-                    .and_then(Value::as_str)
-                    .unwrap_or_default();
-                files::before(&self.preview, path, self.language()).await
-            }
+            SessionEventBody::ApprovalRequest(request) => self.file_before(request).await,
             _ => Before::Missing,
         }
     }
