@@ -7,6 +7,7 @@ mod bus;
 mod cache;
 mod chat;
 mod clock;
+mod cluster;
 mod commit;
 mod context;
 mod error;
@@ -38,6 +39,7 @@ pub use cache::{
 };
 pub use chat::{ChatReader, GlobalChat, NoAnswer, OpenQuestion};
 pub use clock::now;
+pub use cluster::{Claim, OwnedThing, Peer, Route, RouteError};
 pub use error::RuntimeError;
 pub use failpoint::Failpoint;
 pub use ids::{random_hex, random_u32};
