@@ -74,6 +74,12 @@ impl Runtime {
     /// again.
     pub fn forget_route(&self, _thing: &OwnedThing) {}
 
+    /// Whether this server handles every request itself, because it shares its database with no
+    /// other one.
+    pub fn is_alone(&self) -> bool {
+        true
+    }
+
     /// Whether the lease of this server has lapsed.
     pub fn is_paused(&self) -> bool {
         false

@@ -44,7 +44,7 @@ pub use error::RuntimeError;
 pub use failpoint::Failpoint;
 pub use ids::{random_hex, random_u32};
 pub use memories::{RebuildError, rebuild_memories};
-pub use metrics::{Metrics, OpenGauge};
+pub use metrics::{Metrics, OpenGauge, TurnOutcome};
 pub use project_sessions::{AcceptedMessage, ProjectMessage, ResultAccepted};
 pub use reader::{AnswerDelta, Reader, ReaderItem};
 pub use runtime::{LiveLimits, Retention, Runtime, RuntimeParts, SessionSummary};

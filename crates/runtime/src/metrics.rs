@@ -72,6 +72,7 @@ pub struct Metrics {
     pub chat_askers: Gauge,
     pub adaptive_turns: Family<TurnOutcome, Counter>,
     pub adaptive_backlog: Gauge,
+    pub cluster_forwards: Family<TurnOutcome, Counter>,
 }
 
 impl Metrics {
@@ -179,6 +180,11 @@ impl Metrics {
                 "adaptive_agent_backlog",
                 "Messages that wait for AdaptiveAgent",
             ),
+            cluster_forwards: add(
+                r,
+                "cluster_forwards",
+                "Requests forwarded to the server that owns what they are about",
+            ),
             registry,
         })
     }
@@ -198,6 +204,10 @@ impl Metrics {
                 status,
             })
             .inc();
+    }
+
+    pub fn count_forward(&self, outcome: &str) {
+        Self::count(&self.cluster_forwards, outcome);
     }
 
     pub(crate) fn count(family: &Family<TurnOutcome, Counter>, outcome: &str) {
