@@ -31,6 +31,7 @@ use codelab_llm::Secret;
 use codelab_protocol::Reminder;
 use codelab_runtime::{Claim, Metrics, RouteError};
 use codelab_transport::NetworkOptions;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use forward::forward;
 pub(crate) use receive::entrance;
@@ -51,6 +52,9 @@ const CHECK_OWNER_EVERY: Duration = Duration::from_secs(3);
 /// A claim is held while a request is being accepted. A call that waits longer, for a person, does
 /// not keep what it is about from moving.
 const MAX_CLAIM_HOLD: Duration = Duration::from_secs(5);
+/// How long calls that wait for an owner may go on when this server stops. Event streams end at
+/// once, because their readers resume at another server.
+const STOP_GRACE: Duration = Duration::from_secs(8);
 
 /// How long the parts of a forward may take.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +62,7 @@ pub(crate) struct ForwardLimits {
     pub acknowledge_within: Duration,
     pub check_owner_every: Duration,
     pub max_claim_hold: Duration,
+    pub stop_grace: Duration,
 }
 
 impl Default for ForwardLimits {
@@ -66,6 +71,7 @@ impl Default for ForwardLimits {
             acknowledge_within: ACKNOWLEDGE_WITHIN,
             check_owner_every: CHECK_OWNER_EVERY,
             max_claim_hold: MAX_CLAIM_HOLD,
+            stop_grace: STOP_GRACE,
         }
     }
 }
@@ -78,6 +84,8 @@ pub(crate) struct Cluster {
     body_bytes: usize,
     metrics: Arc<Metrics>,
     limits: ForwardLimits,
+    /// This server stops.
+    stop: CancellationToken,
     /// When it was last logged that an owner cannot be reached.
     unreachable: Mutex<Reminder>,
 }
@@ -90,6 +98,7 @@ impl Cluster {
         (buffers, body_bytes): (Arc<Buffers>, usize),
         metrics: Arc<Metrics>,
         limits: ForwardLimits,
+        stop: CancellationToken,
     ) -> Arc<Self> {
         Arc::new(Self {
             key: ClusterKey::derive(internal_api_key),
@@ -98,8 +107,15 @@ impl Cluster {
             body_bytes,
             metrics,
             limits,
+            stop,
             unreachable: Mutex::default(),
         })
+    }
+
+    /// Until this server has stopped for so long that waiting calls are given up.
+    async fn stopped(&self) {
+        self.stop.cancelled().await;
+        tokio::time::sleep(self.limits.stop_grace).await;
     }
 
     /// Does the work that accepts a request. What it is about does not move meanwhile.

@@ -150,6 +150,7 @@ impl Server {
             shares: settings.shares,
         })
         .await?;
+        let stop = CancellationToken::new();
         let buffers = Buffers::new(settings.body_bytes);
         let cluster = Cluster::new(
             &secrets.internal_api_key,
@@ -157,6 +158,7 @@ impl Server {
             (Arc::clone(&buffers), settings.body_bytes),
             Arc::clone(runtime.metrics()),
             ForwardLimits::default(),
+            stop.clone(),
         );
         let app = App {
             runtime: runtime.clone(),
@@ -180,7 +182,6 @@ impl Server {
             chat_access: settings.chat.access,
             cluster,
         };
-        let stop = CancellationToken::new();
         tokio::spawn(
             stop.clone()
                 .run_until_cancelled_owned(keep_logins_tidy(logins)),

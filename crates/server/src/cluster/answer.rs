@@ -7,14 +7,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use codelab_runtime::Metrics;
 use codelab_transport::recycle;
 use hyper::body::{Frame, Incoming};
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use super::Cluster;
 use super::wire::{Beginning, take_head};
 
 /// A silent owner is given up when it was missing so many times in a row. One time can be a server
@@ -107,7 +109,7 @@ impl OwnerStream {
     pub async fn answer(
         mut self,
         method: &Method,
-        metrics: Arc<Metrics>,
+        cluster: &Cluster,
     ) -> Result<Response, OwnerLost> {
         let mut arrived = BytesMut::new();
         let (status, headers) = loop {
@@ -120,7 +122,7 @@ impl OwnerStream {
                 },
             }
         };
-        Ok(self.response(method, (status, headers), arrived.freeze(), metrics))
+        Ok(self.response(method, (status, headers), arrived.freeze(), cluster))
     }
 
     fn response(
@@ -128,7 +130,7 @@ impl OwnerStream {
         method: &Method,
         (status, headers): (StatusCode, HeaderMap),
         first: Bytes,
-        metrics: Arc<Metrics>,
+        cluster: &Cluster,
     ) -> Response {
         let has_no_body = *method == Method::HEAD
             || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
@@ -136,10 +138,12 @@ impl OwnerStream {
             recycle(self.body);
             Body::empty()
         } else {
+            let stop = cluster.stop.clone();
             Body::new(AnswerBody {
                 first: Some(first).filter(|first| !first.is_empty()),
                 stream: Some(self),
-                metrics,
+                stopped: is_event_stream(&headers).then(|| Box::pin(stop.cancelled_owned())),
+                metrics: Arc::clone(&cluster.metrics),
             })
         };
         let mut response = Response::new(body);
@@ -155,7 +159,27 @@ struct AnswerBody {
     first: Option<Bytes>,
     /// Nothing after its end.
     stream: Option<OwnerStream>,
+    /// Of event streams only: they end when this server stops.
+    stopped: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     metrics: Arc<Metrics>,
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
+impl AnswerBody {
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, OwnerLost>>> {
+        let Some(stream) = &mut self.stream else {
+            return Poll::Ready(None);
+        };
+        let next = stream.poll_next(context);
+        match &mut self.stopped {
+            Some(stopped) if next.is_pending() => stopped.as_mut().poll(context).map(|()| None),
+            _ => next,
+        }
+    }
 }
 
 impl HttpBody for AnswerBody {
@@ -169,10 +193,7 @@ impl HttpBody for AnswerBody {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        let Some(stream) = &mut self.stream else {
-            return Poll::Ready(None);
-        };
-        let next = ready!(stream.poll_next(context));
+        let next = ready!(self.poll_piece(context));
         match &next {
             Some(Ok(_)) => {}
             Some(Err(error)) => {

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::ErrorCode;
-use codelab_runtime::{OwnedThing, Peer, Route};
+use codelab_runtime::{OwnedThing, Peer, Route, RouteError};
 use codelab_transport::{TransportError, read_whole, recycle};
 use hyper::body::Incoming;
 
@@ -177,10 +177,15 @@ impl<R: Routing> Forwarding<R> {
         let is_living = move || routing.is_living(&server_id);
         let watch = OwnerWatch::new(self.cluster.limits.check_owner_every, is_living);
         let stream = OwnerStream { body, watch };
-        let metrics = self.cluster.metrics.clone();
-        match stream.answer(&call.parts.method, metrics).await {
-            Ok(response) => Attempt::Answered(response),
-            Err(lost) => Attempt::Unreachable(lost.to_string()),
+        let answer = stream.answer(&call.parts.method, &self.cluster);
+        tokio::select! {
+            answer = answer => match answer {
+                Ok(response) => Attempt::Answered(response),
+                Err(lost) => Attempt::Unreachable(lost.to_string()),
+            },
+            () = self.cluster.stopped() => {
+                Attempt::Refused(ApiError::from(RouteError::Stopping).into_response())
+            }
         }
     }
 }

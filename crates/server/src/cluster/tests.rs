@@ -38,6 +38,7 @@ const PATIENT: ForwardLimits = ForwardLimits {
     acknowledge_within: LIMIT,
     check_owner_every: LIMIT,
     max_claim_hold: LIMIT,
+    stop_grace: LIMIT,
 };
 /// The project of the session `known`.
 const FIRST_PROJECT: i64 = 7;
@@ -167,7 +168,8 @@ struct Node {
     url: String,
     script: Script,
     metrics: Arc<Metrics>,
-    _stop: DropGuard,
+    stop: CancellationToken,
+    _stops: DropGuard,
 }
 
 impl Node {
@@ -185,7 +187,7 @@ impl Node {
     ) -> Self {
         let listener = listen::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let metrics = Metrics::new();
+        let (metrics, stop) = (Metrics::new(), CancellationToken::new());
         let memory = (Buffers::new(BODY_BYTES), BODY_BYTES);
         let cluster = Cluster::new(
             &Secret::new(key),
@@ -193,6 +195,7 @@ impl Node {
             memory,
             Arc::clone(&metrics),
             limits,
+            stop.clone(),
         );
         let forwarding = Forwarding {
             routing: script.clone(),
@@ -201,9 +204,10 @@ impl Node {
         let to_owner = middleware::from_fn_with_state(forwarding.clone(), forward::<Script>);
         let paused = middleware::from_fn_with_state(script.clone(), refuse_while_paused::<Script>);
         let inner = routes.route_layer(to_owner).layer(paused);
-        let router = Router::new()
-            .fallback(move |request: Request| entrance(forwarding.clone(), inner.clone(), request));
-        let stop = CancellationToken::new();
+        let router = Router::new().fallback(move |mut request: Request| {
+            request.extensions_mut().insert(User::of_test(USER));
+            entrance(forwarding.clone(), inner.clone(), request)
+        });
         let deadlines = listen::ConnectionDeadlines {
             write_timeout: LIMIT,
             grace: Duration::ZERO,
@@ -215,7 +219,8 @@ impl Node {
             url,
             script,
             metrics,
-            _stop: stop.drop_guard(),
+            stop: stop.clone(),
+            _stops: stop.drop_guard(),
         }
     }
 

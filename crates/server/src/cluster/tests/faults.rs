@@ -111,6 +111,7 @@ const SHORT: ForwardLimits = ForwardLimits {
     acknowledge_within: Duration::from_millis(300),
     check_owner_every: Duration::from_millis(50),
     max_claim_hold: LIMIT,
+    stop_grace: Duration::from_millis(100),
 };
 
 #[tokio::test]
@@ -132,11 +133,8 @@ async fn a_silent_owner_that_no_longer_lives_is_given_up() {
         acknowledge_within: LIMIT,
         ..SHORT
     };
-    let start = |words| async move {
-        let script = Script::first([Says::There(raw_owner(words, true).await)]);
-        Node::start_with(script, routes(), INTERNAL_KEY, &network, limits).await
-    };
-    let first = start(ACKNOWLEDGED).await;
+    let script = Script::first([Says::There(raw_owner(ACKNOWLEDGED, true).await)]);
+    let first = Node::start_with(script, routes(), INTERNAL_KEY, &network, limits).await;
     first.script.0.is_living.store(false, Ordering::SeqCst);
     assert_unreachable(post_to(&first, Bytes::from("{}")).await, "before the head").await;
 }
@@ -201,4 +199,47 @@ async fn a_paused_server_answers_health_checks_only() {
             assert_eq!(retry, status == 503);
         }
     }
+}
+
+/// Its readers resume at another server, and callers of long calls are told.
+#[tokio::test]
+async fn a_server_that_stops_ends_what_it_forwarded() {
+    let network = NetworkOptions::default();
+    let limits = ForwardLimits {
+        acknowledge_within: LIMIT,
+        check_owner_every: LIMIT,
+        ..SHORT
+    };
+    let routes = Router::new()
+        .route("/chat/ask_user", post(std::future::pending::<()>))
+        .route("/chat/stream", any(event_stream));
+    let owner = Node::start(Script::owner(), routes.clone()).await;
+    let script = Script::first([Says::There(owner.url.clone())]);
+    let first = Node::start_with(script, routes, INTERNAL_KEY, &network, limits).await;
+    let mut stream = within(reqwest::get(first.url("/chat/stream")))
+        .await
+        .unwrap();
+    assert_eq!(
+        within(stream.chunk()).await.unwrap().unwrap(),
+        "data: 1\n\n"
+    );
+    let asked = reqwest::Client::new().post(first.url("/chat/ask_user"));
+    let asked = tokio::spawn(asked.body("{}").send());
+    within(async {
+        while owner.script.accepted().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    first.stop.cancel();
+    assert_eq!(within(stream.chunk()).await.unwrap(), None);
+    let (status, _, code, _) = refusal(within(asked).await.unwrap().unwrap()).await;
+    assert_eq!((status, code.as_str()), (503, "AGENT_UNAVAILABLE"));
+}
+
+async fn event_stream() -> impl axum::response::IntoResponse {
+    let first = futures_util::stream::iter([Ok::<_, std::io::Error>("data: 1\n\n")]);
+    let events = futures_util::StreamExt::chain(first, futures_util::stream::pending());
+    let kind = [("content-type", "text/event-stream")];
+    (kind, axum::body::Body::from_stream(events))
 }
