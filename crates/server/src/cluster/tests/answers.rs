@@ -122,6 +122,28 @@ async fn an_answer_does_not_wait_for_the_rest_of_a_body() {
     assert_eq!(answer.text().await.unwrap(), "too large");
 }
 
+/// The rest of a body that nobody reads is dropped, and the next request on the connection counts.
+#[tokio::test]
+async fn a_connection_goes_on_after_a_body_that_nobody_read() {
+    let refuse = || async { (StatusCode::PAYLOAD_TOO_LARGE, "too large") };
+    let routes = Router::new().route("/chat/user_message", post(refuse));
+    let (first, owner) = pair(routes).await;
+    let mut caller = TcpStream::connect(first.url.strip_prefix("http://").unwrap())
+        .await
+        .unwrap();
+    let head = "POST /chat/user_message HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
+    for _ in 0..2 {
+        caller.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"too large") {
+            answer.push(within(caller.read_u8()).await.unwrap());
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 413"));
+        caller.write_all(&[b'x'; 100]).await.unwrap();
+    }
+    assert_eq!(owner.script.accepted().len(), 2);
+}
+
 type Pieces = Arc<tokio::sync::Mutex<mpsc::Receiver<Result<Bytes, std::io::Error>>>>;
 
 /// `/chat/stream` with the pieces that the test sends.
