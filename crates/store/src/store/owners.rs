@@ -22,6 +22,8 @@ pub struct OwnerRow {
     pub epoch: Epoch,
     /// None if nobody does: it was never claimed, was handed over, or its server has ended.
     pub owner: Option<Ownership>,
+    /// Of a session: its key, and when something was last asked of it.
+    pub session: Option<(SessionKey, Timestamp)>,
 }
 
 /// A server that owns something and has not ended.
@@ -38,10 +40,11 @@ const CLAIM_ROW: &str = "INSERT INTO owners (kind, number, owner, epoch) VALUES 
      WHERE owners.owner IS NULL OR owners.owner = excluded.owner \
      OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = owners.owner AND ended = 0) RETURNING epoch";
 const RELEASE_ROW: &str =
-    "UPDATE owners SET owner = NULL WHERE kind = $1 AND number = $2 AND owner = $3";
+    "UPDATE owners SET owner = NULL WHERE kind = $1 AND number = $2 AND owner = $3 AND epoch = $4";
 const RELEASE_QUIET_PROJECTS: &str = "UPDATE owners SET owner = NULL WHERE owner = $1 AND kind = 'project' \
      AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.running = 1 AND sessions.project_id = owners.number)";
-const OWNER_OF_ROW: &str = "SELECT owners.epoch, servers.server_id, servers.address, CAST(0 AS BIGINT) FROM owners \
+const OWNER_OF_ROW: &str = "SELECT owners.epoch, servers.server_id, servers.address, CAST(0 AS BIGINT), \
+     CAST(NULL AS BIGINT), CAST(NULL AS BIGINT) FROM owners \
      LEFT JOIN servers ON servers.server_id = owners.owner AND servers.ended = 0 \
      WHERE owners.kind = $1 AND owners.number = $2";
 
@@ -68,7 +71,8 @@ const CLAIM_IN_PROJECT: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 
 const RELEASE: &str = "UPDATE sessions SET owner = NULL WHERE id = $1 AND owner = $2";
 const EXISTS: &str = "SELECT id FROM sessions WHERE id = $1";
 const OWNER_OF_SESSION: &str = "SELECT sessions.epoch, servers.server_id, servers.address, \
-     CAST(CASE WHEN servers.draining = 1 AND sessions.running = 0 THEN 1 ELSE 0 END AS BIGINT) FROM sessions \
+     CAST(CASE WHEN servers.draining = 1 AND sessions.running = 0 THEN 1 ELSE 0 END AS BIGINT), \
+     sessions.id, sessions.last_activity FROM sessions \
      LEFT JOIN servers ON servers.server_id = sessions.owner AND servers.ended = 0 \
      WHERE sessions.realm = 'runtime' AND sessions.session_id = $1";
 const PROJECT_OF: &str =
@@ -156,10 +160,15 @@ impl Store {
             .transpose()
     }
 
-    /// Nobody owns it any more, if `server_id` did.
-    pub async fn release_row(&self, row: OwnedRow, server_id: &str) -> Result<(), StoreError> {
+    /// Nobody owns it any more, if `server_id` did and has not claimed it again since.
+    pub async fn release_row(
+        &self,
+        row: OwnedRow,
+        server_id: &str,
+        epoch: Epoch,
+    ) -> Result<(), StoreError> {
         let mut params = Vec::from(row.key());
-        params.push(Param::text(server_id));
+        params.extend([Param::text(server_id), epoch.0.into()]);
         self.write(None, vec![Stmt::any(RELEASE_ROW, params)])
             .await
             .map(drop)
@@ -298,8 +307,10 @@ fn owner_row(row: &mut Columns<'_>) -> Result<OwnerRow, StoreError> {
     let epoch = epoch(row.int()?)?;
     let (server_id, address) = (row.optional_string()?, row.optional_string()?);
     let given_away = row.optional_int()? == Some(1);
+    let key = row.optional_int()?.map(SessionKey::from_raw);
     Ok(OwnerRow {
         epoch,
+        session: key.zip(row.optional_time()?),
         owner: server_id.map(|server_id| Ownership {
             server_id,
             address,

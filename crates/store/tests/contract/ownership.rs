@@ -151,12 +151,14 @@ pub async fn what_is_live_has_one_owner(harness: Harness) -> Harness {
         let of_a = known.owner.unwrap();
         assert_eq!((of_a.server_id.as_str(), known.epoch), ("a", Epoch(1)));
         assert_eq!(of_a.address.as_deref(), Some("http://a"));
-        store.release_row(row, "b").await.unwrap();
-        assert_eq!(claim("b").await, None, "only its owner gives it away");
-        store.release_row(row, "a").await.unwrap();
+        for (server, epoch) in [("b", Epoch(1)), ("a", Epoch(0))] {
+            store.release_row(row, server, epoch).await.unwrap();
+            assert_eq!(claim("b").await, None, "{server} does not own it so");
+        }
+        store.release_row(row, "a", Epoch(1)).await.unwrap();
         assert_eq!(owner().await.unwrap().owner, None);
         assert_eq!(claim("b").await, Some(Epoch(2)));
-        store.release_row(row, "b").await.unwrap();
+        store.release_row(row, "b", Epoch(2)).await.unwrap();
         assert_eq!(claim("a").await, Some(Epoch(3)));
     }
     store.fence_lapsed("b", Some(at(100))).await.unwrap();
