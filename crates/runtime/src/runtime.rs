@@ -190,7 +190,8 @@ impl Runtime {
         });
         let tasks = TaskTracker::new();
         tasks.spawn(timers::deadlines(Arc::clone(&inner)));
-        tasks.spawn(cluster::keep_lease(Arc::clone(&inner)));
+        // Not among those that end when the server begins to stop.
+        tokio::spawn(cluster::keep_lease(Arc::clone(&inner)));
         tasks.spawn(cluster::balance(Arc::clone(&inner)));
         tasks.spawn(timers::dead_servers(Arc::clone(&inner)));
         tasks.spawn(timers::retention(Arc::clone(&inner)));
