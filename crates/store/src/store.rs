@@ -16,6 +16,7 @@ use crate::vitals::Vitals;
 use crate::{Pulse, SessionKey, StoreError};
 
 mod audit;
+mod chat;
 mod counters;
 mod life;
 mod logins;
@@ -27,6 +28,7 @@ mod servers;
 mod users;
 
 pub use audit::AuditSealed;
+pub use chat::MAX_CHAT_HANDOVER_BYTES;
 pub use read::MessageRange;
 pub use users::{AgentLocation, OwnedSession, ProjectStore, UserStore};
 
