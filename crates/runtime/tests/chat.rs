@@ -13,7 +13,8 @@ use codelab_protocol::{
     GlobalMessage, GlobalMeta, ModelFailure, ModelMessage, ModelOutput, ModelRequest, RawToolCall,
 };
 use codelab_runtime::{
-    AgentCache, ChatReader, GlobalChat, Metrics, NoAnswer, Runtime, RuntimeError, RuntimeParts, now,
+    AgentCache, ChatReader, ClusterOptions, GlobalChat, Metrics, NoAnswer, Runtime, RuntimeError,
+    RuntimeParts, now,
 };
 use codelab_store::{DatabaseUrl, Store, StoreOptions};
 use futures_util::FutureExt as _;
@@ -107,7 +108,10 @@ impl Server {
             metrics: Metrics::new(),
             live: Default::default(),
             server_id: name.to_owned(),
-            cluster: Default::default(),
+            cluster: ClusterOptions {
+                address: Some(format!("http://{name}")),
+                fingerprint: None,
+            },
             failpoint: Default::default(),
             retention: Default::default(),
             cache: AgentCache::memory(Default::default()),
@@ -169,7 +173,7 @@ async fn servers() -> (Store, Server, Server, TempDir) {
     let (store, folder) = (store.await.unwrap(), TempDir::new().unwrap());
     let first = Server::start(&store, &folder, "first").await;
     let second = Server::start(&store, &folder, "second").await;
-    assert!(second.chat().release().is_some());
+    first.chat().take_over(&store).await.unwrap();
     (store, first, second, folder)
 }
 
