@@ -39,7 +39,9 @@ pub use cache::{
 };
 pub use chat::{ChatReader, GlobalChat, NoAnswer, OpenQuestion};
 pub use clock::now;
-pub use cluster::{Claim, OwnedThing, Peer, Route, RouteError};
+pub use cluster::{
+    Claim, ClusterOptions, ClusterView, Destination, JoinError, OwnedThing, Peer, RouteError,
+};
 pub use error::RuntimeError;
 pub use failpoint::Failpoint;
 pub use ids::{random_hex, random_u32};

@@ -41,7 +41,8 @@ pub use row::{
 };
 pub use sqlite::backup::{Restored, restore_sqlite};
 pub use store::{
-    AgentLocation, AuditSealed, MessageRange, OwnedSession, ProjectStore, Store, StoreStats,
+    AgentLocation, AuditSealed, MAX_CHAT_HANDOVER_BYTES, MessageRange, NewServer, OwnedRow,
+    OwnedSession, OwnerRow, Ownership, ProjectStore, Search, ServerRow, Store, StoreStats,
     UserStore,
 };
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};

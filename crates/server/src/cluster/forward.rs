@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::ErrorCode;
-use codelab_runtime::{OwnedThing, Peer, Route, RouteError};
+use codelab_runtime::{Destination, OwnedThing, Peer, RouteError};
 use codelab_transport::{TransportError, read_whole, recycle};
 use hyper::body::Incoming;
 
@@ -46,13 +46,13 @@ pub(crate) async fn forward<R: Routing>(
     };
     // Boxed, so that requests that stay here do not pay for its size.
     match routing.route(&thing).await {
-        Ok(Route::Here(claim)) => {
+        Ok(Destination::Here(claim)) => {
             forwarding
                 .cluster
                 .while_held(claim, next.run(request))
                 .await
         }
-        Ok(Route::There { peer, epoch }) => {
+        Ok(Destination::There { peer, epoch }) => {
             Box::pin(forwarding.to_owner(thing, (peer, epoch), request, next)).await
         }
         Err(error) => ApiError::from(error).into_response(),
@@ -121,11 +121,11 @@ impl<R: Routing> Forwarding<R> {
                 Attempt::Moved => self.routing.forget_route(&thing),
             }
             match self.routing.route(&thing).await {
-                Ok(Route::Here(claim)) => {
+                Ok(Destination::Here(claim)) => {
                     let handled = next.run(call.into_request());
                     return self.cluster.while_held(claim, handled).await;
                 }
-                Ok(Route::There { peer, epoch }) => owner = (peer, epoch),
+                Ok(Destination::There { peer, epoch }) => owner = (peer, epoch),
                 Err(error) => return ApiError::from(error).into_response(),
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use codelab_protocol::{ProjectId, SessionId, UserId};
-use codelab_runtime::{Claim, OwnedThing, Route, RouteError};
+use codelab_runtime::{Claim, Destination, OwnedThing, RouteError};
 use codelab_store::StoreError;
 
 use crate::app::App;
@@ -21,7 +21,10 @@ pub(crate) trait Routing: Clone + Send + Sync + 'static {
     /// Whether that server is among the living ones.
     fn is_living(&self, server_id: &str) -> bool;
 
-    fn route(&self, thing: &OwnedThing) -> impl Future<Output = Result<Route, RouteError>> + Send;
+    fn route(
+        &self,
+        thing: &OwnedThing,
+    ) -> impl Future<Output = Result<Destination, RouteError>> + Send;
 
     fn accept_forwarded(
         &self,
@@ -56,7 +59,7 @@ impl Routing for Arc<App> {
         peers.iter().any(|peer| *peer.server_id == *server_id)
     }
 
-    async fn route(&self, thing: &OwnedThing) -> Result<Route, RouteError> {
+    async fn route(&self, thing: &OwnedThing) -> Result<Destination, RouteError> {
         self.runtime.route(thing).await
     }
 

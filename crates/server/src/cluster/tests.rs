@@ -14,7 +14,7 @@ use axum::extract::Request;
 use axum::middleware;
 use codelab_llm::Secret;
 use codelab_protocol::{ProjectId, SessionId, UserId};
-use codelab_runtime::{Claim, Metrics, OwnedThing, Peer, Route, RouteError};
+use codelab_runtime::{Claim, Destination, Metrics, OwnedThing, Peer, RouteError};
 use codelab_store::StoreError;
 use codelab_transport::NetworkOptions;
 use serde_json::Value;
@@ -124,13 +124,13 @@ impl Routing for Script {
         self.0.is_living.load(Ordering::SeqCst)
     }
 
-    async fn route(&self, thing: &OwnedThing) -> Result<Route, RouteError> {
+    async fn route(&self, thing: &OwnedThing) -> Result<Destination, RouteError> {
         match next(&self.0.routes, &self.0.routed, thing) {
-            Says::Here => Ok(Route::Here(Claim { epoch: 1 })),
+            Says::Here => Ok(Destination::Here(Claim::free())),
             Says::There(address) => {
                 let (server_id, address) = (Arc::from("peer"), Arc::from(address));
                 let peer = Peer { server_id, address };
-                Ok(Route::There { peer, epoch: 3 })
+                Ok(Destination::There { peer, epoch: 3 })
             }
             Says::Fails(error) => Err(error),
             Says::Nothing => std::future::pending().await,
@@ -139,7 +139,7 @@ impl Routing for Script {
 
     async fn accept_forwarded(&self, thing: &OwnedThing) -> Result<Claim, RouteError> {
         match next(&self.0.accepts, &self.0.accepted, thing) {
-            Says::Here => Ok(Claim { epoch: 1 }),
+            Says::Here => Ok(Claim::free()),
             Says::Fails(error) => Err(error),
             Says::There(_) => panic!("an owner accepts or refuses"),
             Says::Nothing => std::future::pending().await,

@@ -5,7 +5,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_protocol::{ChangeProject, CreateProject, ErrorCode, Project, ProjectId, ProjectList};
-use codelab_runtime::{OwnedThing, Route, SpaceKey, now, random_hex};
+use codelab_runtime::{Destination, OwnedThing, SpaceKey, now, random_hex};
 use codelab_store::{NewProject, ProjectChange, ProjectRow, ProjectStore, UserStore};
 
 use super::paging::{Page, PageQuery};
@@ -80,7 +80,7 @@ pub(crate) async fn stored_default_project(app: &App, mine: &UserStore) -> ApiRe
 /// Its agents are on the bus before anybody asks, unless its worker space lives on another server.
 async fn make_ready(app: &App, project: &ProjectStore) {
     let owned = OwnedThing::Project(project.id());
-    let Ok(Route::Here(_claim)) = app.runtime.route(&owned).await else {
+    let Ok(Destination::Here(_claim)) = app.runtime.route(&owned).await else {
         return;
     };
     if let Err(error) = app.runtime.open_space(SpaceKey::of(project)).await {

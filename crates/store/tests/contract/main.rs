@@ -11,6 +11,7 @@
 )]
 
 mod audit;
+mod chat;
 mod commits;
 mod harness;
 mod life;
@@ -79,6 +80,9 @@ contract! {
     life::old_sessions_are_cleaned_up,
     life::a_newer_database_is_refused_untouched,
     ownership::a_session_is_claimed_by_one_living_server,
+    ownership::servers_join_only_where_the_living_allow_it,
+    ownership::what_is_live_has_one_owner,
+    ownership::a_server_that_others_ended_writes_nothing_to_a_shared_database,
     ownership::due_and_running_sessions_are_found,
     ownership::it_is_known_when_servers_were_there,
     ownership::dead_servers_are_removed_when_no_deadline_needs_them,
@@ -114,4 +118,5 @@ contract! {
     memories::each_interaction_is_indexed_once,
     memories::what_is_remembered_goes_with_its_source,
     memories::what_was_deleted_is_noted_for_the_indexes,
+    chat::a_chat_handover_is_taken_once,
 }
