@@ -1,6 +1,7 @@
 //! Schema versions. They are applied in order, each in the transaction that records it.
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::StoreError;
 
@@ -146,6 +147,7 @@ pub(crate) fn check_sqlite(
     check_not_newer(found, migrations)
 }
 
+/// Prepares nothing by name, because a pooler may stand between.
 pub(crate) async fn postgres(
     client: &mut tokio_postgres::Client,
     migrations: &[Migration],
@@ -161,7 +163,7 @@ pub(crate) async fn postgres(
         .await
         .map_err(failed)?;
     let version: i64 = transaction
-        .query_one(READ_VERSION, &[])
+        .query_typed_one(READ_VERSION, &[])
         .await
         .map_err(failed)?
         .get(0);
@@ -174,8 +176,12 @@ pub(crate) async fn postgres(
             .batch_execute(migration.sql)
             .await
             .map_err(failed)?;
+        let record: [(&(dyn ToSql + Sync), Type); 2] = [
+            (&migration.version, Type::INT8),
+            (&migration.name, Type::TEXT),
+        ];
         transaction
-            .execute(RECORD, &[&migration.version, &migration.name])
+            .execute_typed(RECORD, &record)
             .await
             .map_err(failed)?;
     }
@@ -187,7 +193,7 @@ pub(crate) async fn postgres_version(client: &tokio_postgres::Client) -> Result<
     let failed = |error| crate::postgres::error::translate(&error);
     let exists = "SELECT to_regclass('schema_migrations') IS NOT NULL";
     if !client
-        .query_one(exists, &[])
+        .query_typed_one(exists, &[])
         .await
         .map_err(failed)?
         .get::<_, bool>(0)
@@ -195,7 +201,7 @@ pub(crate) async fn postgres_version(client: &tokio_postgres::Client) -> Result<
         return Ok(0);
     }
     Ok(client
-        .query_one(READ_VERSION, &[])
+        .query_typed_one(READ_VERSION, &[])
         .await
         .map_err(failed)?
         .get(0))
