@@ -182,7 +182,7 @@ impl Owner {
                 project_id: space.map(|space| space.project),
                 system_prompt: loaded.system_prompt.clone(),
                 created_at: now(),
-                owner: Some(self.runtime.server_id.clone()),
+                owner: Some(self.run.server_id.to_string()),
             });
             prepared.commit.title = prepared
                 .commit
@@ -197,6 +197,9 @@ impl Owner {
             &mut prepared.commit,
             codelab_store::Commit::new(loaded.key, loaded.epoch),
         );
+        if !self.runtime.cluster.lease.held(&self.run).await {
+            return Err(StoreError::Conflict);
+        }
         self.runtime.failpoint.pass("before_commit");
         self.runtime.store.commit(commit).await?;
         self.runtime.failpoint.pass("after_commit");

@@ -182,10 +182,6 @@ mod tests {
             ("postgres://a/d", TargetSessionAttrs::Any),
             ("postgres://a,b/d", TargetSessionAttrs::ReadWrite),
             (
-                "postgres:///d?host=a,b&port=1,2",
-                TargetSessionAttrs::ReadWrite,
-            ),
-            (
                 "postgres://a,b/d?target_session_attrs=read-only",
                 TargetSessionAttrs::ReadOnly,
             ),

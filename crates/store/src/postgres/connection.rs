@@ -17,16 +17,16 @@ use crate::statement::Param;
 
 /// Commits wait for the disk whatever the server's default is. A commit that waits for a
 /// synchronous standby must not be cut short by the server's time limit, because PostgreSQL then
-/// acknowledges it although no standby has it. A program that hangs inside a transaction must not
-/// hold its locks for ever.
+/// acknowledges it although no standby has it. A server that stands still within a transaction must
+/// not keep others from taking over.
 const WRITER_SETTINGS: &str = "SET synchronous_commit = on; SET statement_timeout = 0; \
-     SET idle_in_transaction_session_timeout = '60s'";
+     SET idle_in_transaction_session_timeout = '5s'";
 const READER_SETTINGS: &str = "SET default_transaction_read_only = on";
 
 const BEGIN: &str = "BEGIN";
 /// Behind a pooler every transaction brings the settings of a writer along.
 const BEGIN_POOLED: &str = "BEGIN; SET LOCAL synchronous_commit = on; \
-     SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '60s'";
+     SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PostgresAccess {

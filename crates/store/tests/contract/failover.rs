@@ -65,14 +65,15 @@ impl Server {
             .env("PGPASSWORD", PASSWORD)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null());
+            .stderr(Stdio::null())
+            .arg("-D")
+            .arg(&self.data);
         command
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> bool {
         let mut command = self.command(program);
-        let command = command.arg("-D").arg(&self.data).args(arguments);
-        command.status().unwrap().success()
+        command.args(arguments).status().unwrap().success()
     }
 
     fn initialise(&self) {
@@ -135,7 +136,19 @@ impl Server {
     }
 
     fn stop(&self) {
-        self.run("pg_ctl", &["-s", "-w", "-m", "immediate", "stop"]);
+        self.stopping().status().unwrap();
+    }
+
+    fn stopping(&self) -> Command {
+        let mut command = self.command("pg_ctl");
+        command.args(["-s", "-w", "-m", "immediate", "stop"]);
+        command
+    }
+
+    fn promoting(&self) -> Command {
+        let mut command = self.command("pg_ctl");
+        command.args(["-s", "-w", "promote"]);
+        command
     }
 
     fn url(&self) -> String {
@@ -259,17 +272,20 @@ async fn a_store_follows_the_primary_and_loses_nothing() {
     acknowledged.extend(commit_until(&store, async |_| true).await);
 
     // The primary dies while commits are on their way.
-    let dies = async {
-        pair.primary.stop();
-        assert!(pair.standby.run("pg_ctl", &["-s", "-w", "promote"]));
-    };
+    let steps = [pair.primary.stopping(), pair.standby.promoting()];
+    let fail_over = tokio::task::spawn_blocking(move || {
+        for mut step in steps {
+            assert!(step.status().unwrap().success());
+        }
+    });
     let mut count = 0;
     let promoted = &pair.standby;
     let writes = commit_until(&store, async |name| {
         count += 1;
         count > 20 && promoted.has_session(name).await
     });
-    let (stored, ()) = tokio::join!(writes, dies);
+    let (stored, failed_over) = tokio::join!(writes, fail_over);
+    failed_over.unwrap();
     acknowledged.extend(stored);
     assert_all_there(&store, &acknowledged).await;
 

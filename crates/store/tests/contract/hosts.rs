@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use codelab_protocol::SessionKind;
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use crate::harness::{Engine, Harness, create, id, postgres_tls_url};
 
@@ -84,6 +85,70 @@ async fn dead_hosts_are_passed_over() {
         text.contains("host 1: ") && text.contains("host 2: "),
         "{text}"
     );
+    harness.finish().await;
+}
+
+/// Carries connections to the server until it is told to hang. Then it cuts them, and new ones get
+/// no answer.
+async fn host_that_can_hang(server: String) -> (String, watch::Sender<bool>, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (hang, hangs) = watch::channel(false);
+    let count = Arc::new(AtomicUsize::new(0));
+    let accepted = Arc::clone(&count);
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((mut near, _)) = listener.accept().await {
+            accepted.fetch_add(1, Ordering::SeqCst);
+            if *hangs.borrow() {
+                held.push(near);
+                continue;
+            }
+            let (server, mut hangs) = (server.clone(), hangs.clone());
+            tokio::spawn(async move {
+                let mut far = TcpStream::connect(server).await.unwrap();
+                let carrying = tokio::io::copy_bidirectional(&mut near, &mut far);
+                tokio::select! { _ = carrying => {}, _ = hangs.wait_for(|hangs| *hangs) => {} }
+            });
+        }
+    });
+    (address, hang, count)
+}
+
+/// Many reads wait for a connection, but only one of each reader tries to make one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_do_not_queue_for_a_server_that_hangs() {
+    let Some(harness) = Harness::open(Engine::Postgres).await else {
+        eprintln!("skipped: CODELAB_TEST_POSTGRES_URL is not set");
+        return;
+    };
+    let (url, living) = host_of(&harness.options);
+    let (through, hang, asked) = host_that_can_hang(living).await;
+    let mut options = harness.options.clone();
+    options.connect_timeout_ms = 500;
+    options.readers = 2;
+    let url = format!("{}&sslmode=disable", with_hosts(&url, &through));
+    options.url = DatabaseUrl::parse(&url).unwrap();
+    let store = Store::open(options).await.unwrap();
+    let key = harness.session("read").await;
+    for _ in 0..4 {
+        store.events(key, 0, 10).await.unwrap();
+    }
+    hang.send_replace(true);
+    asked.store(0, Ordering::SeqCst);
+    let reads = (0..20).map(|_| store.events(key, 0, 10));
+    for outcome in futures_util::future::join_all(reads).await {
+        assert!(matches!(outcome, Err(StoreError::Unavailable(_))));
+    }
+    let attempts = asked.load(Ordering::SeqCst);
+    assert!(attempts <= 4, "{attempts} attempts to connect");
+    hang.send_replace(false);
+    let started = std::time::Instant::now();
+    while let Err(error) = store.events(key, 0, 10).await {
+        assert!(started.elapsed().as_secs() < 30, "{error}");
+        tokio::task::yield_now().await;
+    }
+    store.close().await;
     harness.finish().await;
 }
 

@@ -2,9 +2,9 @@
 //! again.
 
 use codelab_protocol::SessionKind;
-use codelab_store::{DatabaseUrl, Store, StoreError};
+use codelab_store::{Commit, DatabaseUrl, Store, StoreError};
 
-use crate::harness::{Engine, Harness, create, id};
+use crate::harness::{Engine, FIRST, Harness, create, event, id};
 
 /// Two servers share the processes of PostgreSQL. Nothing of one may stay there for the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,4 +136,65 @@ async fn a_read_that_others_made_fail_is_run_again() {
     assert_eq!(harness.store.events(key, 0, 10).await.unwrap().len(), 1);
     harness.tamper("DROP VIEW events").await;
     harness.finish().await;
+}
+
+/// How many commits are made for each figure. More take longer and vary less.
+const COMMITS_VARIABLE: &str = "CODELAB_STORE_COMMITS";
+const DEFAULT_COMMITS: u64 = 200;
+const RATE_SESSIONS: u64 = 20;
+const RATE_ROUNDS: usize = 3;
+
+/// Prints what it costs to prepare nothing by name. Run it with `--nocapture`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_are_counted_with_and_without_names() {
+    let commits =
+        std::env::var(COMMITS_VARIABLE).map_or(DEFAULT_COMMITS, |text| text.parse().unwrap());
+    let mut best = [
+        ("prepared", 0.0_f64),
+        ("pgbouncer=true", 0.0),
+        ("through PgBouncer", 0.0),
+    ];
+    for _ in 0..RATE_ROUNDS {
+        for (what, rate) in &mut best {
+            let engine = match *what {
+                "through PgBouncer" => Engine::PostgresPooled,
+                _ => Engine::Postgres,
+            };
+            let is_pooled = *what == "pgbouncer=true";
+            let harness = Harness::open_with(engine, |options| {
+                if let (true, DatabaseUrl::Postgres(url)) = (is_pooled, &options.url) {
+                    options.url = DatabaseUrl::parse(&format!("{url}&pgbouncer=true")).unwrap();
+                }
+            });
+            if let Some(harness) = harness.await {
+                *rate = rate.max(commits_per_second(&harness, commits).await);
+                harness.finish().await;
+            }
+        }
+    }
+    for (what, rate) in best {
+        match rate > 0.0 {
+            true => eprintln!("{what}: {rate:.0} commits/s"),
+            false => eprintln!("{what}: skipped, there is no such PostgreSQL"),
+        }
+    }
+}
+
+/// Every session commits one event after the other.
+async fn commits_per_second(harness: &Harness, commits: u64) -> f64 {
+    let each = commits / RATE_SESSIONS;
+    let mut sessions = Vec::new();
+    for number in 0..RATE_SESSIONS {
+        sessions.push(harness.session(&format!("rate-{number}")).await);
+    }
+    let started = std::time::Instant::now();
+    let all = sessions.iter().map(|key| async {
+        for seq in 2..each + 2 {
+            let mut commit = Commit::new(*key, FIRST);
+            commit.events.push(event(seq, 1));
+            harness.store.commit(commit).await.unwrap();
+        }
+    });
+    futures_util::future::join_all(all).await;
+    (each * RATE_SESSIONS) as f64 / started.elapsed().as_secs_f64()
 }
