@@ -5,6 +5,7 @@ mod agent;
 mod agent_service;
 mod agents;
 mod chat;
+mod cluster;
 mod context;
 mod decisions;
 mod documented;
@@ -31,6 +32,7 @@ pub(crate) use documented::operations;
 pub(crate) use frame::add as add_schema;
 pub(crate) use login::Attempts;
 pub use project_agents::check_agent;
+pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
 use self::project_sessions::{approvals, messages, mine, plans, tools};
@@ -48,6 +50,7 @@ macro_rules! resource {
 pub(crate) fn internal() -> OpenApiRouter<App> {
     Access::InternalKey.to([
         ("agent", resource!([agent::stream])),
+        ("cluster", resource!([cluster::drain])),
         ("agents", resource!([agents::list], [agents::current])),
         (
             "sessions",

@@ -7,10 +7,10 @@ use codelab_store::{NewServer, Store, StoreError};
 use tokio::time::Instant;
 
 use super::lease::LEASE;
-use super::{ClusterOptions, Peer, ServerRun, lock};
+use super::{ClusterOptions, Member, Peer, ServerRun, lock};
 use crate::ids::random_hex;
 use crate::runtime::Inner;
-use crate::timers::{log_failure, pause, resume_running};
+use crate::timers::{log_failure, resume_running};
 
 /// How often the other servers are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -92,11 +92,14 @@ pub(crate) async fn keep_lease(runtime: Arc<Inner>) {
         fence(&runtime).await;
     }
     loop {
-        look(&runtime).await;
-        if let Err(error) = resume_running(&runtime).await {
-            log_failure(&error, "running sessions could not be read");
+        // A server that stops still needs its lease for what it finishes.
+        if !runtime.stopping.is_cancelled() {
+            look(&runtime).await;
+            if let Err(error) = resume_running(&runtime).await {
+                log_failure(&error, "running sessions could not be read");
+            }
         }
-        if !pause(
+        if !halt(
             &runtime,
             LOOK_EVERY.min(renew_at - Instant::now().min(renew_at)),
         )
@@ -144,6 +147,7 @@ async fn begin_anew(runtime: &Arc<Inner>, run: &ServerRun) {
     runtime.cluster.held.clear();
     runtime.registry.abandon();
     runtime.user_events.stop();
+    runtime.spaces.clear();
     runtime.chat_lost();
     loop {
         let next = ServerRun::new(&random_hex(8));
@@ -156,7 +160,7 @@ async fn begin_anew(runtime: &Arc<Inner>, run: &ServerRun) {
             Err(JoinError::Store(error)) => log_failure(&error, "joining again failed"),
             Err(error) => tracing::error!(%error, "joining again failed"),
         }
-        if !pause(runtime, RETRY_EVERY).await {
+        if !halt(runtime, RETRY_EVERY).await {
             return;
         }
     }
@@ -164,7 +168,7 @@ async fn begin_anew(runtime: &Arc<Inner>, run: &ServerRun) {
 
 /// Looks at the other servers, and ends those whose lease has lapsed.
 async fn look(runtime: &Arc<Inner>) {
-    if !runtime.cluster.is_among() {
+    if !runtime.store.is_shared() {
         return;
     }
     let servers = match runtime.store.servers(None).await {
@@ -176,15 +180,24 @@ async fn look(runtime: &Arc<Inner>) {
         .iter()
         .any(|server| server.lapsed && *server.server_id != *me);
     let members = servers.into_iter().filter_map(|server| {
-        let address = server.address?;
-        (!server.lapsed && !server.draining).then(|| Peer {
+        let peer = Peer {
             server_id: server.server_id.into(),
-            address: address.into(),
-        })
+            address: server.address?.into(),
+        };
+        let takes_work = !server.lapsed && !server.draining;
+        Some(Member { peer, takes_work })
     });
     *lock(&runtime.cluster.members) = members.collect();
     if lapsed && runtime.cluster.lease.may_fence() {
         fence(runtime).await;
+    }
+}
+
+/// False once nothing more may be done.
+async fn halt(runtime: &Inner, time: Duration) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(time) => true,
+        () = runtime.halted.cancelled() => false,
     }
 }
 

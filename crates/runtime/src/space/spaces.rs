@@ -68,6 +68,11 @@ impl Spaces {
         lock(&self.known).remove(&key);
     }
 
+    /// All of them are other servers' now.
+    pub fn clear(&self) {
+        lock(&self.known).clear();
+    }
+
     /// The project is gone; whoever still holds its space finds it empty.
     pub fn remove(&self, key: SpaceKey) {
         lock(&self.known).remove(&key);

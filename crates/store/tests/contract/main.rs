@@ -13,6 +13,7 @@
 )]
 
 mod audit;
+mod chat;
 mod commits;
 mod failover;
 mod harness;
@@ -131,4 +132,5 @@ contract! {
     memories::each_interaction_is_indexed_once,
     memories::what_is_remembered_goes_with_its_source,
     memories::what_was_deleted_is_noted_for_the_indexes,
+    chat::a_chat_handover_is_taken_once,
 }
