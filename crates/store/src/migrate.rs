@@ -237,7 +237,7 @@ mod tests {
         let next = Migration {
             version,
             name: "next",
-            sql: "ALTER TABLE servers ADD COLUMN address TEXT",
+            sql: "ALTER TABLE servers ADD COLUMN next TEXT",
         };
         released.iter().copied().chain([next]).collect()
     }
@@ -249,7 +249,7 @@ mod tests {
          VALUES (1, 1, 1, 'm1', 'user', 1, 0, 'kept'); \
          INSERT INTO events (session_key, seq, turn, kind, settled, created_at, body) VALUES (7, 3, 2, 'k', 's', 9, 'b')";
     const CHECK: &str = "SELECT COUNT(*) FROM servers, sessions, messages, events WHERE server_id = 'a' \
-         AND address IS NULL AND project_id = 8 AND state = '{}' AND content = 'kept' \
+         AND next IS NULL AND project_id = 8 AND state = '{}' AND content = 'kept' \
          AND (SELECT COUNT(*) FROM projects) = 0 AND (SELECT COUNT(*) FROM task_messages) = 0 \
          AND (SELECT COUNT(*) FROM spendings) = 0 AND events.session_key = 7 AND seq = 3 AND events.turn = 2 \
          AND kind = 'k' AND settled = 's' AND events.created_at = 9 AND body = 'b'";
