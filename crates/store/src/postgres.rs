@@ -23,7 +23,7 @@ mod writer;
 use connection::{PostgresAccess, PostgresConnection};
 use connector::PostgresConnector;
 use error::{is_conflict, translate};
-use link::Link;
+use link::PostgresLink;
 pub(crate) use look::PostgresLook;
 use writer::PostgresJob;
 
@@ -37,7 +37,7 @@ pub(crate) struct Postgres {
     /// Empty when opened for reading only.
     writers: Vec<mpsc::Sender<PostgresJob>>,
     connector: Arc<PostgresConnector>,
-    readers: Vec<Mutex<Link>>,
+    readers: Vec<Mutex<PostgresLink>>,
     next_reader: AtomicUsize,
     permits: Semaphore,
 }
@@ -58,7 +58,8 @@ impl Postgres {
             let (sender, queue) = mpsc::channel(options.write_queue.max(1));
             let counters = Arc::clone(counters);
             let max_batch = options.max_batch.max(1);
-            let link = Link::new(Arc::clone(&connector), PostgresAccess::Write, first.take());
+            let link =
+                PostgresLink::new(Arc::clone(&connector), PostgresAccess::Write, first.take());
             let timeout = connector.query_timeout;
             tokio::spawn(writer::run(link, timeout, queue, max_batch, counters));
             sender
@@ -97,7 +98,7 @@ impl Postgres {
         let mut connections = connections.into_iter();
         let mut link = || {
             let connector = Arc::clone(&connector);
-            Mutex::new(Link::new(
+            Mutex::new(PostgresLink::new(
                 connector,
                 PostgresAccess::Read,
                 connections.next(),

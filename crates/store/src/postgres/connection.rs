@@ -174,8 +174,8 @@ impl PostgresConnection {
 
     /// Statements that were prepared by name must not be used once a pooler is found.
     pub fn is_usable(&self) -> bool {
-        let is_named = matches!(self.mode, SendMode::Named(_));
-        !self.client.is_closed() && !(is_named && self.pooler.is_there())
+        let has_unsafe_names = matches!(self.mode, SendMode::Named(_)) && self.pooler.is_there();
+        !self.client.is_closed() && !has_unsafe_names
     }
 
     pub fn is_usable_after(&self, error: &Error) -> bool {

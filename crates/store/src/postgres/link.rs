@@ -12,7 +12,7 @@ use crate::StoreError;
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 
-pub(super) struct Link {
+pub(super) struct PostgresLink {
     connector: Arc<PostgresConnector>,
     access: PostgresAccess,
     connection: Option<Arc<PostgresConnection>>,
@@ -20,7 +20,7 @@ pub(super) struct Link {
     not_before: Instant,
 }
 
-impl Link {
+impl PostgresLink {
     pub fn new(
         connector: Arc<PostgresConnector>,
         access: PostgresAccess,

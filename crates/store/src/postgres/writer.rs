@@ -14,7 +14,7 @@ use tokio_postgres::Client;
 
 use super::connection::{PostgresConnection, Prepared};
 use super::error::{ends_connection, is_conflict, translate};
-use super::link::Link;
+use super::link::PostgresLink;
 use crate::StoreError;
 use crate::statement::{Expect, Param, Stmt, WriteResult};
 use crate::store::Counters;
@@ -69,7 +69,7 @@ enum Broken {
 
 /// Ends when the queue is closed and empty.
 pub(super) async fn run(
-    mut link: Link,
+    mut link: PostgresLink,
     timeout: Duration,
     mut queue: mpsc::Receiver<PostgresJob>,
     max_batch: usize,
@@ -111,7 +111,11 @@ pub(super) async fn run(
     }
 }
 
-async fn run_batch(link: &mut Link, batch: &[PostgresWrite], timeout: Duration) -> Vec<Outcome> {
+async fn run_batch(
+    link: &mut PostgresLink,
+    batch: &[PostgresWrite],
+    timeout: Duration,
+) -> Vec<Outcome> {
     let (mut losses, mut conflicts) = (0, 0);
     let failure = loop {
         let connection = match link.connection().await {
