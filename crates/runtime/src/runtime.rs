@@ -120,7 +120,7 @@ pub(crate) struct Inner {
     pub registry: Registry,
     pub spaces: Spaces,
     pub memories: Arc<Memories>,
-    pub user_events: UserEvents,
+    pub user_events: Arc<UserEvents>,
     /// What each user may have; the parts hold the limits only.
     pub user_shares: Arc<Shares>,
     pub chat: Arc<GlobalChat>,
@@ -175,7 +175,7 @@ impl Runtime {
         let ids = reserve_ids(&parts.store).await?;
         let (chat, woken) = GlobalChat::new(parts.chat, ids, Arc::clone(&parts.metrics));
         let inner = Arc::new(Inner {
-            user_events: UserEvents::new(parts.metrics.readers_cut.clone()),
+            user_events: Arc::new(UserEvents::new(&parts.metrics)),
             user_shares: Shares::new(parts.shares, Arc::clone(&parts.metrics)),
             chat,
             lease,

@@ -16,6 +16,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::access::{ServerNames, check_names, check_room, internal_key, internal_key_or_bearer};
 use crate::buffers::Buffers;
+use crate::cluster::user_events::PeerEvents;
 use crate::config::ChatAccess;
 use crate::error::{ApiError, internal_error};
 use crate::models::KnownModels;
@@ -44,6 +45,8 @@ pub(crate) struct App {
     pub models: Arc<KnownModels>,
     pub starter_pack: Arc<[Agent]>,
     pub chat_access: ChatAccess,
+    /// Nothing where this server is alone.
+    pub peer_events: Option<PeerEvents>,
 }
 
 /// The whole HTTP side as one service; every route with and without a trailing slash.
@@ -63,6 +66,7 @@ pub(crate) fn router(app: App) -> Router {
         app.clone(),
         internal_key_or_bearer,
     ));
+    let between_servers = app.peer_events.as_ref().map(PeerEvents::routes);
     let inner = Router::new()
         .merge(internal)
         .merge(metrics)
@@ -81,8 +85,10 @@ pub(crate) fn router(app: App) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), check_room))
         .layer(middleware::from_fn_with_state(app.clone(), observe))
         .with_state(app);
-    // Rewriting must come before routing, so the router is a service inside another one.
-    Router::new()
+    // Rewriting must come before routing, so the router is a service inside another one. Servers
+    // call each other by addresses that are no names of this one for callers.
+    between_servers
+        .unwrap_or_default()
         .fallback(move |request: Request| inner.clone().oneshot(without_trailing_slash(request)))
 }
 

@@ -21,6 +21,7 @@ use crate::access::ServerNames;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
 use crate::buffers::Buffers;
+use crate::cluster::user_events::PeerEvents;
 use crate::config::{
     ConfigError, DEFAULT_DATABASE, HttpOrigin, ModelHint, Settings, SpaceSettings, wrong,
     wrong_database,
@@ -169,6 +170,7 @@ impl Server {
             models: Arc::new(models),
             starter_pack: starter_pack.into(),
             chat_access: settings.chat.access,
+            peer_events: PeerEvents::of(&runtime, settings.network.ca_file.clone(), None),
         };
         let stop = CancellationToken::new();
         tokio::spawn(

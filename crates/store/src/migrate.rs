@@ -44,6 +44,21 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "notes_and_grants",
         sql: include_str!("../migrations/sqlite/0006_notes_and_grants.sql"),
     },
+    Migration {
+        version: 7,
+        name: "replaced_7",
+        sql: include_str!("../migrations/sqlite/0007_replaced.sql"),
+    },
+    Migration {
+        version: 8,
+        name: "replaced_8",
+        sql: include_str!("../migrations/sqlite/0008_replaced.sql"),
+    },
+    Migration {
+        version: 9,
+        name: "last_event",
+        sql: include_str!("../migrations/sqlite/0009_last_event.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -76,6 +91,21 @@ pub(crate) const POSTGRES: &[Migration] = &[
         version: 6,
         name: "notes_and_grants",
         sql: include_str!("../migrations/postgres/0006_notes_and_grants.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "replaced_7",
+        sql: include_str!("../migrations/postgres/0007_replaced.sql"),
+    },
+    Migration {
+        version: 8,
+        name: "replaced_8",
+        sql: include_str!("../migrations/postgres/0008_replaced.sql"),
+    },
+    Migration {
+        version: 9,
+        name: "last_event",
+        sql: include_str!("../migrations/postgres/0009_last_event.sql"),
     },
 ];
 
