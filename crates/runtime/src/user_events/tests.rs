@@ -1,3 +1,5 @@
+//! What readers of all sessions are shown, whatever their sources leave out or repeat.
+
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 

@@ -1,3 +1,5 @@
+//! The internal streams, between servers that share a store and have nothing else.
+
 use codelab_protocol::{SessionId, SessionKind, TurnId};
 use codelab_runtime::{Metrics, UserItem, UserReader, now};
 use codelab_store::{
@@ -91,7 +93,7 @@ async fn shared_store() -> Store {
     let mut commit = Commit::new(SESSION, Epoch(1));
     commit.state = Some("{}".to_owned());
     commit.create = Some(NewSessionRow {
-        kind: SessionKind::Project,
+        kind: SessionKind::parse("project").expect("a kind"),
         session_id: SessionId::parse("s").expect("an id"),
         user_id: Some(user()),
         project_id: Some(project.expect("a project").id()),
