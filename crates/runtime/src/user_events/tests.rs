@@ -12,6 +12,8 @@ use super::cursor::{MAX_NAMED_SESSIONS, WINDOW_MS};
 use super::*;
 use crate::clock::now;
 
+const WITHIN: std::time::Duration = std::time::Duration::from_secs(20);
+
 /// A store with sessions of user 1, and who listens to them.
 struct World {
     store: Store,
@@ -125,7 +127,8 @@ impl World {
 
 /// What is shown next, and the id to come back with.
 async fn next(reader: &mut UserReader) -> (String, String) {
-    match reader.next().await.expect("it can be read") {
+    let item = tokio::time::timeout(WITHIN, reader.next()).await;
+    match item.expect("in time").expect("it can be read") {
         Some(UserItem::Event { event, cursor }) => (event.body.to_string(), cursor),
         Some(UserItem::Gap {
             session,
