@@ -2738,6 +2738,26 @@ export interface components {
         ClientId: string;
         /** @description The caller's own name for a message it sends; a repeat never starts a second turn. */
         ClientMessageId: string;
+        /** @description What a server knows of the installation that it is part of. */
+        ClusterHealth: {
+            /** @description This server. */
+            server: string;
+            /** @description All that can be given work. */
+            servers: components["schemas"]["ClusterServer"][];
+            /** @description What this server owns. */
+            owned: components["schemas"]["ClusterOwned"];
+        };
+        ClusterOwned: {
+            projects: number;
+            /** @description Sessions of the runtime API that are in memory. */
+            sessions: number;
+            chat: boolean;
+        };
+        ClusterServer: {
+            server: string;
+            /** @description Shown only to callers with the internal key. */
+            address?: string | null;
+        };
         /** @description One simple command of a shell line, as shown to the person who decides. */
         CommandPart: {
             text: string;
@@ -2777,6 +2797,8 @@ export interface components {
         ContextResults: {
             /** @description Best first. */
             results: components["schemas"]["ContextHit"][];
+            /** @description The index is being rebuilt, so there may be more to find soon. */
+            rebuilding?: boolean;
         };
         CreateAgent: {
             /** @description Unique in the project. */
@@ -2959,6 +2981,7 @@ export interface components {
             checks: {
                 [key: string]: components["schemas"]["HealthCheck"];
             };
+            cluster?: components["schemas"]["ClusterHealth"] | null;
         };
         HealthCheck: {
             status: components["schemas"]["HealthStatus"];
