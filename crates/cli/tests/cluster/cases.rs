@@ -1,0 +1,1 @@
+//! Single cases that need no rounds.
