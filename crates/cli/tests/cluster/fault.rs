@@ -43,6 +43,8 @@ pub enum Fault {
     RollingRestart,
     /// One server is started again with a clock that is a minute ahead or behind.
     WrongClock,
+    /// SIGKILL of PostgreSQL; its synchronous standby is promoted.
+    Failover,
 }
 
 /// Most rounds are quick: a take-over waits for a lease, so such faults come once in a block.
@@ -81,6 +83,7 @@ impl Fault {
             Self::Unreachable => "servers cannot reach each other",
             Self::RollingRestart => "rolling restart",
             Self::WrongClock => "clock off by a minute",
+            Self::Failover => "primary killed, standby promoted",
         }
     }
 
@@ -116,7 +119,8 @@ impl Fault {
             | Self::KillForLonger
             | Self::Suspend
             | Self::RestartPostgres
-            | Self::WrongClock => 1,
+            | Self::WrongClock
+            | Self::Failover => 1,
             Self::RollingRestart => 3,
         }
     }
@@ -169,6 +173,14 @@ impl Fault {
                 }
             }
             Self::WrongClock => wrong_clock(installation, rng).await?,
+            Self::Failover => {
+                let Some(standby) = installation.standby.take() else {
+                    return Err("there is no standby".to_owned());
+                };
+                installation.postgres.kill();
+                standby.promote().await;
+                installation.postgres = standby;
+            }
         }
         Ok(None)
     }

@@ -19,6 +19,8 @@ const ANSWER_TIMEOUT_MS: u64 = 30_000;
 pub struct Installation {
     pub servers: Vec<Server>,
     pub postgres: Postgres,
+    /// A copy of `postgres` that can be promoted.
+    pub standby: Option<Postgres>,
     pub model: Arc<FakeModel>,
     pub settings: Settings,
     /// The operator's, through the load balancer.
@@ -33,13 +35,24 @@ impl Installation {
         let folder = new_folder();
         let postgres = Postgres::start(&folder.path().join("postgres")).await;
         let url = postgres.url();
-        Self::on(folder, postgres, url, servers, more).await
+        Self::on(folder, (postgres, None), url, servers, more).await
     }
 
-    /// On a PostgreSQL that runs already, beneath `folder`.
-    pub async fn on(
+    /// On a primary and its synchronous standby, both named in the address.
+    pub async fn with_standby(servers: usize) -> Option<Self> {
+        let folder = new_folder();
+        let primary = Postgres::start(&folder.path().join("primary")).await;
+        let standby = Postgres::standby_of(&primary, &folder.path().join("standby")).await;
+        let url = format!(
+            "postgres://codelab@127.0.0.1:{},127.0.0.1:{}/postgres?target_session_attrs=read-write",
+            primary.port, standby.port
+        );
+        Self::on(folder, (primary, Some(standby)), url, servers, &[]).await
+    }
+
+    async fn on(
         folder: TempDir,
-        postgres: Postgres,
+        (postgres, standby): (Postgres, Option<Postgres>),
         database_url: String,
         servers: usize,
         more: &[(&str, &str)],
@@ -67,6 +80,7 @@ impl Installation {
         Some(Self {
             servers: started,
             postgres,
+            standby,
             model,
             settings,
             client,
@@ -83,6 +97,12 @@ impl Installation {
     pub async fn user(&self, number: i64) -> Client {
         let token = self.token(number).await;
         client_of(&self.balancer.url(), Credentials::Bearer(token))
+    }
+
+    /// A user's client at one of the servers.
+    pub async fn user_at(&self, server: usize, number: i64) -> Client {
+        let token = self.token(number).await;
+        client_of(&self.servers[server].url(), Credentials::Bearer(token))
     }
 
     pub async fn token(&self, user: i64) -> String {
@@ -122,7 +142,7 @@ impl Installation {
 }
 
 /// Only removed when it is asked for.
-pub fn new_folder() -> TempDir {
+fn new_folder() -> TempDir {
     let mut folder = tempfile::Builder::new()
         .prefix("codelab-cluster-")
         .tempdir()
@@ -133,7 +153,7 @@ pub fn new_folder() -> TempDir {
     folder
 }
 
-pub fn client_of(url: &str, credentials: Credentials) -> Client {
+fn client_of(url: &str, credentials: Credentials) -> Client {
     let limits = ClientLimits {
         answer_timeout_ms: ANSWER_TIMEOUT_MS,
         ..ClientLimits::default()

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use codelab_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Command;
 
@@ -57,8 +58,17 @@ impl Postgres {
         standby.must("pg_basebackup", &copy).await;
         standby.launch().await;
         primary
-            .set("synchronous_standby_names", "'ANY 1 (*)'")
+            .execute("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'")
             .await;
+        primary.execute("SELECT pg_reload_conf()").await;
+        let waited_for = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'quorum'";
+        eventually("the standby is synchronous", async || {
+            match primary.ask(waited_for).await.as_str() {
+                "1" => Ok(()),
+                other => Err(other.to_owned()),
+            }
+        })
+        .await;
         standby
     }
 
@@ -146,15 +156,8 @@ impl Postgres {
             .await;
     }
 
-    /// Changes a setting that needs no restart.
-    async fn set(&self, name: &str, value: &str) {
-        self.execute(&format!("ALTER SYSTEM SET {name} = {value}"))
-            .await;
-        self.execute("SELECT pg_reload_conf()").await;
-    }
-
     /// One value, as text.
-    pub async fn ask(&self, sql: &str) -> String {
+    async fn ask(&self, sql: &str) -> String {
         let output = self.psql(sql).output().await.unwrap();
         assert!(output.status.success(), "{sql}: {output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()

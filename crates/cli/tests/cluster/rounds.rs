@@ -62,13 +62,26 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// The rounds of one installation of their own. Gives what was done.
     pub async fn run(seed: u64, number: u64, rounds: u64) -> Result<String, String> {
-        let begun = Instant::now();
         let Some(installation) = Installation::start(SERVERS, &[]).await else {
             return Ok("skipped: the program haproxy is missing".to_owned());
         };
+        let faults: Vec<Fault> = (0..rounds)
+            .map(|round| Fault::of_round(&[seed, number], round))
+            .collect();
+        Self::on(installation, [seed, number], &faults).await
+    }
+
+    /// One round for each of the faults.
+    pub async fn on(
+        installation: Installation,
+        seed: [u64; 2],
+        faults: &[Fault],
+    ) -> Result<String, String> {
+        let begun = Instant::now();
         let mut trial = Self {
-            seed: [seed, number],
+            seed,
             round: 0,
             fault: None,
             installation,
@@ -83,7 +96,8 @@ impl Trial {
             ended: Vec::new(),
             summary: Summary::default(),
         };
-        if let Err(what) = trial.rounds(rounds).await {
+        let [seed, number] = seed;
+        if let Err(what) = trial.rounds(faults).await {
             let fault = trial.fault.map_or("no fault yet", Fault::name);
             let folder = trial.installation.folder().display();
             return Err(format!(
@@ -92,21 +106,22 @@ impl Trial {
                 trial.round, trial.summary
             ));
         }
-        let seconds = begun.elapsed().as_secs();
         let text = format!(
-            "installation {number}: {rounds} rounds in {seconds} s\n{}",
+            "installation {number}: {} rounds in {} s\n{}",
+            faults.len(),
+            begun.elapsed().as_secs(),
             trial.summary
         );
         trial.installation.remove();
         Ok(text)
     }
 
-    async fn rounds(&mut self, rounds: u64) -> Result<(), String> {
+    async fn rounds(&mut self, faults: &[Fault]) -> Result<(), String> {
+        let rounds = faults.len() as u64;
         self.new_generation().await?;
-        for round in 1..=rounds {
+        for (round, fault) in (1..).zip(faults) {
             self.round = round;
-            self.load_and_fault(Fault::of_round(&self.seed, round - 1))
-                .await?;
+            self.load_and_fault(*fault).await?;
             if round % ROUNDS_PER_GENERATION == 0 || round == rounds {
                 self.settle_and_check().await?;
                 if round < rounds {
