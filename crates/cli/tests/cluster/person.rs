@@ -157,10 +157,11 @@ impl Person {
     pub async fn settle(self: Arc<Self>) {
         self.over.send_replace(false);
         let mut tasks = self.begin();
-        self.send_again().await;
         while !self.is_over() {
+            // Again and again: the queue may have been full.
+            self.send_again().await;
             let is_whole = self.found().await.is_ok_and(|problems| problems.is_empty());
-            if is_whole && self.has_no_unknown() {
+            if is_whole && self.unknown().is_empty() {
                 self.end();
             }
             self.wait(LOOK_AGAIN).await;
@@ -235,23 +236,19 @@ impl Person {
         }
     }
 
-    fn has_no_unknown(&self) -> bool {
-        let book = self.book();
-        let mut sent = book.ledger.messages.iter();
-        sent.all(|sent| sent.outcome() != Outcome::Unknown)
-    }
-
     async fn send_again(&self) {
-        let unknown: Vec<usize> = {
-            let book = self.book();
-            let sent = book.ledger.messages.iter().enumerate();
-            sent.filter(|(_, sent)| sent.outcome() == Outcome::Unknown)
-                .map(|(number, _)| number)
-                .collect()
-        };
-        for number in unknown {
+        for number in self.unknown() {
             self.say(number).await;
         }
+    }
+
+    /// Messages of which nobody knows whether they were taken.
+    pub fn unknown(&self) -> Vec<usize> {
+        let book = self.book();
+        let sent = book.ledger.messages.iter().enumerate();
+        sent.filter(|(_, sent)| sent.outcome() == Outcome::Unknown)
+            .map(|(number, _)| number)
+            .collect()
     }
 
     fn new_message(&self, rng: &mut Rng) -> usize {

@@ -279,7 +279,12 @@ impl Trial {
         }
         let mut said = vec![format!("not everything came to its end within {within:?}")];
         for person in &self.load.people {
-            said.push(format!("user {}: {:?}", person.user, person.found().await));
+            said.push(format!(
+                "user {}: messages {:?} are unknown, {:?}",
+                person.user,
+                person.unknown(),
+                person.found().await
+            ));
         }
         let sessions = self.load.sessions.iter();
         said.extend(sessions.map(|watched| report::session(watched, None)));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use codelab_client::{Client, ClientError, EventData, EventStream};
 use codelab_fakemodel::FakeModel;
-use codelab_protocol::{AgentStreamRequest, ChunkBody, SessionId};
+use codelab_protocol::{AgentStreamRequest, ChunkBody, ErrorCode, SessionId};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -280,6 +280,14 @@ impl Visit {
             (None, EventData::Chunk(chunk))
                 if matches!(chunk.body, ChunkBody::AssistantDelta(_)) => {}
             (None, EventData::Done(_)) => {}
+            (None, EventData::Chunk(chunk))
+                if self.reach == Reach::Balanced && is_outage(&chunk.body) =>
+            {
+                *ledger
+                    .trouble
+                    .entry("a stream told of an outage".to_owned())
+                    .or_default() += 1;
+            }
             (id, other) => {
                 ledger.violate(format!("a stream showed {other:?} with the number {id:?}"))
             }
@@ -386,6 +394,11 @@ pub fn may_be_retried(error: &ClientError) -> bool {
         ClientError::Status { status, body, .. } => *status == 502 && body.is_none(),
         ClientError::Timeout { .. } | ClientError::Invalid(_) => false,
     }
+}
+
+/// A stream ends so when the outcome of a turn cannot be stored now. It is stored later.
+fn is_outage(body: &ChunkBody) -> bool {
+    matches!(body, ChunkBody::Error(error) if error.error_code == ErrorCode::DbConnectionError)
 }
 
 fn opened_by(body: &ChunkBody) -> Option<crate::workload::ledger::Open> {
