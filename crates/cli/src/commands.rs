@@ -4,6 +4,7 @@ pub mod agents;
 pub mod audit;
 pub mod backup;
 pub mod chat;
+pub mod cluster;
 pub mod completions;
 pub mod config;
 pub mod connection;

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    agents, audit, backup, chat, completions, config, doctor, exec, health, login_link, memory,
-    serve, token, work,
+    agents, audit, backup, chat, cluster, completions, config, doctor, exec, health, login_link,
+    memory, serve, token, work,
 };
 
 /// A self-hosted runtime where a team of AI agents works on your code.
@@ -51,6 +51,9 @@ enum Command {
     /// Look into the audit log
     #[command(subcommand)]
     Audit(audit::AuditCommand),
+    /// Work with the servers of an installation
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Say whether the server of the data folder is ready; the exit code is 0 if it is
     Health(health::HealthCommand),
     /// Copy the embedded database into one file, also while the server runs
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Agents(command) => command.run(),
         Command::Memory(command) => command.run(),
         Command::Audit(command) => command.run(),
+        Command::Cluster(command) => command.run(),
         Command::Health(command) => command.run(),
         Command::Backup(command) => command.run(),
         Command::Restore(command) => command.run(),

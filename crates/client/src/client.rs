@@ -100,6 +100,14 @@ impl Client {
         parse(&accepted(response)?.body)
     }
 
+    /// Lets the server hand over what it owns to the other servers of its installation.
+    pub async fn drain(&self) -> Result<(), ClientError> {
+        let request = self
+            .transport
+            .request(Method::POST, "/cluster/drain", Bytes::new())?;
+        accepted(self.transport.exchange(request).await?).map(drop)
+    }
+
     pub async fn agents(&self) -> Result<AgentList, ClientError> {
         self.get("/agents").await
     }

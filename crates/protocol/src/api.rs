@@ -95,6 +95,36 @@ pub struct Health {
     pub registered_agents: Vec<AgentName>,
     /// What the status is made of, by name.
     pub checks: BTreeMap<String, HealthCheck>,
+    /// The servers of the installation; absent where this one is alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterHealth>,
+}
+
+/// What a server knows of the installation that it is part of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ClusterHealth {
+    /// This server.
+    pub server: String,
+    /// All that can be given work.
+    pub servers: Vec<ClusterServer>,
+    /// What this server owns.
+    pub owned: ClusterOwned,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ClusterServer {
+    pub server: String,
+    /// Shown only to callers with the internal key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ClusterOwned {
+    pub projects: usize,
+    /// Sessions of the runtime API that are in memory.
+    pub sessions: usize,
+    pub chat: bool,
 }
 
 /// The process answers; nothing more is said.

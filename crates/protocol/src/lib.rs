@@ -27,9 +27,10 @@ mod tool;
 
 pub use api::{
     AckStatus, AgentHistory, AgentInfo, AgentList, AgentStreamRequest, Alive, AliveStatus,
-    ApprovalInfo, AuditEntry, AuditList, CallerContext, CreateSession, CreatedStatus, CurrentAgent,
-    Health, HealthCheck, HealthStatus, HitlDecision, MessageType, PendingApprovals, SessionAck,
-    SessionCreated, SessionHistory, SessionInfo, SessionList, SwitchEntry,
+    ApprovalInfo, AuditEntry, AuditList, CallerContext, ClusterHealth, ClusterOwned, ClusterServer,
+    CreateSession, CreatedStatus, CurrentAgent, Health, HealthCheck, HealthStatus, HitlDecision,
+    MessageType, PendingApprovals, SessionAck, SessionCreated, SessionHistory, SessionInfo,
+    SessionList, SwitchEntry,
 };
 pub use chat::{
     AgentMeta, AskUser, GlobalMessage, GlobalMeta, GlobalRole, MessagePosted, PostAgentMessage,

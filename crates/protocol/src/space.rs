@@ -176,4 +176,7 @@ pub struct ContextHit {
 pub struct ContextResults {
     /// Best first.
     pub results: Vec<ContextHit>,
+    /// The index is being rebuilt, so there may be more to find soon.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rebuilding: bool,
 }

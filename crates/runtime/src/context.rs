@@ -23,6 +23,12 @@ impl Runtime {
             .await
     }
 
+    /// Whether a search finds only a part of what the agent remembers, for now.
+    pub fn context_is_rebuilding(&self, project: &ProjectStore, agent: &AgentName) -> bool {
+        let key = SpaceKey::of(project);
+        self.inner.memories.is_rebuilding(key, agent)
+    }
+
     /// Durable when it returns; found as soon as it is indexed.
     pub async fn add_context(
         &self,

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codelab_protocol::{AgentName, MessageId, TaskOrigin, TurnId};
+use codelab_protocol::{AgentName, MessageId, ProjectId, TaskOrigin, TurnId};
 use codelab_store::{SessionKey, StoreError, StoredEvent};
 use tokio::sync::Notify;
 
@@ -37,8 +37,10 @@ pub(crate) struct FeedState {
     pub idle: bool,
     /// The session is gone; readers end.
     pub closed: bool,
-    /// The server stops; readers end, for good.
+    /// The server stops, or the session moves to another one; readers end, for good.
     pub stopped: bool,
+    /// The project that the session belongs to.
+    project: Option<ProjectId>,
 }
 
 /// The text of a model's answer so far.
@@ -152,6 +154,14 @@ impl Feed {
         answer.text.push_str(text);
         drop(state);
         self.changed.notify_waiters();
+    }
+
+    pub fn belongs_to(&self, project: Option<ProjectId>) {
+        self.lock().project = project;
+    }
+
+    pub fn project(&self) -> Option<ProjectId> {
+        self.lock().project
     }
 
     pub fn close(&self) {

@@ -39,7 +39,9 @@ pub use cache::{
 };
 pub use chat::{ChatReader, GlobalChat, NoAnswer, OpenQuestion};
 pub use clock::now;
-pub use cluster::{Claim, OwnedThing, Peer, Route, RouteError};
+pub use cluster::{
+    Claim, ClusterOptions, ClusterView, JoinError, OwnedThing, Peer, Route, RouteError,
+};
 pub use error::RuntimeError;
 pub use failpoint::Failpoint;
 pub use ids::{random_hex, random_u32};

@@ -4,6 +4,7 @@
 mod anew;
 mod due;
 mod erase;
+mod moved;
 mod upkeep;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 pub use self::anew::rebuild_memories;
 use self::due::{AgentRef, DueWork, IndexNeed};
+use self::moved::MovedProjects;
 use self::upkeep::EngineState;
+use crate::cluster::Cluster;
 use crate::metrics::Metrics;
 use crate::space::SpaceKey;
 
@@ -42,6 +45,9 @@ pub(crate) struct Memories {
     due: Mutex<DueWork>,
     engine: Mutex<EngineState>,
     metrics: Arc<Metrics>,
+    moved: MovedProjects,
+    /// None: everything is this process's own.
+    cluster: Option<Arc<Cluster>>,
 }
 
 /// What happens to a collection because something happened to its agent.
@@ -55,7 +61,12 @@ enum Change<'a> {
 }
 
 impl Memories {
-    pub fn new(memory: Memory, store: Store, metrics: Arc<Metrics>) -> Self {
+    pub fn new(
+        memory: Memory,
+        store: Store,
+        metrics: Arc<Metrics>,
+        cluster: Option<Arc<Cluster>>,
+    ) -> Self {
         Self {
             memory,
             store,
@@ -63,6 +74,8 @@ impl Memories {
             due: Mutex::default(),
             engine: Mutex::default(),
             metrics,
+            moved: MovedProjects::default(),
+            cluster,
         }
     }
 
@@ -199,6 +212,7 @@ impl Memories {
         query: &Query,
     ) -> Result<Vec<Hit>, RebuildError> {
         let name = collection(&(key, agent.clone()))?;
+        self.mend_if_moved(&(key, agent.clone()));
         let mut searches = 0;
         loop {
             searches += 1;
@@ -271,6 +285,11 @@ impl Memories {
         );
         (!agent_refs.is_empty())
             .then(|| format!("{} collections wait to be made again", agent_refs.len()))
+    }
+
+    fn is_owner(&self, key: SpaceKey) -> bool {
+        let cluster = self.cluster.as_ref();
+        cluster.is_none_or(|cluster| cluster.owns_project(key.project))
     }
 
     pub async fn close(&self) {

@@ -72,6 +72,9 @@ pub struct Metrics {
     pub chat_askers: Gauge,
     pub adaptive_turns: Family<TurnOutcome, Counter>,
     pub adaptive_backlog: Gauge,
+    pub cluster_claims: Family<TurnOutcome, Counter>,
+    pub cluster_handovers: Family<TurnOutcome, Counter>,
+    pub cluster_lost_leases: Counter,
 }
 
 impl Metrics {
@@ -178,6 +181,17 @@ impl Metrics {
                 r,
                 "adaptive_agent_backlog",
                 "Messages that wait for AdaptiveAgent",
+            ),
+            cluster_claims: add(r, "cluster_claims", "What this server came to own"),
+            cluster_handovers: add(
+                r,
+                "cluster_handovers",
+                "What this server handed over to another one",
+            ),
+            cluster_lost_leases: add(
+                r,
+                "cluster_lost_leases",
+                "Times that others took over from this server",
             ),
             registry,
         })

@@ -24,6 +24,7 @@ use self::model::{ModelTasks, Next};
 use self::step::TurnTimer;
 use crate::RuntimeError;
 use crate::clock::now;
+use crate::cluster::ServerRun;
 use crate::feed::Feed;
 use crate::registry::SessionName;
 use crate::runtime::{Inner, SessionSummary};
@@ -75,7 +76,11 @@ pub(crate) struct Accepted {
 
 pub(crate) struct Owner {
     runtime: Arc<Inner>,
+    /// The run of the server that owns the session; the owner ends with it.
+    run: Arc<ServerRun>,
     name: SessionName,
+    /// Tells it from other owners of the session on this server.
+    number: u64,
     mailbox: mpsc::Receiver<Box<Mail>>,
     feed: Arc<Feed>,
     loaded: Option<LoadedSession>,
@@ -98,12 +103,16 @@ impl Owner {
     pub fn new(
         runtime: Arc<Inner>,
         name: SessionName,
+        number: u64,
         mailbox: mpsc::Receiver<Box<Mail>>,
         feed: Arc<Feed>,
     ) -> Self {
+        let run = runtime.cluster.run();
         Self {
             runtime,
+            run,
             name,
+            number,
             mailbox,
             feed,
             loaded: None,
@@ -121,7 +130,7 @@ impl Owner {
     /// What a step needs is boxed: most of its life an owner waits, and should take little room
     /// then.
     pub async fn run(mut self) {
-        let runtime = Arc::clone(&self.runtime);
+        let (runtime, run) = (Arc::clone(&self.runtime), Arc::clone(&self.run));
         loop {
             if !self.held.is_empty() && self.retry.is_none() {
                 let held = std::mem::take(&mut self.held).into_iter();
@@ -181,22 +190,29 @@ impl Owner {
                 // What queues for a slot would not begin any more.
                 () = runtime.stopping.cancelled(), if nothing_ends => break,
                 () = runtime.halted.cancelled() => break,
+                () = run.ended.cancelled() => break,
                 () = tokio::time::sleep(deadline), if idle => {
-                    if runtime.registry.retire(&runtime, &self.name, &self.mailbox) {
+                    if runtime.registry.retire(&runtime, &self.name, self.number, &self.mailbox) {
                         return;
                     }
                 }
             }
             let nothing_to_own =
                 self.loaded.is_none() && self.models.is_empty() && self.retry.is_none();
-            if nothing_to_own && runtime.registry.retire(&runtime, &self.name, &self.mailbox) {
+            if nothing_to_own
+                && runtime
+                    .registry
+                    .retire(&runtime, &self.name, self.number, &self.mailbox)
+            {
                 return;
             }
         }
         // Whoever still waits is told that the server stops; nothing of theirs was accepted.
         self.mailbox.close();
         while self.mailbox.try_recv().is_ok() {}
-        runtime.registry.retire(&runtime, &self.name, &self.mailbox);
+        runtime
+            .registry
+            .retire(&runtime, &self.name, self.number, &self.mailbox);
     }
 
     async fn open(&mut self, mail: Mail) {

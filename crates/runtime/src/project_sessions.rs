@@ -384,9 +384,9 @@ impl Runtime {
         user: UserId,
         open: &[OpenApprovalRow],
     ) -> Result<bool, RuntimeError> {
-        let mine = Some(self.inner.server_id.as_str());
+        let mine = self.inner.cluster.server_id();
         let left = |approval: &&OpenApprovalRow| {
-            approval.owner.as_deref() != mine && approval.info.expires_at.is_some()
+            approval.owner.as_deref() != Some(&*mine) && approval.info.expires_at.is_some()
         };
         let left: BTreeSet<SessionId> = open
             .iter()

@@ -8,6 +8,7 @@ use codelab_engine::EventRange;
 use codelab_protocol::{AgentName, MessageId, TaskOrigin, TurnStatus};
 use codelab_store::{SessionKey, SessionRow, Store, StoreError, StoredEvent};
 
+use crate::cluster::ServerLease;
 use crate::feed::{Feed, FeedState, PartialAnswer};
 use crate::metrics::OpenGauge;
 use crate::pieces::{EventPieces, MAX_WHOLE_BYTES};
@@ -59,8 +60,17 @@ pub struct AnswerDelta {
     pub origin: TaskOrigin,
 }
 
+/// What all readers of a server need.
+pub(crate) struct ReaderParts {
+    pub store: Store,
+    /// Nothing is shown while the server is paused.
+    pub lease: Arc<ServerLease>,
+    /// Counts it among the open streams.
+    pub _open: OpenGauge,
+}
+
 pub struct Reader {
-    store: Store,
+    parts: ReaderParts,
     feed: Arc<Feed>,
     key: SessionKey,
     scope: ReaderScope,
@@ -78,7 +88,6 @@ pub struct Reader {
     large: Option<EventPieces>,
     /// Which of several answers gets its text first; they take turns.
     first_answer: usize,
-    _open: OpenGauge,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -107,15 +116,14 @@ enum Look {
 
 impl Reader {
     pub(crate) fn new(
-        store: Store,
+        parts: ReaderParts,
         feed: Arc<Feed>,
         key: SessionKey,
         scope: ReaderScope,
         after_seq: u64,
-        open: OpenGauge,
     ) -> Self {
         Self {
-            store,
+            parts,
             feed,
             key,
             scope,
@@ -128,25 +136,23 @@ impl Reader {
             takes_pieces: false,
             large: None,
             first_answer: 0,
-            _open: open,
         }
     }
 
     /// The log of a session after a number that the reader brings, or from its start if the log
     /// never got that far: the session was purged and made anew, or a backup was restored.
     pub(crate) fn of_log(
-        store: Store,
+        parts: ReaderParts,
         feed: Arc<Feed>,
         row: &SessionRow,
         follow: bool,
         after_seq: u64,
-        open: OpenGauge,
     ) -> Self {
         let scope = ReaderScope::Log { follow };
         if after_seq <= row.last_seq {
-            return Self::new(store, feed, row.key, scope, after_seq, open);
+            return Self::new(parts, feed, row.key, scope, after_seq);
         }
-        let mut reader = Self::new(store, feed, row.key, scope, 0, open);
+        let mut reader = Self::new(parts, feed, row.key, scope, 0);
         reader.ready.push_back(ReaderItem::StartOver {
             from: row.last_seq + 1,
             to: after_seq,
@@ -165,6 +171,7 @@ impl Reader {
 
     /// The next thing to show; `None` at the end. Waiting is cancel-safe.
     pub async fn next(&mut self) -> Result<Option<ReaderItem>, StoreError> {
+        self.parts.lease.resumed().await;
         if let ReaderScope::Status(status) = self.scope
             && !std::mem::replace(&mut self.finished, true)
         {
@@ -182,7 +189,7 @@ impl Reader {
             }
             if let Some(item) = self.ready.pop_front() {
                 if let ReaderItem::LargeBegins { seq, .. } = item {
-                    self.large = Some(EventPieces::new(self.store.clone(), self.key, seq));
+                    self.large = Some(EventPieces::new(self.parts.store.clone(), self.key, seq));
                 }
                 return Ok(Some(item));
             }
@@ -301,7 +308,11 @@ impl Reader {
 
     /// A reader that saw the last event of a turn may have missed that the turn settled there.
     async fn resume(&mut self) -> Result<(), StoreError> {
-        let page = self.store.events(self.key, self.cursor - 1, 2).await?;
+        let page = self
+            .parts
+            .store
+            .events(self.key, self.cursor - 1, 2)
+            .await?;
         if let [event] = page.as_slice()
             && event.seq == self.cursor
         {
@@ -325,7 +336,7 @@ impl Reader {
 
     /// Whether the store had anything newer.
     async fn read_page(&mut self) -> Result<bool, StoreError> {
-        let page = self.store.events(self.key, self.cursor, PAGE).await?;
+        let page = self.parts.store.events(self.key, self.cursor, PAGE).await?;
         let more = !page.is_empty();
         for event in page {
             let from = self.cursor + 1;
@@ -439,14 +450,12 @@ mod tests {
         feed.opened(purged, 1, true);
         let reader = |key, after| {
             let scope = ReaderScope::Log { follow: true };
-            Reader::new(
-                store.clone(),
-                Arc::clone(&feed),
-                key,
-                scope,
-                after,
-                OpenGauge::stream(&metrics),
-            )
+            let parts = ReaderParts {
+                store: store.clone(),
+                lease: Arc::new(ServerLease::new(tokio::time::Instant::now(), false)),
+                _open: OpenGauge::stream(&metrics),
+            };
+            Reader::new(parts, Arc::clone(&feed), key, scope, after)
         };
         // It was slow, and looks only when the name is another session's.
         let mut slow = reader(purged, 1);

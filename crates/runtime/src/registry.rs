@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use codelab_protocol::{SessionId, SessionKind};
+use codelab_protocol::{ProjectId, SessionId, SessionKind};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -25,11 +25,20 @@ pub(crate) struct Registry {
 
 #[derive(Default)]
 struct State {
-    /// Mail is boxed: a mailbox makes room for many at once, and seldom holds more than one.
-    owners: HashMap<SessionName, mpsc::Sender<Box<Mail>>>,
+    owners: HashMap<SessionName, OwnerAddress>,
+    /// Of the owner that was made last.
+    last_number: u64,
     /// Feeds outlive owners while somebody reads.
     feeds: HashMap<SessionName, Weak<Feed>>,
     stopping: bool,
+}
+
+/// The way to one owner.
+struct OwnerAddress {
+    /// Tells it from an earlier owner of the same session.
+    number: u64,
+    /// Mail is boxed: a mailbox makes room for many at once, and seldom holds more than one.
+    mailbox: mpsc::Sender<Box<Mail>>,
 }
 
 impl Registry {
@@ -51,7 +60,7 @@ impl Registry {
         let Some(owner) = state.owners.get(name) else {
             return self.spawn(runtime, name, mail, state);
         };
-        match owner.try_send(mail) {
+        match owner.mailbox.try_send(mail) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => Err(RuntimeError::Busy),
             // The owner died of a bug; the session goes on from what is stored.
@@ -76,10 +85,16 @@ impl Registry {
         let (sender, mailbox) = mpsc::channel(runtime.live.mailbox);
         // A new mailbox has room.
         let _ = sender.try_send(mail);
-        state.owners.insert(name.clone(), sender);
+        state.last_number += 1;
+        let number = state.last_number;
+        let address = OwnerAddress {
+            number,
+            mailbox: sender,
+        };
+        state.owners.insert(name.clone(), address);
         runtime.metrics.live_sessions.set(state.owners.len() as i64);
         drop(state);
-        tokio::spawn(Owner::new(Arc::clone(runtime), name.clone(), mailbox, feed).run());
+        tokio::spawn(Owner::new(Arc::clone(runtime), name.clone(), number, mailbox, feed).run());
         Ok(())
     }
 
@@ -91,7 +106,7 @@ impl Registry {
         self.lock()
             .owners
             .get(name)
-            .is_some_and(|owner| !owner.is_closed())
+            .is_some_and(|owner| !owner.mailbox.is_closed())
     }
 
     /// Whether anybody here works on the session or reads it.
@@ -109,13 +124,20 @@ impl Registry {
         &self,
         runtime: &Inner,
         name: &SessionName,
+        number: u64,
         mailbox: &mpsc::Receiver<Box<Mail>>,
     ) -> bool {
         let mut state = self.lock();
         if !mailbox.is_empty() {
             return false;
         }
-        state.owners.remove(name);
+        if state
+            .owners
+            .get(name)
+            .is_some_and(|owner| owner.number == number)
+        {
+            state.owners.remove(name);
+        }
         runtime.metrics.live_sessions.set(state.owners.len() as i64);
         true
     }
@@ -135,7 +157,7 @@ impl Registry {
             state
                 .owners
                 .get(name)
-                .is_some_and(|owner| !owner.is_closed())
+                .is_some_and(|owner| !owner.mailbox.is_closed())
         };
         let ended = state
             .feeds
@@ -156,8 +178,52 @@ impl Registry {
         self.lock()
             .owners
             .values()
-            .filter(|owner| !owner.is_closed())
+            .filter(|owner| !owner.mailbox.is_closed())
             .count()
+    }
+
+    /// How many sessions of a kind are in memory.
+    pub fn live_of(&self, kind: SessionKind) -> usize {
+        let state = self.lock();
+        let live = state.owners.iter().filter(|(name, _)| name.kind == kind);
+        live.count()
+    }
+
+    /// Other servers own everything now: owners are let go, and all readers end.
+    pub fn abandon(&self) {
+        let mut state = self.lock();
+        state.owners.clear();
+        for feed in state.feeds.drain().filter_map(|(_, feed)| feed.upgrade()) {
+            feed.stop();
+        }
+    }
+
+    /// A project moves to another server: readers of its sessions end, so that they resume there.
+    pub fn end_readers_of(&self, project: ProjectId) {
+        let mut state = self.lock();
+        state.feeds.retain(|_, feed| {
+            let Some(feed) = feed.upgrade() else {
+                return false;
+            };
+            let moves = feed.project() == Some(project);
+            if moves {
+                feed.stop();
+            }
+            !moves
+        });
+    }
+
+    /// A session that is not in memory moves to another server: its readers end. False if it is in
+    /// memory.
+    pub fn end_readers_of_sleeping(&self, name: &SessionName) -> bool {
+        let mut state = self.lock();
+        if state.owners.contains_key(name) {
+            return false;
+        }
+        if let Some(feed) = state.feeds.remove(name).and_then(|feed| feed.upgrade()) {
+            feed.stop();
+        }
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -21,18 +21,18 @@ use tokio_util::task::TaskTracker;
 use crate::bus::BusLimits;
 use crate::cache::{AgentCache, CacheHealth};
 use crate::chat::{GlobalChat, adaptive_agent, keep_ids, reserve_ids};
-use crate::clock::now;
+use crate::cluster::{self, Cluster, ClusterOptions, JoinError, ServerRun};
 use crate::feed::Feed;
 use crate::memories::Memories;
 use crate::metrics::{Metrics, OpenGauge};
 use crate::owner::{Accepted, Command, Mail, NewSession, ReplyTo};
-use crate::reader::{Reader, ReaderScope};
+use crate::reader::{Reader, ReaderParts, ReaderScope};
 use crate::registry::{Registry, SessionName};
 use crate::shares::{ShareLimits, Shares};
 use crate::space::{SharedParts, Spaces};
 use crate::timers;
 use crate::user_events::UserEvents;
-use crate::vitals::{ServerLease, Trials};
+use crate::vitals::Trials;
 use crate::{Failpoint, RuntimeError};
 
 /// What a runtime is made of; built in one place and passed down.
@@ -52,6 +52,7 @@ pub struct RuntimeParts {
     pub live: LiveLimits,
     /// Names this run of this server.
     pub server_id: String,
+    pub cluster: ClusterOptions,
     pub failpoint: Failpoint,
     pub retention: Retention,
     pub cache: AgentCache,
@@ -124,7 +125,7 @@ pub(crate) struct Inner {
     /// What each user may have; the parts hold the limits only.
     pub user_shares: Arc<Shares>,
     pub chat: Arc<GlobalChat>,
-    pub lease: ServerLease,
+    pub cluster: Arc<Cluster>,
     pub trials: Arc<Trials>,
     /// No new work; owners finish the model call they are in.
     pub stopping: CancellationToken,
@@ -150,18 +151,18 @@ pub struct SessionSummary {
 
 impl Runtime {
     /// Registers the server and starts its timers; sessions come back when they are touched or due.
-    pub async fn start(parts: RuntimeParts) -> Result<Self, StoreError> {
-        let time = now();
-        let until = time.plus_seconds(timers::LEASE_SECONDS);
-        let lease = ServerLease::until(timers::lease_end());
-        parts
-            .store
-            .register_server(&parts.server_id, time, until)
-            .await?;
+    pub async fn start(parts: RuntimeParts) -> Result<Self, JoinError> {
+        let run = ServerRun::new(&parts.server_id);
+        let asked_at = cluster::joined(&parts.store, &parts.cluster, &run.server_id).await?;
+        parts.store.write_as(&run.server_id);
+        let is_shared = parts.store.is_shared();
+        let options = parts.cluster.clone();
+        let cluster = Arc::new(Cluster::new(options, run, asked_at, is_shared));
         let memories = Arc::new(Memories::new(
             parts.memory.clone(),
             parts.store.clone(),
             Arc::clone(&parts.metrics),
+            Some(Arc::clone(&cluster)),
         ));
         let shared = SharedParts {
             memories: Arc::clone(&memories),
@@ -178,7 +179,7 @@ impl Runtime {
             user_events: UserEvents::new(parts.metrics.readers_cut.clone()),
             user_shares: Shares::new(parts.shares, Arc::clone(&parts.metrics)),
             chat,
-            lease,
+            cluster,
             trials: Arc::default(),
             spaces: Spaces::new(shared),
             memories,
@@ -189,7 +190,9 @@ impl Runtime {
         });
         let tasks = TaskTracker::new();
         tasks.spawn(timers::deadlines(Arc::clone(&inner)));
-        tasks.spawn(timers::lease(Arc::clone(&inner)));
+        // Not among those that end when the server begins to stop.
+        tokio::spawn(cluster::keep_lease(Arc::clone(&inner)));
+        tasks.spawn(cluster::balance(Arc::clone(&inner)));
         tasks.spawn(timers::dead_servers(Arc::clone(&inner)));
         tasks.spawn(timers::retention(Arc::clone(&inner)));
         tasks.spawn(timers::spaces(Arc::clone(&inner)));
@@ -207,8 +210,9 @@ impl Runtime {
     pub async fn stop(&self, grace: Duration) {
         self.inner.registry.stop();
         self.inner.user_events.stop();
-        self.inner.chat.stop();
         self.inner.stopping.cancel();
+        self.inner.leave().await;
+        self.inner.chat.stop();
         self.tasks.close();
         let quiet = async {
             self.tasks.wait().await;
@@ -228,7 +232,7 @@ impl Runtime {
         if let Err(error) = self
             .inner
             .store
-            .end_lease(&self.inner.server_id, now())
+            .end_server(&self.inner.cluster.server_id(), None)
             .await
         {
             tracing::warn!(%error, "the server's lease could not be ended");
@@ -439,7 +443,7 @@ impl Runtime {
         name: &SessionName,
         row: &SessionRow,
     ) -> Result<bool, RuntimeError> {
-        let mine = row.owner.as_deref() == Some(self.inner.server_id.as_str());
+        let mine = row.owner.as_deref() == Some(&*self.inner.cluster.server_id());
         if mine || row.schedule == Schedule::default() {
             return Ok(false);
         }
@@ -457,8 +461,9 @@ impl Runtime {
     ) -> Reader {
         let feed = self.inner.registry.feed(name);
         feed.found(row.key, row.last_seq, row.schedule == Schedule::default());
+        feed.belongs_to(row.project_id);
         let open = OpenGauge::stream(&self.inner.metrics);
-        Reader::of_log(self.inner.store.clone(), feed, row, follow, after, open)
+        Reader::of_log(self.reader_parts(open), feed, row, follow, after)
     }
 
     pub(crate) async fn submit(
@@ -483,7 +488,15 @@ impl Runtime {
             }
         };
         let open = OpenGauge::stream(&self.inner.metrics);
-        Reader::new(self.inner.store.clone(), feed, key, scope, after, open)
+        Reader::new(self.reader_parts(open), feed, key, scope, after)
+    }
+
+    fn reader_parts(&self, open: OpenGauge) -> ReaderParts {
+        ReaderParts {
+            store: self.inner.store.clone(),
+            lease: Arc::clone(&self.inner.cluster.lease),
+            _open: open,
+        }
     }
 
     pub(crate) async fn input(

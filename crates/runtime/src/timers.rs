@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use codelab_protocol::HealthStatus;
 use codelab_store::{SessionRef, StoreError};
-use tokio::time::Instant;
 
 use crate::clock::now;
+use crate::cluster::OwnedThing;
 use crate::metrics::Alert;
 use crate::owner::Mail;
 use crate::registry::SessionName;
@@ -20,12 +20,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const SWEEP_EVERY_LOOKS: u64 = 120;
 /// Due sessions woken at once; the rest follow at the next look.
 const MAX_DUE: usize = 256;
-const RENEW_EVERY: Duration = Duration::from_secs(3);
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 const CLEAN_EVERY: Duration = Duration::from_secs(60);
 /// Sessions cleaned at once; the rest follow a minute later.
 const MAX_CLEANED: usize = 1000;
-pub(crate) const LEASE_SECONDS: u64 = 10;
 /// The row of a server stays this long after its lease, so that its end can still be looked up.
 const DEAD_SERVER_HOURS: u64 = 24;
 const REMOVE_DEAD_EVERY: Duration = Duration::from_secs(3600);
@@ -34,13 +32,23 @@ const REMOVE_DEAD_EVERY: Duration = Duration::from_secs(3600);
 pub(crate) async fn deadlines(runtime: Arc<Inner>) {
     let mut looks = 0_u64;
     while pause(&runtime, LOOK_EVERY).await {
+        runtime.cluster.lease.resumed().await;
         let time = now();
         match runtime
             .store
-            .due_sessions(time, &runtime.server_id, time, MAX_DUE)
+            .due_sessions(
+                runtime.cluster.search(),
+                time,
+                &runtime.cluster.server_id(),
+                MAX_DUE,
+            )
             .await
         {
-            Ok(due) => due.into_iter().for_each(|session| wake(&runtime, session)),
+            Ok(due) => {
+                for session in due {
+                    wake(&runtime, session).await;
+                }
+            }
             Err(error) => log_failure(&error, "due sessions could not be read"),
         }
         looks += 1;
@@ -56,39 +64,6 @@ pub(crate) fn log_failure(error: &StoreError, what: &str) {
     match error.is_outage() {
         true => tracing::debug!(%error, "{what}"),
         false => tracing::warn!(%error, "{what}"),
-    }
-}
-
-/// Keeps this server's lease, and takes over turns that a stopped server left running.
-pub(crate) async fn lease(runtime: Arc<Inner>) {
-    loop {
-        if let Err(error) = resume_running(&runtime).await {
-            log_failure(&error, "running sessions could not be read");
-        }
-        if !pause(&runtime, RENEW_EVERY).await {
-            return;
-        }
-        // Before it is asked for: the database counts from when it hears of it.
-        let until = lease_end();
-        match renew(&runtime).await {
-            Ok(()) => runtime.lease.renewed(until),
-            Err(error) => log_failure(&error, "the server's lease could not be renewed"),
-        }
-    }
-}
-
-/// When a lease ends that begins now.
-pub(crate) fn lease_end() -> Instant {
-    Instant::now() + Duration::from_secs(LEASE_SECONDS)
-}
-
-async fn renew(runtime: &Inner) -> Result<(), StoreError> {
-    let (time, server) = (now(), &runtime.server_id);
-    let until = time.plus_seconds(LEASE_SECONDS);
-    match runtime.store.renew_lease(server, until).await {
-        // Somebody took the row away; sessions that are still ours stay so.
-        Err(StoreError::Conflict) => runtime.store.register_server(server, time, until).await,
-        other => other,
     }
 }
 
@@ -166,12 +141,18 @@ async fn clean_up(runtime: &Inner, session_hours: u64, event_days: u64) -> Resul
     Ok(())
 }
 
-async fn resume_running(runtime: &Arc<Inner>) -> Result<(), StoreError> {
+/// Takes over turns that a stopped server left running, as far as they are this server's share.
+pub(crate) async fn resume_running(runtime: &Arc<Inner>) -> Result<(), StoreError> {
     let mut after = None;
     loop {
         let page = runtime
             .store
-            .running_sessions(after, &runtime.server_id, now(), MAX_DUE)
+            .running_sessions(
+                runtime.cluster.search(),
+                after,
+                &runtime.cluster.server_id(),
+                MAX_DUE,
+            )
             .await?;
         let Some(last) = page.last() else {
             return Ok(());
@@ -179,18 +160,32 @@ async fn resume_running(runtime: &Arc<Inner>) -> Result<(), StoreError> {
         after = Some(last.key);
         for session in page {
             if !runtime.registry.is_live(&name_of(&session)) {
-                wake(runtime, session);
+                wake(runtime, session).await;
             }
         }
     }
 }
 
-fn wake(runtime: &Arc<Inner>, session: SessionRef) {
-    let name = name_of(&session);
+/// Wakes a session of this server, or one that nobody owns and that is this server's to take.
+async fn wake(runtime: &Arc<Inner>, session: SessionRef) {
+    if runtime.cluster.is_among() {
+        let thing = match session.project_id {
+            Some(project) => OwnedThing::Project(project),
+            None => OwnedThing::Session(session.session_id.clone()),
+        };
+        if !session.is_mine && !runtime.cluster.is_chosen(&thing) {
+            return;
+        }
+        match runtime.claim(&thing).await {
+            Ok(Some(_)) => {}
+            Ok(None) => return,
+            Err(error) => return log_failure(&error, "due session could not be claimed"),
+        }
+    }
     // A full mailbox has mail that will find the same deadline due; a stopping server wakes nobody.
     let _ = runtime
         .registry
-        .send(runtime, &name, Mail::Touch { reply: None });
+        .send(runtime, &name_of(&session), Mail::Touch { reply: None });
 }
 
 fn name_of(session: &SessionRef) -> SessionName {
@@ -261,7 +256,7 @@ pub(crate) async fn spaces(runtime: Arc<Inner>) {
 }
 
 /// False once the server stops.
-async fn pause(runtime: &Inner, time: Duration) -> bool {
+pub(crate) async fn pause(runtime: &Inner, time: Duration) -> bool {
     tokio::select! {
         () = tokio::time::sleep(time) => true,
         () = runtime.stopping.cancelled() => false,

@@ -141,7 +141,7 @@ impl Runtime {
             .is_some_and(|at| at.elapsed() < FRESH);
         let is_known = looked && is_fresh(&store.reads()) && is_fresh(&store.writes());
         if !is_known && !trials.hang() {
-            trials.run(store, &self.inner.server_id).await;
+            trials.run(store, &self.inner.cluster.server_id()).await;
         }
         let (reads, writes) = (store.reads(), store.writes());
         if let Some(trouble) = trouble_of(&writes).or_else(|| trouble_of(&reads)) {
@@ -169,24 +169,7 @@ impl Runtime {
     /// can while the file of an embedded database is rewritten: it is locked, and the renewal waits
     /// behind that.
     pub fn lease_has_lapsed(&self) -> bool {
-        self.inner.lease.has_lapsed() && !is_expected(self.inner.store.rewrites_for())
-    }
-}
-
-/// Until when this server's lease runs at least. A clock that is set does not move it.
-pub(crate) struct ServerLease(Mutex<Instant>);
-
-impl ServerLease {
-    pub fn until(until: Instant) -> Self {
-        Self(Mutex::new(until))
-    }
-
-    pub fn renewed(&self, until: Instant) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
-    }
-
-    fn has_lapsed(&self) -> bool {
-        Instant::now() > *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.cluster.lease.has_lapsed() && !is_expected(self.inner.store.rewrites_for())
     }
 }
 

@@ -63,6 +63,8 @@ pub struct Settings {
     pub network: NetworkOptions,
     pub master_key: Option<Secret>,
     pub jwt: JwtSettings,
+    /// Where the other servers of the installation reach this one; none if it is alone.
+    pub cluster_address: Option<HttpOrigin>,
     pub retention: Retention,
     pub spaces: SpaceSettings,
     pub chat: ChatSettings,

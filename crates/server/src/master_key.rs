@@ -10,15 +10,16 @@ use codelab_llm::Secret;
 use codelab_store::audit_chain::AuditKey;
 use codelab_store::{AuditSealed, Store};
 use hkdf::Hkdf;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 
 use crate::config::Settings;
-use crate::secrets::{SecretsError, kept, kept_or_made};
+use crate::secrets::{Secrets, SecretsError, kept, kept_or_made};
 use crate::serve::StartError;
 
 /// Marks that the audit log was sealed. Write access to the database is not enough to remove it.
 const SEALED_FILE: &str = "audit-sealed";
 const AUDIT: &str = "codelab audit log, version 1";
+const FINGERPRINT: &str = "codelab fingerprint of secrets, version 1";
 
 pub struct MasterKey(Secret);
 
@@ -52,6 +53,17 @@ impl MasterKey {
         AuditKey::new(&self.derive(AUDIT))
     }
 
+    /// Tells whether two servers have the same secrets, and nothing else about them.
+    pub fn fingerprint(&self, secrets: &Secrets) -> String {
+        let mut hash = Sha256::new_with_prefix(self.derive(FINGERPRINT));
+        for secret in [&secrets.internal_api_key, &secrets.jwt_secret] {
+            let bytes = secret.expose().as_bytes();
+            hash.update((bytes.len() as u64).to_be_bytes());
+            hash.update(bytes);
+        }
+        hex(&hash.finalize())
+    }
+
     /// A key for one purpose; keys for other purposes tell nothing about it.
     fn derive(&self, purpose: &str) -> [u8; 32] {
         let mut key = [0; 32];
@@ -60,6 +72,10 @@ impl MasterKey {
         derived.expect("HKDF gives 32 bytes");
         key
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Debug for MasterKey {
@@ -92,7 +108,8 @@ pub(crate) async fn seal_audit(
         }
         AuditSealed::WithAnotherKey => {
             // Two servers with two keys would break each other's audit chains.
-            if !embedded && !store.leases_after(now).await?.is_empty() {
+            let servers = store.servers(None).await?;
+            if !embedded && servers.iter().any(|server| !server.lapsed) {
                 return Err(StartError::OtherMasterKey);
             }
             tracing::warn!(

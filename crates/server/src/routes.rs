@@ -5,6 +5,7 @@ mod agent;
 mod agent_service;
 mod agents;
 mod chat;
+mod cluster;
 mod context;
 mod decisions;
 mod documented;
@@ -48,6 +49,7 @@ macro_rules! resource {
 pub(crate) fn internal() -> OpenApiRouter<App> {
     Access::InternalKey.to([
         ("agent", resource!([agent::stream])),
+        ("cluster", resource!([cluster::drain])),
         ("agents", resource!([agents::list], [agents::current])),
         (
             "sessions",

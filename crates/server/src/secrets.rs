@@ -26,6 +26,10 @@ pub enum SecretsError {
     )]
     Exposed { addr: std::net::SocketAddr },
     #[error(
+        "cluster.address: the servers of one installation share their secrets, so INTERNAL_API_KEY, JWT_SECRET and CODELAB_MASTER_KEY must all be set"
+    )]
+    NotShared,
+    #[error(
         "{name}: has {bytes} bytes, and {addr} can be reached from other machines: it needs at least {SECRET_BYTES}"
     )]
     Short {
@@ -45,12 +49,17 @@ impl Secrets {
     /// guessed. On the loopback address a short secret only gets a warning; see
     /// [`Self::warn_of_short`].
     pub fn check(settings: &Settings) -> Result<(), SecretsError> {
+        let tokens_are_safe =
+            settings.jwt_secret.is_some() || settings.jwt.algorithm != JwtAlgorithm::Hs256;
+        let are_shared =
+            tokens_are_safe && settings.internal_api_key.is_some() && settings.master_key.is_some();
+        if settings.cluster_address.is_some() && !are_shared {
+            return Err(SecretsError::NotShared);
+        }
         if !settings.is_exposed() {
             return Ok(());
         }
         let addr = settings.addr;
-        let tokens_are_safe =
-            settings.jwt_secret.is_some() || settings.jwt.algorithm != JwtAlgorithm::Hs256;
         if settings.internal_api_key.is_none() || !tokens_are_safe {
             return Err(SecretsError::Exposed { addr });
         }

@@ -11,7 +11,8 @@ use codelab_llm::{DemoModel, Model, ModelAuth, OpenAiConfig, OpenAiModel};
 use codelab_memory::{EmbeddedOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_protocol::UserId;
 use codelab_runtime::{
-    AgentCache, BusLimits, CacheLimits, LiveLimits, Metrics, Runtime, RuntimeParts, random_hex,
+    AgentCache, BusLimits, CacheLimits, ClusterOptions, JoinError, LiveLimits, Metrics, Runtime,
+    RuntimeParts, random_hex,
 };
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
 use codelab_transport::is_private_address;
@@ -49,6 +50,8 @@ pub enum StartError {
     Team(#[from] codelab_engine::AgentError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Join(#[from] JoinError),
     #[error(
         "the audit log has decisions without the seal of the master key, though this installation has sealed all of them: \
          somebody changed the database, or a backup from before the key was put back; in that case delete {} and start \
@@ -124,6 +127,13 @@ impl Server {
         if !memory.is_embedded() {
             remove_embedded_memory(settings.data_dir.join(MEMORY_FOLDER)).await;
         }
+        let cluster = ClusterOptions {
+            address: settings.cluster_address.as_ref().map(HttpOrigin::text),
+            fingerprint: settings
+                .cluster_address
+                .is_some()
+                .then(|| master_key.fingerprint(&secrets)),
+        };
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
         let runtime = Runtime::start(RuntimeParts {
@@ -139,6 +149,7 @@ impl Server {
             metrics: Metrics::new(),
             live: LiveLimits::default(),
             server_id,
+            cluster,
             failpoint: settings.failpoint,
             retention: settings.retention,
             cache,
@@ -294,11 +305,10 @@ async fn open_store(settings: &Settings, master_key: &MasterKey) -> Result<Store
 async fn begin_run(store: &Store, embedded: bool, data_dir: &Path) -> Result<String, StartError> {
     let path = data_dir.join("server-run");
     let before = std::fs::read_to_string(&path).unwrap_or_default();
-    let time = codelab_runtime::now();
     if embedded {
-        store.end_every_lease(time).await?;
+        store.end_every_server(None).await?;
     } else if !before.trim().is_empty() {
-        store.end_lease(before.trim(), time).await?;
+        store.end_server(before.trim(), None).await?;
     }
     let id = random_hex(8);
     write_private(&path, &id).map_err(|error| StartError::Io {

@@ -41,8 +41,8 @@ pub use row::{
 };
 pub use sqlite::backup::{Restored, restore_sqlite};
 pub use store::{
-    AgentLocation, AuditSealed, MessageRange, OwnedSession, ProjectStore, Store, StoreStats,
-    UserStore,
+    AgentLocation, AuditSealed, MessageRange, NewServer, OwnedRow, OwnedSession, OwnerRow,
+    Ownership, ProjectStore, Search, ServerRow, Store, StoreStats, UserStore,
 };
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};
 pub use vitals::Pulse;

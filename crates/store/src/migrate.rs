@@ -44,6 +44,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "notes_and_grants",
         sql: include_str!("../migrations/sqlite/0006_notes_and_grants.sql"),
     },
+    Migration {
+        version: 7,
+        name: "cluster",
+        sql: include_str!("../migrations/sqlite/0007_cluster.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -76,6 +81,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         version: 6,
         name: "notes_and_grants",
         sql: include_str!("../migrations/postgres/0006_notes_and_grants.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "cluster",
+        sql: include_str!("../migrations/postgres/0007_cluster.sql"),
     },
 ];
 

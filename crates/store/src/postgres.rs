@@ -91,12 +91,15 @@ impl Postgres {
     /// Returns when the statements are committed. Once they are queued they are committed even if
     /// the future is dropped.
     ///
+    /// With a `server_id` they fail with `Conflict` if others have ended that server.
+    ///
     /// All writes of a session go through one writer, so they are committed in the order of the
     /// calls.
     pub async fn write(
         &self,
         key: Option<SessionKey>,
         stmts: Vec<Stmt>,
+        server_id: Option<Arc<str>>,
     ) -> Result<WriteResult, StoreError> {
         let shard = key.map_or(0, |key| {
             key.get().unsigned_abs() as usize % self.writers.len().max(1)
@@ -104,7 +107,7 @@ impl Postgres {
         let writer = self.writers.get(shard).ok_or(StoreError::ReadOnly)?;
         let (reply, answer) = oneshot::channel();
         writer
-            .send(PostgresJob::write(stmts, reply))
+            .send(PostgresJob::write(stmts, server_id, reply))
             .await
             .map_err(|_| StoreError::stopped())?;
         answer.await.unwrap_or(Err(StoreError::Unknown))

@@ -93,6 +93,9 @@ pub struct SessionRef {
     pub key: SessionKey,
     pub kind: SessionKind,
     pub session_id: SessionId,
+    pub project_id: Option<ProjectId>,
+    /// The server that asked owns it; otherwise nobody does.
+    pub is_mine: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -2,8 +2,8 @@
 
 use codelab_protocol::SessionKind;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::audit_chain::AuditKey;
 use crate::columns::Decode;
@@ -16,9 +16,11 @@ use crate::vitals::Vitals;
 use crate::{Pulse, SessionKey, StoreError};
 
 mod audit;
+mod clock;
 mod counters;
 mod life;
 mod logins;
+mod owners;
 mod pages;
 #[cfg(test)]
 mod query_plan;
@@ -27,7 +29,9 @@ mod servers;
 mod users;
 
 pub use audit::AuditSealed;
+pub use owners::{OwnedRow, OwnerRow, Ownership, Search};
 pub use read::MessageRange;
+pub use servers::{NewServer, ServerRow};
 pub use users::{AgentLocation, OwnedSession, ProjectStore, UserStore};
 
 /// A handle to the database. Clones share it.
@@ -37,6 +41,9 @@ pub struct Store {
     counters: Arc<Counters>,
     audit_key: Option<AuditKey>,
     vitals: Arc<Vitals>,
+    /// The server that writes. On a shared database every transaction proves that others have not
+    /// ended it.
+    writes_as: Arc<Mutex<Option<Arc<str>>>>,
 }
 
 enum Backend {
@@ -91,6 +98,7 @@ impl Store {
             counters,
             audit_key,
             vitals: Arc::default(),
+            writes_as: Arc::default(),
         })
     }
 
@@ -115,6 +123,7 @@ impl Store {
             counters: Arc::default(),
             audit_key,
             vitals: Arc::default(),
+            writes_as: Arc::default(),
         })
     }
 
@@ -225,10 +234,43 @@ impl Store {
     ) -> Result<WriteResult, StoreError> {
         let written = match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.write(stmts).await,
-            Backend::Postgres(postgres) => postgres.write(key, stmts).await,
+            Backend::Postgres(postgres) => postgres.write(key, stmts, self.writer_id()).await,
         };
         self.vitals.writes.note(&written);
         written
+    }
+
+    /// A write that also a server may make that others have ended.
+    async fn write_as_anyone(&self, stmts: Vec<Stmt>) -> Result<WriteResult, StoreError> {
+        let written = match self.backend.as_ref() {
+            Backend::Sqlite(sqlite) => sqlite.write(stmts).await,
+            Backend::Postgres(postgres) => postgres.write(None, stmts, None).await,
+        };
+        self.vitals.writes.note(&written);
+        written
+    }
+
+    /// From now on, everything that is written to a shared database fails with `Conflict` once
+    /// others have ended this server.
+    pub fn write_as(&self, server_id: &Arc<str>) {
+        let mut writes_as = self
+            .writes_as
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *writes_as = Some(Arc::clone(server_id));
+    }
+
+    fn writer_id(&self) -> Option<Arc<str>> {
+        let writes_as = self
+            .writes_as
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        writes_as.clone()
+    }
+
+    /// Whether several servers can use the database.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.backend.as_ref(), Backend::Postgres(_))
     }
 
     /// A write that deletes what people wrote. On SQLite no file holds it any more within a minute.
@@ -237,7 +279,9 @@ impl Store {
     async fn erase(&self, key: Option<SessionKey>, stmts: Vec<Stmt>) -> Result<(), StoreError> {
         let written = match self.backend.as_ref() {
             Backend::Sqlite(sqlite) => sqlite.erase(stmts).await,
-            Backend::Postgres(postgres) => postgres.write(key, stmts).await.map(drop),
+            Backend::Postgres(postgres) => {
+                postgres.write(key, stmts, self.writer_id()).await.map(drop)
+            }
         };
         self.vitals.writes.note(&written);
         written

@@ -17,7 +17,7 @@ pub async fn rebuild_memories(
     memory: Memory,
     mut each: impl FnMut(&AgentLocation, Result<u64, RebuildError>),
 ) -> Result<(), StoreError> {
-    let memories = Memories::new(memory, store.clone(), Metrics::new());
+    let memories = Memories::new(memory, store.clone(), Metrics::new(), None);
     let mut after = 0;
     loop {
         let agents = store.agents_of_all(after, PAGE).await?;

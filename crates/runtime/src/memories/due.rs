@@ -77,6 +77,11 @@ impl DueWork {
         is_it
     }
 
+    pub fn needs_rebuild(&self, agent_ref: &AgentRef) -> bool {
+        let noted = self.needs.get(agent_ref);
+        noted.is_some_and(|noted| noted.need == IndexNeed::Rebuild)
+    }
+
     pub fn all(&self) -> Vec<(AgentRef, IndexNeed, NeedNumber)> {
         self.needs
             .iter()

@@ -190,7 +190,7 @@ mod tests {
         std::fs::create_dir_all(folder.path().join(format!("{name}.memory")))
             .expect("something in the way");
         let memory = Memory::embedded(EmbeddedOptions::new(folder.path()), None);
-        let memories = Memories::new(memory, store.clone(), Metrics::new());
+        let memories = Memories::new(memory, store.clone(), Metrics::new(), None);
         let failed = memories.erase_noted(2).await.expect("the database works");
         assert_eq!(failed.keys().collect::<Vec<_>>(), [&(key, broken.clone())]);
         let left = store

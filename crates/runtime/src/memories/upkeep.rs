@@ -183,6 +183,10 @@ impl Memories {
                     user: item.user_id,
                     project: item.project_id,
                 };
+                // The server that owns the project indexes what is remembered in it.
+                if !self.is_owner(key) {
+                    continue;
+                }
                 batches
                     .entry((key, item.interaction.agent.clone()))
                     .or_default()

@@ -64,7 +64,12 @@ impl Owner {
     }
 
     async fn take_over(&mut self, row: SessionRow) -> Result<(), RuntimeError> {
-        let mine = row.owner.as_deref() == Some(self.runtime.server_id.as_str());
+        let among = self.runtime.cluster.is_among();
+        let in_project = row.project_id.filter(|_| among);
+        if in_project.is_some_and(|project| !self.runtime.cluster.owns_project(project)) {
+            return Err(RuntimeError::Elsewhere);
+        }
+        let mine = row.owner.as_deref() == Some(&*self.run.server_id);
         let loaded = match mine {
             true => self.bring_in(row).await,
             false => {
@@ -96,9 +101,12 @@ impl Owner {
             Some(until) => Some(downtime(until, &store.leases_after(until).await?)),
             None => None,
         };
-        let epoch = store
-            .claim_session(row.key, &self.runtime.server_id, now())
-            .await?;
+        let server_id = &self.run.server_id;
+        let among = self.runtime.cluster.is_among();
+        let epoch = match row.project_id.filter(|_| among) {
+            Some(_) => store.claim_session_in_project(row.key, server_id).await?,
+            None => store.claim_session(row.key, server_id).await?,
+        };
         let epoch = epoch.ok_or(RuntimeError::Elsewhere)?;
         self.down = down;
         Ok(epoch)
@@ -133,6 +141,7 @@ impl Owner {
             .unwrap_or_else(audit_chain::genesis);
         self.feed
             .opened(row.key, session.last_seq(), session.turn().is_none());
+        self.feed.belongs_to(row.project_id);
         // Told by what is stored, so that a recovery that failed half-way is due again. Within one
         // server run nothing is lost but a model call whose owner died.
         let recover =

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use codelab_engine::{CallerAnswer, Input, Session, Turn};
 use codelab_protocol::{TurnId, TurnStatus};
-use codelab_store::{NewSessionRow, StoreError, StoredEvent};
+use codelab_store::{Commit, NewSessionRow, SessionRow, StoreError, StoredEvent};
 use tokio::time::Instant;
 
-use super::{NewSession, Owner, StepContext};
+use super::{NewSession, Owner, RETRY_DELAY, StepContext};
 use crate::RuntimeError;
 use crate::clock::now;
 use crate::commit::{PreparedCommit, context};
 use crate::metrics::{Metrics, TurnMode};
 use crate::space::{CallMode, Space, TeamSnapshot};
+use crate::timers::log_failure;
 
 /// The turn whose time is measured, and since when.
 #[derive(Default)]
@@ -51,6 +52,30 @@ impl TurnTimer {
                 CallMode::Direct
             };
             self.0 = Some((turn.id, mode, Instant::now()));
+        }
+    }
+}
+
+/// What tells that a commit was stored.
+enum CommitMark {
+    /// Its newest event.
+    Seq(u64),
+    /// A commit without events changes the state.
+    State(Option<String>),
+}
+
+impl CommitMark {
+    fn of(commit: &Commit) -> Self {
+        match commit.events.last() {
+            Some(last) => Self::Seq(last.seq),
+            None => Self::State(commit.state.clone()),
+        }
+    }
+
+    fn is_in(&self, row: &SessionRow) -> bool {
+        match self {
+            Self::Seq(seq) => row.last_seq >= *seq,
+            Self::State(state) => state.as_ref().is_none_or(|state| *state == row.state),
         }
     }
 }
@@ -182,7 +207,7 @@ impl Owner {
                 project_id: space.map(|space| space.project),
                 system_prompt: loaded.system_prompt.clone(),
                 created_at: now(),
-                owner: Some(self.runtime.server_id.clone()),
+                owner: Some(self.run.server_id.to_string()),
             });
             prepared.commit.title = prepared
                 .commit
@@ -197,13 +222,68 @@ impl Owner {
             &mut prepared.commit,
             codelab_store::Commit::new(loaded.key, loaded.epoch),
         );
+        if !self.runtime.cluster.lease.held(&self.run).await {
+            return Err(StoreError::Conflict);
+        }
         self.runtime.failpoint.pass("before_commit");
-        self.runtime.store.commit(commit).await?;
+        let mark = CommitMark::of(&commit);
+        match self.runtime.store.commit(commit).await {
+            Ok(()) => {}
+            Err(StoreError::Unknown) if !loaded.new => self.find_out(&mark).await?,
+            Err(error) => return Err(error),
+        }
         self.runtime.failpoint.pass("after_commit");
-        if std::mem::take(&mut loaded.new) {
+        if let Some(loaded) = &mut self.loaded
+            && std::mem::take(&mut loaded.new)
+        {
             self.feed.opened(loaded.key, 0, true);
         }
         Ok(prepared)
+    }
+
+    /// Finds out whether a commit was stored whose outcome is unknown. `Unavailable` if it was not,
+    /// so that the session goes on from where it stood and nothing is done twice.
+    async fn find_out(&mut self, mark: &CommitMark) -> Result<(), StoreError> {
+        let runtime = Arc::clone(&self.runtime);
+        loop {
+            if !runtime.cluster.lease.held(&self.run).await || runtime.halted.is_cancelled() {
+                return Err(StoreError::Conflict);
+            }
+            match self.look_for(mark).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {
+                    let why = "the connection broke before a commit was stored";
+                    return Err(StoreError::Unavailable(why.to_owned()));
+                }
+                Err(error) if error.is_outage() => {
+                    log_failure(&error, "the outcome of a commit is not known yet");
+                    tokio::time::sleep(RETRY_DELAY).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether the commit is stored. The session is claimed once more: that waits for a commit that
+    /// is still under way, and afterwards none of before can come.
+    async fn look_for(&mut self, mark: &CommitMark) -> Result<bool, StoreError> {
+        let Some(loaded) = &mut self.loaded else {
+            return Err(StoreError::NotFound);
+        };
+        let store = &self.runtime.store;
+        let in_project = loaded.space.is_some() && self.runtime.cluster.is_among();
+        let claimed = match in_project {
+            true => {
+                store
+                    .claim_session_in_project(loaded.key, &self.run.server_id)
+                    .await?
+            }
+            false => store.claim_session(loaded.key, &self.run.server_id).await?,
+        };
+        loaded.epoch = claimed.ok_or(StoreError::Conflict)?;
+        let row = store.session(self.name.kind, &self.name.id).await?;
+        let row = row.filter(|row| row.epoch == loaded.epoch && row.deleted_at.is_none());
+        row.map(|row| mark.is_in(&row)).ok_or(StoreError::Conflict)
     }
 
     fn roll_back(&mut self, before: Session, error: &StoreError) {

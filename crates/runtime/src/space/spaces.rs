@@ -47,6 +47,32 @@ impl Spaces {
         space.filter(|space| space.is_present())
     }
 
+    /// The space of a project, whoever the user is.
+    pub fn of_project(&self, project: ProjectId) -> Option<Arc<Space>> {
+        let known = lock(&self.known);
+        let found = known.iter().find(|(key, _)| key.project == project);
+        found.map(|(_, space)| Arc::clone(space))
+    }
+
+    /// Whether anybody but this map and the caller holds the space, or it works.
+    pub fn is_in_use(&self, space: &Arc<Space>) -> bool {
+        Arc::strong_count(space) > 2 || space.is_working()
+    }
+
+    /// The space is another server's now.
+    pub fn forget(&self, space: &Arc<Space>) {
+        let key = SpaceKey {
+            user: space.user(),
+            project: space.project(),
+        };
+        lock(&self.known).remove(&key);
+    }
+
+    /// All of them are other servers' now.
+    pub fn clear(&self) {
+        lock(&self.known).clear();
+    }
+
     /// The project is gone; whoever still holds its space finds it empty.
     pub fn remove(&self, key: SpaceKey) {
         lock(&self.known).remove(&key);

@@ -12,7 +12,9 @@ use codelab_store::DatabaseUrl;
 use codelab_transport::{NetworkOptions, ProxySettings};
 use tokio::sync::Semaphore;
 
-use super::file::{File, HttpTable, PolicyTable, PriceRow, SandboxTable, ServerTable};
+use super::file::{
+    ClusterTable, File, HttpTable, PolicyTable, PriceRow, SandboxTable, ServerTable,
+};
 use super::{
     ChatSettings, ConfigError, DEFAULT_DATABASE, HttpOrigin, HttpSettings, JwtSettings,
     LlmSettings, ModelHint, SandboxSettings, Settings, SpaceSettings, wrong, wrong_database,
@@ -41,7 +43,9 @@ impl File {
                 .filter(|value| !value.is_empty())
                 .map(Secret::new)
         };
+        let cluster_address = cluster_address(&self.cluster, &database)?;
         Ok(Settings {
+            cluster_address,
             addr: parse_addr(&self.addr)?,
             database,
             mode: if self.multi_agent_mode {
@@ -274,6 +278,21 @@ fn http(server: ServerTable) -> Result<HttpSettings, ConfigError> {
         allowed_hosts: hosts(server.allowed_hosts)?,
         write_timeout_seconds: server.write_timeout_seconds,
     })
+}
+
+fn cluster_address(
+    table: &ClusterTable,
+    database: &DatabaseUrl,
+) -> Result<Option<HttpOrigin>, ConfigError> {
+    const SETTING: &str = "cluster.address";
+    let Some(address) = given(&table.address) else {
+        return Ok(None);
+    };
+    if !matches!(database, DatabaseUrl::Postgres(_)) {
+        let why = "needs PostgreSQL, which the servers share: set database.url";
+        return Err(wrong(SETTING, why));
+    }
+    HttpOrigin::parse(SETTING, &address).map(Some)
 }
 
 fn network(

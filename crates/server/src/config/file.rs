@@ -25,6 +25,7 @@ pub(super) struct File {
     pub prices: BTreeMap<String, PriceRow>,
     pub server: ServerTable,
     pub http: HttpTable,
+    pub cluster: ClusterTable,
     pub auth: AuthTable,
     pub retention: RetentionTable,
     pub redis: Redis,
@@ -43,6 +44,13 @@ pub(super) struct File {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HttpTable {
     pub ca_file: Option<PathBuf>,
+}
+
+/// Several servers as one installation.
+#[derive(Deserialize, Serialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ClusterTable {
+    pub address: Option<String>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -205,6 +213,7 @@ impl Default for File {
             prices: BTreeMap::new(),
             server: ServerTable::default(),
             http: HttpTable::default(),
+            cluster: ClusterTable::default(),
             auth: AuthTable::default(),
             retention: RetentionTable::default(),
             redis: Redis::default(),

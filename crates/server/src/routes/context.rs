@@ -68,7 +68,13 @@ pub(super) async fn search(
             ));
         }
     };
-    Ok(Json(ContextResults { results }))
+    let rebuilding = app
+        .runtime
+        .context_is_rebuilding(&agent.project, &agent.row.agent.name);
+    Ok(Json(ContextResults {
+        results,
+        rebuilding,
+    }))
 }
 
 /// Let the agent remember something

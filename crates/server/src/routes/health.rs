@@ -2,12 +2,16 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use codelab_engine::AgentMode;
-use codelab_protocol::{Alive, AliveStatus, Health, HealthCheck, HealthStatus};
-use codelab_runtime::{CacheHealth, DatabaseTrouble};
+use codelab_protocol::{
+    Alive, AliveStatus, ClusterHealth, ClusterOwned, ClusterServer, Health, HealthCheck,
+    HealthStatus,
+};
+use codelab_runtime::{CacheHealth, ClusterView, DatabaseTrouble};
 
+use crate::access::has_internal_key;
 use crate::app::App;
 
 /// Whether the server is well
@@ -18,8 +22,8 @@ use crate::app::App;
     get, path = "/health",
     responses((status = 200, description = "Healthy, degraded or unhealthy", body = Health)),
 )]
-pub(super) async fn health(State(app): State<App>) -> Json<Health> {
-    Json(report(&app).await)
+pub(super) async fn health(State(app): State<App>, headers: HeaderMap) -> Json<Health> {
+    Json(report(&app, &headers).await)
 }
 
 /// Whether requests should be sent to this server
@@ -30,8 +34,11 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
         (status = 503, description = "Unhealthy", body = Health),
     ),
 )]
-pub(super) async fn ready(State(app): State<App>) -> (StatusCode, Json<Health>) {
-    let health = report(&app).await;
+pub(super) async fn ready(
+    State(app): State<App>,
+    headers: HeaderMap,
+) -> (StatusCode, Json<Health>) {
+    let health = report(&app, &headers).await;
     let status = match health.status {
         HealthStatus::Healthy | HealthStatus::Degraded => StatusCode::OK,
         HealthStatus::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
@@ -52,7 +59,7 @@ pub(super) async fn live() -> Json<Alive> {
     })
 }
 
-pub(super) async fn report(app: &App) -> Health {
+pub(super) async fn report(app: &App, headers: &HeaderMap) -> Health {
     let database = match app.runtime.database_trouble().await {
         None => well(None),
         Some(DatabaseTrouble::DiskFull) => unwell("the disk of the database is full"),
@@ -109,6 +116,27 @@ pub(super) async fn report(app: &App) -> Health {
             .into_iter()
             .map(|(name, check)| (name.to_owned(), check))
             .collect(),
+        cluster: app
+            .runtime
+            .cluster()
+            .map(|view| cluster_health(view, has_internal_key(headers, &app.internal_api_key))),
+    }
+}
+
+/// Addresses are for operators.
+fn cluster_health(view: ClusterView, shows_addresses: bool) -> ClusterHealth {
+    let servers = view.servers.into_iter().map(|peer| ClusterServer {
+        server: peer.server_id.to_string(),
+        address: shows_addresses.then(|| peer.address.to_string()),
+    });
+    ClusterHealth {
+        server: view.server_id.to_string(),
+        servers: servers.collect(),
+        owned: ClusterOwned {
+            projects: view.projects,
+            sessions: view.sessions,
+            chat: view.chat,
+        },
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) async fn file(
 
 /// How the server stands, where the web page was not built.
 async fn status(app: &App) -> impl IntoResponse {
-    let health = report(app).await;
+    let health = report(app, &Default::default()).await;
     let mode = if health.multi_agent_mode {
         "a team of specialists"
     } else {

@@ -27,8 +27,16 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 type Outcome = Result<WriteResult, StoreError>;
 type Reply = oneshot::Sender<Outcome>;
 
+// Shut out by whoever ends this server, and by nothing else: renewing the lease changes no key.
+const HOLD_OWN_SERVER: &str =
+    "SELECT 1 FROM servers WHERE server_id = $1 AND ended = 0 FOR KEY SHARE";
+// A server that stands still within a transaction must not keep others from taking over.
+const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+
 pub(super) struct PostgresWrite {
     stmts: Vec<Stmt>,
+    /// The server that writes, where the transaction shall prove that it has not ended.
+    server_id: Option<Arc<str>>,
     reply: Reply,
 }
 
@@ -38,8 +46,12 @@ pub(super) enum PostgresJob {
 }
 
 impl PostgresJob {
-    pub fn write(stmts: Vec<Stmt>, reply: Reply) -> Self {
-        Self::Write(PostgresWrite { stmts, reply })
+    pub fn write(stmts: Vec<Stmt>, server_id: Option<Arc<str>>, reply: Reply) -> Self {
+        Self::Write(PostgresWrite {
+            stmts,
+            server_id,
+            reply,
+        })
     }
 }
 
@@ -194,34 +206,78 @@ async fn execute(
     for job in batch {
         prepared.push(prepare(connection, &job.stmts).await?);
     }
-    let begin = Sent::control(client, "BEGIN");
+    let proof = ServerProof::of(batch);
+    let proof_statements = prepare(connection, &proof.stmts).await?;
+    let begin = Sent::control(client, BEGIN);
+    let proof_sent = send(client, &proof.stmts, &proof_statements);
     let all_sent: Vec<_> = batch
         .iter()
         .zip(&prepared)
         .map(|(job, statements)| send(client, &job.stmts, statements))
         .collect();
     begin.answer().await.map_err(broken)?;
+    let proven = collect(&proof.stmts, proof_sent).await?;
     let mut outcomes = Vec::with_capacity(batch.len());
     for (job, sent) in batch.iter().zip(all_sent) {
         outcomes.push(collect(&job.stmts, sent).await?);
+    }
+    if proven.is_err() {
+        control(client, "ROLLBACK").await?;
+        return Ok(batch.iter().map(PostgresWrite::of_ended_server).collect());
     }
     if outcomes.iter().all(Result::is_ok) {
         return Ok(outcomes);
     }
     control(client, "ROLLBACK").await?;
     if batch.len() == 1 {
-        Ok(outcomes)
-    } else {
-        execute_isolated(client, batch, &prepared).await
+        return Ok(outcomes);
+    }
+    control(client, BEGIN).await?;
+    let proof_sent = send(client, &proof.stmts, &proof_statements);
+    if collect(&proof.stmts, proof_sent).await?.is_err() {
+        control(client, "ROLLBACK").await?;
+        return Ok(batch.iter().map(PostgresWrite::of_ended_server).collect());
+    }
+    execute_isolated(client, batch, &prepared).await
+}
+
+/// Proves once for a whole transaction that the servers which write have not ended.
+struct ServerProof {
+    stmts: Vec<Stmt>,
+}
+
+impl ServerProof {
+    fn of(batch: &[PostgresWrite]) -> Self {
+        let mut servers: Vec<&Arc<str>> = batch
+            .iter()
+            .filter_map(|job| job.server_id.as_ref())
+            .collect();
+        servers.dedup();
+        let stmts = servers
+            .into_iter()
+            .map(|server| Stmt::one(HOLD_OWN_SERVER, vec![Param::Shared(Arc::clone(server))]));
+        Self {
+            stmts: stmts.collect(),
+        }
     }
 }
 
+impl PostgresWrite {
+    /// The outcome in a transaction that an ended server took part in.
+    fn of_ended_server(&self) -> Outcome {
+        Err(match self.server_id {
+            Some(_) => StoreError::Conflict,
+            None => StoreError::Unavailable("a server was ended, trying again helps".to_owned()),
+        })
+    }
+}
+
+/// Runs each job in a savepoint of the open transaction.
 async fn execute_isolated(
     client: &Client,
     batch: &[PostgresWrite],
     prepared: &[Vec<Statement>],
 ) -> Result<Vec<Outcome>, Broken> {
-    control(client, "BEGIN").await?;
     let mut outcomes = Vec::with_capacity(batch.len());
     for (job, statements) in batch.iter().zip(prepared) {
         control(client, "SAVEPOINT job").await?;

@@ -1,28 +1,106 @@
-//! Leases of servers, owners of sessions, and sessions that wait for an owner.
+//! The servers of the installation and their leases.
+//!
+//! A server owns things for as long as its row has not ended. Its lease says whether it is alive.
+//! Others end the row of a server whose lease has lapsed, and with it everything it owned.
 
-use codelab_protocol::{SessionKind, Timestamp};
+use codelab_protocol::Timestamp;
 
 use super::Store;
+use super::clock::{TimedSql, timed_sql};
+use crate::StoreError;
 use crate::columns::Columns;
-use crate::row::SessionRef;
-use crate::statement::{Expect, Param, Stmt};
-use crate::{Epoch, SessionKey, StoreError};
+use crate::statement::{Param, Stmt};
 
-const REGISTER: &str = "INSERT INTO servers (server_id, started_at, lease_expires_at) VALUES ($1, $2, $3) \
-     ON CONFLICT (server_id) DO UPDATE SET started_at = excluded.started_at, \
-     lease_expires_at = excluded.lease_expires_at";
-const RENEW: &str = "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2";
+/// A server that joins the installation.
+#[derive(Debug, Clone, Copy)]
+pub struct NewServer<'a> {
+    pub server_id: &'a str,
+    /// Where the others reach it; none if it is to be the only one.
+    pub address: Option<&'a str>,
+    /// Must be the same for all servers with an address.
+    pub fingerprint: Option<&'a str>,
+    pub lease_ms: u64,
+}
+
+/// A server whose row has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerRow {
+    pub server_id: String,
+    pub address: Option<String>,
+    pub draining: bool,
+    /// Its lease is over. It may still come back and renew it, until somebody ends its row.
+    pub lapsed: bool,
+}
+
+// Two servers that start at the same moment are looked at one after the other.
+const ONE_AT_A_TIME: &str = "UPDATE installation SET value = value WHERE name = 'joining'";
+
+// The fingerprint of the first server counts while any server with an address lives.
+const AGREE: TimedSql = timed_sql!(
+    "INSERT INTO installation (name, value) VALUES ('fingerprint', $1) ON CONFLICT (name) DO UPDATE \
+     SET value = excluded.value WHERE installation.value = excluded.value OR NOT EXISTS \
+     (SELECT 1 FROM servers WHERE ended = 0 AND address IS NOT NULL AND lease_expires_at > ",
+    ["2"],
+    ")"
+);
+const FINGERPRINT: &str = "SELECT value FROM installation WHERE name = 'fingerprint'";
+
+// A server without an address is the only one, and an address belongs to one server.
+const JOIN: TimedSql = timed_sql!(
+    "INSERT INTO servers (server_id, address, started_at, lease_expires_at) \
+     SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), ",
+    ["3"],
+    ", ",
+    ["3"],
+    " + $4 WHERE NOT EXISTS (SELECT 1 FROM servers WHERE ended = 0 AND lease_expires_at > ",
+    ["3"],
+    " AND (address IS NULL OR $2 IS NULL OR address = $2))"
+);
+
+const RENEW: TimedSql = timed_sql!(
+    "UPDATE servers SET lease_expires_at = ",
+    ["1"],
+    " + $2 WHERE server_id = $3 AND ended = 0"
+);
 // Changes nothing, but goes through every step of a write.
 const PROBE: &str = "UPDATE servers SET lease_expires_at = lease_expires_at WHERE server_id = $1";
-const END: &str =
-    "UPDATE servers SET lease_expires_at = $1 WHERE server_id = $2 AND lease_expires_at > $1";
-const END_ALL: &str = "UPDATE servers SET lease_expires_at = $1 WHERE lease_expires_at > $1";
+const DRAIN: &str = "UPDATE servers SET draining = 1 WHERE server_id = $1";
+const END: TimedSql = timed_sql!(
+    "UPDATE servers SET ended = 1, lease_expires_at = CASE WHEN lease_expires_at > ",
+    ["1"],
+    " THEN ",
+    ["1"],
+    " ELSE lease_expires_at END WHERE server_id = $2 AND ended = 0"
+);
+const END_ALL: TimedSql = timed_sql!(
+    "UPDATE servers SET ended = 1, lease_expires_at = CASE WHEN lease_expires_at > ",
+    ["1"],
+    " THEN ",
+    ["1"],
+    " ELSE lease_expires_at END WHERE ended = 0"
+);
+const LIVING: TimedSql = timed_sql!(
+    "SELECT server_id, address, draining, CAST(CASE WHEN lease_expires_at > ",
+    ["1"],
+    " THEN 0 ELSE 1 END AS BIGINT) FROM servers WHERE ended = 0 ORDER BY server_id"
+);
 const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
 const LEASES_AFTER: &str = "SELECT started_at, lease_expires_at FROM servers WHERE lease_expires_at > $1 ORDER BY started_at";
 
+// Waits for no transaction of a lapsed server: the next look finds its row free, because the
+// database ends transactions that are idle. `FOR UPDATE` shuts out the lock that every transaction
+// of a server takes on its own row first.
+const FENCE: TimedSql = TimedSql {
+    postgres: "WITH lapsed AS (SELECT server_id FROM servers WHERE ended = 0 AND server_id <> $2 \
+         AND lease_expires_at <= COALESCE($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) \
+         FOR UPDATE SKIP LOCKED) \
+         UPDATE servers SET ended = 1 FROM lapsed WHERE servers.server_id = lapsed.server_id",
+    sqlite: "UPDATE servers SET ended = 1 WHERE lease_expires_at <= $1 AND server_id <> $2 AND ended = 0",
+};
+
 // Leases tell how long there was no server. Deadlines of sessions without a living owner need that:
 // each needs the lease of its owner and all leases that ended later.
-const REMOVE_DEAD: &str = "DELETE FROM servers WHERE lease_expires_at < $1 \
+const REMOVE_DEAD: &str = "DELETE FROM servers WHERE ended = 1 AND lease_expires_at < $1 \
      AND NOT EXISTS (SELECT 1 FROM sessions JOIN servers AS owners ON owners.server_id = sessions.owner \
      WHERE sessions.wake_at IS NOT NULL AND sessions.deleted_at IS NULL \
      AND owners.lease_expires_at <= servers.lease_expires_at) \
@@ -30,61 +108,100 @@ const REMOVE_DEAD: &str = "DELETE FROM servers WHERE lease_expires_at < $1 \
      WHERE sessions.running = 1 AND sessions.deleted_at IS NULL \
      AND owners.lease_expires_at <= servers.lease_expires_at)";
 
-// Claims a session that has no owner, that is ours, or whose owner's lease lapsed or is gone.
-const CLAIM: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 1 WHERE id = $2 AND (owner IS NULL OR owner = $1 \
-     OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
-     RETURNING epoch";
-const EXISTS: &str = "SELECT id FROM sessions WHERE id = $1";
-
-const DUE: &str = "SELECT id, realm, session_id FROM sessions WHERE wake_at <= $1 AND deleted_at IS NULL \
-     AND (owner IS NULL OR owner = $2 \
-     OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
-     ORDER BY wake_at, id LIMIT $4";
-const RUNNING: &str = "SELECT id, realm, session_id FROM sessions WHERE running = 1 AND id > $1 \
-     AND deleted_at IS NULL AND (owner IS NULL OR owner = $2 \
-     OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner AND lease_expires_at > $3)) \
-     ORDER BY id LIMIT $4";
-
+/// Times of leases come from the clock of the database, which is the same for all servers; `at`
+/// replaces it where somebody needs another time.
 impl Store {
-    pub async fn register_server(
+    /// Adds a server whose lease begins now. `Conflict` if a server that lives now does not allow
+    /// it: [`Store::servers`] and [`Store::fingerprint`] tell why.
+    pub async fn join(
         &self,
-        server_id: &str,
-        now: Timestamp,
-        lease_until: Timestamp,
+        server: &NewServer<'_>,
+        at: Option<Timestamp>,
     ) -> Result<(), StoreError> {
-        let params = vec![Param::text(server_id), now.into(), lease_until.into()];
-        self.write(None, vec![Stmt::one(REGISTER, params)])
-            .await
-            .map(drop)
+        let mut stmts = vec![Stmt::one(ONE_AT_A_TIME, vec![])];
+        if let Some(fingerprint) = server.fingerprint {
+            let params = vec![Param::text(fingerprint), self.clock(at)];
+            stmts.push(Stmt::one(self.timed(AGREE), params));
+        }
+        let params = vec![
+            Param::text(server.server_id),
+            Param::optional_text(server.address),
+            self.clock(at),
+            server.lease_ms.into(),
+        ];
+        stmts.push(Stmt::one(self.timed(JOIN), params));
+        self.write_as_anyone(stmts).await.map(drop)
     }
 
-    /// `Conflict` if the server is no longer registered.
+    /// What the servers with an address agreed on.
+    pub async fn fingerprint(&self) -> Result<Option<String>, StoreError> {
+        self.read_one(FINGERPRINT, vec![], |row| row.string()).await
+    }
+
+    /// `Conflict` if others have ended the server's row.
     pub async fn renew_lease(
         &self,
         server_id: &str,
-        lease_until: Timestamp,
+        lease_ms: u64,
+        at: Option<Timestamp>,
     ) -> Result<(), StoreError> {
-        let params = vec![lease_until.into(), Param::text(server_id)];
-        self.write(None, vec![Stmt::one(RENEW, params)])
+        let params = vec![self.clock(at), lease_ms.into(), Param::text(server_id)];
+        self.write_as_anyone(vec![Stmt::one(self.timed(RENEW), params)])
             .await
             .map(drop)
     }
 
     /// Whether writes work now. Runs the same write as a lease renewal, without its effect.
     pub async fn probe(&self, server_id: &str) -> Result<(), StoreError> {
-        self.write(None, vec![Stmt::any(PROBE, vec![Param::text(server_id)])])
+        self.write_as_anyone(vec![Stmt::any(PROBE, vec![Param::text(server_id)])])
             .await
             .map(drop)
     }
 
-    /// Other servers can claim its sessions at once. The row tells since when.
-    pub async fn end_lease(&self, server_id: &str, now: Timestamp) -> Result<(), StoreError> {
-        self.write(
-            None,
-            vec![Stmt::any(END, vec![now.into(), Param::text(server_id)])],
-        )
-        .await
-        .map(drop)
+    /// The server takes nothing new; what it does not work on is free.
+    pub async fn drain(&self, server_id: &str) -> Result<(), StoreError> {
+        self.write_as_anyone(vec![Stmt::any(DRAIN, vec![Param::text(server_id)])])
+            .await
+            .map(drop)
+    }
+
+    /// Others can claim at once what it owned. The row tells since when.
+    pub async fn end_server(
+        &self,
+        server_id: &str,
+        at: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        let params = vec![self.clock(at), Param::text(server_id)];
+        self.write_as_anyone(vec![Stmt::any(self.timed(END), params)])
+            .await
+            .map(drop)
+    }
+
+    /// Only for an embedded database, which one process uses. Other servers in it have ended, or
+    /// run on the original of this copy.
+    pub async fn end_every_server(&self, at: Option<Timestamp>) -> Result<(), StoreError> {
+        let stmt = Stmt::any(self.timed(END_ALL), vec![self.clock(at)]);
+        self.write_as_anyone(vec![stmt]).await.map(drop)
+    }
+
+    /// Ends the rows of all other servers whose lease has lapsed; returns how many there were. From
+    /// then on they cannot write any more.
+    pub async fn fence_lapsed(
+        &self,
+        server_id: &str,
+        at: Option<Timestamp>,
+    ) -> Result<u64, StoreError> {
+        let params = vec![self.clock(at), Param::text(server_id)];
+        let fenced = self
+            .write_as_anyone(vec![Stmt::any(self.timed(FENCE), params)])
+            .await?;
+        Ok(fenced.rows)
+    }
+
+    /// All servers that have not ended.
+    pub async fn servers(&self, at: Option<Timestamp>) -> Result<Vec<ServerRow>, StoreError> {
+        let params = vec![self.clock(at)];
+        self.read(self.timed(LIVING), params, server_row).await
     }
 
     /// Removes servers whose lease ended before `until` and that no session's deadline needs.
@@ -94,14 +211,6 @@ impl Store {
             .write(None, vec![Stmt::any(REMOVE_DEAD, vec![until.into()])])
             .await?
             .rows)
-    }
-
-    /// Only for an embedded database, which one process uses. Other servers with a lease in it have
-    /// ended, or run on the original of this copy.
-    pub async fn end_every_lease(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.write(None, vec![Stmt::any(END_ALL, vec![now.into()])])
-            .await
-            .map(drop)
     }
 
     /// The end of a server's lease. `None` if it never existed.
@@ -121,78 +230,13 @@ impl Store {
         })
         .await
     }
-
-    /// Makes `server_id` the owner and returns the new epoch, so that commits of earlier owners
-    /// fail. `None` if a living server owns it.
-    pub async fn claim_session(
-        &self,
-        key: SessionKey,
-        server_id: &str,
-        now: Timestamp,
-    ) -> Result<Option<Epoch>, StoreError> {
-        let params = vec![Param::text(server_id), key.into(), now.into()];
-        let claim = Stmt {
-            sql: CLAIM,
-            params,
-            expect: Expect::Number,
-        };
-        let written = self.write(Some(key), vec![claim]).await?;
-        if let Some(epoch) = written.number {
-            let epoch = u64::try_from(epoch)
-                .map_err(|_| StoreError::Corrupt("an epoch is negative".to_owned()))?;
-            return Ok(Some(Epoch(epoch)));
-        }
-        match self
-            .read_one(EXISTS, vec![key.into()], |row| row.int())
-            .await?
-        {
-            Some(_) => Ok(None),
-            None => Err(StoreError::NotFound),
-        }
-    }
-
-    /// Sessions whose deadline is at or before `until`, earliest first, unless a living other
-    /// server owns them.
-    pub async fn due_sessions(
-        &self,
-        until: Timestamp,
-        server_id: &str,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<SessionRef>, StoreError> {
-        let params = vec![
-            until.into(),
-            Param::text(server_id),
-            now.into(),
-            (limit as u64).into(),
-        ];
-        self.read(DUE, params, session_ref).await
-    }
-
-    /// Sessions that were running when their owner stopped, sorted by key. `after` is the last key
-    /// of the page before.
-    pub async fn running_sessions(
-        &self,
-        after: Option<SessionKey>,
-        server_id: &str,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<SessionRef>, StoreError> {
-        let after = after.map_or(0, SessionKey::get);
-        let params = vec![
-            after.into(),
-            Param::text(server_id),
-            now.into(),
-            (limit as u64).into(),
-        ];
-        self.read(RUNNING, params, session_ref).await
-    }
 }
 
-fn session_ref(row: &mut Columns<'_>) -> Result<SessionRef, StoreError> {
-    Ok(SessionRef {
-        key: SessionKey::from_raw(row.int()?),
-        kind: row.parsed(SessionKind::parse)?,
-        session_id: row.id()?,
+fn server_row(row: &mut Columns<'_>) -> Result<ServerRow, StoreError> {
+    Ok(ServerRow {
+        server_id: row.string()?,
+        address: row.optional_string()?,
+        draining: row.flag()?,
+        lapsed: row.flag()?,
     })
 }

@@ -1,30 +1,47 @@
 //! Several servers on one database.
 
-use codelab_protocol::SessionKind;
-use codelab_store::{Commit, Epoch, Schedule, SessionKey, StoreError};
+use codelab_protocol::{ProjectId, SessionKind};
+use codelab_store::{
+    Commit, Epoch, NewServer, OwnedRow, Schedule, Search, SessionKey, Store, StoreError,
+};
 use futures_util::future::join_all;
 
 use crate::harness::{FIRST, Harness, at, create, id, new_key};
 
+/// A server that joined at `started` and whose lease ends at `until`.
+async fn joined(store: &Store, server_id: &str, started: i64, until: i64) {
+    let address = format!("http://{server_id}");
+    let server = NewServer {
+        server_id,
+        address: Some(&address),
+        fingerprint: None,
+        lease_ms: (until - started) as u64,
+    };
+    store.join(&server, Some(at(started))).await.unwrap();
+}
+
 pub async fn a_session_is_claimed_by_one_living_server(harness: Harness) -> Harness {
     let store = &harness.store;
     let key = harness.session("claimed").await;
-    store.register_server("a", at(0), at(100)).await.unwrap();
-    store.register_server("b", at(0), at(1000)).await.unwrap();
+    joined(store, "a", 0, 100).await;
+    joined(store, "b", 0, 1000).await;
 
-    // (server, time, whether it becomes the owner)
+    // (server, whether "b" has ended the lapsed "a" before, whether it becomes the owner)
     let mut epoch = FIRST;
-    for (server, now, taken) in [
-        ("a", 1, true),
-        ("b", 2, false),
-        ("a", 3, true),
-        ("b", 99, false),
-        ("b", 100, true),
-        ("a", 101, false),
-        ("b", 102, true),
+    for (server, fences, taken) in [
+        ("a", None, true),
+        ("b", None, false),
+        ("a", None, true),
+        ("b", Some(99), false),
+        ("b", Some(100), true),
+        ("a", None, false),
+        ("b", None, true),
     ] {
-        let claimed = store.claim_session(key, server, at(now)).await.unwrap();
-        assert_eq!(claimed.is_some(), taken, "{server} at {now}");
+        if let Some(now) = fences {
+            store.fence_lapsed("b", Some(at(now))).await.unwrap();
+        }
+        let claimed = store.claim_session(key, server).await.unwrap();
+        assert_eq!(claimed.is_some(), taken, "{server} {fences:?}");
         if let Some(next) = claimed {
             assert_eq!(next, Epoch(epoch.0 + 1));
             assert_eq!(
@@ -35,40 +52,27 @@ pub async fn a_session_is_claimed_by_one_living_server(harness: Harness) -> Harn
             epoch = next;
         }
     }
-    store.renew_lease("a", at(5000)).await.unwrap();
-    store.end_lease("b", at(103)).await.unwrap();
-    assert!(
-        store
-            .claim_session(key, "a", at(103))
-            .await
-            .unwrap()
-            .is_some()
-    );
     assert_eq!(
-        store.renew_lease("nobody", at(5000)).await,
-        Err(StoreError::Conflict)
+        store.renew_lease("a", 5000, Some(at(101))).await,
+        Err(StoreError::Conflict),
+        "a server that others ended does not come back"
     );
+    joined(store, "c", 102, 5000).await;
+    store.end_server("b", Some(at(103))).await.unwrap();
+    assert!(store.claim_session(key, "c").await.unwrap().is_some());
     assert_eq!(
-        store.claim_session(new_key(), "a", at(104)).await,
+        store.claim_session(new_key(), "c").await,
         Err(StoreError::NotFound)
     );
 
     // Many servers claim a free session at once. The first owner is alive, so nobody else gets the
     // session.
     let free = harness.session("free").await;
-    for n in 0..8 {
-        store
-            .register_server(&format!("s{n}"), at(0), at(1000))
-            .await
-            .unwrap();
-    }
     let names: Vec<_> = (0..8).map(|n| format!("s{n}")).collect();
-    let claims = join_all(
-        names
-            .iter()
-            .map(|name| store.claim_session(free, name, at(5))),
-    )
-    .await;
+    for name in &names {
+        joined(store, name, 0, 1000).await;
+    }
+    let claims = join_all(names.iter().map(|name| store.claim_session(free, name))).await;
     assert_eq!(
         claims
             .iter()
@@ -85,13 +89,120 @@ pub async fn a_session_is_claimed_by_one_living_server(harness: Harness) -> Harn
     harness
 }
 
+pub async fn servers_join_only_where_the_living_allow_it(harness: Harness) -> Harness {
+    let store = &harness.store;
+    // (id, address, fingerprint, joins at, whether it may)
+    for (server_id, address, fingerprint, now, may_join) in [
+        ("alone", None, None, 0, true),
+        ("second", None, None, 5, false),
+        ("beside", Some("http://a"), Some("x"), 9, false),
+        ("a", Some("http://a"), Some("x"), 10, true),
+        ("late", None, None, 11, false),
+        ("same", Some("http://a"), Some("x"), 12, false),
+        ("other", Some("http://b"), Some("y"), 13, false),
+        ("b", Some("http://b"), Some("x"), 14, true),
+        ("again", Some("http://a"), Some("x"), 20, true),
+        ("changed", Some("http://c"), Some("y"), 23, false),
+        ("anew", Some("http://c"), Some("y"), 30, true),
+    ] {
+        let server = NewServer {
+            server_id,
+            address,
+            fingerprint,
+            lease_ms: 10,
+        };
+        let joined = store.join(&server, Some(at(now))).await;
+        let expected = if may_join {
+            Ok(())
+        } else {
+            Err(StoreError::Conflict)
+        };
+        assert_eq!(joined, expected, "{server_id}");
+    }
+    assert_eq!(store.fingerprint().await.unwrap().as_deref(), Some("y"));
+    store.drain("anew").await.unwrap();
+    let living: Vec<_> = store
+        .servers(Some(at(35)))
+        .await
+        .unwrap()
+        .into_iter()
+        .filter(|server| !server.lapsed)
+        .map(|server| (server.server_id, server.address, server.draining))
+        .collect();
+    let anew = ("anew".to_owned(), Some("http://c".to_owned()), true);
+    assert_eq!(living, [anew]);
+    harness
+}
+
+pub async fn what_is_live_has_one_owner(harness: Harness) -> Harness {
+    let store = &harness.store;
+    joined(store, "a", 0, 100).await;
+    joined(store, "b", 0, 1000).await;
+    for row in [
+        OwnedRow::Chat,
+        OwnedRow::Project(ProjectId::new(7).unwrap()),
+    ] {
+        let owner = async || store.owner_of_row(row).await.unwrap();
+        let claim = async |server| store.claim_row(row, server).await.unwrap();
+        assert_eq!(owner().await, None);
+        assert_eq!(claim("a").await, Some(Epoch(1)));
+        assert_eq!(claim("b").await, None);
+        let known = owner().await.unwrap();
+        let of_a = known.owner.unwrap();
+        assert_eq!((of_a.server_id.as_str(), known.epoch), ("a", Epoch(1)));
+        assert_eq!(of_a.address.as_deref(), Some("http://a"));
+        for (server, epoch) in [("b", Epoch(1)), ("a", Epoch(0))] {
+            store.release_row(row, server, epoch).await.unwrap();
+            assert_eq!(claim("b").await, None, "{server} does not own it so");
+        }
+        store.release_row(row, "a", Epoch(1)).await.unwrap();
+        assert_eq!(owner().await.unwrap().owner, None);
+        assert_eq!(claim("b").await, Some(Epoch(2)));
+        store.release_row(row, "b", Epoch(2)).await.unwrap();
+        assert_eq!(claim("a").await, Some(Epoch(3)));
+    }
+    store.fence_lapsed("b", Some(at(100))).await.unwrap();
+    assert_eq!(
+        store
+            .owner_of_row(OwnedRow::Chat)
+            .await
+            .unwrap()
+            .unwrap()
+            .owner,
+        None
+    );
+    assert_eq!(
+        store.claim_row(OwnedRow::Chat, "b").await.unwrap(),
+        Some(Epoch(4))
+    );
+    harness
+}
+
+pub async fn a_server_that_others_ended_writes_nothing_to_a_shared_database(
+    harness: Harness,
+) -> Harness {
+    let store = &harness.store;
+    let key = harness.session("held").await;
+    joined(store, "a", 0, 100).await;
+    joined(store, "b", 0, 1000).await;
+    store.write_as(&"a".into());
+    store.commit(Commit::new(key, FIRST)).await.unwrap();
+    store.fence_lapsed("b", Some(at(100))).await.unwrap();
+    let written = store.commit(Commit::new(key, FIRST)).await;
+    let expected = match store.is_shared() {
+        true => Err(StoreError::Conflict),
+        false => Ok(()),
+    };
+    assert_eq!(written, expected);
+    store.write_as(&"b".into());
+    store.commit(Commit::new(key, FIRST)).await.unwrap();
+    harness
+}
+
 pub async fn due_and_running_sessions_are_found(harness: Harness) -> Harness {
     let store = &harness.store;
-    store.register_server("me", at(0), at(1000)).await.unwrap();
-    store
-        .register_server("other", at(0), at(500))
-        .await
-        .unwrap();
+    joined(store, "me", 0, 1000).await;
+    joined(store, "other", 0, 500).await;
     for (name, owner, wake_at, running) in [
         ("free", None, Some(30), true),
         ("mine", Some("me"), Some(10), true),
@@ -119,27 +230,21 @@ pub async fn due_and_running_sessions_are_found(harness: Harness) -> Harness {
             .map(|session| session.session_id.to_string())
             .collect::<Vec<_>>()
     };
-    for (until, now, limit, expected) in [
-        (100, 100, 10, vec!["mine", "free", "orphan"]),
-        (100, 500, 10, vec!["mine", "theirs", "free", "orphan"]),
-        (400, 100, 10, vec!["mine", "free", "orphan", "later"]),
-        (100, 100, 1, vec!["mine"]),
-        (9, 100, 10, vec![]),
-    ] {
-        assert_eq!(
-            names(
-                store
-                    .due_sessions(at(until), "me", at(now), limit)
-                    .await
-                    .unwrap()
-            ),
-            expected
-        );
+    for search in [Search::Alone, Search::Among] {
+        for (until, limit, expected) in [
+            (100, 10, vec!["mine", "free", "orphan"]),
+            (400, 10, vec!["mine", "free", "orphan", "later"]),
+            (100, 1, vec!["mine"]),
+            (9, 10, vec![]),
+        ] {
+            let due = store.due_sessions(search, at(until), "me", limit).await;
+            assert_eq!(names(due.unwrap()), expected);
+        }
     }
     let mut after: Option<SessionKey> = None;
     let mut paged = Vec::new();
     while let [next] = store
-        .running_sessions(after, "me", at(100), 1)
+        .running_sessions(Search::Among, after, "me", 1)
         .await
         .unwrap()
         .as_slice()
@@ -149,26 +254,24 @@ pub async fn due_and_running_sessions_are_found(harness: Harness) -> Harness {
     }
     paged.sort();
     assert_eq!(paged, ["free", "mine"]);
-    let mut later = names(
-        store
-            .running_sessions(None, "me", at(500), 10)
-            .await
-            .unwrap(),
-    );
-    later.sort();
-    assert_eq!(later, ["free", "mine", "theirs"]);
+    store.fence_lapsed("me", Some(at(500))).await.unwrap();
+    for search in [Search::Alone, Search::Among] {
+        let due = store.due_sessions(search, at(100), "me", 10).await.unwrap();
+        assert_eq!(names(due), ["mine", "theirs", "free", "orphan"]);
+        let running = store.running_sessions(search, None, "me", 10).await;
+        let mut running = names(running.unwrap());
+        running.sort();
+        assert_eq!(running, ["free", "mine", "theirs"]);
+    }
     harness
 }
 
 pub async fn it_is_known_when_servers_were_there(harness: Harness) -> Harness {
     let store = &harness.store;
     for (server, started, until) in [("third", 300, 400), ("first", 0, 100), ("second", 150, 200)] {
-        store
-            .register_server(server, at(started), at(until))
-            .await
-            .unwrap();
+        joined(store, server, started, until).await;
     }
-    store.end_lease("third", at(350)).await.unwrap();
+    store.end_server("third", Some(at(350))).await.unwrap();
     let second_and_third = [(at(150), at(200)), (at(300), at(350))];
     assert_eq!(store.leases_after(at(100)).await.unwrap(), second_and_third);
     assert_eq!(store.leases_after(at(99)).await.unwrap().len(), 3);
@@ -185,11 +288,9 @@ pub async fn dead_servers_are_removed_when_no_deadline_needs_them(harness: Harne
         ("recent", 5_000),
         ("living", 90_000),
     ] {
-        store
-            .register_server(server, at(0), at(until))
-            .await
-            .unwrap();
+        joined(store, server, 0, until).await;
     }
+    store.fence_lapsed("living", Some(at(1_000))).await.unwrap();
     let mut waiting = create("waiting");
     let key = waiting.key;
     waiting.create.as_mut().unwrap().owner = Some("owner".to_owned());
@@ -224,13 +325,7 @@ pub async fn dead_servers_are_removed_when_no_deadline_needs_them(harness: Harne
         2,
         "those that were there lately stay"
     );
-    assert!(
-        store
-            .claim_session(key, "living", at(2_000))
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(store.claim_session(key, "living").await.unwrap().is_some());
     harness
 }
 

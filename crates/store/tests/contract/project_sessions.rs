@@ -5,7 +5,7 @@ use codelab_protocol::{
 };
 use codelab_store::{
     ApprovalClosed, ApprovalStatus, Commit, MessageRange, PlanSaved, ProjectStore, Schedule,
-    SessionKey, StoreError, StoredMessage, UserStore,
+    Search, SessionKey, StoreError, StoredMessage, UserStore,
 };
 
 use crate::harness::{
@@ -571,12 +571,12 @@ pub async fn project_sessions_are_found_after_a_restart(mut harness: Harness) ->
     );
     let due = harness
         .store
-        .due_sessions(at(100), "me", at(100), 10)
+        .due_sessions(Search::Alone, at(100), "me", 10)
         .await
         .unwrap();
     let running = harness
         .store
-        .running_sessions(None, "me", at(100), 10)
+        .running_sessions(Search::Alone, None, "me", 10)
         .await
         .unwrap();
     for mut found in [due, running] {

@@ -1,0 +1,210 @@
+//! Joining the installation, keeping the lease, and ending servers whose lease has lapsed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codelab_store::{NewServer, Store, StoreError};
+use tokio::time::Instant;
+
+use super::lease::LEASE;
+use super::{ClusterOptions, Peer, ServerRun, lock};
+use crate::ids::random_hex;
+use crate::runtime::Inner;
+use crate::timers::{log_failure, resume_running};
+
+/// How often the other servers are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const RENEW_EVERY: Duration = Duration::from_secs(3);
+/// After a renewal that failed.
+const RETRY_EVERY: Duration = Duration::from_millis(500);
+/// How long a server that starts waits for the lease of one that died in its place.
+const JOIN_WITHIN: Duration = Duration::from_secs(12);
+const TRY_TO_JOIN_EVERY: Duration = Duration::from_millis(500);
+
+/// Why a server cannot be part of the installation.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(
+        "INTERNAL_API_KEY, JWT_SECRET and CODELAB_MASTER_KEY must be the same as those of the \
+         servers that use this database, and one of them differs"
+    )]
+    OtherSecrets,
+    #[error("cluster.address: another server that runs has the address {0}")]
+    SameAddress(String),
+    #[error(
+        "another server uses this database; to run several as one installation, set \
+         cluster.address on each of them"
+    )]
+    NotAlone,
+}
+
+/// Joins under a new name. Waits up to one lease for a server that died and is in the way.
+pub(crate) async fn joined(
+    store: &Store,
+    options: &ClusterOptions,
+    server_id: &str,
+) -> Result<Instant, JoinError> {
+    let give_up_at = Instant::now() + JOIN_WITHIN;
+    loop {
+        let asked_at = Instant::now();
+        let server = NewServer {
+            server_id,
+            address: options.address.as_deref(),
+            fingerprint: options.fingerprint.as_deref(),
+            lease_ms: LEASE.as_millis() as u64,
+        };
+        match store.join(&server, None).await {
+            Ok(()) => return Ok(asked_at),
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let why = why_not(store, options).await?;
+        if matches!(why, JoinError::OtherSecrets) || Instant::now() >= give_up_at {
+            return Err(why);
+        }
+        tokio::time::sleep(TRY_TO_JOIN_EVERY).await;
+    }
+}
+
+async fn why_not(store: &Store, options: &ClusterOptions) -> Result<JoinError, StoreError> {
+    let servers = store.servers(None).await?;
+    let living = || servers.iter().filter(|server| !server.lapsed);
+    let Some(address) = &options.address else {
+        return Ok(JoinError::NotAlone);
+    };
+    if living().any(|server| server.address.is_none()) {
+        return Ok(JoinError::NotAlone);
+    }
+    if living().any(|server| server.address.as_ref() == Some(address)) {
+        return Ok(JoinError::SameAddress(address.clone()));
+    }
+    Ok(JoinError::OtherSecrets)
+}
+
+/// Keeps this server's lease, ends servers whose lease has lapsed, and takes over turns that they
+/// left running.
+pub(crate) async fn keep_lease(runtime: Arc<Inner>) {
+    let mut renew_at = Instant::now() + RENEW_EVERY;
+    // The only server need not wait for anybody.
+    if !runtime.cluster.is_among() {
+        fence(&runtime).await;
+    }
+    loop {
+        // A server that stops still needs its lease for what it finishes.
+        if !runtime.stopping.is_cancelled() {
+            look(&runtime).await;
+            if let Err(error) = resume_running(&runtime).await {
+                log_failure(&error, "running sessions could not be read");
+            }
+        }
+        if !halt(
+            &runtime,
+            LOOK_EVERY.min(renew_at - Instant::now().min(renew_at)),
+        )
+        .await
+        {
+            return;
+        }
+        if Instant::now() >= renew_at {
+            renew_at = Instant::now() + renew(&runtime).await;
+        }
+    }
+}
+
+/// Renews the lease; gives the time until the next renewal.
+async fn renew(runtime: &Arc<Inner>) -> Duration {
+    let cluster = &runtime.cluster;
+    let (asked_at, run) = (Instant::now(), cluster.run());
+    let lease_ms = LEASE.as_millis() as u64;
+    let renewed = runtime
+        .store
+        .renew_lease(&run.server_id, lease_ms, None)
+        .await;
+    match renewed {
+        Ok(()) => {
+            cluster.lease.renewed(asked_at);
+            RENEW_EVERY
+        }
+        Err(StoreError::Conflict) => {
+            begin_anew(runtime, &run).await;
+            RENEW_EVERY
+        }
+        Err(error) => {
+            log_failure(&error, "the server's lease could not be renewed");
+            RETRY_EVERY
+        }
+    }
+}
+
+/// Others have taken over. What this server held in memory is not its own any more: its readers
+/// end, so that they resume elsewhere, and its model calls are dropped.
+async fn begin_anew(runtime: &Arc<Inner>, run: &ServerRun) {
+    tracing::warn!(server = %run.server_id, "other servers took over while this one was away, it joins again");
+    runtime.metrics.cluster_lost_leases.inc();
+    run.ended.cancel();
+    runtime.cluster.held.clear();
+    runtime.registry.abandon();
+    runtime.user_events.stop();
+    runtime.spaces.clear();
+    runtime.chat_lost();
+    loop {
+        let next = ServerRun::new(&random_hex(8));
+        match joined(&runtime.store, &runtime.cluster.options, &next.server_id).await {
+            Ok(asked_at) => {
+                runtime.store.write_as(&next.server_id);
+                *lock(&runtime.cluster.run) = next;
+                return runtime.cluster.lease.begun(asked_at);
+            }
+            Err(JoinError::Store(error)) => log_failure(&error, "joining again failed"),
+            Err(error) => tracing::error!(%error, "joining again failed"),
+        }
+        if !halt(runtime, RETRY_EVERY).await {
+            return;
+        }
+    }
+}
+
+/// Looks at the other servers, and ends those whose lease has lapsed.
+async fn look(runtime: &Arc<Inner>) {
+    if !runtime.store.is_shared() {
+        return;
+    }
+    let servers = match runtime.store.servers(None).await {
+        Ok(servers) => servers,
+        Err(error) => return log_failure(&error, "the other servers could not be read"),
+    };
+    let me = runtime.cluster.server_id();
+    let lapsed = servers
+        .iter()
+        .any(|server| server.lapsed && *server.server_id != *me);
+    let members = servers.into_iter().filter_map(|server| {
+        let address = server.address?;
+        (!server.lapsed && !server.draining).then(|| Peer {
+            server_id: server.server_id.into(),
+            address: address.into(),
+        })
+    });
+    *lock(&runtime.cluster.members) = members.collect();
+    if lapsed && runtime.cluster.lease.may_fence() {
+        fence(runtime).await;
+    }
+}
+
+/// False once nothing more may be done.
+async fn halt(runtime: &Inner, time: Duration) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(time) => true,
+        () = runtime.halted.cancelled() => false,
+    }
+}
+
+async fn fence(runtime: &Inner) {
+    let me = runtime.cluster.server_id();
+    match runtime.store.fence_lapsed(&me, None).await {
+        Ok(0) => {}
+        Ok(ended) => tracing::warn!(ended, "servers whose lease lapsed were ended"),
+        Err(error) => log_failure(&error, "servers whose lease lapsed could not be ended"),
+    }
+}

@@ -1,0 +1,121 @@
+//! How things move between living servers: what was idle goes to the server that is to have it, and
+//! a server that leaves hands over everything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use codelab_store::{Epoch, OwnedRow, StoreError};
+
+use super::{IDLE_SECONDS, OwnedThing, row_name};
+use crate::metrics::Metrics;
+use crate::runtime::{Inner, Runtime};
+use crate::timers::{log_failure, pause};
+
+const BALANCE_EVERY: Duration = Duration::from_secs(2);
+
+/// Hands over what is idle and another server's share, until this server stops.
+pub(crate) async fn balance(runtime: Arc<Inner>) {
+    while pause(&runtime, BALANCE_EVERY).await {
+        if !runtime.cluster.is_among() || runtime.cluster.lease.is_paused() {
+            continue;
+        }
+        let idle = match runtime.cluster.is_draining() {
+            true => Duration::ZERO,
+            false => Duration::from_secs(IDLE_SECONDS),
+        };
+        for thing in runtime.cluster.held.idle(idle) {
+            if runtime.cluster.is_chosen(&thing) {
+                continue;
+            }
+            if let Err(error) = runtime.hand_over(&thing, idle).await {
+                log_failure(
+                    &error,
+                    "something could not be handed over to another server",
+                );
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Nobody owns it afterwards, if nobody used it for so long.
+    async fn hand_over(&self, thing: &OwnedThing, idle: Duration) -> Result<(), StoreError> {
+        let row = match thing {
+            // The Chat moves only when its server leaves: its readers would be cut for nothing.
+            OwnedThing::Chat if !self.cluster.is_draining() => return Ok(()),
+            OwnedThing::Chat => OwnedRow::Chat,
+            OwnedThing::Project(project) => {
+                let space = self.spaces.of_project(*project);
+                if space.is_some_and(|space| self.spaces.is_in_use(&space)) {
+                    return Ok(());
+                }
+                OwnedRow::Project(*project)
+            }
+            OwnedThing::Session(_) => return Ok(()),
+        };
+        let Some(epoch) = self.cluster.held.let_go(thing, idle) else {
+            return Ok(());
+        };
+        match row {
+            OwnedRow::Project(project) => {
+                self.registry.end_readers_of(project);
+                if let Some(space) = self.spaces.of_project(project) {
+                    space.vacate().await;
+                    self.spaces.forget(&space);
+                }
+            }
+            OwnedRow::Chat => self.chat_leaves().await?,
+        }
+        let server_id = self.cluster.server_id();
+        self.store
+            .release_row(row, &server_id, Epoch(epoch))
+            .await?;
+        Metrics::count(&self.metrics.cluster_handovers, row_name(row));
+        Ok(())
+    }
+
+    /// What this server has just claimed may have been another's before.
+    pub(super) async fn moved_here(&self, row: OwnedRow) -> Result<(), StoreError> {
+        match row {
+            OwnedRow::Project(project) => {
+                self.memories.moved_here(project);
+                Ok(())
+            }
+            OwnedRow::Chat => self.chat_arrives().await,
+        }
+    }
+
+    /// This server stops: what it does not work on is free at once.
+    pub(crate) async fn leave(&self) {
+        if !self.cluster.is_among() {
+            return;
+        }
+        let server_id = self.cluster.server_id();
+        let left = async {
+            self.store.drain(&server_id).await?;
+            if self.cluster.held.has(&OwnedThing::Chat) {
+                self.hand_over(&OwnedThing::Chat, Duration::ZERO).await?;
+            }
+            self.store.release_quiet_projects(&server_id).await
+        };
+        if let Err(error) = left.await {
+            log_failure(
+                &error,
+                "what this server owns could not be handed over before it stops",
+            );
+        }
+    }
+}
+
+impl Runtime {
+    /// This server takes nothing new and hands over what it has, as it becomes idle. It still
+    /// answers, by forwarding.
+    pub async fn drain(&self) -> Result<(), StoreError> {
+        let cluster = &self.inner.cluster;
+        self.inner.store.drain(&cluster.server_id()).await?;
+        cluster
+            .draining
+            .store(true, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+}
