@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use codelab_client::{Client, ClientError};
 use rustix::process::Signal;
 
+use crate::announcer::Announcer;
 use crate::installation::Installation;
 use crate::person::Person;
 use crate::relay::Passage;
@@ -70,6 +71,8 @@ const BLOCK: [Fault; 15] = [
 pub struct Load {
     pub sessions: Vec<Arc<Watched>>,
     pub people: Vec<Arc<Person>>,
+    /// Through all rounds.
+    pub announcer: Arc<Announcer>,
 }
 
 impl Fault {
@@ -106,6 +109,11 @@ impl Fault {
         )
     }
 
+    /// The Chat is in memory, so its messages go with an owner that is killed or fenced.
+    pub fn loses_chat(self) -> bool {
+        matches!(self, Self::Kill | Self::KillForLonger | Self::Suspend)
+    }
+
     /// No stream is cut.
     pub fn keeps_streams(self) -> bool {
         self == Self::FreezePostgres
@@ -114,13 +122,8 @@ impl Fault {
     /// How often a model call may be made again.
     pub fn repeated_calls(self) -> u64 {
         match self {
-            Self::FreezePostgres | Self::Unreachable => 0,
-            Self::Kill
-            | Self::KillForLonger
-            | Self::Suspend
-            | Self::RestartPostgres
-            | Self::WrongClock
-            | Self::Failover => 1,
+            Self::FreezePostgres | Self::RestartPostgres | Self::Failover | Self::Unreachable => 0,
+            Self::Kill | Self::KillForLonger | Self::Suspend | Self::WrongClock => 1,
             Self::RollingRestart => 3,
         }
     }

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, and says with which seed"
 )]
 
+mod announcer;
 mod cases;
 mod fault;
 mod installation;

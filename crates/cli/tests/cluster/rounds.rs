@@ -11,6 +11,7 @@ use codelab_client::{Backoff, repeated};
 use codelab_protocol::{Digest, SessionId};
 use tokio::task::JoinSet;
 
+use crate::announcer::Announcer;
 use crate::fault::{Fault, Load};
 use crate::installation::Installation;
 use crate::person::Person;
@@ -80,6 +81,7 @@ impl Trial {
         faults: &[Fault],
     ) -> Result<String, String> {
         let begun = Instant::now();
+        let announcer = Announcer::new(installation.client.clone());
         let mut trial = Self {
             seed,
             round: 0,
@@ -88,6 +90,7 @@ impl Trial {
             load: Load {
                 sessions: Vec::new(),
                 people: Vec::new(),
+                announcer,
             },
             generation: 0,
             told: Told::new(),
@@ -171,6 +174,8 @@ impl Trial {
             let seed = [&self.seed[..], &[self.round, 100 + person.user as u64]].concat();
             clients.spawn(Arc::clone(person).busy(Rng::of(&seed)));
         }
+        let seed = [&self.seed[..], &[self.round, 200]].concat();
+        clients.spawn(Arc::clone(&self.load.announcer).busy(Rng::of(&seed)));
         let mut load_ms = || MIN_LOAD_MS + rng.below(MAX_LOAD_MS - MIN_LOAD_MS);
         let (before, after) = (load_ms(), load_ms());
         tokio::time::sleep(Duration::from_millis(before)).await;
@@ -181,6 +186,7 @@ impl Trial {
         tokio::time::sleep(Duration::from_millis(after)).await;
         visits.iter().for_each(Visit::end);
         self.load.people.iter().for_each(|person| person.end());
+        self.load.announcer.end();
         let joined = self.join(clients, CLIENTS_TIMEOUT).await;
         // What the clients noted says more than what came of it.
         self.no_violations()?;
@@ -190,6 +196,7 @@ impl Trial {
         self.check_requests(fault.repeated_calls())?;
         self.servers_live()?;
         self.promises_kept(fault, &ids, cuts).await?;
+        self.load.announcer.check(fault.loses_chat()).await?;
         self.summary.round(fault, begun.elapsed(), served_after);
         Ok(())
     }
