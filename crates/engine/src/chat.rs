@@ -1,12 +1,14 @@
 //! The one global Chat: what was said, the question that waits for an answer, who asks next, and
 //! what wakes AdaptiveAgent.
 //!
-//! Pure and bounded, like a session. It lives as long as the server does, so nothing of it is
-//! stored.
+//! Pure and bounded, like a session. It lives in the memory of the server that owns it. Nothing of
+//! it is stored, except on its way from one owner to the next ([`ChatHandover`]).
 
+mod handover;
 mod ids;
 mod limits;
 mod prompt;
+mod questions;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,11 +18,14 @@ use codelab_protocol::{
     UserId,
 };
 
+pub use self::handover::ChatHandover;
 use self::ids::ChatIds;
 pub use self::ids::IdBlock;
 pub use self::limits::{ChatLimits, MAX_CHAT_TEXT_BYTES};
 use self::limits::{checked_author, checked_tags, checked_text};
 pub use self::prompt::{CHAT_PROMPT, chat_history, chat_request};
+pub use self::questions::DEFAULT_ANSWER_SECONDS;
+use self::questions::{NoAnswerReason, OrphanAnswer, PendingQuestion, QueuedQuestion};
 use crate::Refusal;
 
 /// Who answers in the Chat.
@@ -63,6 +68,8 @@ pub enum ChatInput {
     Withdrawn(AskerId),
     /// AdaptiveAgent is done with what woke it.
     Rested,
+    /// The time of [`Chat::next_expiry`] has come.
+    ExpiryDue,
 }
 
 impl ChatInput {
@@ -70,9 +77,11 @@ impl ChatInput {
     fn is_from_outside(&self) -> bool {
         match self {
             Self::AgentMessage { .. } | Self::UserMessage { .. } | Self::Question { .. } => true,
-            Self::SystemMessage { .. } | Self::Expired(_) | Self::Withdrawn(_) | Self::Rested => {
-                false
-            }
+            Self::SystemMessage { .. }
+            | Self::Expired(_)
+            | Self::Withdrawn(_)
+            | Self::Rested
+            | Self::ExpiryDue => false,
         }
     }
 }
@@ -103,42 +112,35 @@ pub struct Chat {
     ids: ChatIds,
     history: VecDeque<Arc<GlobalMessage>>,
     history_bytes: usize,
-    pending: Option<Pending>,
-    askers: VecDeque<Asker>,
+    /// The question that the next user message answers.
+    pending: Option<PendingQuestion>,
+    /// Shown when their turn comes.
+    queued: VecDeque<QueuedQuestion>,
+    /// Answers whose askers have not come back yet.
+    orphan_answers: VecDeque<OrphanAnswer>,
     adaptive: Adaptive,
-}
-
-/// The question that the next user message answers.
-struct Pending {
-    asker: AskerId,
-    author: String,
-    question_id: GlobalMessageId,
-}
-
-/// A question that is shown when its turn comes.
-struct Asker {
-    asker: AskerId,
-    author: String,
-    text: String,
-    meta: GlobalMeta,
 }
 
 enum Adaptive {
     Resting,
-    Working { next: VecDeque<Arc<GlobalMessage>> },
+    Working {
+        on: Arc<GlobalMessage>,
+        next: VecDeque<Arc<GlobalMessage>>,
+    },
 }
 
 impl Chat {
     pub fn new(limits: ChatLimits, block: IdBlock) -> Self {
         let ids = ChatIds::new(block);
-        let (history, askers) = Default::default();
+        let (history, queued, orphan_answers) = Default::default();
         Self {
             limits,
             ids,
             history,
             history_bytes: 0,
             pending: None,
-            askers,
+            queued,
+            orphan_answers,
             adaptive: Adaptive::Resting,
         }
     }
@@ -169,23 +171,19 @@ impl Chat {
                 meta,
             } => step.question(asker, &author, text, meta)?,
             ChatInput::Expired(asker) => {
-                step.no_answer(
-                    asker,
-                    "expired",
-                    "gets no answer in time and does not wait any longer.",
-                );
+                step.no_answer(asker, NoAnswerReason::Expired);
                 None
             }
             ChatInput::Withdrawn(asker) => {
-                step.no_answer(
-                    asker,
-                    "withdrawn",
-                    "does not wait for an answer any longer.",
-                );
+                step.no_answer(asker, NoAnswerReason::Withdrawn);
                 None
             }
             ChatInput::Rested => {
                 step.rested();
+                None
+            }
+            ChatInput::ExpiryDue => {
+                step.expire_orphans();
                 None
             }
         };
@@ -212,7 +210,7 @@ impl Chat {
     pub fn known_to(&self, woken_by: GlobalMessageId) -> impl Iterator<Item = &Arc<GlobalMessage>> {
         let is_due = move |message: &GlobalMessage| match &self.adaptive {
             Adaptive::Resting => false,
-            Adaptive::Working { next } => next.iter().any(|waiting| waiting.id == message.id),
+            Adaptive::Working { next, .. } => next.iter().any(|waiting| waiting.id == message.id),
         };
         self.newest_first()
             .filter(move |message| message.id != woken_by && !is_due(message))
@@ -241,16 +239,31 @@ impl Chat {
         self.ids.add(block);
     }
 
+    /// The newest message; the oldest ones leave.
+    fn keep(&mut self, message: Arc<GlobalMessage>) {
+        self.history_bytes += size(&message);
+        self.history.push_back(message);
+        while self.history.len() > self.limits.history_messages
+            || self.history_bytes > self.limits.history_bytes
+        {
+            let Some(oldest) = self.history.pop_front() else {
+                never!("the history is too long and empty");
+                break;
+            };
+            self.history_bytes -= size(&oldest);
+        }
+    }
+
     /// Askers without an answer, the one whose question is shown included.
     pub fn askers(&self) -> usize {
-        self.askers.len() + usize::from(self.pending.is_some())
+        self.queued.len() + usize::from(self.pending.is_some())
     }
 
     /// Messages that wait until AdaptiveAgent has time.
     pub fn backlog(&self) -> usize {
         match &self.adaptive {
             Adaptive::Resting => 0,
-            Adaptive::Working { next } => next.len(),
+            Adaptive::Working { next, .. } => next.len(),
         }
     }
 }
@@ -276,9 +289,7 @@ impl Step<'_> {
         let id = message.id;
         if signals && !self.wake(message) {
             // An agent's message is always accepted, so the Chat must show that nobody works on it.
-            let text =
-                format!("{ADAPTIVE_AGENT} has too much to do and does not take this signal.");
-            self.say(GlobalRole::System, CHAT_AGENT, text, reply(id, "busy"));
+            self.say_busy(id, "signal");
         }
         Ok(id)
     }
@@ -294,10 +305,8 @@ impl Step<'_> {
             user_id: user,
             ..GlobalMeta::default()
         };
-        if let Some(Pending {
-            asker, question_id, ..
-        }) = self.chat.pending.take()
-        {
+        if let Some(pending) = self.chat.pending.take() {
+            let question_id = pending.question_id;
             let answer = UserAnswer {
                 question_id,
                 answer: text.clone(),
@@ -305,7 +314,7 @@ impl Step<'_> {
             let id = self
                 .say(GlobalRole::User, USER, text, meta(Some(question_id)))
                 .id;
-            self.effects.push(ChatEffect::Answer { asker, answer });
+            self.give_answer(pending.question, answer);
             self.next_question();
             return Ok(id);
         }
@@ -325,93 +334,18 @@ impl Step<'_> {
         Ok(id)
     }
 
-    fn question(
-        &mut self,
-        asker: AskerId,
-        author: &str,
-        text: String,
-        meta: GlobalMeta,
-    ) -> Result<Option<GlobalMessageId>, Refusal> {
-        let (author, text) = (checked_author(author)?.to_owned(), checked_text(text)?);
-        checked_tags(&meta.tags)?;
-        let askers = self.chat.askers();
-        if askers >= self.chat.limits.askers {
-            return Err(Refusal::new(
-                ErrorCode::QueueFull,
-                format!("{askers} questions are already waiting"),
-            )
-            .with("queue_length", askers));
-        }
-        self.chat.askers.push_back(Asker {
-            asker,
-            author,
-            text,
-            meta,
-        });
-        if self.chat.pending.is_none() {
-            self.next_question();
-        }
-        Ok(self
-            .chat
-            .pending
-            .as_ref()
-            .filter(|pending| pending.asker == asker)
-            .map(|pending| pending.question_id))
-    }
-
-    /// Shows the question of whoever has waited longest, if anybody waits.
-    fn next_question(&mut self) {
-        let Some(Asker {
-            asker,
-            author,
-            text,
-            mut meta,
-        }) = self.chat.askers.pop_front()
-        else {
-            return;
-        };
-        meta.tags.insert(0, "question".to_owned());
-        let question_id = self.say(GlobalRole::Agent, &author, text, meta).id;
-        self.chat.pending = Some(Pending {
-            asker,
-            author,
-            question_id,
-        });
-    }
-
-    /// Ends an asker's wait; one that was answered meanwhile is not waiting any more.
-    fn no_answer(&mut self, asker: AskerId, tag: &str, what: &str) {
-        let waiting = self.chat.askers.len();
-        self.chat.askers.retain(|other| other.asker != asker);
-        if self.chat.askers.len() < waiting {
-            return self.effects.push(ChatEffect::Expire(asker));
-        }
-        // The answer came before the asker gave up.
-        let Some(pending) = self.chat.pending.take_if(|pending| pending.asker == asker) else {
-            return;
-        };
-        self.effects.push(ChatEffect::Expire(asker));
-        let text = format!("{} {what}", pending.author);
-        self.say(
-            GlobalRole::System,
-            CHAT_AGENT,
-            text,
-            reply(pending.question_id, tag),
-        );
-        self.next_question();
-    }
-
     /// False where AdaptiveAgent has as much to do as it may.
     fn wake(&mut self, message: Arc<GlobalMessage>) -> bool {
         match &mut self.chat.adaptive {
             Adaptive::Resting => {
                 self.chat.adaptive = Adaptive::Working {
+                    on: Arc::clone(&message),
                     next: VecDeque::new(),
                 };
                 self.effects.push(ChatEffect::Wake(message));
                 true
             }
-            Adaptive::Working { next } if next.len() < self.chat.limits.backlog => {
+            Adaptive::Working { next, .. } if next.len() < self.chat.limits.backlog => {
                 next.push_back(message);
                 true
             }
@@ -421,13 +355,23 @@ impl Step<'_> {
 
     fn rested(&mut self) {
         // It rests already: the input came twice.
-        let Adaptive::Working { next } = &mut self.chat.adaptive else {
+        let Adaptive::Working { on, next } = &mut self.chat.adaptive else {
             return;
         };
+        let done = on.id;
         match next.pop_front() {
-            Some(message) => self.effects.push(ChatEffect::Wake(message)),
+            Some(message) => {
+                *on = Arc::clone(&message);
+                self.effects.push(ChatEffect::Wake(message));
+            }
             None => self.chat.adaptive = Adaptive::Resting,
         }
+        self.end_questions_about(done);
+    }
+
+    fn say_busy(&mut self, about: GlobalMessageId, what: &str) {
+        let text = format!("{ADAPTIVE_AGENT} has too much to do and does not take this {what}.");
+        self.say(GlobalRole::System, CHAT_AGENT, text, reply(about, "busy"));
     }
 
     fn say(
@@ -450,17 +394,7 @@ impl Step<'_> {
             text,
             meta: meta.known(),
         });
-        chat.history_bytes += size(&message);
-        chat.history.push_back(Arc::clone(&message));
-        while chat.history.len() > chat.limits.history_messages
-            || chat.history_bytes > chat.limits.history_bytes
-        {
-            let Some(oldest) = chat.history.pop_front() else {
-                never!("the history is too long and empty");
-                break;
-            };
-            chat.history_bytes -= size(&oldest);
-        }
+        chat.keep(Arc::clone(&message));
         self.effects.push(ChatEffect::Push(Arc::clone(&message)));
         message
     }

@@ -30,8 +30,8 @@ pub use agents::{
     starter_pack,
 };
 pub use chat::{
-    ADAPTIVE_AGENT, AskerId, CHAT_PROMPT, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits,
-    IdBlock, MAX_CHAT_TEXT_BYTES, chat_history, chat_request,
+    ADAPTIVE_AGENT, AskerId, CHAT_PROMPT, Chat, ChatApplied, ChatEffect, ChatHandover, ChatInput,
+    ChatLimits, DEFAULT_ANSWER_SECONDS, IdBlock, MAX_CHAT_TEXT_BYTES, chat_history, chat_request,
 };
 pub use codelab_protocol::{ApprovalKind, ApprovalOutcome, AuditDecision};
 pub use compaction::Summary;

@@ -57,6 +57,7 @@ error_codes! {
     ProjectNotFound = "PROJECT_NOT_FOUND" => 404,
     StepLimit = "STEP_LIMIT" => 422,
     Cancelled = "CANCELLED" => 409,
+    OwnerUnreachable = "OWNER_UNREACHABLE" => 503,
     ValidationError = "VALIDATION_ERROR" => 422,
     Unauthorized = "UNAUTHORIZED" => 401,
     Forbidden = "FORBIDDEN" => 403,

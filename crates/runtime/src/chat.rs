@@ -1,24 +1,26 @@
-//! The one global Chat while the server runs: in memory, for everybody, gone with the process.
+//! The one global Chat at this server: in memory, for everybody, while this server owns it.
 //!
 //! What happens is decided by [`Chat`]; here its effects are performed and those who wait are
-//! woken.
+//! woken. One server of an installation owns the Chat; a server that is alone always does.
 
 mod adaptive;
 mod ids;
+mod moving;
+mod question;
 mod reader;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use codelab_engine::{
-    AskerId, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, IdBlock, Refusal,
-};
+use codelab_engine::{AskerId, Chat, ChatApplied, ChatEffect, ChatInput, ChatLimits, Refusal};
 use codelab_protocol::{GlobalMessage, GlobalMessageId, GlobalMeta, UserAnswer, UserId};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) use adaptive::run as adaptive_agent;
 pub(crate) use ids::{keep_ids, reserve as reserve_ids};
+pub use question::{NoAnswer, OpenQuestion};
 pub use reader::ChatReader;
 
 use crate::RuntimeError;
@@ -29,63 +31,83 @@ use crate::metrics::{Metrics, OpenGauge};
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 
 pub struct GlobalChat {
+    limits: ChatLimits,
     state: Mutex<State>,
     changed: Notify,
     /// Another block of numbers is needed.
     ids_low: Notify,
+    /// AdaptiveAgent has something to do.
+    woken: Notify,
     metrics: Arc<Metrics>,
-    wake: mpsc::Sender<Arc<GlobalMessage>>,
 }
 
 struct State {
-    chat: Chat,
-    waiting: HashMap<AskerId, oneshot::Sender<UserAnswer>>,
+    /// `None` while another server owns the Chat.
+    owned: Option<Owned>,
+    /// How often this server became the owner.
+    tenures: u64,
     last_asker: u64,
     stopped: bool,
 }
 
-/// A question that was asked; dropping it takes it back.
-pub struct OpenQuestion {
-    chat: Arc<GlobalChat>,
-    asker: AskerId,
-    answer: oneshot::Receiver<UserAnswer>,
+/// What lives while this server owns the Chat.
+struct Owned {
+    tenure: u64,
+    chat: Chat,
+    waiting: HashMap<AskerId, oneshot::Sender<Result<UserAnswer, NoAnswer>>>,
+    /// Not yet seen by AdaptiveAgent. The Chat wakes it only when it rests, so there is one at most.
+    to_work_on: Option<Arc<GlobalMessage>>,
+    /// This server does not own the Chat any more.
+    ended: CancellationToken,
+    /// Ends the questions whose askers do not come back.
+    _expiry: Option<AbortOnDropHandle<()>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoAnswer {
-    #[error("Nobody answered in time")]
-    TimedOut,
-    #[error("The server is stopping")]
-    Stopping,
+/// A message that AdaptiveAgent works on, until this server loses the Chat.
+struct Assignment {
+    message: Arc<GlobalMessage>,
+    tenure: u64,
+    ended: CancellationToken,
+}
+
+impl State {
+    /// What can be read.
+    fn owned(&self) -> Result<&Owned, RuntimeError> {
+        self.owned.as_ref().ok_or(RuntimeError::Elsewhere)
+    }
+
+    /// What can be changed.
+    fn open(&mut self) -> Result<&mut Owned, RuntimeError> {
+        if self.stopped {
+            return Err(RuntimeError::Stopping);
+        }
+        self.owned.as_mut().ok_or(RuntimeError::Elsewhere)
+    }
 }
 
 impl GlobalChat {
-    /// The Chat, and what wakes AdaptiveAgent.
-    pub(crate) fn new(
-        limits: ChatLimits,
-        ids: IdBlock,
-        metrics: Arc<Metrics>,
-    ) -> (Arc<Self>, mpsc::Receiver<Arc<GlobalMessage>>) {
-        // The Chat wakes AdaptiveAgent only when it rests, so there is always room.
-        let (wake, woken) = mpsc::channel(1);
-        let chat = Chat::new(limits, ids);
+    /// Another server owns the Chat until [`GlobalChat::begin`].
+    pub(crate) fn new(limits: ChatLimits, metrics: Arc<Metrics>) -> Arc<Self> {
         let state = Mutex::new(State {
-            chat,
-            waiting: HashMap::new(),
+            owned: None,
+            tenures: 0,
             last_asker: 0,
             stopped: false,
         });
-        let (changed, ids_low) = Default::default();
-        (
-            Arc::new(Self {
-                state,
-                changed,
-                ids_low,
-                metrics,
-                wake,
-            }),
+        let (changed, ids_low, woken) = Default::default();
+        Arc::new(Self {
+            limits,
+            state,
+            changed,
+            ids_low,
             woken,
-        )
+            metrics,
+        })
+    }
+
+    /// Whether this server owns the Chat.
+    pub fn is_here(&self) -> bool {
+        self.lock().owned.is_some()
     }
 
     /// Accepted whether anybody reads or not.
@@ -120,12 +142,12 @@ impl GlobalChat {
     ) -> Result<OpenQuestion, RuntimeError> {
         let (sender, answer) = oneshot::channel();
         let (author, text) = (author.to_owned(), question.to_owned());
-        let mut state = self.open()?;
-        state.last_asker += 1;
-        let asker = AskerId(state.last_asker);
-        state.waiting.insert(asker, sender);
+        let mut state = self.lock();
+        let asker = AskerId(state.last_asker + 1);
+        let owned = state.open()?;
+        owned.waiting.insert(asker, sender);
         let asked = self.take(
-            &mut state,
+            owned,
             ChatInput::Question {
                 asker,
                 author,
@@ -134,50 +156,51 @@ impl GlobalChat {
             },
         );
         if asked.is_err() {
-            state.waiting.remove(&asker);
+            owned.waiting.remove(&asker);
         }
+        state.last_asker = asker.0;
         drop(state);
         asked?;
-        Ok(OpenQuestion {
-            chat: Arc::clone(self),
-            asker,
-            answer,
-        })
+        Ok(OpenQuestion::new(Arc::clone(self), asker, answer))
     }
 
     /// The newest messages, oldest first, as far as they fit in a page.
-    pub fn last(&self, count: usize) -> Vec<Arc<GlobalMessage>> {
-        let mut page = page(self.lock().chat.newest_first(), count, MAX_PAGE_BYTES);
+    pub fn last(&self, count: usize) -> Result<Vec<Arc<GlobalMessage>>, RuntimeError> {
+        let state = self.lock();
+        let mut page = page(state.owned()?.chat.newest_first(), count, MAX_PAGE_BYTES);
         page.reverse();
-        page
+        Ok(page)
     }
 
     /// What was said after a message, oldest first, as far as it fits in a page.
-    pub fn after(&self, id: i64, count: usize) -> Vec<Arc<GlobalMessage>> {
-        page(self.lock().chat.after(id), count, MAX_PAGE_BYTES)
+    pub fn after(&self, id: i64, count: usize) -> Result<Vec<Arc<GlobalMessage>>, RuntimeError> {
+        let state = self.lock();
+        Ok(page(state.owned()?.chat.after(id), count, MAX_PAGE_BYTES))
     }
 
     /// What was said before a message, newest first.
     fn known_to(&self, woken_by: GlobalMessageId, count: usize) -> Vec<Arc<GlobalMessage>> {
-        self.lock()
-            .chat
-            .known_to(woken_by)
-            .take(count)
-            .cloned()
-            .collect()
+        let state = self.lock();
+        let owned = state.owned.iter();
+        let known = owned.flat_map(|owned| owned.chat.known_to(woken_by));
+        known.take(count).cloned().collect()
     }
 
     /// Follows the Chat after a message. Without one, or with an id that was never given out, it
     /// begins with the newest `last` messages.
-    pub fn read(self: &Arc<Self>, after: Option<i64>, last: usize) -> ChatReader {
-        let after = after
-            .filter(|id| *id <= self.lock().chat.last_id())
-            .unwrap_or_else(|| {
-                let state = self.lock();
-                let first = state.chat.newest_first().take(last).last();
-                first.map_or(state.chat.last_id(), |first| first.id.get() - 1)
-            });
-        ChatReader::new(Arc::clone(self), after, OpenGauge::stream(&self.metrics))
+    pub fn read(
+        self: &Arc<Self>,
+        after: Option<i64>,
+        last: usize,
+    ) -> Result<ChatReader, RuntimeError> {
+        let state = self.lock();
+        let chat = &state.owned()?.chat;
+        let after = after.filter(|id| *id <= chat.last_id()).unwrap_or_else(|| {
+            let first = chat.newest_first().take(last).last();
+            first.map_or(chat.last_id(), |first| first.id.get() - 1)
+        });
+        let open = OpenGauge::stream(&self.metrics);
+        Ok(ChatReader::new(Arc::clone(self), after, open))
     }
 
     pub(crate) fn say(&self, text: String, meta: GlobalMeta) {
@@ -186,17 +209,45 @@ impl GlobalChat {
         }
     }
 
-    /// AdaptiveAgent takes the next message, if one waits.
-    fn rested(&self) {
-        // Only a stopped Chat refuses, and then nothing follows.
-        let _ = self.perform(ChatInput::Rested);
+    /// Waits for what AdaptiveAgent is to work on. Only AdaptiveAgent may wait here.
+    async fn next_assignment(&self) -> Assignment {
+        loop {
+            if let Some(assignment) = self.assignment() {
+                return assignment;
+            }
+            self.woken.notified().await;
+        }
+    }
+
+    fn assignment(&self) -> Option<Assignment> {
+        let mut state = self.lock();
+        let owned = state.owned.as_mut()?;
+        Some(Assignment {
+            message: owned.to_work_on.take()?,
+            tenure: owned.tenure,
+            ended: owned.ended.clone(),
+        })
+    }
+
+    /// AdaptiveAgent takes the next message, if one waits. If the Chat moved meanwhile, its owner
+    /// has the message worked on again.
+    fn rested(&self, tenure: u64) {
+        let mut state = self.lock();
+        // A stopped Chat refuses, and then nothing follows.
+        if let Ok(owned) = state.open()
+            && owned.tenure == tenure
+        {
+            let _ = self.take(owned, ChatInput::Rested);
+        }
     }
 
     /// Readers and askers end.
     pub(crate) fn stop(&self) {
         let mut state = self.lock();
         state.stopped = true;
-        state.waiting.clear();
+        if let Some(owned) = &mut state.owned {
+            owned.waiting.clear();
+        }
         drop(state);
         self.changed.notify_waiters();
     }
@@ -207,47 +258,41 @@ impl GlobalChat {
     }
 
     fn perform(&self, input: ChatInput) -> Result<ChatApplied, RuntimeError> {
-        let mut state = self.open()?;
-        Ok(self.take(&mut state, input)?)
+        let mut state = self.lock();
+        Ok(self.take(state.open()?, input)?)
     }
 
-    fn take(&self, state: &mut State, input: ChatInput) -> Result<ChatApplied, Refusal> {
-        let applied = state.chat.apply(input, now());
-        if state.chat.ids_left() < ids::LOW {
+    fn take(&self, owned: &mut Owned, input: ChatInput) -> Result<ChatApplied, Refusal> {
+        let applied = owned.chat.apply(input, now());
+        if owned.chat.ids_left() < ids::LOW {
             self.ids_low.notify_one();
         }
         let applied = applied.inspect_err(|refusal| {
             Metrics::count(&self.metrics.chat_refusals, refusal.code.as_str());
         })?;
-        for effect in &applied.effects {
+        self.perform_effects(owned, &applied.effects);
+        Ok(applied)
+    }
+
+    fn perform_effects(&self, owned: &mut Owned, effects: &[ChatEffect]) {
+        for effect in effects {
             match effect {
                 ChatEffect::Push(message) => {
                     Metrics::count(&self.metrics.chat_messages, message.role.as_str());
                     self.changed.notify_waiters();
                 }
                 ChatEffect::Answer { asker, answer } => {
-                    if let Some(waiting) = state.waiting.remove(asker) {
+                    if let Some(waiting) = owned.waiting.remove(asker) {
                         // An asker that left at this very moment does not hear it.
-                        let _ = waiting.send(answer.clone());
+                        let _ = waiting.send(Ok(answer.clone()));
                     }
                 }
-                ChatEffect::Expire(asker) => drop(state.waiting.remove(asker)),
+                ChatEffect::Expire(asker) => drop(owned.waiting.remove(asker)),
                 ChatEffect::Wake(message) => {
-                    if self.wake.try_send(Arc::clone(message)).is_err() {
-                        tracing::warn!("AdaptiveAgent is not running");
-                    }
+                    owned.to_work_on = Some(Arc::clone(message));
+                    self.woken.notify_one();
                 }
             }
-        }
-        Ok(applied)
-    }
-
-    fn open(&self) -> Result<MutexGuard<'_, State>, RuntimeError> {
-        let state = self.lock();
-        if state.stopped {
-            Err(RuntimeError::Stopping)
-        } else {
-            Ok(state)
         }
     }
 
@@ -258,10 +303,11 @@ impl GlobalChat {
 
     pub(crate) fn gauges(&self) -> ChatGauges {
         let state = self.lock();
+        let chat = state.owned.as_ref().map(|owned| &owned.chat);
         ChatGauges {
-            messages: state.chat.len(),
-            askers: state.chat.askers(),
-            backlog: state.chat.backlog(),
+            messages: chat.map_or(0, Chat::len),
+            askers: chat.map_or(0, Chat::askers),
+            backlog: chat.map_or(0, Chat::backlog),
         }
     }
 }
@@ -281,35 +327,9 @@ fn page<'a>(
     messages.take(count).take_while(fits).cloned().collect()
 }
 
-/// How full the Chat is.
+/// How full the Chat is; empty while another server owns it.
 pub(crate) struct ChatGauges {
     pub messages: usize,
     pub askers: usize,
     pub backlog: usize,
-}
-
-impl OpenQuestion {
-    /// Waits for the user; for ever without a time limit.
-    pub async fn wait_user(mut self, timeout: Option<Duration>) -> Result<UserAnswer, NoAnswer> {
-        let Some(timeout) = timeout else {
-            return (&mut self.answer).await.map_err(|_| NoAnswer::Stopping);
-        };
-        if let Ok(ended) = tokio::time::timeout(timeout, &mut self.answer).await {
-            return ended.map_err(|_| NoAnswer::Stopping);
-        }
-        let expired = self.chat.perform(ChatInput::Expired(self.asker));
-        // An answer that came at the last moment counts: the user was told that it did.
-        match (self.answer.try_recv(), expired) {
-            (Ok(answer), _) => Ok(answer),
-            (Err(_), Ok(_)) => Err(NoAnswer::TimedOut),
-            (Err(_), Err(_)) => Err(NoAnswer::Stopping),
-        }
-    }
-}
-
-impl Drop for OpenQuestion {
-    fn drop(&mut self) {
-        // After an answer or the end of its time nobody of this name waits any more.
-        let _ = self.chat.perform(ChatInput::Withdrawn(self.asker));
-    }
 }

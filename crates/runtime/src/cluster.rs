@@ -56,7 +56,7 @@ pub struct Peer {
 
 /// Where a request is to be handled.
 #[derive(Debug)]
-pub enum Route {
+pub enum Destination {
     /// By this server.
     Here(Claim),
     /// By that one. `epoch` is the owner's, as far as this server knows; 0 where nobody owns it
@@ -75,7 +75,7 @@ pub struct Claim {
 impl Claim {
     /// For what needs no row: everything of a server that is alone, and sessions of the runtime
     /// kind, which are claimed when they are read.
-    fn free() -> Self {
+    pub fn free() -> Self {
         Self {
             epoch: 0,
             _used: None,
@@ -121,11 +121,18 @@ pub(crate) struct Cluster {
     options: ClusterOptions,
     run: Mutex<Arc<ServerRun>>,
     pub lease: Arc<ServerLease>,
-    /// The servers that can be given work, this one included.
-    members: Mutex<Vec<Peer>>,
+    /// All servers that have not ended, this one included.
+    members: Mutex<Vec<Member>>,
     held: Held,
     draining: AtomicBool,
     claiming: Vec<tokio::sync::Mutex<()>>,
+}
+
+/// A server of the installation, as it was last seen.
+struct Member {
+    peer: Peer,
+    /// Its lease runs, and it is not about to leave.
+    takes_work: bool,
 }
 
 /// What the database says of the owner.
@@ -181,12 +188,12 @@ impl Cluster {
     /// Who is to take what nobody owns.
     fn chosen(&self, thing: &OwnedThing) -> Option<Peer> {
         let members = lock(&self.members);
-        let ids = members.iter().map(|peer| &peer.server_id);
+        let takers = || members.iter().filter(|member| member.takes_work);
+        let ids = takers().map(|member| &member.peer.server_id);
         let chosen = placement::chosen(thing, ids)?;
-        members
-            .iter()
-            .find(|peer| peer.server_id == *chosen)
-            .cloned()
+        takers()
+            .find(|member| member.peer.server_id == *chosen)
+            .map(|member| member.peer.clone())
     }
 
     /// Whether this server is to take what nobody owns.
@@ -272,12 +279,12 @@ impl Inner {
         Ok(Some(self.cluster.held.add(thing, epoch.0)))
     }
 
-    async fn route(&self, thing: &OwnedThing) -> Result<Route, RouteError> {
+    async fn route(&self, thing: &OwnedThing) -> Result<Destination, RouteError> {
         if let Some(claim) = self.held_here(thing) {
-            return Ok(Route::Here(claim));
+            return Ok(Destination::Here(claim));
         }
         if let Some((peer, epoch)) = self.cluster.held.elsewhere(thing) {
-            return Ok(Route::There { peer, epoch });
+            return Ok(Destination::There { peer, epoch });
         }
         let mut epoch = 0;
         for _ in 0..MAX_LOOKS {
@@ -285,7 +292,7 @@ impl Inner {
                 Standing::Theirs(peer, known) => (peer, known.0),
                 Standing::Mine(row) => match self.moved_to(thing, &row).await? {
                     None => match self.claim(thing).await? {
-                        Some(claim) => return Ok(Route::Here(claim)),
+                        Some(claim) => return Ok(Destination::Here(claim)),
                         None => continue,
                     },
                     Some(peer) => (peer, 0),
@@ -293,7 +300,7 @@ impl Inner {
                 Standing::Nobodys(known) if self.cluster.is_chosen(thing) => {
                     epoch = known.0;
                     match self.claim(thing).await? {
-                        Some(claim) => return Ok(Route::Here(claim)),
+                        Some(claim) => return Ok(Destination::Here(claim)),
                         None => continue,
                     }
                 }
@@ -305,7 +312,7 @@ impl Inner {
             if known > 0 {
                 self.cluster.held.believe(thing, &peer, known);
             }
-            return Ok(Route::There { peer, epoch: known });
+            return Ok(Destination::There { peer, epoch: known });
         }
         Err(RouteError::Moved { epoch })
     }
@@ -374,9 +381,9 @@ impl Inner {
 impl Runtime {
     /// Who handles requests about this. Claims it for this server where nobody owns it and this
     /// server is the one to take it.
-    pub async fn route(&self, thing: &OwnedThing) -> Result<Route, RouteError> {
+    pub async fn route(&self, thing: &OwnedThing) -> Result<Destination, RouteError> {
         if !self.inner.cluster.is_among() {
-            return Ok(Route::Here(Claim::free()));
+            return Ok(Destination::Here(Claim::free()));
         }
         self.inner.may_answer()?;
         self.inner.route(thing).await
@@ -394,17 +401,23 @@ impl Runtime {
         self.inner.cluster.held.forget(thing);
     }
 
+    /// Whether this server handles every request itself, because it shares its database with no
+    /// other one.
+    pub fn is_alone(&self) -> bool {
+        !self.inner.cluster.is_among()
+    }
+
     /// Whether the lease of this server has lapsed.
     pub fn is_paused(&self) -> bool {
         self.inner.cluster.lease.is_paused()
     }
 
-    /// The other living servers. Empty where this server is alone.
+    /// The other servers that have not ended. Empty where this server is alone.
     pub fn peers(&self) -> Vec<Peer> {
         let me = self.inner.cluster.server_id();
-        let mut peers = lock(&self.inner.cluster.members).clone();
-        peers.retain(|peer| peer.server_id != me);
-        peers
+        let members = lock(&self.inner.cluster.members);
+        let others = members.iter().filter(|member| member.peer.server_id != me);
+        others.map(|member| member.peer.clone()).collect()
     }
 
     /// None where this server is alone.
@@ -417,7 +430,11 @@ impl Runtime {
         let is_project = |thing: &&OwnedThing| matches!(thing, OwnedThing::Project(_));
         Some(ClusterView {
             server_id: cluster.server_id(),
-            servers: lock(&cluster.members).clone(),
+            servers: lock(&cluster.members)
+                .iter()
+                .filter(|member| member.takes_work)
+                .map(|member| member.peer.clone())
+                .collect(),
             projects: owned.iter().filter(is_project).count(),
             sessions: self.inner.registry.live_of(SessionKind::Runtime),
             chat: owned.contains(&OwnedThing::Chat),

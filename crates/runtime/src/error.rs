@@ -15,8 +15,8 @@ pub enum RuntimeError {
     /// More requests for one session, or more live sessions, than are accepted at once.
     #[error("Too many requests at once")]
     Busy,
-    /// Another living server owns the session.
-    #[error("The session is served by another server")]
+    /// Another living server owns the session or the Chat.
+    #[error("Another server serves this request; try again")]
     Elsewhere,
     #[error("The server is stopping")]
     Stopping,

@@ -40,13 +40,13 @@ pub use cache::{
 pub use chat::{ChatReader, GlobalChat, NoAnswer, OpenQuestion};
 pub use clock::now;
 pub use cluster::{
-    Claim, ClusterOptions, ClusterView, JoinError, OwnedThing, Peer, Route, RouteError,
+    Claim, ClusterOptions, ClusterView, Destination, JoinError, OwnedThing, Peer, RouteError,
 };
 pub use error::RuntimeError;
 pub use failpoint::Failpoint;
 pub use ids::{random_hex, random_u32};
 pub use memories::{RebuildError, rebuild_memories};
-pub use metrics::{Metrics, OpenGauge};
+pub use metrics::{Metrics, OpenGauge, TurnOutcome};
 pub use project_sessions::{AcceptedMessage, ProjectMessage, ResultAccepted};
 pub use reader::{AnswerDelta, Reader, ReaderItem};
 pub use runtime::{LiveLimits, Retention, Runtime, RuntimeParts, SessionSummary};

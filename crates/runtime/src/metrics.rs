@@ -75,6 +75,7 @@ pub struct Metrics {
     pub cluster_claims: Family<TurnOutcome, Counter>,
     pub cluster_handovers: Family<TurnOutcome, Counter>,
     pub cluster_lost_leases: Counter,
+    pub cluster_forwards: Family<TurnOutcome, Counter>,
 }
 
 impl Metrics {
@@ -193,6 +194,11 @@ impl Metrics {
                 "cluster_lost_leases",
                 "Times that others took over from this server",
             ),
+            cluster_forwards: add(
+                r,
+                "cluster_forwards",
+                "Requests forwarded to the server that owns what they are about",
+            ),
             registry,
         })
     }
@@ -212,6 +218,10 @@ impl Metrics {
                 status,
             })
             .inc();
+    }
+
+    pub fn count_forward(&self, outcome: &str) {
+        Self::count(&self.cluster_forwards, outcome);
     }
 
     pub(crate) fn count(family: &Family<TurnOutcome, Counter>, outcome: &str) {

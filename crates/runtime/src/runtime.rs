@@ -173,8 +173,11 @@ impl Runtime {
             metrics: Arc::clone(&parts.metrics),
             limits: parts.bus,
         };
-        let ids = reserve_ids(&parts.store).await?;
-        let (chat, woken) = GlobalChat::new(parts.chat, ids, Arc::clone(&parts.metrics));
+        let chat = GlobalChat::new(parts.chat, Arc::clone(&parts.metrics));
+        // Among several servers, the first one that is asked claims the Chat.
+        if !cluster.is_among() {
+            chat.begin(reserve_ids(&parts.store).await?, None);
+        }
         let inner = Arc::new(Inner {
             user_events: UserEvents::new(parts.metrics.readers_cut.clone()),
             user_shares: Shares::new(parts.shares, Arc::clone(&parts.metrics)),
@@ -197,7 +200,7 @@ impl Runtime {
         tasks.spawn(timers::retention(Arc::clone(&inner)));
         tasks.spawn(timers::spaces(Arc::clone(&inner)));
         tasks.spawn(keep_ids(Arc::clone(&inner)));
-        tasks.spawn(adaptive_agent(Arc::clone(&inner), woken));
+        tasks.spawn(adaptive_agent(Arc::clone(&inner)));
         tasks.spawn({
             let inner = Arc::clone(&inner);
             async move { inner.memories.run(&inner.stopping).await }

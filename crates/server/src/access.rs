@@ -9,6 +9,7 @@ use codelab_protocol::ErrorCode;
 use subtle::ConstantTimeEq;
 
 use crate::app::App;
+use crate::cluster::Forwarded;
 use crate::config::{HttpOrigin, Settings};
 use crate::error::{ApiError, bad_internal_key};
 use crate::listen::ReservedConnection;
@@ -28,6 +29,10 @@ const HEALTH: [&str; 3] = ["/health", "/health/ready", "/health/live"];
 /// The ends of paths whose answers can stay open without a limit: streams, and questions to the
 /// user.
 const LONG_ENDS: [&str; 3] = ["events", "stream", "ask_user"];
+
+pub(crate) fn is_health(path: &str) -> bool {
+    HEALTH.contains(&path)
+}
 
 /// The names this server answers to.
 #[derive(Debug, Clone)]
@@ -109,7 +114,9 @@ impl ServerNames {
 /// Refuses foreign names before anything else happens (DNS rebinding, cross-site requests).
 pub(crate) async fn check_names(State(app): State<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    if !HEALTH.contains(&path) {
+    // The server that forwarded a request has checked them.
+    let is_checked = request.extensions().get::<Forwarded>().is_some();
+    if !is_checked && !is_health(path) {
         let headers = request.headers();
         let host = host_header(headers, request.uri());
         let Some(host) = host.filter(|host| app.names.knows_host(host)) else {
@@ -131,7 +138,7 @@ pub(crate) async fn check_names(State(app): State<App>, request: Request, next: 
 /// When all ordinary connections are in use, only health checks and operators are answered.
 pub(crate) async fn check_room(State(app): State<App>, request: Request, next: Next) -> Response {
     if let Some(ReservedConnection(connection)) = request.extensions().get::<ReservedConnection>()
-        && !HEALTH.contains(&request.uri().path())
+        && !is_health(request.uri().path())
         && !(is_short_of_operator(&app, &request) && connection.serves_operator())
     {
         let full = ApiError::new(

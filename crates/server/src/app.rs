@@ -11,13 +11,14 @@ use codelab_engine::Agent;
 use codelab_llm::Secret;
 use codelab_protocol::ErrorCode;
 use codelab_runtime::Runtime;
-use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::access::{ServerNames, check_names, check_room, internal_key, internal_key_or_bearer};
 use crate::buffers::Buffers;
+use crate::cluster::{Cluster, Forwarded, Forwarding, entrance, forward, refuse_while_paused};
 use crate::config::ChatAccess;
 use crate::error::{ApiError, internal_error};
+use crate::listen::CallerAddress;
 use crate::models::KnownModels;
 use crate::page::WebPage;
 use crate::routes::{self, Attempts};
@@ -44,19 +45,28 @@ pub(crate) struct App {
     pub models: Arc<KnownModels>,
     pub starter_pack: Arc<[Agent]>,
     pub chat_access: ChatAccess,
+    pub cluster: Arc<Cluster>,
 }
 
 /// The whole HTTP side as one service; every route with and without a trailing slash.
 pub(crate) fn router(app: App) -> Router {
+    let (routing, cluster) = (Arc::new(app.clone()), Arc::clone(&app.cluster));
+    let forwarding = Forwarding { routing, cluster };
+    // Inside the access layers: whoever may not ask here is refused here.
+    let to_owner = || middleware::from_fn_with_state(forwarding.clone(), forward::<Arc<App>>);
     let (internal, _) = routes::internal().split_for_parts();
     let (metrics, _) = routes::metrics().split_for_parts();
     let (public, _) = routes::public().split_for_parts();
+    let internal = internal.route_layer(to_owner());
     let internal = internal.route_layer(middleware::from_fn_with_state(app.clone(), internal_key));
     let (my, _) = routes::my().split_for_parts();
+    let my = my.route_layer(to_owner());
     let my = my.route_layer(middleware::from_fn_with_state(app.clone(), user_access));
     let (chat, _) = routes::global_chat().split_for_parts();
+    let chat = chat.route_layer(to_owner());
     let chat = chat.route_layer(middleware::from_fn_with_state(app.clone(), chat_access));
     let (chat_agents, _) = routes::global_chat_agents().split_for_parts();
+    let chat_agents = chat_agents.route_layer(to_owner());
     let chat_agents =
         chat_agents.route_layer(middleware::from_fn_with_state(app.clone(), agent_access));
     let metrics = metrics.route_layer(middleware::from_fn_with_state(
@@ -78,12 +88,21 @@ pub(crate) fn router(app: App) -> Router {
             internal_error()
         }))
         .layer(middleware::from_fn_with_state(app.clone(), check_names))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(&forwarding.routing),
+            refuse_while_paused::<Arc<App>>,
+        ))
         .layer(middleware::from_fn_with_state(app.clone(), check_room))
         .layer(middleware::from_fn_with_state(app.clone(), observe))
         .with_state(app);
     // Rewriting must come before routing, so the router is a service inside another one.
-    Router::new()
-        .fallback(move |request: Request| inner.clone().oneshot(without_trailing_slash(request)))
+    Router::new().fallback(move |request: Request| {
+        entrance(
+            forwarding.clone(),
+            inner.clone(),
+            without_trailing_slash(request),
+        )
+    })
 }
 
 fn without_trailing_slash(mut request: Request) -> Request {
@@ -114,11 +133,16 @@ async fn observe(State(app): State<App>, request: Request, next: Next) -> Respon
         .get::<MatchedPath>()
         .map_or("unknown", MatchedPath::as_str)
         .to_owned();
+    let forwarded = request.extensions().get::<Forwarded>().copied();
+    let caller = caller(&request, forwarded);
     let started = std::time::Instant::now();
     let mut response = next.run(request).await;
     let status = response.status();
-    tracing::debug!(%method, route, status = status.as_u16(), ms = started.elapsed().as_millis() as u64, "request answered");
-    app.runtime.metrics().count_request(&route, status.as_u16());
+    tracing::debug!(%method, route, caller, is_forwarded = forwarded.is_some(), status = status.as_u16(), ms = started.elapsed().as_millis() as u64, "request answered");
+    // A forwarded request is counted by the server that it reached first.
+    if forwarded.is_none() {
+        app.runtime.metrics().count_request(&route, status.as_u16());
+    }
     let headers = response.headers_mut();
     headers.insert(
         header::X_CONTENT_TYPE_OPTIONS,
@@ -137,6 +161,19 @@ async fn observe(State(app): State<App>, request: Request, next: Next) -> Respon
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+/// Where a request entered the installation, for the log.
+fn caller(request: &Request, forwarded: Option<Forwarded>) -> Option<String> {
+    if !tracing::enabled!(tracing::Level::DEBUG) {
+        return None;
+    }
+    let direct = request.extensions().get::<CallerAddress>();
+    let address = match forwarded {
+        Some(forwarded) => forwarded.caller,
+        None => direct.map(|CallerAddress(address)| *address),
+    };
+    address.map(|address| address.to_string())
 }
 
 async fn unknown_route() -> ApiError {

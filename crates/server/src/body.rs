@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use codelab_protocol::ErrorCode;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
@@ -70,35 +70,11 @@ async fn read<T: DeserializeOwned>(
     app: &App,
     limit: usize,
 ) -> Result<T, ApiError> {
-    let content_type = request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    let essence = content_type
-        .and_then(|value| value.split(';').next())
-        .unwrap_or_default()
-        .trim();
-    if !essence.eq_ignore_ascii_case("application/json") {
-        return Err(ApiError::invalid(
-            "The content type must be application/json",
-        ));
-    }
-    let declared = request
-        .headers()
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok());
-    if declared
-        .and_then(|length| length.parse::<u64>().ok())
-        .is_some_and(|length| length > limit as u64)
-    {
-        return Err(too_large(limit));
-    }
+    check_head(request.headers(), limit)?;
     let mut held = app
         .buffers
         .hold(request.extensions().get::<User>().map(User::id));
-    let arriving = collect(request.into_body(), limit, &mut held);
-    let arrived = tokio::time::timeout(BODY_TIMEOUT, arriving).await;
-    let bytes = arrived.map_err(|_| ApiError::invalid("The body did not arrive in time"))??;
+    let bytes = whole(request.into_body(), limit, &mut held).await?;
     // A list would be parsed as an object whose fields are all optional.
     if bytes
         .trim_ascii_start()
@@ -111,6 +87,42 @@ async fn read<T: DeserializeOwned>(
     let text = std::str::from_utf8(&bytes)
         .map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
     serde_json::from_str(text).map_err(|error| refused(&error))
+}
+
+/// Refuses a body by what its headers say of it, before any of it is read.
+pub(crate) fn check_head(headers: &HeaderMap, limit: usize) -> Result<(), ApiError> {
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = content_type
+        .and_then(|value| value.split(';').next())
+        .unwrap_or_default()
+        .trim();
+    if !essence.eq_ignore_ascii_case("application/json") {
+        return Err(ApiError::invalid(
+            "The content type must be application/json",
+        ));
+    }
+    let declared = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok());
+    if declared
+        .and_then(|length| length.parse::<u64>().ok())
+        .is_some_and(|length| length > limit as u64)
+    {
+        return Err(too_large(limit));
+    }
+    Ok(())
+}
+
+/// The whole body, if it arrives in time.
+pub(crate) async fn whole(
+    body: Body,
+    limit: usize,
+    held: &mut HeldBytes,
+) -> Result<Vec<u8>, ApiError> {
+    let arrived = tokio::time::timeout(BODY_TIMEOUT, collect(body, limit, held)).await;
+    arrived.map_err(|_| ApiError::invalid("The body did not arrive in time"))?
 }
 
 /// The whole body. What has arrived of it counts against its user's share of memory.

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_engine::Refusal;
 use codelab_protocol::{ErrorBody, ErrorCode, MessageId};
-use codelab_runtime::RuntimeError;
+use codelab_runtime::{RouteError, RuntimeError};
 use codelab_store::StoreError;
 use serde_json::{Map, Value};
 
@@ -193,6 +193,18 @@ impl From<RuntimeError> for ApiError {
             }
             RuntimeError::Store(error) => error.into(),
             RuntimeError::NotStored(error) => Self::not_stored(error),
+        }
+    }
+}
+
+impl From<RouteError> for ApiError {
+    fn from(error: RouteError) -> Self {
+        let message = error.to_string();
+        match error {
+            RouteError::Paused => Self::new(ErrorCode::DbConnectionError, message),
+            RouteError::Stopping => Self::new(ErrorCode::AgentUnavailable, message),
+            RouteError::Moved { .. } => Self::new(ErrorCode::OwnerUnreachable, message),
+            RouteError::Store(error) => error.into(),
         }
     }
 }

@@ -8,6 +8,7 @@ mod address;
 mod app;
 mod body;
 mod buffers;
+mod cluster;
 mod config;
 mod connections;
 mod docs;

@@ -1,7 +1,7 @@
 //! Accepts connections and keeps each within its bounds.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::cluster::FORWARD_HEADERS;
 use crate::connections::{Connections, OpenConnection, max_connections};
 use crate::guarded::Guarded;
 use crate::unread;
@@ -26,7 +27,8 @@ use crate::unread;
 /// Connections that wait to be accepted. A client that finds no room tries again only after a
 /// second.
 const BACKLOG: u32 = 4096;
-const MAX_HEADERS: usize = 128;
+/// Headers of a request, and those that another server adds when it forwards one.
+const MAX_HEADERS: usize = 128 + FORWARD_HEADERS;
 /// Buffered bytes of a request's head, and of an answer that its reader does not take.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -54,6 +56,10 @@ pub(crate) fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
 /// The request came over a connection in a slot that is reserved for health and operators.
 #[derive(Clone)]
 pub(crate) struct ReservedConnection(pub Arc<OpenConnection>);
+
+/// Where a request came from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallerAddress(pub IpAddr);
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
@@ -83,8 +89,8 @@ pub(crate) async fn serve(
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, caller) = match accepted {
+            Ok((stream, addr)) => (stream, CallerAddress(addr.ip().to_canonical())),
             Err(error) => {
                 // It goes on for as long as there are no open files left.
                 if reminder.is_due(Instant::now()) {
@@ -104,7 +110,7 @@ pub(crate) async fn serve(
             }
         };
         tasks.spawn(converse(
-            stream,
+            (stream, caller),
             router.clone(),
             deadline.write_timeout,
             connection,
@@ -124,7 +130,7 @@ pub(crate) async fn serve(
 
 /// Serves one connection until it ends, loses its slot, or the server stops.
 async fn converse(
-    stream: TcpStream,
+    (stream, caller): (TcpStream, CallerAddress),
     router: Router,
     write_timeout: Duration,
     connection: Arc<OpenConnection>,
@@ -140,6 +146,7 @@ async fn converse(
         let (router, connection) = (router.clone(), Arc::clone(&asked));
         let busy = connection.request();
         async move {
+            request.extensions_mut().insert(caller);
             if connection.is_reserved() {
                 request
                     .extensions_mut()

@@ -32,6 +32,7 @@ pub(crate) use documented::operations;
 pub(crate) use frame::add as add_schema;
 pub(crate) use login::Attempts;
 pub use project_agents::check_agent;
+pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
 use self::project_sessions::{approvals, messages, mine, plans, tools};

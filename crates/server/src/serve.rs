@@ -22,6 +22,7 @@ use crate::access::ServerNames;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
 use crate::buffers::Buffers;
+use crate::cluster::{Cluster, ForwardLimits};
 use crate::config::{
     ConfigError, DEFAULT_DATABASE, HttpOrigin, ModelHint, Settings, SpaceSettings, wrong,
     wrong_database,
@@ -160,12 +161,22 @@ impl Server {
             shares: settings.shares,
         })
         .await?;
+        let stop = CancellationToken::new();
+        let buffers = Buffers::new(settings.body_bytes);
+        let cluster = Cluster::new(
+            &secrets.internal_api_key,
+            &settings.network,
+            (Arc::clone(&buffers), settings.body_bytes),
+            Arc::clone(runtime.metrics()),
+            ForwardLimits::default(),
+            stop.clone(),
+        );
         let app = App {
             runtime: runtime.clone(),
             names,
             internal_api_key: secrets.internal_api_key.clone(),
             body_bytes: settings.body_bytes,
-            buffers: Buffers::new(settings.body_bytes),
+            buffers,
             openapi: openapi_json().into(),
             docs: docs_html(&document()).into(),
             page: Arc::new(WebPage::embedded(settings.page_locale)),
@@ -180,8 +191,8 @@ impl Server {
             models: Arc::new(models),
             starter_pack: starter_pack.into(),
             chat_access: settings.chat.access,
+            cluster,
         };
-        let stop = CancellationToken::new();
         tokio::spawn(
             stop.clone()
                 .run_until_cancelled_owned(keep_logins_tidy(logins)),

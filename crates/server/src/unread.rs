@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use axum::http::{HeaderValue, Request, header};
 use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
+use tokio::runtime::Handle;
 use tower::ServiceExt as _;
 
 use crate::connections::OpenConnection;
@@ -56,7 +57,7 @@ pub(crate) async fn answer(
             .headers_mut()
             .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    if let Some(rest) = left.take() {
+    if let Some(rest) = left.take_or_leave() {
         let is_short = rest
             .size_hint()
             .exact()
@@ -98,17 +99,46 @@ async fn read(mut rest: Incoming, max_bytes: u64) {
 /// Where a body goes that its handler dropped before the end.
 #[derive(Clone, Default)]
 struct Left {
-    rest: Arc<Mutex<Option<Incoming>>>,
+    rest: Arc<Mutex<Rest>>,
     /// It was not valid HTTP, or the client disconnected.
     is_broken: Arc<AtomicBool>,
 }
 
+#[derive(Default)]
+enum Rest {
+    /// The handler has not dropped the body.
+    #[default]
+    Unknown,
+    Dropped(Incoming),
+    /// The answer began while the body was still being read, as with forwarded requests.
+    Answered,
+}
+
 impl Left {
-    fn take(&self) -> Option<Incoming> {
-        self.rest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+    /// What the handler dropped, at the time of its answer.
+    fn take_or_leave(&self) -> Option<Incoming> {
+        match std::mem::replace(&mut *self.lock(), Rest::Answered) {
+            Rest::Dropped(rest) => Some(rest),
+            Rest::Unknown | Rest::Answered => None,
+        }
+    }
+
+    /// After the answer began, the rest is read here, so that the client reads the whole answer
+    /// before the connection closes.
+    fn put(&self, body: Incoming) {
+        let mut rest = self.lock();
+        match *rest {
+            Rest::Unknown | Rest::Dropped(_) => *rest = Rest::Dropped(body),
+            Rest::Answered => {
+                if let Ok(runtime) = Handle::try_current() {
+                    runtime.spawn(read(body, MAX_LINGER_BYTES));
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rest> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -157,11 +187,7 @@ impl hyper::body::Body for Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
-            *self
-                .left
-                .rest
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(body);
+            self.left.put(body);
         }
     }
 }

@@ -68,6 +68,14 @@ impl User {
     pub fn is_admin(&self) -> bool {
         self.0.role == UserRole::Admin
     }
+
+    /// Without a check of access.
+    #[cfg(test)]
+    pub fn of_test(number: i64) -> Self {
+        Self(Identity::of(
+            UserId::new(number).expect("a positive number"),
+        ))
+    }
 }
 
 impl FromRequestParts<App> for User {

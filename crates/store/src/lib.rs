@@ -41,8 +41,9 @@ pub use row::{
 };
 pub use sqlite::backup::{Restored, restore_sqlite};
 pub use store::{
-    AgentLocation, AuditSealed, MessageRange, NewServer, OwnedRow, OwnedSession, OwnerRow,
-    Ownership, ProjectStore, Search, ServerRow, Store, StoreStats, UserStore,
+    AgentLocation, AuditSealed, MAX_CHAT_HANDOVER_BYTES, MessageRange, NewServer, OwnedRow,
+    OwnedSession, OwnerRow, Ownership, ProjectStore, Search, ServerRow, Store, StoreStats,
+    UserStore,
 };
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};
 pub use vitals::Pulse;

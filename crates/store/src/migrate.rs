@@ -49,6 +49,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "cluster",
         sql: include_str!("../migrations/sqlite/0007_cluster.sql"),
     },
+    Migration {
+        version: 8,
+        name: "chat_handover",
+        sql: include_str!("../migrations/sqlite/0008_chat_handover.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -86,6 +91,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         version: 7,
         name: "cluster",
         sql: include_str!("../migrations/postgres/0007_cluster.sql"),
+    },
+    Migration {
+        version: 8,
+        name: "chat_handover",
+        sql: include_str!("../migrations/postgres/0008_chat_handover.sql"),
     },
 ];
 

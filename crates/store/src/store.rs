@@ -16,6 +16,7 @@ use crate::vitals::Vitals;
 use crate::{Pulse, SessionKey, StoreError};
 
 mod audit;
+mod chat;
 mod clock;
 mod counters;
 mod life;
@@ -29,6 +30,7 @@ mod servers;
 mod users;
 
 pub use audit::AuditSealed;
+pub use chat::MAX_CHAT_HANDOVER_BYTES;
 pub use owners::{OwnedRow, OwnerRow, Ownership, Search};
 pub use read::MessageRange;
 pub use servers::{NewServer, ServerRow};

@@ -1,5 +1,6 @@
 //! Requests to one server over connections that are used again.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{LOCATION, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -36,9 +37,10 @@ pub struct HttpLimits {
     pub idle_connection_timeout: Duration,
 }
 
-/// Sends requests to one server. Knows HTTP/1.1 only, and follows no redirect.
-pub struct HttpClient {
-    pool: Pool<Connector, Full<Bytes>>,
+/// Sends requests to one server. Knows HTTP/1.1 only, and follows no redirect. `B` is the body of
+/// its requests: bytes, or a stream.
+pub struct HttpClient<B = Full<Bytes>> {
+    pool: Pool<Connector, B>,
     /// What a proxy wants to see in each request that it forwards.
     proxy_authorization: Option<HeaderValue>,
 }
@@ -46,6 +48,36 @@ pub struct HttpClient {
 impl HttpClient {
     /// `server` decides about proxy and TLS: all requests must have its scheme and host.
     pub fn new(
+        server: &Uri,
+        network: &NetworkOptions,
+        limits: HttpLimits,
+    ) -> Result<Self, TransportConfigError> {
+        Self::streaming(server, network, limits)
+    }
+
+    /// Sends the request and reads the whole answer, in `limit` altogether.
+    pub async fn fetch(
+        &self,
+        request: Request<Full<Bytes>>,
+        limit: Duration,
+        max_bytes: usize,
+    ) -> Result<Response<Bytes>, TransportError> {
+        within(limit, async {
+            read_whole(self.send(request).await?, max_bytes).await
+        })
+        .await
+    }
+}
+
+impl<B> HttpClient<B>
+where
+    B: Body + Send + Unpin + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    /// Like [`HttpClient::new`], for requests whose bodies are streams. Such a body is read piece
+    /// by piece, as fast as the server takes it, and the answer can come before its end.
+    pub fn streaming(
         server: &Uri,
         network: &NetworkOptions,
         limits: HttpLimits,
@@ -83,7 +115,7 @@ impl HttpClient {
     /// has a time limit here; callers bound the rest with [`within`] or a limit of their own.
     pub async fn send(
         &self,
-        mut request: Request<Full<Bytes>>,
+        mut request: Request<B>,
     ) -> Result<Response<Incoming>, TransportError> {
         if let Some(value) = &self.proxy_authorization {
             request
@@ -94,19 +126,6 @@ impl HttpClient {
             .request(request)
             .await
             .map_err(|error| TransportError::of_request(&error))
-    }
-
-    /// Sends the request and reads the whole answer, in `limit` altogether.
-    pub async fn fetch(
-        &self,
-        request: Request<Full<Bytes>>,
-        limit: Duration,
-        max_bytes: usize,
-    ) -> Result<Response<Bytes>, TransportError> {
-        within(limit, async {
-            read_whole(self.send(request).await?, max_bytes).await
-        })
-        .await
     }
 }
 

@@ -54,8 +54,12 @@ impl ChatIds {
         self.until - self.last + self.next.map_or(0, |next| next.until - next.after)
     }
 
-    /// Blocks come in the order of their numbers; one is held in reserve.
+    /// Blocks come in the order of their numbers; one is held in reserve. A block below those in
+    /// use was reserved before the Chat was here the last time, and is not used.
     pub fn add(&mut self, block: IdBlock) {
+        if block.after < self.next.map_or(self.until, |next| next.until) {
+            return;
+        }
         self.next = Some(match self.next {
             Some(IdBlock { after, until }) if until == block.after => IdBlock {
                 after,

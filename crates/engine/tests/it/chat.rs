@@ -1,5 +1,6 @@
 //! The global Chat: what it keeps, whom it wakes, whom it refuses.
 
+mod handover;
 mod simulation;
 
 use codelab_engine::{

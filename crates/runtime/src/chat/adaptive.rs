@@ -18,7 +18,6 @@ use codelab_protocol::{
     AgentName, CallerContext, ChunkBody, ErrorCode, ErrorData, GlobalMessage, GlobalMeta, Message,
     ModelFailure, ModelRequest, Question, Role, SessionId, SessionKind, TurnStatus,
 };
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -31,26 +30,30 @@ use crate::runtime::Inner;
 
 const CUT_MARK: &str = "\n[…]";
 
-/// Works on one message after the other until the server stops.
-pub(crate) async fn run(runtime: Arc<Inner>, mut woken: mpsc::Receiver<Arc<GlobalMessage>>) {
+/// Works on one message after the other while this server owns the Chat, until the server stops.
+pub(crate) async fn run(runtime: Arc<Inner>) {
     let team = Arc::new(runtime.team.with_server_tools_only());
     loop {
-        let message = tokio::select! {
-            message = woken.recv() => message,
+        let assignment = tokio::select! {
+            assignment = runtime.chat.next_assignment() => assignment,
             () = runtime.stopping.cancelled() => return,
         };
-        let Some(message) = message else { return };
+        let message = &assignment.message;
         // A task of its own: a bug there must not silence AdaptiveAgent for good.
-        let work = AbortOnDropHandle::new(tokio::spawn({
-            let (runtime, team, message) = (
-                Arc::clone(&runtime),
-                Arc::clone(&team),
-                Arc::clone(&message),
-            );
+        let mut work = AbortOnDropHandle::new(tokio::spawn({
+            let (runtime, team, message) =
+                (Arc::clone(&runtime), Arc::clone(&team), Arc::clone(message));
             async move { Work::new(&runtime, &team, &message).run().await }
         }));
         let ended = tokio::select! {
-            ended = work => ended,
+            biased;
+            // The next owner begins again with this message.
+            () = assignment.ended.cancelled() => {
+                work.abort();
+                let _ = work.await;
+                continue;
+            }
+            ended = &mut work => ended,
             // Nothing of it is stored or promised.
             () = runtime.stopping.cancelled() => return,
         };
@@ -71,7 +74,7 @@ pub(crate) async fn run(runtime: Arc<Inner>, mut woken: mpsc::Receiver<Arc<Globa
             };
             runtime.chat.say(text, meta);
         }
-        runtime.chat.rested();
+        runtime.chat.rested(assignment.tenure);
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use codelab_engine::IdBlock;
 use codelab_store::{Store, StoreError};
 
+use super::GlobalChat;
 use crate::clock::now;
 use crate::runtime::Inner;
 use crate::timers::log_failure;
@@ -22,15 +23,33 @@ pub(crate) async fn reserve(store: &Store) -> Result<IdBlock, StoreError> {
     Ok(IdBlock { after, until })
 }
 
+impl GlobalChat {
+    fn is_low_on_ids(&self) -> bool {
+        self.lock()
+            .owned()
+            .is_ok_and(|owned| owned.chat.ids_left() < LOW)
+    }
+
+    /// Lost where the Chat moved meanwhile.
+    fn add_ids(&self, block: IdBlock) {
+        if let Some(owned) = &mut self.lock().owned {
+            owned.chat.add_ids(block);
+        }
+    }
+}
+
 /// Reserves the next block whenever the Chat runs low, until the server stops.
 pub(crate) async fn keep_ids(runtime: Arc<Inner>) {
     let chat = &runtime.chat;
     let work = async {
         loop {
             chat.ids_low.notified().await;
-            loop {
+            while chat.is_low_on_ids() {
                 match reserve(&runtime.store).await {
-                    Ok(block) => break chat.lock().chat.add_ids(block),
+                    Ok(block) => {
+                        chat.add_ids(block);
+                        break;
+                    }
                     Err(error) => log_failure(
                         &error,
                         "numbers for the Chat could not be reserved, trying again",

@@ -27,7 +27,8 @@ impl ChatReader {
         }
     }
 
-    /// The next messages; none when the server stops. Waiting is cancel-safe.
+    /// The next messages; none when the server stops, or when another server owns the Chat: there
+    /// the reader goes on after its last message. Waiting is cancel-safe.
     pub async fn next(&mut self) -> Option<Vec<Arc<GlobalMessage>>> {
         let chat = Arc::clone(&self.chat);
         loop {
@@ -37,8 +38,9 @@ impl ChatReader {
             changed.as_mut().enable();
             let (page, stopped) = {
                 let state = chat.lock();
+                let owned = state.owned.as_ref()?;
                 (
-                    page(state.chat.after(self.after), PAGE_MESSAGES, PAGE_BYTES),
+                    page(owned.chat.after(self.after), PAGE_MESSAGES, PAGE_BYTES),
                     state.stopped,
                 )
             };

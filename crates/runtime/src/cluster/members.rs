@@ -7,7 +7,7 @@ use codelab_store::{NewServer, Store, StoreError};
 use tokio::time::Instant;
 
 use super::lease::LEASE;
-use super::{ClusterOptions, Peer, ServerRun, lock};
+use super::{ClusterOptions, Member, Peer, ServerRun, lock};
 use crate::ids::random_hex;
 use crate::runtime::Inner;
 use crate::timers::{log_failure, resume_running};
@@ -180,11 +180,12 @@ async fn look(runtime: &Arc<Inner>) {
         .iter()
         .any(|server| server.lapsed && *server.server_id != *me);
     let members = servers.into_iter().filter_map(|server| {
-        let address = server.address?;
-        (!server.lapsed && !server.draining).then(|| Peer {
+        let peer = Peer {
             server_id: server.server_id.into(),
-            address: address.into(),
-        })
+            address: server.address?.into(),
+        };
+        let takes_work = !server.lapsed && !server.draining;
+        Some(Member { peer, takes_work })
     });
     *lock(&runtime.cluster.members) = members.collect();
     if lapsed && runtime.cluster.lease.may_fence() {

@@ -90,6 +90,9 @@ impl Inner {
         if !self.cluster.is_among() {
             return;
         }
+        self.cluster
+            .draining
+            .store(true, std::sync::atomic::Ordering::Relaxed);
         let server_id = self.cluster.server_id();
         let left = async {
             self.store.drain(&server_id).await?;

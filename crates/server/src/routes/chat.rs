@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use codelab_engine::DEFAULT_ANSWER_SECONDS;
 use codelab_protocol::{
     AskUser, ErrorCode, GlobalMessage, GlobalMeta, MessagePosted, PostAgentMessage,
     PostUserMessage, UserAnswer,
@@ -26,7 +27,6 @@ use crate::users::Speaker;
 /// Messages shown to whoever does not say where to begin.
 const DEFAULT_LAST: usize = 100;
 const MAX_LIMIT: usize = 10_000;
-const DEFAULT_ANSWER_SECONDS: u64 = 300;
 const MAX_ANSWER_SECONDS: u64 = 24 * 60 * 60;
 
 #[derive(Deserialize, IntoParams)]
@@ -67,8 +67,8 @@ pub(super) async fn history(
 ) -> ApiResult<Json<Vec<Arc<GlobalMessage>>>> {
     let (chat, limit) = (app.runtime.global_chat(), part.limit()?);
     Ok(Json(match part.after {
-        Some(after) => chat.after(number(after), limit.unwrap_or(MAX_LIMIT)),
-        None => chat.last(limit.unwrap_or(DEFAULT_LAST)),
+        Some(after) => chat.after(number(after), limit.unwrap_or(MAX_LIMIT))?,
+        None => chat.last(limit.unwrap_or(DEFAULT_LAST))?,
     }))
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn stream(
     let last = part.limit()?.unwrap_or(DEFAULT_LAST);
     let after = last_event_id(&headers)?.or(part.after).map(number);
     Ok(sse::global_chat_response(
-        app.runtime.global_chat().read(after, last),
+        app.runtime.global_chat().read(after, last)?,
         slot,
     ))
 }
@@ -173,7 +173,7 @@ pub(super) async fn ask_user(
         Err(error @ NoAnswer::TimedOut) => {
             Err(ApiError::new(ErrorCode::HitlTimeout, error.to_string()))
         }
-        Err(error @ NoAnswer::Stopping) => Err(ApiError::new(
+        Err(error @ (NoAnswer::Stopping | NoAnswer::Moved)) => Err(ApiError::new(
             ErrorCode::AgentUnavailable,
             error.to_string(),
         )),

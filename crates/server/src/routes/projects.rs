@@ -5,7 +5,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_protocol::{ChangeProject, CreateProject, ErrorCode, Project, ProjectId, ProjectList};
-use codelab_runtime::{SpaceKey, now, random_hex};
+use codelab_runtime::{Destination, OwnedThing, SpaceKey, now, random_hex};
 use codelab_store::{NewProject, ProjectChange, ProjectRow, ProjectStore, UserStore};
 
 use super::paging::{Page, PageQuery};
@@ -63,19 +63,26 @@ impl FromRequestParts<App> for OperatedSpace {
 
 /// The user's default project, which is made on first use.
 pub(super) async fn default_project(app: &App, mine: &UserStore) -> ApiResult<ProjectStore> {
-    let new = new_project(app, DEFAULT_NAME.to_owned())?;
-    let project = mine
-        .default_project_or(new, now())
-        .await
-        .map_err(ApiError::not_stored)?;
+    let project = stored_default_project(app, mine).await?;
     if app.runtime.live_space(SpaceKey::of(&project)).is_none() {
         make_ready(app, &project).await;
     }
     Ok(project)
 }
 
-/// Its agents are on the bus before anybody asks.
+/// The default project in the database. Its worker space may live on another server.
+pub(crate) async fn stored_default_project(app: &App, mine: &UserStore) -> ApiResult<ProjectStore> {
+    let new = new_project(app, DEFAULT_NAME.to_owned())?;
+    let stored = mine.default_project_or(new, now()).await;
+    stored.map_err(ApiError::not_stored)
+}
+
+/// Its agents are on the bus before anybody asks, unless its worker space lives on another server.
 async fn make_ready(app: &App, project: &ProjectStore) {
+    let owned = OwnedThing::Project(project.id());
+    let Ok(Destination::Here(_claim)) = app.runtime.route(&owned).await else {
+        return;
+    };
     if let Err(error) = app.runtime.open_space(SpaceKey::of(project)).await {
         tracing::debug!(project = %project.id(), %error, "opening the worker space failed, the next use tries again");
     }

@@ -22,6 +22,10 @@ const NOT_BY_THIS_API: &[(ErrorCode, &str)] = &[
         ErrorCode::ToolCallClaimed,
         "calls are claimed in the chat API",
     ),
+    (
+        ErrorCode::OwnerUnreachable,
+        "one server alone owns everything; tests of src/cluster have several",
+    ),
     (ErrorCode::InvalidPlan, "plans are part of the chat API"),
     (ErrorCode::PlanNotFound, "plans are part of the chat API"),
     (

@@ -11,6 +11,7 @@
 )]
 
 mod audit;
+mod chat;
 mod commits;
 mod harness;
 mod life;
@@ -117,4 +118,5 @@ contract! {
     memories::each_interaction_is_indexed_once,
     memories::what_is_remembered_goes_with_its_source,
     memories::what_was_deleted_is_noted_for_the_indexes,
+    chat::a_chat_handover_is_taken_once,
 }

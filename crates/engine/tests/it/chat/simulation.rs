@@ -6,6 +6,7 @@ use codelab_engine::{AskerId, Chat, ChatEffect, ChatInput, ChatLimits};
 use codelab_protocol::GlobalRole;
 
 use super::super::simulation::rng::Rng;
+use super::handover::moved;
 use super::{FIRST_ID, STARTED, agent, chat, question, user};
 
 const LIMITS: ChatLimits = ChatLimits {
@@ -24,22 +25,25 @@ struct Observer {
     /// Asked, in order; the first is the one that is shown.
     waiting: VecDeque<AskerId>,
     asked: u64,
+    asked_texts: BTreeMap<AskerId, String>,
     shown: BTreeMap<i64, AskerId>,
     to_do: VecDeque<String>,
     works: bool,
+    works_on: String,
 }
 
 impl Observer {
     fn step(&mut self, chat: &mut Chat, rng: &mut Rng, step: usize) {
         let text = format!("text {step}");
         let whose = AskerId(1 + rng.below(self.asked as usize + 1) as u64);
-        let input = match rng.below(8) {
+        let input = match rng.below(9) {
             0 | 1 => user(&text),
             2 => user("  "),
             3 => agent("ci", &text, if rng.one_in(2) { &["signal"] } else { &[] }),
             4 => question(self.asked + 1, "asker", &text),
             5 => ChatInput::Expired(whose),
             6 => ChatInput::Withdrawn(whose),
+            7 => return self.move_on(chat, rng),
             _ if self.works => ChatInput::Rested,
             _ => return,
         };
@@ -56,6 +60,7 @@ impl Observer {
         };
         if is_question {
             self.asked += 1;
+            self.asked_texts.insert(AskerId(self.asked), text);
             self.waiting.push_back(AskerId(self.asked));
         }
         if rested {
@@ -114,9 +119,45 @@ impl Observer {
                         "in order"
                     );
                     self.works = true;
+                    self.works_on.clone_from(&message.text);
                 }
             }
         }
+        self.check(chat);
+    }
+
+    /// Another owner goes on. AdaptiveAgent works on the same message again, and askers that come
+    /// back find their questions where they were.
+    fn move_on(&mut self, chat: &mut Chat, rng: &mut Rng) {
+        let (resumed, effects) = moved(chat, LIMITS);
+        let woken: Vec<&str> = effects
+            .iter()
+            .map(|effect| match effect {
+                ChatEffect::Wake(message) => message.text.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let expected = self.works.then_some(self.works_on.as_str());
+        assert_eq!(woken, Vec::from_iter(expected));
+        assert_eq!(
+            Vec::from_iter(resumed.after(0)),
+            Vec::from_iter(chat.after(0))
+        );
+        *chat = resumed;
+        let mut back = Vec::from_iter(self.waiting.iter().copied());
+        while !back.is_empty() {
+            let asker = back.swap_remove(rng.below(back.len()));
+            let again = question(asker.0, "asker", &self.asked_texts[&asker]);
+            let applied = chat.apply(again, STARTED).unwrap();
+            assert_eq!(applied.effects, [], "nothing is asked twice");
+            let is_shown = self.waiting.front() == Some(&asker);
+            assert_eq!(applied.posted.is_some(), is_shown);
+        }
+        assert_eq!(chat.next_expiry(), None, "every asker came back");
+        self.check(chat);
+    }
+
+    fn check(&self, chat: &Chat) {
         assert_eq!(chat.askers(), self.waiting.len());
         assert_eq!(chat.backlog(), self.to_do.len());
         assert!(
