@@ -147,6 +147,9 @@ impl Trial {
         self.load.sessions = (1..=SESSIONS)
             .map(|number| Arc::new(Watched::new(id(number))))
             .collect();
+        for watched in &self.load.sessions {
+            watched.ledger().readers_lag = true;
+        }
         self.load.people.clear();
         for user in 1..=PEOPLE {
             let client = self.installation.user(user).await;

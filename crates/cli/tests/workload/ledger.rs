@@ -28,6 +28,9 @@ pub struct Ledger {
     pub trouble: BTreeMap<String, u64>,
     /// Streams of all events that ended or broke before their reader went.
     pub cuts: u64,
+    /// Readers can be cut off for longer, so that an event can be seen after a cancel that came
+    /// after it.
+    pub readers_lag: bool,
     clock: u64,
     people: i64,
 }
@@ -144,6 +147,7 @@ impl Ledger {
             violations: Vec::new(),
             trouble: BTreeMap::new(),
             cuts: 0,
+            readers_lag: false,
             clock: 0,
             people: 0,
         }
@@ -282,7 +286,7 @@ impl Ledger {
             None => {
                 self.events.insert(id, chunk.clone());
                 if let ChunkBody::ToolCall(call) = &chunk.body {
-                    let at = self.tick();
+                    let at = if self.readers_lag { 0 } else { self.tick() };
                     self.calls
                         .entry(call.tool_call.call_id.clone())
                         .or_default()
