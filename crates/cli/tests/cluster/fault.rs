@@ -20,6 +20,10 @@ pub const SERVED_WITHIN: Duration = Duration::from_secs(15);
 const FROZEN: Duration = Duration::from_secs(14);
 /// The most that a take-over from a stopped server may take.
 const TAKEN_WITHIN: Duration = Duration::from_secs(25);
+/// A server that was killed takes its own row back, and does not wait for its lease.
+const BACK_WITHIN: Duration = Duration::from_secs(6);
+/// How soon a stopped server that goes on must notice that it was taken over.
+const REJOINS_WITHIN: Duration = Duration::from_secs(10);
 const MIN_BLOCKED_MS: u64 = 1_000;
 const MAX_BLOCKED_MS: u64 = 7_000;
 /// More than the time between two renewals of a lease.
@@ -142,7 +146,15 @@ impl Fault {
                 let settings = installation.settings.clone();
                 let server = &mut installation.servers[victim];
                 server.kill().await?;
+                let killed_at = Instant::now();
                 server.start(&settings).await?;
+                let took = killed_at.elapsed();
+                if took > BACK_WITHIN {
+                    let number = server.number;
+                    return Err(format!(
+                        "server {number} took {took:?} to start again on its own folder"
+                    ));
+                }
             }
             Self::KillForLonger => {
                 let victim = owner(installation, rng).await;
@@ -262,26 +274,53 @@ async fn space_answers(person: &Person, since: Instant) -> Result<Duration, Stri
     }
 }
 
-/// Others have taken over when each of them answers for every session. Clients through the load
-/// balancer may still wait for the stopped server.
+/// Others have taken over when they have ended the server's row, and each of them answers for
+/// every session and every project. Clients through the load balancer may still wait for the
+/// stopped server. When it goes on, it must find out and join again under another name.
 async fn suspend(
     installation: &mut Installation,
     victim: usize,
     load: &Load,
 ) -> Result<Duration, String> {
+    let stopped = &installation.servers[victim];
+    let before = stopped.server_id().await.unwrap_or_default();
     let stopped_at = Instant::now();
-    installation.servers[victim].signal(Signal::STOP);
-    let mut taken = Ok(Duration::ZERO);
-    for (index, server) in installation.servers.iter().enumerate() {
-        if index == victim {
-            continue;
+    stopped.signal(Signal::STOP);
+    let taken = taken_over(installation, victim, (&before, stopped_at), load).await;
+    stopped.signal(Signal::CONT);
+    let taken = taken?;
+    let goes_on_at = Instant::now();
+    while stopped.server_id().await.is_none_or(|now| now == before) {
+        if goes_on_at.elapsed() > REJOINS_WITHIN {
+            return Err(format!("server {} did not join again", stopped.number));
         }
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(taken)
+}
+
+async fn taken_over(
+    installation: &Installation,
+    victim: usize,
+    (server_id, since): (&str, Instant),
+    load: &Load,
+) -> Result<Duration, String> {
+    let ended = format!("SELECT ended FROM servers WHERE server_id = '{server_id}'");
+    while installation.postgres.ask(&ended).await != "1" {
+        if since.elapsed() > TAKEN_WITHIN {
+            return Err(format!(
+                "nobody ended the stopped server within {TAKEN_WITHIN:?}"
+            ));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    let others = installation.servers.iter().enumerate();
+    for (_, server) in others.filter(|(index, _)| *index != victim) {
         for watched in &load.sessions {
-            taken = taken.and(answers_for(&server.client(), watched, stopped_at).await);
+            answers_for(&server.client(), watched, since).await?;
         }
     }
-    installation.servers[victim].signal(Signal::CONT);
-    taken
+    Ok(since.elapsed())
 }
 
 async fn answers_for(

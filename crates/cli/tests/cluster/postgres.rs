@@ -157,7 +157,7 @@ impl Postgres {
     }
 
     /// One value, as text.
-    async fn ask(&self, sql: &str) -> String {
+    pub async fn ask(&self, sql: &str) -> String {
         let output = self.psql(sql).output().await.unwrap();
         assert!(output.status.success(), "{sql}: {output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()

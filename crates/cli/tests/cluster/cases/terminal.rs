@@ -8,7 +8,7 @@ use codelab_fakemodel::{Gate, Reply};
 use codelab_protocol::{CreateProjectSession, HitlDecision, SendMessage};
 use codelab_testkit::eventually;
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 use crate::installation::Installation;
 use crate::is_wanted;
@@ -45,7 +45,8 @@ async fn exec_goes_on(installation: &mut Installation) {
         .on(is_exec, Reply::text("All is well.").hold(&gate));
     let workspace = folder(installation, "exec");
     let arguments = ["exec", "How is exec doing?", "--agent", "coder"];
-    let exec = start(installation, &arguments, &workspace).await;
+    let mut exec = command(installation, &arguments, &workspace).await;
+    let exec = exec.spawn().unwrap();
     installation.model.wait_for_requests(1).await;
     kill_each_in_turn(installation).await;
     gate.open();
@@ -68,7 +69,9 @@ fn is_exec(body: &Value) -> bool {
 
 async fn work_goes_on(installation: &mut Installation) {
     let workspace = folder(installation, "work");
-    let _work = start(installation, &["work"], &workspace).await;
+    let log = std::fs::File::create(workspace.with_extension("log")).unwrap();
+    let mut work = command(installation, &["work"], &workspace).await;
+    let _work = work.stdout(Stdio::null()).stderr(log).spawn().unwrap();
     let user = installation.user(1).await;
     let session = user
         .create_project_session(&CreateProjectSession::default())
@@ -105,11 +108,15 @@ async fn work_goes_on(installation: &mut Installation) {
         let call = &pending.approval.call_id;
         user.decide(&session, call, &approve).await.unwrap();
         let file = workspace.join(name);
-        eventually("the file is there", async || {
-            std::fs::read_to_string(&file)
-                .ok()
-                .filter(|text| text == "made\n")
-                .ok_or_else(|| name.to_owned())
+        eventually("the tool runner writes the file", async || {
+            let written = std::fs::read_to_string(&file).ok();
+            let is_right = written.filter(|text| text == "made\n");
+            is_right.ok_or_else(|| {
+                (
+                    name,
+                    std::fs::read_to_string(workspace.with_extension("log")),
+                )
+            })
         })
         .await;
         if name == "before.txt" {
@@ -125,7 +132,7 @@ fn folder(installation: &Installation, name: &str) -> PathBuf {
 }
 
 /// A command of another machine, which knows the load balancer's address and a token.
-async fn start(installation: &Installation, arguments: &[&str], workspace: &Path) -> Child {
+async fn command(installation: &Installation, arguments: &[&str], workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_codelab"));
     command
         .args(arguments)
@@ -141,5 +148,5 @@ async fn start(installation: &Installation, arguments: &[&str], workspace: &Path
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    command.spawn().unwrap()
+    command
 }
