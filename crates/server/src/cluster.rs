@@ -121,13 +121,14 @@ impl Cluster {
     /// Does the work that accepts a request. What it is about does not move meanwhile.
     async fn while_held<T>(&self, claim: Claim, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
-        match tokio::time::timeout(self.limits.max_claim_hold, work.as_mut()).await {
-            Ok(done) => done,
-            Err(_) => {
-                drop(claim);
-                work.await
+        {
+            let _held = claim;
+            let held_for = self.limits.max_claim_hold;
+            if let Ok(done) = tokio::time::timeout(held_for, work.as_mut()).await {
+                return done;
             }
         }
+        work.await
     }
 }
 

@@ -1,6 +1,7 @@
 //! Schema versions. They are applied in order, each in the transaction that records it.
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::StoreError;
 
@@ -166,6 +167,7 @@ pub(crate) fn check_sqlite(
     check_not_newer(found, migrations)
 }
 
+/// Prepares nothing by name, because a pooler may stand between.
 pub(crate) async fn postgres(
     client: &mut tokio_postgres::Client,
     migrations: &[Migration],
@@ -181,7 +183,7 @@ pub(crate) async fn postgres(
         .await
         .map_err(failed)?;
     let version: i64 = transaction
-        .query_one(READ_VERSION, &[])
+        .query_typed_one(READ_VERSION, &[])
         .await
         .map_err(failed)?
         .get(0);
@@ -194,8 +196,12 @@ pub(crate) async fn postgres(
             .batch_execute(migration.sql)
             .await
             .map_err(failed)?;
+        let record: [(&(dyn ToSql + Sync), Type); 2] = [
+            (&migration.version, Type::INT8),
+            (&migration.name, Type::TEXT),
+        ];
         transaction
-            .execute(RECORD, &[&migration.version, &migration.name])
+            .execute_typed(RECORD, &record)
             .await
             .map_err(failed)?;
     }
@@ -207,7 +213,7 @@ pub(crate) async fn postgres_version(client: &tokio_postgres::Client) -> Result<
     let failed = |error| crate::postgres::error::translate(&error);
     let exists = "SELECT to_regclass('schema_migrations') IS NOT NULL";
     if !client
-        .query_one(exists, &[])
+        .query_typed_one(exists, &[])
         .await
         .map_err(failed)?
         .get::<_, bool>(0)
@@ -215,7 +221,7 @@ pub(crate) async fn postgres_version(client: &tokio_postgres::Client) -> Result<
         return Ok(0);
     }
     Ok(client
-        .query_one(READ_VERSION, &[])
+        .query_typed_one(READ_VERSION, &[])
         .await
         .map_err(failed)?
         .get(0))
@@ -231,7 +237,7 @@ mod tests {
         let next = Migration {
             version,
             name: "next",
-            sql: "ALTER TABLE servers ADD COLUMN address TEXT",
+            sql: "ALTER TABLE servers ADD COLUMN next TEXT",
         };
         released.iter().copied().chain([next]).collect()
     }
@@ -243,7 +249,7 @@ mod tests {
          VALUES (1, 1, 1, 'm1', 'user', 1, 0, 'kept'); \
          INSERT INTO events (session_key, seq, turn, kind, settled, created_at, body) VALUES (7, 3, 2, 'k', 's', 9, 'b')";
     const CHECK: &str = "SELECT COUNT(*) FROM servers, sessions, messages, events WHERE server_id = 'a' \
-         AND address IS NULL AND project_id = 8 AND state = '{}' AND content = 'kept' \
+         AND next IS NULL AND project_id = 8 AND state = '{}' AND content = 'kept' \
          AND (SELECT COUNT(*) FROM projects) = 0 AND (SELECT COUNT(*) FROM task_messages) = 0 \
          AND (SELECT COUNT(*) FROM spendings) = 0 AND events.session_key = 7 AND seq = 3 AND events.turn = 2 \
          AND kind = 'k' AND settled = 's' AND events.created_at = 9 AND body = 'b'";

@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use crate::StoreError;
 use crate::audit_chain::AuditKey;
-use crate::postgres::tls::TlsParameters;
+use crate::postgres::address::PostgresAddress;
 
 /// `sqlite:/path/file.db`, `sqlite::memory:` or `postgres://user@host/name`. Printing it never
 /// shows a password.
@@ -45,10 +44,7 @@ impl DatabaseUrl {
     }
 
     fn parse_postgres(text: &str) -> Result<Self, StoreError> {
-        let (driver_url, _) = TlsParameters::split(text)?;
-        tokio_postgres::Config::from_str(&driver_url).map_err(|_| {
-            StoreError::Invalid("the postgres: database address is malformed".to_owned())
-        })?;
+        PostgresAddress::parse(text)?;
         Ok(Self::Postgres(text.to_owned()))
     }
 }
@@ -92,7 +88,8 @@ pub struct StoreOptions {
     pub busy_timeout_ms: u64,
     /// SQLite: how long to collect deletions before the file is rewritten without the deleted data.
     pub erase_delay_ms: u64,
-    /// PostgreSQL: how long a connection may take to open.
+    /// PostgreSQL: how long a connection to one host may take to open. `connect_timeout` in the
+    /// address replaces it.
     pub connect_timeout_ms: u64,
     /// PostgreSQL: how long a batch, its commit or a read may take before the connection is given
     /// up.

@@ -10,28 +10,34 @@ use crate::statement::{Param, Stmt, WriteResult};
 use crate::store::Counters;
 use crate::{SessionKey, StoreError, StoreOptions, migrate};
 
+pub(crate) mod address;
 mod connection;
+mod connector;
 pub(crate) mod error;
+mod link;
 mod look;
 pub(crate) mod text;
 pub(crate) mod tls;
 mod writer;
 
-use connection::{PostgresAccess, PostgresConnection, PostgresConnector};
-use error::translate;
+use connection::{PostgresAccess, PostgresConnection};
+use connector::PostgresConnector;
+use error::{is_conflict, translate};
+use link::PostgresLink;
 pub(crate) use look::PostgresLook;
 use writer::PostgresJob;
 
 /// Reads that share one connection; they are pipelined.
 const READS_PER_CONNECTION: usize = 16;
-/// A read on a dead connection is tried once more on a new one.
+/// A read on a dead connection is tried once more on a new one. A read that failed because of other
+/// transactions is tried once more too.
 const READ_ATTEMPTS: usize = 2;
 
 pub(crate) struct Postgres {
     /// Empty when opened for reading only.
     writers: Vec<mpsc::Sender<PostgresJob>>,
     connector: Arc<PostgresConnector>,
-    readers: Vec<Mutex<Option<Arc<PostgresConnection>>>>,
+    readers: Vec<Mutex<PostgresLink>>,
     next_reader: AtomicUsize,
     permits: Semaphore,
 }
@@ -43,41 +49,62 @@ impl Postgres {
         counters: &Arc<Counters>,
     ) -> Result<Self, StoreError> {
         let connector = Arc::new(PostgresConnector::new(url, options)?);
-        let mut first = connector.connect(PostgresAccess::Write).await?;
+        let [mut first, reader] = connector
+            .connect_first([PostgresAccess::Write, PostgresAccess::Read])
+            .await?;
         migrate::postgres(&mut first.client, migrate::POSTGRES).await?;
         let mut first = Some(first);
         let spawn = |_| {
             let (sender, queue) = mpsc::channel(options.write_queue.max(1));
             let counters = Arc::clone(counters);
             let max_batch = options.max_batch.max(1);
-            tokio::spawn(writer::run(
-                Arc::clone(&connector),
-                first.take(),
-                queue,
-                max_batch,
-                counters,
-            ));
+            let link =
+                PostgresLink::new(Arc::clone(&connector), PostgresAccess::Write, first.take());
+            let timeout = connector.query_timeout;
+            tokio::spawn(writer::run(link, timeout, queue, max_batch, counters));
             sender
         };
         let writers = (0..options.writers.max(1)).map(spawn).collect();
-        Ok(Self::with_readers(connector, writers, options))
+        Ok(Self::with_readers(
+            connector,
+            writers,
+            vec![reader],
+            options,
+        ))
     }
 
     pub async fn open_read_only(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
         let connector = Arc::new(PostgresConnector::new(url, options)?);
-        let first = connector.connect(PostgresAccess::Read).await?;
-        let version = migrate::postgres_version(&first.client).await?;
+        let first = connector
+            .connect_first([PostgresAccess::Read, PostgresAccess::Read])
+            .await?;
+        let version = migrate::postgres_version(&first[0].client).await?;
         migrate::check_current(version, migrate::POSTGRES)?;
-        Ok(Self::with_readers(connector, Vec::new(), options))
+        Ok(Self::with_readers(
+            connector,
+            Vec::new(),
+            first.into(),
+            options,
+        ))
     }
 
     fn with_readers(
         connector: Arc<PostgresConnector>,
         writers: Vec<mpsc::Sender<PostgresJob>>,
+        connections: Vec<PostgresConnection>,
         options: &StoreOptions,
     ) -> Self {
         let count = options.readers.max(1);
-        let readers = (0..count).map(|_| Mutex::new(None)).collect();
+        let mut connections = connections.into_iter();
+        let mut link = || {
+            let connector = Arc::clone(&connector);
+            Mutex::new(PostgresLink::new(
+                connector,
+                PostgresAccess::Read,
+                connections.next(),
+            ))
+        };
+        let readers = (0..count).map(|_| link()).collect();
         let permits = Semaphore::new(count * READS_PER_CONNECTION);
         Self {
             writers,
@@ -127,7 +154,7 @@ impl Postgres {
         let slot = self.next_reader.fetch_add(1, Ordering::Relaxed) % self.readers.len();
         let mut failure = StoreError::stopped();
         for _ in 0..READ_ATTEMPTS {
-            let connection = self.reader(slot).await?;
+            let connection = self.readers[slot].lock().await.connection().await?;
             let answer = tokio::time::timeout(
                 self.connector.query_timeout,
                 query(&connection, sql, &params),
@@ -140,13 +167,17 @@ impl Postgres {
                         .map(|row| decode(&mut Columns::postgres(row)))
                         .collect();
                 }
+                Ok(Err(error)) if is_conflict(&error) => {
+                    failure = translate(&error);
+                    continue;
+                }
                 Ok(Err(error)) if connection.is_usable_after(&error) => {
                     return Err(translate(&error));
                 }
                 Ok(Err(error)) => translate(&error),
                 Err(_) => StoreError::Unavailable("no answer within the time limit".to_owned()),
             };
-            self.forget(slot, &connection).await;
+            self.readers[slot].lock().await.forget(&connection);
         }
         Err(failure)
     }
@@ -160,36 +191,13 @@ impl Postgres {
     pub async fn close(&self) {
         self.permits.close();
         for reader in &self.readers {
-            reader.lock().await.take();
+            reader.lock().await.close();
         }
         for writer in &self.writers {
             let (done, closed) = oneshot::channel();
             if writer.send(PostgresJob::Close(done)).await.is_ok() {
                 let _ = closed.await;
             }
-        }
-    }
-
-    async fn reader(&self, slot: usize) -> Result<Arc<PostgresConnection>, StoreError> {
-        let mut reader = self.readers[slot].lock().await;
-        if let Some(connection) = reader
-            .as_ref()
-            .filter(|connection| !connection.client.is_closed())
-        {
-            return Ok(Arc::clone(connection));
-        }
-        let connection = Arc::new(self.connector.connect(PostgresAccess::Read).await?);
-        *reader = Some(Arc::clone(&connection));
-        Ok(connection)
-    }
-
-    async fn forget(&self, slot: usize, broken: &Arc<PostgresConnection>) {
-        let mut reader = self.readers[slot].lock().await;
-        if reader
-            .as_ref()
-            .is_some_and(|current| Arc::ptr_eq(current, broken))
-        {
-            *reader = None;
         }
     }
 }
@@ -199,12 +207,6 @@ async fn query(
     sql: &'static str,
     params: &[Param],
 ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
-    use futures_util::TryStreamExt as _;
-    let statement = connection.prepare(sql).await?;
-    connection
-        .client
-        .query_raw(&statement, params)
-        .await?
-        .try_collect()
-        .await
+    let prepared = connection.prepare(sql).await?;
+    connection.query(&prepared, params).await
 }

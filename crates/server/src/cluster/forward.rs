@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 
 use super::answer::{OwnerStream, OwnerWatch};
 use super::gate::{GatedBody, HeldBody};
-use super::wire::{self, Decision};
+use super::wire::{self, OwnerDecision};
 use super::{Cluster, Forwarded, Forwarding, Routing};
 use crate::error::ApiError;
 
@@ -225,14 +225,14 @@ enum Acknowledged {
 impl Acknowledged {
     async fn read(answer: axum::http::Response<Incoming>) -> Result<Self, TransportError> {
         let status = answer.status();
-        match Decision::of(answer.headers()) {
-            Some(Decision::Accepted) => Ok(Self::Accepted(answer.into_body())),
-            Some(Decision::Moved) => {
+        match OwnerDecision::of(answer.headers()) {
+            Some(OwnerDecision::Accepted) => Ok(Self::Accepted(answer.into_body())),
+            Some(OwnerDecision::Moved) => {
                 let epoch = wire::epoch(answer.headers());
                 recycle(answer.into_body());
                 Ok(Self::Moved { epoch })
             }
-            Some(Decision::Refused) => {
+            Some(OwnerDecision::Refused) => {
                 let whole = read_whole(answer, MAX_REFUSAL_BYTES).await?;
                 Ok(Self::Refused(refusal(whole)))
             }

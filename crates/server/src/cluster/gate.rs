@@ -31,9 +31,9 @@ impl HeldBody {
 }
 
 /// Opens the gate. Dropping it ends the body without a byte.
-pub(super) struct Gate(oneshot::Sender<()>);
+pub(super) struct BodyGate(oneshot::Sender<()>);
 
-impl Gate {
+impl BodyGate {
     pub fn open(self) {
         // Nobody waits where the body is empty or the connection is gone.
         let _ = self.0.send(());
@@ -50,7 +50,7 @@ pub(super) enum GatedBody {
 }
 
 impl GatedBody {
-    pub fn new(held: &HeldBody) -> (Gate, Self) {
+    pub fn new(held: &HeldBody) -> (BodyGate, Self) {
         let (open, opened) = oneshot::channel();
         // A request without a body says so in its head, and nothing follows.
         let body = match held.is_empty() {
@@ -60,7 +60,7 @@ impl GatedBody {
                 held: held.clone(),
             },
         };
-        (Gate(open), body)
+        (BodyGate(open), body)
     }
 }
 

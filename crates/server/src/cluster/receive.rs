@@ -13,7 +13,7 @@ use codelab_runtime::RouteError;
 use hyper::body::Frame;
 use tower::ServiceExt as _;
 
-use super::wire::{self, DECISION, Decision, EPOCH, InnerRequest};
+use super::wire::{self, DECISION, EPOCH, InnerRequest, OwnerDecision};
 use super::{Forwarding, Routing};
 use crate::error::ApiError;
 
@@ -55,7 +55,7 @@ impl<R: Routing> Forwarding<R> {
             cluster.while_held(claim, handling).await
         });
         let mut response = Response::new(Body::new(InnerAnswer::Working(working)));
-        decided(&mut response, Decision::Accepted);
+        decided(&mut response, OwnerDecision::Accepted);
         response
     }
 }
@@ -75,18 +75,18 @@ fn refused(error: RouteError, known: Option<u64>) -> Response {
             "refused a forwarded request, another server is the owner"
         );
         let mut response = StatusCode::MISDIRECTED_REQUEST.into_response();
-        decided(&mut response, Decision::Moved);
+        decided(&mut response, OwnerDecision::Moved);
         response
             .headers_mut()
             .insert(EPOCH, HeaderValue::from(epoch));
         return response;
     }
     let mut response = ApiError::from(error).into_response();
-    decided(&mut response, Decision::Refused);
+    decided(&mut response, OwnerDecision::Refused);
     response
 }
 
-fn decided(response: &mut Response, decision: Decision) {
+fn decided(response: &mut Response, decision: OwnerDecision) {
     response.headers_mut().insert(DECISION, decision.header());
 }
 

@@ -35,6 +35,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
     ("GET", "/metrics", Local),
     ("POST", "/login", Local),
     ("POST", "/logout", Local),
+    ("POST", "/cluster/drain", Local),
     // The runtime API.
     ("POST", "/agent/message/stream", SessionInBody),
     ("GET", "/agents", Local),

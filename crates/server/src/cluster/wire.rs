@@ -44,7 +44,7 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// What the owner decided about a forwarded request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum OwnerDecision {
     /// It works on the request; the answer follows.
     Accepted,
     /// Another server owns what the request is about.
@@ -53,7 +53,7 @@ pub(super) enum Decision {
     Refused,
 }
 
-impl Decision {
+impl OwnerDecision {
     pub fn header(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Accepted => "accepted",

@@ -5,6 +5,7 @@ mod abuse;
 mod access;
 mod approvals;
 mod errors;
+mod forwarding;
 mod keep_alive;
 mod lifecycle;
 mod openapi;

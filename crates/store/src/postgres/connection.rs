@@ -1,31 +1,32 @@
-//! One connection to PostgreSQL with its prepared statements.
+//! One connection to PostgreSQL: how statements are sent over it.
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::pin::Pin;
-use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
+use futures_util::TryStreamExt as _;
 use tokio::task::AbortHandle;
-use tokio_postgres::config::SslMode;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Config, Error, NoTls, Statement};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{Client, Error, Row, Statement};
 
-use super::error::{ends_connection, is_tls_failure, translate};
+use super::error::{ends_connection, shows_pooler, translate};
 use super::text;
-use super::tls::{TlsMode, TlsParameters};
+use crate::StoreError;
 use crate::statement::Param;
-use crate::{StoreError, StoreOptions};
 
-/// Commits wait for the disk whatever the server's default is. A program that hangs inside a
-/// transaction must not hold its locks for ever.
-const WRITER_SETTINGS: &str =
-    "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '60s'";
+/// Commits wait for the disk whatever the server's default is. A commit that waits for a
+/// synchronous standby must not be cut short by the server's time limit, because PostgreSQL then
+/// acknowledges it although no standby has it. A server that stands still within a transaction must
+/// not keep others from taking over.
+const WRITER_SETTINGS: &str = "SET synchronous_commit = on; SET statement_timeout = 0; \
+     SET idle_in_transaction_session_timeout = '5s'";
 const READER_SETTINGS: &str = "SET default_transaction_read_only = on";
+
+const BEGIN: &str = "BEGIN";
+/// Behind a pooler every transaction brings the settings of a writer along.
+const BEGIN_POOLED: &str = "BEGIN; SET LOCAL synchronous_commit = on; \
+     SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PostgresAccess {
@@ -33,129 +34,159 @@ pub(super) enum PostgresAccess {
     Read,
 }
 
-/// Makes connections, all with the same settings.
-pub(super) struct PostgresConnector {
-    config: Config,
-    tls_mode: TlsMode,
-    /// `None` with `sslmode=disable`.
-    tls: Option<MakeRustlsConnect>,
-    connect_timeout: Duration,
-    pub query_timeout: Duration,
-}
+/// Whether a pooler in transaction mode stands between this program and PostgreSQL.
+///
+/// Behind one, two transactions of a connection may run in two different processes of PostgreSQL,
+/// which other clients use too. All clients of the driver give their statements the same names, so
+/// a name could run another program's SQL. Settings would stay behind for others.
+#[derive(Debug, Default)]
+pub(super) struct Pooler(AtomicBool);
 
-impl PostgresConnector {
-    pub fn new(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
-        let (url, tls) = TlsParameters::split(url)?;
-        let mut config = Config::from_str(&url).map_err(|_| {
-            StoreError::Invalid("the postgres: database address is malformed".to_owned())
-        })?;
-        config.ssl_mode(tls.driver_mode());
-        let home = std::env::var_os("HOME");
-        if config.get_application_name().is_none() {
-            config.application_name("codelab");
-        }
-        let query_timeout = Duration::from_millis(options.query_timeout_ms);
-        config.tcp_user_timeout(query_timeout);
-        Ok(Self {
-            config,
-            tls_mode: tls.mode,
-            tls: tls.connector(home.as_deref().map(Path::new))?,
-            connect_timeout: Duration::from_millis(options.connect_timeout_ms),
-            query_timeout,
-        })
+impl Pooler {
+    pub fn new(is_known: bool) -> Self {
+        Self(AtomicBool::new(is_known))
     }
 
-    pub async fn connect(&self, access: PostgresAccess) -> Result<PostgresConnection, StoreError> {
-        let attempt = async {
-            let (client, driver) = self.dial().await.map_err(|error| translate(&error))?;
-            let driver = tokio::spawn(async move {
-                if let Err(error) = driver.await {
-                    tracing::debug!(error = %translate(&error), "database connection ended");
-                }
-            });
-            let connection = PostgresConnection {
-                client,
-                statements: Mutex::new(HashMap::new()),
-                driver: driver.abort_handle(),
-            };
-            let settings = if access == PostgresAccess::Write {
-                WRITER_SETTINGS
-            } else {
-                READER_SETTINGS
-            };
-            connection
-                .client
-                .batch_execute(settings)
-                .await
-                .map_err(|error| translate(&error))?;
-            Ok(connection)
-        };
-        let late = || StoreError::Unavailable("no connection within the time limit".to_owned());
-        tokio::time::timeout(self.connect_timeout, attempt)
-            .await
-            .unwrap_or_else(|_| Err(late()))
+    pub fn is_there(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 
-    /// With `sslmode=prefer`, a server that cannot be used with TLS is tried without it, as libpq
-    /// does.
-    async fn dial(&self) -> Result<(Client, Driver), Error> {
-        let Some(tls) = &self.tls else {
-            return dial_plain(&self.config).await;
-        };
-        match self.config.connect(tls.clone()).await {
-            Ok((client, driver)) => Ok((client, Box::pin(driver))),
-            Err(error) if self.tls_mode == TlsMode::Prefer && may_work_plain(&error) => {
-                dial_plain(self.config.clone().ssl_mode(SslMode::Disable)).await
-            }
-            Err(error) => Err(error),
+    pub fn found(&self) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "a pooler such as PgBouncer stands before PostgreSQL, so statements are not \
+                 prepared by name: add pgbouncer=true to the database address"
+            );
         }
     }
 }
-
-async fn dial_plain(config: &Config) -> Result<(Client, Driver), Error> {
-    let (client, driver) = config.connect(NoTls).await?;
-    Ok((client, Box::pin(driver)))
-}
-
-/// The handshake failed, or the server's rules refuse this user over TLS.
-fn may_work_plain(error: &Error) -> bool {
-    match error.code() {
-        Some(code) => *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-        None => is_tls_failure(error),
-    }
-}
-
-/// Moves the bytes of one connection.
-type Driver = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 pub(super) struct PostgresConnection {
     pub client: Client,
-    statements: Mutex<HashMap<&'static str, Statement>>,
+    /// The position of its host in the address.
+    pub host: usize,
+    pooler: Arc<Pooler>,
+    mode: SendMode,
     driver: AbortHandle,
 }
 
+/// How statements are sent.
+enum SendMode {
+    /// Each is prepared once. The number of statements is limited, because each is a constant of
+    /// this crate.
+    Named(Mutex<HashMap<&'static str, Statement>>),
+    /// Each is sent as text every time, and nothing stays in the server after a transaction.
+    Unnamed,
+}
+
+/// A statement that can be sent.
+pub(super) enum Prepared {
+    Named(Statement),
+    Unnamed(&'static str),
+}
+
 impl PostgresConnection {
-    /// The number of statements is limited, because each is a constant of this crate.
-    pub async fn prepare(&self, sql: &'static str) -> Result<Statement, Error> {
-        let known = self
-            .statements
+    /// It keeps nothing in the server until `settle` is called.
+    pub fn new(client: Client, host: usize, pooler: Arc<Pooler>, driver: AbortHandle) -> Self {
+        Self {
+            client,
+            host,
+            pooler,
+            mode: SendMode::Unnamed,
+            driver,
+        }
+    }
+
+    /// Sets the connection up for its use, if it is not shared through a pooler.
+    pub async fn settle(mut self, access: PostgresAccess) -> Result<Self, StoreError> {
+        if self.pooler.is_there() {
+            return Ok(self);
+        }
+        let settings = match access {
+            PostgresAccess::Write => WRITER_SETTINGS,
+            PostgresAccess::Read => READER_SETTINGS,
+        };
+        self.client
+            .batch_execute(settings)
+            .await
+            .map_err(|error| translate(&error))?;
+        self.mode = SendMode::Named(Mutex::default());
+        Ok(self)
+    }
+
+    /// The SQL that begins a transaction that writes.
+    pub fn begin(&self) -> &'static str {
+        match self.mode {
+            SendMode::Named(_) => BEGIN,
+            SendMode::Unnamed => BEGIN_POOLED,
+        }
+    }
+
+    pub async fn prepare(&self, sql: &'static str) -> Result<Prepared, Error> {
+        let SendMode::Named(statements) = &self.mode else {
+            return Ok(Prepared::Unnamed(sql));
+        };
+        let known = statements
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(sql)
             .cloned();
         if let Some(statement) = known {
-            return Ok(statement);
+            return Ok(Prepared::Named(statement));
         }
-        let statement = self.client.prepare(sql).await?;
-        self.statements
+        let prepared = self.client.prepare(sql).await;
+        let statement = prepared.inspect_err(|error| self.learn(error))?;
+        statements
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(sql, statement.clone());
-        Ok(statement)
+        Ok(Prepared::Named(statement))
+    }
+
+    /// The request is sent when the future is first polled.
+    pub async fn query(&self, prepared: &Prepared, params: &[Param]) -> Result<Vec<Row>, Error> {
+        let rows = match prepared {
+            Prepared::Named(statement) => self.client.query_raw(statement, params).await,
+            Prepared::Unnamed(sql) => {
+                let typed = params.iter().map(|param| (param, type_of(param)));
+                self.client.query_typed_raw(sql, typed).await
+            }
+        };
+        rows.inspect_err(|error| self.learn(error))?
+            .try_collect()
+            .await
+    }
+
+    /// The number of rows that changed. The request is sent when the future is first polled.
+    pub async fn execute(&self, prepared: &Prepared, params: &[Param]) -> Result<u64, Error> {
+        let changed = match prepared {
+            Prepared::Named(statement) => self.client.execute_raw(statement, params).await,
+            Prepared::Unnamed(sql) => {
+                let typed: Vec<(&(dyn ToSql + Sync), Type)> = params
+                    .iter()
+                    .map(|param| (param as &(dyn ToSql + Sync), type_of(param)))
+                    .collect();
+                self.client.execute_typed(sql, &typed).await
+            }
+        };
+        changed.inspect_err(|error| self.learn(error))
+    }
+
+    /// Statements that were prepared by name must not be used once a pooler is found.
+    pub fn is_usable(&self) -> bool {
+        let has_unsafe_names = matches!(self.mode, SendMode::Named(_)) && self.pooler.is_there();
+        !self.client.is_closed() && !has_unsafe_names
     }
 
     pub fn is_usable_after(&self, error: &Error) -> bool {
-        !self.client.is_closed() && !ends_connection(error)
+        self.is_usable() && !ends_connection(error)
+    }
+
+    /// A pooler that was not found at the start gives itself away: prepared statements vanish.
+    fn learn(&self, error: &Error) {
+        if shows_pooler(error) {
+            self.pooler.found();
+        }
     }
 }
 
@@ -163,6 +194,15 @@ impl PostgresConnection {
 impl Drop for PostgresConnection {
     fn drop(&mut self) {
         self.driver.abort();
+    }
+}
+
+/// The server infers the type of NULL, as it does for all parameters of a prepared statement.
+fn type_of(param: &Param) -> Type {
+    match param {
+        Param::Null => Type::UNKNOWN,
+        Param::Int(_) => Type::INT8,
+        Param::Text(_) | Param::Shared(_) => Type::TEXT,
     }
 }
 
@@ -181,7 +221,7 @@ impl ToSql for Param {
     }
 
     fn accepts(ty: &Type) -> bool {
-        matches!(*ty, Type::INT8 | Type::TEXT)
+        matches!(*ty, Type::INT8 | Type::TEXT | Type::UNKNOWN)
     }
 
     to_sql_checked!();

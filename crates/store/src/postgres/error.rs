@@ -28,6 +28,10 @@ pub(crate) fn translate(error: &Error) -> StoreError {
         "3D" => StoreError::Unavailable(format!(
             "PostgreSQL has no database of this name (error {text})"
         )),
+        // PgBouncer uses this code for most of what it refuses, and says more in its own log.
+        "08" if *code == SqlState::PROTOCOL_VIOLATION => StoreError::Unavailable(format!(
+            "PostgreSQL or a pooler before it refused the connection (error {text})"
+        )),
         "08" | "40" | "53" | "55" | "57" => {
             StoreError::Unavailable(format!("PostgreSQL error {text}"))
         }
@@ -76,13 +80,44 @@ pub(crate) fn is_tls_failure(error: &Error) -> bool {
     error.to_string().contains("TLS")
 }
 
-/// Whether the connection cannot be used any more: it broke, or the server ended it.
+/// Whether the connection cannot be used any more: it broke, the server ended it, or another one
+/// must be made to reach a server that can do the work.
 pub(crate) fn ends_connection(error: &Error) -> bool {
-    match error.as_db_error() {
-        None => true,
-        Some(db) => matches!(
-            db.parsed_severity(),
-            Some(Severity::Fatal | Severity::Panic)
-        ),
-    }
+    let Some(db) = error.as_db_error() else {
+        return true;
+    };
+    let is_fatal = matches!(
+        db.parsed_severity(),
+        Some(Severity::Fatal | Severity::Panic)
+    );
+    // A pooler reports a lost server as an ordinary error of class 08. A server that takes no
+    // writes has become a standby, so the primary is elsewhere.
+    is_fatal
+        || db.code().code().starts_with("08")
+        || matches!(
+            *db.code(),
+            SqlState::ADMIN_SHUTDOWN
+                | SqlState::CRASH_SHUTDOWN
+                | SqlState::CANNOT_CONNECT_NOW
+                | SqlState::READ_ONLY_SQL_TRANSACTION
+        )
+        || shows_pooler(error)
+}
+
+/// Whether a prepared statement is unknown, or another client made one of the same name. Both
+/// happen only if a pooler changes the process of PostgreSQL between two requests.
+pub(crate) fn shows_pooler(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Some(&SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT)
+    )
+}
+
+/// Whether the transaction failed only because of others that ran at the same time. It was rolled
+/// back and can be run again.
+pub(crate) fn is_conflict(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Some(&SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED)
+    )
 }

@@ -3,7 +3,7 @@
 use codelab_protocol::Timestamp;
 
 use super::Postgres;
-use super::connection::{PostgresAccess, PostgresConnector};
+use super::connector::PostgresConnector;
 use super::error::translate;
 use crate::inspect::{DatabaseAccess, DatabaseClock, SEALED_AT, has_seals};
 use crate::{StoreError, StoreOptions, migrate};
@@ -26,11 +26,11 @@ impl Postgres {
     pub async fn look(url: &str, options: &StoreOptions) -> Result<PostgresLook, StoreError> {
         let connector = PostgresConnector::new(url, options)?;
         let look = async {
-            let connection = connector.connect(PostgresAccess::Read).await?;
+            let connection = connector.connect_briefly().await?;
             let failed = |error| translate(&error);
             let server = connection
                 .client
-                .query_one(SERVER, &[])
+                .query_typed_one(SERVER, &[])
                 .await
                 .map_err(failed)?;
             let access = match (server.get(1), server.get(2)) {
@@ -42,7 +42,7 @@ impl Postgres {
             let seal = match has_seals(found) {
                 true => connection
                     .client
-                    .query_opt(SEALED_AT, &[])
+                    .query_typed_opt(SEALED_AT, &[])
                     .await
                     .map_err(failed)?,
                 false => None,
@@ -52,7 +52,7 @@ impl Postgres {
             let clock = DatabaseClock::now(
                 connection
                     .client
-                    .query_one(CLOCK, &[])
+                    .query_typed_one(CLOCK, &[])
                     .await
                     .map_err(failed)?
                     .get(0),

@@ -17,6 +17,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::address::{parameters_start, with_parameters};
 use crate::StoreError;
 
 /// `sslrootcert=system` trusts the roots of the system.
@@ -54,9 +55,7 @@ impl TlsParameters {
     /// driver does not know.
     pub fn split(url: &str) -> Result<(String, Self), StoreError> {
         let mut tls = Self::default();
-        // The driver reads everything before the first @ as user and password.
-        let from = url.find('@').unwrap_or(0);
-        let Some(start) = url[from..].find('?').map(|at| from + at) else {
+        let Some(start) = parameters_start(url) else {
             return Ok((url.to_owned(), tls));
         };
         let mut kept = Vec::new();
@@ -85,9 +84,7 @@ impl TlsParameters {
         if has_system_roots && tls.mode != TlsMode::VerifyFull {
             return Err(invalid("sslrootcert=system needs sslmode=verify-full"));
         }
-        let separator = if kept.is_empty() { "" } else { "?" };
-        let plain = format!("{}{separator}{}", &url[..start], kept.join("&"));
-        Ok((plain, tls))
+        Ok((with_parameters(&url[..start], &kept), tls))
     }
 
     /// What the driver is told.

@@ -8,21 +8,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{FutureExt as _, TryStreamExt as _};
+use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
-use tokio_postgres::{Client, Statement};
+use tokio_postgres::Client;
 
-use super::connection::{PostgresAccess, PostgresConnection, PostgresConnector};
-use super::error::{ends_connection, translate};
+use super::connection::{PostgresConnection, Prepared};
+use super::error::{ends_connection, is_conflict, translate};
+use super::link::PostgresLink;
 use crate::StoreError;
 use crate::statement::{Expect, Param, Stmt, WriteResult};
 use crate::store::Counters;
 
 /// A batch can be run again if its connection broke before the commit was sent.
 const BATCH_ATTEMPTS: usize = 2;
-const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+/// A batch can be run again if other transactions made it fail.
+const CONFLICT_ATTEMPTS: u32 = 6;
+/// It doubles with every attempt, so that the others can end.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(5);
 
 type Outcome = Result<WriteResult, StoreError>;
 type Reply = oneshot::Sender<Outcome>;
@@ -30,8 +32,6 @@ type Reply = oneshot::Sender<Outcome>;
 // Shut out by whoever ends this server, and by nothing else: renewing the lease changes no key.
 const HOLD_OWN_SERVER: &str =
     "SELECT 1 FROM servers WHERE server_id = $1 AND ended = 0 FOR KEY SHARE";
-// A server that stands still within a transaction must not keep others from taking over.
-const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 pub(super) struct PostgresWrite {
     stmts: Vec<Stmt>,
@@ -61,24 +61,20 @@ enum Broken {
     Before(StoreError),
     /// The server refused the commit: nothing is stored.
     Refused(StoreError),
+    /// Other transactions made it fail: nothing is stored. The transaction may still be open.
+    Conflicted(StoreError),
     /// The connection broke during the commit.
     During,
 }
 
 /// Ends when the queue is closed and empty.
 pub(super) async fn run(
-    connector: Arc<PostgresConnector>,
-    connection: Option<PostgresConnection>,
+    mut link: PostgresLink,
+    timeout: Duration,
     mut queue: mpsc::Receiver<PostgresJob>,
     max_batch: usize,
     counters: Arc<Counters>,
 ) {
-    let mut link = Link {
-        connector,
-        connection,
-        backoff: FIRST_BACKOFF,
-        not_before: Instant::now(),
-    };
     let mut batch = Vec::with_capacity(max_batch);
     let mut closing = Vec::new();
     while let Some(job) = queue.recv().await {
@@ -99,7 +95,7 @@ pub(super) async fn run(
             }
         }
         if !batch.is_empty() {
-            let outcomes = run_batch(&mut link, &batch).await;
+            let outcomes = run_batch(&mut link, &batch, timeout).await;
             let stored = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
             if stored > 0 {
                 counters.count(stored);
@@ -115,66 +111,44 @@ pub(super) async fn run(
     }
 }
 
-/// The writer's connection. It is opened again after a loss.
-struct Link {
-    connector: Arc<PostgresConnector>,
-    connection: Option<PostgresConnection>,
-    backoff: Duration,
-    not_before: Instant,
-}
-
-impl Link {
-    /// While the server is unreachable, jobs fail at once. They do not wait for the next attempt to
-    /// connect.
-    async fn connection(&mut self) -> Result<&PostgresConnection, StoreError> {
-        if self
-            .connection
-            .as_ref()
-            .is_none_or(|connection| connection.client.is_closed())
-        {
-            self.connection = None;
-            if Instant::now() < self.not_before {
-                return Err(StoreError::Unavailable(
-                    "the connection is lost, trying again soon".to_owned(),
-                ));
-            }
-            match self.connector.connect(PostgresAccess::Write).await {
-                Ok(connection) => {
-                    self.backoff = FIRST_BACKOFF;
-                    self.connection = Some(connection);
-                }
-                Err(error) => {
-                    self.not_before = Instant::now() + self.backoff;
-                    self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
-                    return Err(error);
-                }
-            }
-        }
-        self.connection.as_ref().ok_or_else(StoreError::stopped)
-    }
-}
-
-async fn run_batch(link: &mut Link, batch: &[PostgresWrite]) -> Vec<Outcome> {
-    let timeout = link.connector.query_timeout;
-    let mut failure = StoreError::stopped();
-    for _ in 0..BATCH_ATTEMPTS {
+async fn run_batch(
+    link: &mut PostgresLink,
+    batch: &[PostgresWrite],
+    timeout: Duration,
+) -> Vec<Outcome> {
+    let (mut losses, mut conflicts) = (0, 0);
+    let failure = loop {
         let connection = match link.connection().await {
             Ok(connection) => connection,
-            Err(error) => return vec![Err(error); batch.len()],
+            Err(error) => break error,
         };
-        match transact(connection, batch, timeout).await {
+        match transact(&connection, batch, timeout).await {
             Ok(outcomes) => return outcomes,
-            Err(Broken::Refused(error)) => return vec![Err(error); batch.len()],
+            Err(Broken::Refused(error)) => break error,
             Err(Broken::During) => {
-                link.connection = None;
-                return vec![Err(StoreError::Unknown); batch.len()];
+                link.forget(&connection);
+                break StoreError::Unknown;
             }
             Err(Broken::Before(error)) => {
-                link.connection = None;
-                failure = error;
+                link.forget(&connection);
+                losses += 1;
+                if losses == BATCH_ATTEMPTS {
+                    break error;
+                }
+            }
+            Err(Broken::Conflicted(error)) => {
+                let ended = tokio::time::timeout(timeout, control(&connection.client, "ROLLBACK"));
+                if !matches!(ended.await, Ok(Ok(()))) {
+                    link.forget(&connection);
+                }
+                conflicts += 1;
+                if conflicts == CONFLICT_ATTEMPTS {
+                    break error;
+                }
+                tokio::time::sleep(CONFLICT_PAUSE * 2_u32.pow(conflicts)).await;
             }
         }
-    }
+    };
     vec![Err(failure); batch.len()]
 }
 
@@ -191,6 +165,7 @@ async fn transact(
     }
     match tokio::time::timeout(timeout, connection.client.batch_execute("COMMIT")).await {
         Ok(Ok(())) => Ok(outcomes),
+        Ok(Err(error)) if is_conflict(&error) => Err(Broken::Conflicted(translate(&error))),
         Ok(Err(error)) if !ends_connection(&error) => Err(Broken::Refused(translate(&error))),
         Ok(Err(_)) | Err(_) => Err(Broken::During),
     }
@@ -208,12 +183,12 @@ async fn execute(
     }
     let proof = ServerProof::of(batch);
     let proof_statements = prepare(connection, &proof.stmts).await?;
-    let begin = Sent::control(client, BEGIN);
-    let proof_sent = send(client, &proof.stmts, &proof_statements);
+    let begin = Sent::control(client, connection.begin());
+    let proof_sent = send(connection, &proof.stmts, &proof_statements);
     let all_sent: Vec<_> = batch
         .iter()
         .zip(&prepared)
-        .map(|(job, statements)| send(client, &job.stmts, statements))
+        .map(|(job, statements)| send(connection, &job.stmts, statements))
         .collect();
     begin.answer().await.map_err(broken)?;
     let proven = collect(&proof.stmts, proof_sent).await?;
@@ -232,13 +207,13 @@ async fn execute(
     if batch.len() == 1 {
         return Ok(outcomes);
     }
-    control(client, BEGIN).await?;
-    let proof_sent = send(client, &proof.stmts, &proof_statements);
+    control(client, connection.begin()).await?;
+    let proof_sent = send(connection, &proof.stmts, &proof_statements);
     if collect(&proof.stmts, proof_sent).await?.is_err() {
         control(client, "ROLLBACK").await?;
         return Ok(batch.iter().map(PostgresWrite::of_ended_server).collect());
     }
-    execute_isolated(client, batch, &prepared).await
+    execute_isolated(connection, batch, &prepared).await
 }
 
 /// Proves once for a whole transaction that the servers which write have not ended.
@@ -274,14 +249,15 @@ impl PostgresWrite {
 
 /// Runs each job in a savepoint of the open transaction.
 async fn execute_isolated(
-    client: &Client,
+    connection: &PostgresConnection,
     batch: &[PostgresWrite],
-    prepared: &[Vec<Statement>],
+    prepared: &[Vec<Prepared>],
 ) -> Result<Vec<Outcome>, Broken> {
+    let client = &connection.client;
     let mut outcomes = Vec::with_capacity(batch.len());
     for (job, statements) in batch.iter().zip(prepared) {
         control(client, "SAVEPOINT job").await?;
-        let outcome = collect(&job.stmts, send(client, &job.stmts, statements)).await?;
+        let outcome = collect(&job.stmts, send(connection, &job.stmts, statements)).await?;
         control(
             client,
             if outcome.is_ok() {
@@ -300,10 +276,7 @@ async fn execute_isolated(
 }
 
 /// Runs before the transaction, where a failure does not affect other jobs.
-async fn prepare(
-    connection: &PostgresConnection,
-    stmts: &[Stmt],
-) -> Result<Vec<Statement>, Broken> {
+async fn prepare(connection: &PostgresConnection, stmts: &[Stmt]) -> Result<Vec<Prepared>, Broken> {
     let mut prepared = Vec::with_capacity(stmts.len());
     for stmt in stmts {
         prepared.push(connection.prepare(stmt.sql).await.map_err(broken)?);
@@ -346,30 +319,29 @@ impl<'a> Sent<'a> {
     }
 }
 
-fn send<'a>(client: &'a Client, stmts: &'a [Stmt], statements: &'a [Statement]) -> Vec<Sent<'a>> {
-    let start = |(stmt, statement): (&'a Stmt, &'a Statement)| {
-        Sent::start(request(client, stmt, statement))
+fn send<'a>(
+    connection: &'a PostgresConnection,
+    stmts: &'a [Stmt],
+    statements: &'a [Prepared],
+) -> Vec<Sent<'a>> {
+    let start = |(stmt, statement): (&'a Stmt, &'a Prepared)| {
+        Sent::start(request(connection, stmt, statement))
     };
     stmts.iter().zip(statements).map(start).collect()
 }
 
 async fn request(
-    client: &Client,
+    connection: &PostgresConnection,
     stmt: &Stmt,
-    statement: &Statement,
+    statement: &Prepared,
 ) -> Result<WriteResult, tokio_postgres::Error> {
-    let params: &[Param] = &stmt.params;
     if stmt.expect != Expect::Number {
         return Ok(WriteResult {
-            rows: client.execute_raw(statement, params).await?,
+            rows: connection.execute(statement, &stmt.params).await?,
             number: None,
         });
     }
-    let rows: Vec<tokio_postgres::Row> = client
-        .query_raw(statement, params)
-        .await?
-        .try_collect()
-        .await?;
+    let rows = connection.query(statement, &stmt.params).await?;
     let number = rows.first().map(|row| row.try_get(0)).transpose()?;
     Ok(WriteResult {
         rows: rows.len() as u64,
@@ -389,6 +361,9 @@ async fn collect(stmts: &[Stmt], sent: Vec<Sent<'_>>) -> Result<Outcome, Broken>
         outcome = match answer {
             Ok(written) => stmt.check(written),
             Err(error) if ends_connection(&error) => return Err(broken(error)),
+            Err(error) if is_conflict(&error) => {
+                return Err(Broken::Conflicted(translate(&error)));
+            }
             Err(error) => Err(translate(&error)),
         };
     }

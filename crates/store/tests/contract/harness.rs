@@ -19,6 +19,8 @@ pub enum Engine {
     Postgres,
     /// PostgreSQL as a user whom it accepts only over TLS.
     PostgresOverTls,
+    /// PostgreSQL behind PgBouncer in transaction mode.
+    PostgresPooled,
 }
 
 pub struct Harness {
@@ -29,7 +31,11 @@ pub struct Harness {
 
 enum Location {
     Sqlite(TempDir),
-    Postgres { url: String, schema: String },
+    Postgres {
+        url: String,
+        schema: String,
+        has_own_role: bool,
+    },
 }
 
 pub fn postgres_url() -> Option<String> {
@@ -41,8 +47,14 @@ pub fn postgres_tls_url() -> Option<String> {
     variable(POSTGRES_TLS_URL)
 }
 
+/// PgBouncer in transaction mode before the same server. It accepts every user of the server.
+pub fn pgbouncer_url() -> Option<String> {
+    variable(PGBOUNCER_URL)
+}
+
 const POSTGRES_URL: &str = "CODELAB_TEST_POSTGRES_URL";
 const POSTGRES_TLS_URL: &str = "CODELAB_TEST_POSTGRES_TLS_URL";
+const PGBOUNCER_URL: &str = "CODELAB_TEST_PGBOUNCER_URL";
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|url| !url.is_empty())
@@ -65,20 +77,11 @@ impl Harness {
                 let url = postgres_url()?;
                 let store_url = match engine {
                     Engine::PostgresOverTls => postgres_tls_url()?,
-                    Engine::Sqlite | Engine::Postgres => url.clone(),
+                    _ => url.clone(),
                 };
-                let schema = format!("test_{:016x}", random());
-                let mut make = format!("CREATE SCHEMA {schema};");
-                if let Some(user) = user_of(&store_url) {
-                    make.push_str(&format!(" ALTER SCHEMA {schema} OWNER TO \"{user}\""));
-                }
-                execute_postgres(&url, &make).await;
-                let separator = if store_url.contains('?') { '&' } else { '?' };
-                let own = format!(
-                    "{store_url}{separator}options=-c%20search_path%3D{schema}&application_name={schema}"
-                );
-                (Location::Postgres { url, schema }, own)
+                make_schema(url, store_url).await
             }
+            Engine::PostgresPooled => make_role(postgres_url()?, pgbouncer_url()?).await,
         };
         let mut options = StoreOptions::new(DatabaseUrl::parse(&url).unwrap());
         options.audit_key = Some(audit_key());
@@ -93,15 +96,23 @@ impl Harness {
 
     pub async fn finish(self) {
         self.store.close().await;
-        if let Location::Postgres { url, schema } = &self.location {
+        if let Location::Postgres {
+            url,
+            schema,
+            has_own_role,
+        } = &self.location
+        {
             execute_postgres(url, &format!("DROP SCHEMA {schema} CASCADE")).await;
+            if *has_own_role {
+                execute_postgres(url, &format!("DROP ROLE {schema}")).await;
+            }
         }
     }
 
     /// Ends the store's connections to PostgreSQL from the server's side, and waits until they are
     /// gone.
     pub async fn cut_connections(&self) {
-        if let Location::Postgres { url, schema } = &self.location {
+        if let Location::Postgres { url, schema, .. } = &self.location {
             let end = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = ";
             execute_postgres(url, &format!("{end}'{schema}'")).await;
         }
@@ -123,7 +134,7 @@ impl Harness {
                     .unwrap();
                 connection.execute_batch(sql).unwrap();
             }
-            Location::Postgres { url, schema } => {
+            Location::Postgres { url, schema, .. } => {
                 execute_postgres(url, &format!("SET search_path = {schema}; {sql}")).await;
             }
         }
@@ -136,6 +147,44 @@ impl Harness {
         self.store.commit(commit).await.unwrap();
         key
     }
+}
+
+/// A schema of the server at `url` for the user in `store_url`.
+async fn make_schema(url: String, store_url: String) -> (Location, String) {
+    let schema = format!("test_{:016x}", random());
+    let mut make = format!("CREATE SCHEMA {schema};");
+    if let Some(user) = user_of(&store_url) {
+        make.push_str(&format!(" ALTER SCHEMA {schema} OWNER TO \"{user}\""));
+    }
+    execute_postgres(&url, &make).await;
+    let separator = if store_url.contains('?') { '&' } else { '?' };
+    let own = format!(
+        "{store_url}{separator}options=-c%20search_path%3D{schema}&application_name={schema}"
+    );
+    let location = Location::Postgres {
+        url,
+        schema,
+        has_own_role: false,
+    };
+    (location, own)
+}
+
+/// PgBouncer refuses `options`, so the schema is found by the name of its own user.
+async fn make_role(url: String, pgbouncer_url: String) -> (Location, String) {
+    let schema = format!("test_{:016x}", random());
+    let make = format!(
+        "CREATE ROLE {schema} SUPERUSER LOGIN PASSWORD '{schema}'; \
+         CREATE SCHEMA AUTHORIZATION {schema}"
+    );
+    execute_postgres(&url, &make).await;
+    let (_, place) = pgbouncer_url.split_once('@').unwrap();
+    let own = format!("postgres://{schema}:{schema}@{place}?pgbouncer=true");
+    let location = Location::Postgres {
+        url,
+        schema,
+        has_own_role: true,
+    };
+    (location, own)
 }
 
 fn user_of(url: &str) -> Option<&str> {

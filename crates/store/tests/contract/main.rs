@@ -2,7 +2,9 @@
 //!
 //! PostgreSQL takes part when `CODELAB_TEST_POSTGRES_URL` names a server, as a superuser. If
 //! `CODELAB_TEST_POSTGRES_TLS_URL` names the same server with `sslmode=verify-full` and a user that
-//! is accepted only over TLS, every case also runs over TLS. Each case has a schema of its own.
+//! is accepted only over TLS, every case also runs over TLS. If `CODELAB_TEST_PGBOUNCER_URL` names a
+//! PgBouncer in transaction mode before it, every case also runs through that. Each case has a schema
+//! of its own.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,10 +15,13 @@
 mod audit;
 mod chat;
 mod commits;
+mod failover;
 mod harness;
+mod hosts;
 mod life;
 mod memories;
 mod ownership;
+mod pooler;
 mod postgres;
 mod project_sessions;
 mod reads;
@@ -46,6 +51,12 @@ macro_rules! contract {
                 super::run(super::Engine::PostgresOverTls, super::$module::$case).await;
             })*
         }
+        mod on_postgres_through_pgbouncer {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                super::run(super::Engine::PostgresPooled, super::$module::$case).await;
+            })*
+        }
     };
 }
 
@@ -54,6 +65,9 @@ async fn run<F: Future<Output = Harness>>(engine: Engine, case: impl FnOnce(Harn
         Some(harness) => case(harness).await.finish().await,
         None if engine == Engine::PostgresOverTls => {
             eprintln!("skipped: CODELAB_TEST_POSTGRES_TLS_URL is not set")
+        }
+        None if engine == Engine::PostgresPooled => {
+            eprintln!("skipped: CODELAB_TEST_PGBOUNCER_URL is not set")
         }
         None => eprintln!("skipped: CODELAB_TEST_POSTGRES_URL is not set"),
     }

@@ -1,0 +1,78 @@
+//! A connection that is opened again after a loss, with growing pauses between attempts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::connection::{PostgresAccess, PostgresConnection};
+use super::connector::PostgresConnector;
+use crate::StoreError;
+
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+
+pub(super) struct PostgresLink {
+    connector: Arc<PostgresConnector>,
+    access: PostgresAccess,
+    connection: Option<Arc<PostgresConnection>>,
+    backoff: Duration,
+    not_before: Instant,
+}
+
+impl PostgresLink {
+    pub fn new(
+        connector: Arc<PostgresConnector>,
+        access: PostgresAccess,
+        connection: Option<PostgresConnection>,
+    ) -> Self {
+        Self {
+            connector,
+            access,
+            connection: connection.map(Arc::new),
+            backoff: FIRST_BACKOFF,
+            not_before: Instant::now(),
+        }
+    }
+
+    /// While the server is unreachable, callers fail at once. They do not wait for the next attempt
+    /// to connect.
+    pub async fn connection(&mut self) -> Result<Arc<PostgresConnection>, StoreError> {
+        let usable = self
+            .connection
+            .as_ref()
+            .filter(|connection| connection.is_usable() && self.connector.is_current(connection));
+        if let Some(connection) = usable {
+            return Ok(Arc::clone(connection));
+        }
+        self.connection = None;
+        if Instant::now() < self.not_before {
+            return Err(StoreError::Unavailable(
+                "the connection is lost, trying again soon".to_owned(),
+            ));
+        }
+        match self.connector.connect(self.access).await {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                self.backoff = FIRST_BACKOFF;
+                self.connection = Some(Arc::clone(&connection));
+                Ok(connection)
+            }
+            Err(error) => {
+                self.not_before = Instant::now() + self.backoff;
+                self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives up a broken connection, unless another caller has already replaced it.
+    pub fn forget(&mut self, broken: &Arc<PostgresConnection>) {
+        self.connection
+            .take_if(|current| Arc::ptr_eq(current, broken));
+    }
+
+    pub fn close(&mut self) {
+        self.connection = None;
+    }
+}
