@@ -115,6 +115,7 @@ describe("approvals", () => {
     const event = (type: string, data: object) => ({ type, data }) as unknown as SessionEvent;
     expect(changesSessions(event("question", {}))).toBe(true);
     expect(changesSessions(event("message_created", {}))).toBe(true);
+    expect(changesSessions(event("gap", { from: 1, to: 2 }))).toBe(true);
     expect(changesSessions(event("tool_call_closed", { outcome: "cancelled" }))).toBe(true);
     expect(changesSessions(event("tool_call_closed", { outcome: "completed" }))).toBe(false);
     expect(changesSessions(event("task_progress", {}))).toBe(false);

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { followEverything } from "../src/api/events";
 import { follow, type Frame } from "../src/api/stream";
 
 type Answer = { status?: number; parts?: string[] };
@@ -92,4 +93,26 @@ test("a silent connection is taken for dead", async () => {
   });
   await run([]);
   expect(asked.length).toBeGreaterThan(2);
+});
+
+test("the stream of all sessions continues after its last id, and begins anew where the server does not know it", async () => {
+  const parts = (id: string) => [`id: ${id}\nevent: gap\ndata: {"type":"gap"}\n\n`];
+  answers = [
+    { parts: ["id: first\n\n"] },
+    { parts: parts("AQ-_") },
+    { parts: [] },
+    { status: 422 },
+    { parts: parts("x") },
+  ];
+  const told: string[] = [];
+  const stop = followEverything({
+    onOpen: (isResumed) => told.push(isResumed ? "resumed" : "begun"),
+    onInputs: (events) => told.push(...events.map((event) => event.type)),
+    onCut: () => undefined,
+    onRefused: (error) => told.push(`refused ${error.status}`),
+  });
+  for (let rounds = 0; rounds < 20; rounds++) await vi.advanceTimersByTimeAsync(11_000);
+  stop();
+  expect(asked.slice(0, 6).map(({ after }) => after)).toEqual([null, null, "AQ-_", "AQ-_", null, "x"]);
+  expect(told).toEqual(["begun", "begun", "gap", "resumed", "begun", "gap"]);
 });

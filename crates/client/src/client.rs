@@ -20,7 +20,7 @@ use crate::logged::LoggedEvent;
 use crate::stream::StreamEnd;
 use crate::{ClientError, ClientLimits, Credentials, EventStream, RawResponse};
 
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// A handle on one server; clones share its connections.
 #[derive(Clone)]

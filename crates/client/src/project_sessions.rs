@@ -6,9 +6,10 @@ use codelab_protocol::{
     ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList, RenameProjectSession, Role,
     SendMessage, SessionEvent, SessionId, UsageReport,
 };
-use http::Method;
+use http::{HeaderValue, Method};
 
-use crate::http::{accepted, parse, with_query};
+use crate::client::LAST_EVENT_ID;
+use crate::http::{accepted, invalid, parse, with_query};
 use crate::stream::StreamEnd;
 use crate::{Client, ClientError, EventStream};
 
@@ -154,14 +155,23 @@ impl Client {
         self.log(session, after, follow).await
     }
 
-    /// Everything that happens in the user's sessions from now on, without deltas. It ends when the
-    /// reader falls too far behind or the server stops; what was missed is in the sessions' own
-    /// logs.
-    pub async fn user_events(&self) -> Result<EventStream<SessionEvent>, ClientError> {
-        let request = self
+    /// Everything that happens in the user's sessions, without deltas: what comes after the event
+    /// with this id ([`EventStream::last_id`]), or from now on. It ends when the reader falls too far
+    /// behind or the server stops; a reader comes back with the last id, to any server.
+    pub async fn user_events(
+        &self,
+        after: Option<&str>,
+    ) -> Result<EventStream<SessionEvent>, ClientError> {
+        let mut request = self
             .transport
             .request(Method::GET, "/my/events", Bytes::new())?;
-        self.stream(request, StreamEnd::Anywhere).await
+        if let Some(after) = after {
+            let after = HeaderValue::from_str(after)
+                .map_err(|_| invalid(format!("{after:?} is not an id of an event")))?;
+            request.headers_mut().insert(LAST_EVENT_ID, after);
+        }
+        let stream = self.stream(request, StreamEnd::Anywhere).await?;
+        Ok(stream.with_opaque_ids())
     }
 
     /// Ends the turn with everything it has open; waiting messages stay queued unless `drop_queue`.

@@ -21,8 +21,8 @@ use crate::{ClientError, ClientLimits};
 /// session of a project.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamEvent<E = Chunk> {
-    /// The event's number in the session's log. Ephemeral events (deltas) have none, and events of
-    /// the stream of all sessions have none either.
+    /// The event's number in the session's log. Ephemeral events (deltas) have none, and the ids of
+    /// the stream of all sessions are no numbers: see [`EventStream::last_id`].
     pub id: Option<u64>,
     /// `message` or `error` for a chunk, the type of a chat event, or `done`. Unknown names are
     /// passed on.
@@ -61,6 +61,9 @@ pub struct EventStream<E = Chunk> {
     phase: Phase,
     /// Set by the first byte of the body. A heartbeat counts.
     heard: bool,
+    /// The ids are texts without a meaning.
+    has_opaque_ids: bool,
+    last_id: Option<String>,
     kind: PhantomData<fn() -> E>,
 }
 
@@ -101,8 +104,22 @@ impl<E: LoggedEvent> EventStream<E> {
             closing,
             phase: Phase::Reading { after_done: false },
             heard: false,
+            has_opaque_ids: false,
+            last_id: None,
             kind: PhantomData,
         })
+    }
+
+    pub(crate) fn with_opaque_ids(self) -> Self {
+        Self {
+            has_opaque_ids: true,
+            ..self
+        }
+    }
+
+    /// The id of the last event that was returned, to come back after it.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
     }
 
     /// The next event, or `None` after the proper end. Nothing follows an error. Dropping the
@@ -159,7 +176,13 @@ impl<E: LoggedEvent> EventStream<E> {
         self.phase = Phase::Closed(end);
     }
 
-    fn accept(&mut self, event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
+    fn accept(&mut self, mut event: SseEvent) -> Result<StreamEvent<E>, ClientError> {
+        if let Some(id) = &event.id {
+            self.last_id = Some(id.clone());
+        }
+        if self.has_opaque_ids {
+            event.id = None;
+        }
         let event = match parse(event) {
             Ok(event) => event,
             Err(error) => {

@@ -53,5 +53,7 @@ pub use runtime::{LiveLimits, Retention, Runtime, RuntimeParts, SessionSummary};
 pub use shares::{ReadSlot, ShareLimits, Shares, StreamSlot};
 pub use space::{CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, Space, SpaceKey, project_agent};
 pub use state::state_of;
-pub use user_events::UserReader;
+pub use user_events::{
+    EventReference, InvalidCursor, UserCursor, UserEvents, UserItem, UserReader, UserReferences,
+};
 pub use vitals::DatabaseTrouble;

@@ -2,6 +2,7 @@
 //! whose each is.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use codelab_engine::{
     Budget, CallerAnswer, Decision, EventRange, LEASE_SECONDS, ThreadPhase, UserMessage,
@@ -14,12 +15,11 @@ use codelab_store::{OpenApprovalRow, OwnedSession, Schedule};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use crate::metrics::OpenGauge;
 use crate::owner::{Accepted, Command, Mail, NewSession};
 use crate::registry::SessionName;
 use crate::runtime::{Runtime, SessionSummary, whole};
 use crate::space::{AGENTS_PAGE, CallMode, ClientsFull, Space, SpaceKey};
-use crate::user_events::UserReader;
+use crate::user_events::{UserCursor, UserEvents, UserReader};
 use crate::{Reader, RuntimeError};
 
 /// Sessions that are recovered beside each other, so that their commits share transactions.
@@ -416,13 +416,22 @@ impl Runtime {
         self.log_of(&name(&row.session_id), row, after, follow)
     }
 
-    /// All sessions of a user, from now on.
-    pub fn user_events(&self, user: UserId) -> UserReader {
-        self.inner.user_events.listen(
-            user,
-            self.inner.store.clone(),
-            OpenGauge::stream(&self.inner.metrics),
-        )
+    /// All sessions of a user, after the cursor or from now on. `is_merged`: events of other servers
+    /// are told to [`Runtime::all_user_events`].
+    pub async fn user_events(
+        &self,
+        user: UserId,
+        after: Option<UserCursor>,
+        is_merged: bool,
+    ) -> Result<UserReader, RuntimeError> {
+        let (events, store) = (&self.inner.user_events, &self.inner.store);
+        let metrics = &self.inner.metrics;
+        Ok(UserReader::open(events, store, metrics, (user, after), is_merged).await?)
+    }
+
+    /// Where the events of all users' sessions are told.
+    pub fn all_user_events(&self) -> &Arc<UserEvents> {
+        &self.inner.user_events
     }
 
     /// Whether the session is in memory here, or somebody reads its events.

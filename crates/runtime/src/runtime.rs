@@ -121,7 +121,7 @@ pub(crate) struct Inner {
     pub registry: Registry,
     pub spaces: Spaces,
     pub memories: Arc<Memories>,
-    pub user_events: UserEvents,
+    pub user_events: Arc<UserEvents>,
     /// What each user may have; the parts hold the limits only.
     pub user_shares: Arc<Shares>,
     pub chat: Arc<GlobalChat>,
@@ -179,7 +179,7 @@ impl Runtime {
             chat.begin(reserve_ids(&parts.store).await?, None);
         }
         let inner = Arc::new(Inner {
-            user_events: UserEvents::new(parts.metrics.readers_cut.clone()),
+            user_events: Arc::new(UserEvents::new(&parts.metrics)),
             user_shares: Shares::new(parts.shares, Arc::clone(&parts.metrics)),
             chat,
             cluster,

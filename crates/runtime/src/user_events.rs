@@ -1,76 +1,163 @@
 //! Everything that happens in a user's sessions, as it happens: one live stream for all of them.
+//!
+//! Events of this server are published here. Of other servers' events only references arrive, and
+//! readers read those events from the store. What a reader misses is in the store as well, so no
+//! source has to be complete: [`UserReader`] notices what is missing and reads it.
+
+mod cursor;
+mod reader;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codelab_protocol::UserId;
-use codelab_store::{SessionKey, Store, StoreError, StoredEvent};
+use codelab_protocol::{Timestamp, UserId};
+use codelab_store::{SessionKey, StoredEvent};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::mpsc;
 
-use crate::metrics::OpenGauge;
-use crate::pieces::{EventPieces, MAX_WHOLE_BYTES};
-use crate::reader::ReaderItem;
+pub use self::cursor::{InvalidCursor, UserCursor};
+pub use self::reader::{UserItem, UserReader};
 
-/// Events that wait for a slow reader. A reader that falls further behind is cut off and has to
-/// read the sessions' own logs.
+use crate::metrics::Metrics;
+use crate::pieces::MAX_WHOLE_BYTES;
+
+/// Events that wait for a slow reader. A reader that falls further behind is cut off and comes back
+/// with its cursor.
 const MAX_BEHIND_EVENTS: usize = 1024;
 /// Bytes that wait for it. Large events do not wait: they are read from the store when it is their
 /// turn.
 const MAX_BEHIND_BYTES: usize = 512 * 1024;
 
 /// Who listens to whose events.
-pub(crate) struct UserEvents {
+pub struct UserEvents {
     listeners: Mutex<HashMap<UserId, Vec<Listener>>>,
     cut: Counter,
 }
 
 struct Listener {
-    events: mpsc::Sender<Told>,
+    wants: Wants,
+    told: mpsc::Sender<Told>,
     behind_bytes: Arc<AtomicUsize>,
+    is_told_missed: Arc<AtomicBool>,
 }
 
-/// What a listener is told of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wants {
+    /// The events of all servers.
+    Events,
+    /// References to the events of this server, for another server.
+    References,
+}
+
+/// What a listener is told.
 enum Told {
-    Whole(Arc<StoredEvent>),
-    /// Where to find one that is too large to wait for its reader.
-    Large {
+    Whole {
         key: SessionKey,
-        seq: u64,
-        kind: Cow<'static, str>,
+        event: Arc<StoredEvent>,
     },
+    /// Where to find an event that is too large to wait for its reader.
+    Large(LargeEvent),
+    /// The session has events up to this number.
+    UpTo(EventReference),
+    /// A source was cut or has just begun. What is missing is in the store.
+    Missed,
 }
 
-/// One reader of a user's events.
-pub struct UserReader {
-    store: Store,
-    events: mpsc::Receiver<Told>,
-    behind_bytes: Arc<AtomicUsize>,
-    /// The large event that is being handed over.
-    large: Option<EventPieces>,
-    _open: OpenGauge,
+struct LargeEvent {
+    key: SessionKey,
+    seq: u64,
+    kind: Cow<'static, str>,
+    at: Timestamp,
 }
+
+/// The newest event of a session, without its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventReference {
+    pub key: SessionKey,
+    pub seq: u64,
+}
+
+/// What a listener waits at.
+struct Listening {
+    told: mpsc::Receiver<Told>,
+    behind_bytes: Arc<AtomicUsize>,
+    is_told_missed: Arc<AtomicBool>,
+}
+
+/// References to a user's events on this server, as they happen.
+pub struct UserReferences(Listening);
 
 impl UserEvents {
-    /// Counts in `cut` the readers that fell too far behind.
-    pub fn new(cut: Counter) -> Self {
+    pub fn new(metrics: &Metrics) -> Self {
         Self {
             listeners: Mutex::default(),
-            cut,
+            cut: metrics.readers_cut.clone(),
         }
     }
 
     /// Events of the session with this key.
     pub fn publish(&self, user: UserId, key: SessionKey, events: &[Arc<StoredEvent>]) {
+        self.tell(user, |listener| listener.hears(key, events));
+    }
+
+    /// Another server has published these.
+    pub fn publish_elsewhere(&self, user: UserId, reference: EventReference) {
+        self.tell(user, |listener| match listener.wants {
+            Wants::Events => listener.hears_told(Told::UpTo(reference)),
+            Wants::References => true,
+        });
+    }
+
+    /// Events of another server may have been missed.
+    pub fn missed(&self, user: UserId) {
+        self.tell(user, |listener| match listener.wants {
+            Wants::Events => listener.hears_missed(),
+            Wants::References => true,
+        });
+    }
+
+    /// For another server. It ends when that server falls too far behind or this one stops.
+    pub fn references(&self, user: UserId) -> UserReferences {
+        UserReferences(self.listen(user, Wants::References))
+    }
+
+    /// Readers end.
+    pub fn stop(&self) {
+        self.lock().clear();
+    }
+
+    fn listen(&self, user: UserId, wants: Wants) -> Listening {
+        let (sender, receiver) = mpsc::channel(MAX_BEHIND_EVENTS);
+        let behind_bytes = Arc::new(AtomicUsize::new(0));
+        let is_told_missed = Arc::new(AtomicBool::new(false));
+        let mut listeners = self.lock();
+        let of_user = listeners.entry(user).or_default();
+        of_user.retain(|listener| !listener.told.is_closed());
+        of_user.push(Listener {
+            wants,
+            told: sender,
+            behind_bytes: Arc::clone(&behind_bytes),
+            is_told_missed: Arc::clone(&is_told_missed),
+        });
+        Listening {
+            told: receiver,
+            behind_bytes,
+            is_told_missed,
+        }
+    }
+
+    fn tell(&self, user: UserId, hears: impl Fn(&Listener) -> bool) {
         let mut listeners = self.lock();
         let Some(of_user) = listeners.get_mut(&user) else {
             return;
         };
         of_user.retain(|listener| {
-            let hears = listener.hears(key, events);
-            if !hears && !listener.events.is_closed() {
+            let hears = hears(listener);
+            if !hears && !listener.told.is_closed() {
                 self.cut.inc();
             }
             hears
@@ -78,30 +165,6 @@ impl UserEvents {
         if of_user.is_empty() {
             listeners.remove(&user);
         }
-    }
-
-    pub fn listen(&self, user: UserId, store: Store, open: OpenGauge) -> UserReader {
-        let (sender, receiver) = mpsc::channel(MAX_BEHIND_EVENTS);
-        let behind_bytes = Arc::new(AtomicUsize::new(0));
-        let mut listeners = self.lock();
-        let of_user = listeners.entry(user).or_default();
-        of_user.retain(|listener| !listener.events.is_closed());
-        of_user.push(Listener {
-            events: sender,
-            behind_bytes: Arc::clone(&behind_bytes),
-        });
-        UserReader {
-            store,
-            events: receiver,
-            behind_bytes,
-            large: None,
-            _open: open,
-        }
-    }
-
-    /// Readers end.
-    pub fn stop(&self) {
-        self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<UserId, Vec<Listener>>> {
@@ -114,19 +177,32 @@ impl UserEvents {
 impl Listener {
     /// Whether the reader is there and close enough behind to be told.
     fn hears(&self, key: SessionKey, events: &[Arc<StoredEvent>]) -> bool {
-        events.iter().all(|event| {
-            let told = match event.body.len() > MAX_WHOLE_BYTES {
-                true => Told::Large {
-                    key,
-                    seq: event.seq,
-                    kind: event.kind.clone(),
-                },
-                false => Told::Whole(Arc::clone(event)),
-            };
-            let bytes = told.bytes();
-            let behind_bytes = self.behind_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-            behind_bytes <= MAX_BEHIND_BYTES && self.events.try_send(told).is_ok()
-        })
+        match self.wants {
+            Wants::Events => events.iter().all(|event| {
+                self.hears_told(match event.body.len() > MAX_WHOLE_BYTES {
+                    true => Told::Large(LargeEvent::of(key, event)),
+                    false => Told::Whole {
+                        key,
+                        event: Arc::clone(event),
+                    },
+                })
+            }),
+            Wants::References => events.last().is_none_or(|last| {
+                let seq = last.seq;
+                self.hears_told(Told::UpTo(EventReference { key, seq }))
+            }),
+        }
+    }
+
+    fn hears_told(&self, told: Told) -> bool {
+        let bytes = told.bytes();
+        let behind_bytes = self.behind_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        behind_bytes <= MAX_BEHIND_BYTES && self.told.try_send(told).is_ok()
+    }
+
+    /// One that still waits counts for all.
+    fn hears_missed(&self) -> bool {
+        self.is_told_missed.swap(true, Ordering::AcqRel) || self.hears_told(Told::Missed)
     }
 }
 
@@ -134,117 +210,43 @@ impl Told {
     /// What it holds while it waits.
     fn bytes(&self) -> usize {
         match self {
-            Self::Whole(event) => event.body.len(),
-            Self::Large { .. } => 0,
+            Self::Whole { event, .. } => event.body.len(),
+            Self::Large(_) | Self::UpTo(_) | Self::Missed => 0,
         }
     }
 }
 
-impl UserReader {
-    /// The next event, or the next piece of a large one; `None` when the reader fell too far behind
-    /// or the server stops. Waiting is cancel-safe.
-    pub async fn next(&mut self) -> Result<Option<ReaderItem>, StoreError> {
-        if let Some(large) = &mut self.large {
-            let piece = large.next().await?;
-            if piece.is_none() {
-                self.large = None;
-            }
-            return Ok(Some(
-                piece.map_or(ReaderItem::LargeEnds, ReaderItem::LargePiece),
-            ));
+impl LargeEvent {
+    fn of(key: SessionKey, event: &StoredEvent) -> Self {
+        Self {
+            key,
+            seq: event.seq,
+            kind: event.kind.clone(),
+            at: event.timestamp,
         }
-        let Some(told) = self.events.recv().await else {
-            return Ok(None);
-        };
+    }
+}
+
+impl Listening {
+    /// `None` when the listener fell too far behind or the server stops. Cancel-safe.
+    async fn next(&mut self) -> Option<Told> {
+        let told = self.told.recv().await?;
         self.behind_bytes.fetch_sub(told.bytes(), Ordering::Relaxed);
-        Ok(Some(match told {
-            Told::Whole(event) => ReaderItem::Event(event),
-            Told::Large { key, seq, kind } => {
-                self.large = Some(EventPieces::new(self.store.clone(), key, seq));
-                ReaderItem::LargeBegins { seq, kind }
-            }
-        }))
+        if matches!(told, Told::Missed) {
+            // Before the store is read: what is missed from now on is told again.
+            self.is_told_missed.store(false, Ordering::Release);
+        }
+        Some(told)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use codelab_protocol::{Timestamp, TurnId};
-    use codelab_store::{DatabaseUrl, StoreOptions};
-
-    use super::*;
-    use crate::Metrics;
-
-    fn event(seq: u64, bytes: usize) -> Arc<StoredEvent> {
-        let body = "x".repeat(bytes).into();
-        let timestamp = Timestamp::from_millis(0);
-        Arc::new(StoredEvent {
-            seq,
-            turn: TurnId(1),
-            kind: "tool_result".into(),
-            body,
-            settled: None,
-            timestamp,
-        })
-    }
-
-    #[tokio::test]
-    async fn a_reader_that_stalls_holds_a_bounded_number_of_bytes_and_others_read_on() {
-        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory))
-            .await
-            .expect("a store");
-        let metrics = Metrics::new();
-        let events = UserEvents::new(metrics.readers_cut.clone());
-        let user = UserId::new(1).expect("a user");
-        let mut stalled = events.listen(user, store.clone(), OpenGauge::stream(&metrics));
-        let mut reading = events.listen(user, store, OpenGauge::stream(&metrics));
-        let seq_of = |item: Option<ReaderItem>| match item {
-            Some(ReaderItem::Event(event)) => Some(event.seq),
-            Some(other) => panic!("{other:?}"),
-            None => None,
-        };
-        for seq in 1..=24 {
-            events.publish(user, SessionKey::from_raw(1), &[event(seq, 100_000)]);
-            assert_eq!(
-                seq_of(reading.next().await.expect("it can read")),
-                Some(seq)
-            );
+impl UserReferences {
+    /// `None` at the end. Waiting is cancel-safe.
+    pub async fn next(&mut self) -> Option<EventReference> {
+        loop {
+            if let Told::UpTo(reference) = self.0.next().await? {
+                return Some(reference);
+            }
         }
-        let mut seen = 0;
-        while let Some(seq) = seq_of(stalled.next().await.expect("it can read")) {
-            seen += 1;
-            assert_eq!(seq, seen, "nothing is left out before the cut");
-        }
-        assert_eq!(
-            seen as usize,
-            MAX_BEHIND_BYTES / 100_000,
-            "it was cut when so much waited for it"
-        );
-        assert_eq!(metrics.readers_cut.get(), 1);
-    }
-
-    #[tokio::test]
-    async fn an_event_of_any_size_takes_no_room_while_it_waits() {
-        let store = Store::open(StoreOptions::new(DatabaseUrl::SqliteMemory))
-            .await
-            .expect("a store");
-        let metrics = Metrics::new();
-        let events = UserEvents::new(metrics.readers_cut.clone());
-        let user = UserId::new(1).expect("a user");
-        let mut stalled = events.listen(user, store, OpenGauge::stream(&metrics));
-        for seq in 1..=24 {
-            events.publish(user, SessionKey::from_raw(1), &[event(seq, 8 << 20)]);
-        }
-        assert_eq!(stalled.behind_bytes.load(Ordering::Relaxed), 0);
-        assert!(matches!(
-            stalled.next().await,
-            Ok(Some(ReaderItem::LargeBegins { seq: 1, .. }))
-        ));
-        // This test stored no such event. A reader that has half an event is cut off.
-        assert_eq!(
-            stalled.next().await.expect_err("there is no such event"),
-            StoreError::NotFound
-        );
-        assert_eq!(metrics.readers_cut.get(), 0);
     }
 }

@@ -15,6 +15,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::access::{ServerNames, check_names, check_room, internal_key, internal_key_or_bearer};
 use crate::buffers::Buffers;
+use crate::cluster::user_events::PeerEvents;
 use crate::cluster::{Cluster, Forwarded, Forwarding, entrance, forward, refuse_while_paused};
 use crate::config::ChatAccess;
 use crate::error::{ApiError, internal_error};
@@ -46,6 +47,8 @@ pub(crate) struct App {
     pub starter_pack: Arc<[Agent]>,
     pub chat_access: ChatAccess,
     pub cluster: Arc<Cluster>,
+    /// Nothing where this server is alone.
+    pub peer_events: Option<PeerEvents>,
 }
 
 /// The whole HTTP side as one service; every route with and without a trailing slash.
@@ -73,6 +76,7 @@ pub(crate) fn router(app: App) -> Router {
         app.clone(),
         internal_key_or_bearer,
     ));
+    let between_servers = app.peer_events.as_ref().map(PeerEvents::routes);
     let inner = Router::new()
         .merge(internal)
         .merge(metrics)
@@ -95,14 +99,17 @@ pub(crate) fn router(app: App) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), check_room))
         .layer(middleware::from_fn_with_state(app.clone(), observe))
         .with_state(app);
-    // Rewriting must come before routing, so the router is a service inside another one.
-    Router::new().fallback(move |request: Request| {
-        entrance(
-            forwarding.clone(),
-            inner.clone(),
-            without_trailing_slash(request),
-        )
-    })
+    // Rewriting must come before routing, so the router is a service inside another one. Servers
+    // call each other by addresses that are no names of this one for callers.
+    between_servers
+        .unwrap_or_default()
+        .fallback(move |request: Request| {
+            entrance(
+                forwarding.clone(),
+                inner.clone(),
+                without_trailing_slash(request),
+            )
+        })
 }
 
 fn without_trailing_slash(mut request: Request) -> Request {

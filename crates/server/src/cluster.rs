@@ -18,6 +18,7 @@ mod subject;
 mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod user_events;
 mod wire;
 
 use std::net::IpAddr;
@@ -25,6 +26,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
+use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use codelab_llm::Secret;
@@ -110,6 +112,11 @@ impl Cluster {
             stop,
             unreachable: Mutex::default(),
         })
+    }
+
+    /// What servers of the installation know each other by.
+    pub fn key(&self) -> HeaderValue {
+        self.key.header()
     }
 
     /// Until this server has stopped for so long that waiting calls are given up.

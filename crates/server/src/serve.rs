@@ -22,6 +22,7 @@ use crate::access::ServerNames;
 use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
 use crate::buffers::Buffers;
+use crate::cluster::user_events::PeerEvents;
 use crate::cluster::{Cluster, ForwardLimits};
 use crate::config::{
     ConfigError, DEFAULT_DATABASE, HttpOrigin, ModelHint, Settings, SpaceSettings, wrong,
@@ -172,6 +173,11 @@ impl Server {
             stop.clone(),
         );
         let app = App {
+            peer_events: PeerEvents::of(
+                &runtime,
+                settings.network.ca_file.clone(),
+                (!runtime.is_alone()).then(|| cluster.key()),
+            ),
             runtime: runtime.clone(),
             names,
             internal_api_key: secrets.internal_api_key.clone(),

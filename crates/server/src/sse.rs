@@ -1,7 +1,9 @@
 //! Server-sent events: a reader's items as frames, with heartbeats.
 
+mod user;
+
 use std::convert::Infallible;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -13,10 +15,12 @@ use codelab_protocol::{
     AssistantDelta, Chunk, ChunkBody, Done, ErrorCode, ErrorData, Gap, MessageDelta, SessionEvent,
     SessionEventBody, SessionId, TurnError,
 };
-use codelab_runtime::{AnswerDelta, ChatReader, Reader, ReaderItem, StreamSlot, UserReader, now};
+use codelab_runtime::{AnswerDelta, ChatReader, Reader, ReaderItem, StreamSlot, now};
 use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use tokio::time::{Instant, Sleep};
+
+pub(crate) use self::user::user_response;
 
 use crate::error::{ApiError, log_refusal};
 
@@ -55,11 +59,6 @@ pub(crate) fn session_response(reader: Reader, session: SessionId, slot: StreamS
         HEARTBEAT_EVERY,
         Some(slot),
     ))
-}
-
-/// Streams all of a user's sessions until the reader falls behind or goes away.
-pub(crate) fn user_response(reader: UserReader, slot: StreamSlot) -> Response {
-    event_stream(frames(reader, HEARTBEAT_EVERY, Some(slot)))
 }
 
 /// Streams the global Chat until the server stops or the reader goes away. A program has no slot.
@@ -206,23 +205,6 @@ impl Source for SessionSource {
     }
 }
 
-impl Source for UserReader {
-    async fn write_next(&mut self, frames: &mut String) -> Wrote {
-        match self.next().await {
-            Ok(Some(item)) => {
-                let wrote = Wrote::of(&item);
-                write_event(frames, item);
-                wrote
-            }
-            Ok(None) => Wrote::Nothing,
-            Err(error) => {
-                log_refusal(&error);
-                Wrote::Nothing
-            }
-        }
-    }
-}
-
 impl Source for ChatReader {
     async fn write_next(&mut self, frames: &mut String) -> Wrote {
         let Some(messages) = self.next().await else {
@@ -279,7 +261,9 @@ impl Dialect {
             ReaderItem::Gap { from, to } => self.write_gap(frames, to, Gap { from, to }),
             // Its id is the start: a reader that is cut here comes back to the same log.
             ReaderItem::StartOver { from, to } => self.write_gap(frames, 0, Gap { from, to }),
-            ReaderItem::Settled(status) => write_json(frames, None, "done", &Done { status }),
+            ReaderItem::Settled(status) => {
+                write_json(frames, None::<u64>, "done", &Done { status })
+            }
             ReaderItem::NotStored(error) => {
                 let error = ApiError::outcome_not_stored(error, None);
                 self.write_error(
@@ -376,13 +360,16 @@ fn write_session_event(
     body: SessionEventBody,
 ) {
     let name = body.kind();
-    let event = SessionEvent {
+    write_json(frames, seq, name, &session_event(session, seq, body));
+}
+
+fn session_event(session: &SessionId, seq: Option<u64>, body: SessionEventBody) -> SessionEvent {
+    SessionEvent {
         body,
         session_id: session.clone(),
         seq,
         timestamp: now(),
-    };
-    write_json(frames, seq, name, &event);
+    }
 }
 
 fn write_chunk(frames: &mut String, id: Option<u64>, name: &str, body: ChunkBody) {
@@ -397,31 +384,15 @@ fn write_chunk(frames: &mut String, id: Option<u64>, name: &str, body: ChunkBody
     );
 }
 
-fn write_json(frames: &mut String, id: Option<u64>, name: &str, data: &impl Serialize) {
+fn write_json(frames: &mut String, id: Option<impl Display>, name: &str, data: &impl Serialize) {
     match serde_json::to_string(data) {
         Ok(data) => write_frame(frames, id, name, &data),
         Err(error) => tracing::error!(%error, "serializing an event failed, it is not sent"),
     }
 }
 
-/// An event of one of a user's sessions, without a number: those of several sessions would mix.
-fn write_event(frames: &mut String, item: ReaderItem) {
-    match item {
-        ReaderItem::Event(event) => write_frame(frames, None, &event.kind, &event.body),
-        ReaderItem::LargeBegins { kind, .. } => begin_frame(frames, None, &kind),
-        ReaderItem::LargePiece(piece) => frames.push_str(&piece),
-        ReaderItem::LargeEnds => frames.push_str(FRAME_END),
-        // Only a single session's stream has these.
-        ReaderItem::Delta(_)
-        | ReaderItem::Settled(_)
-        | ReaderItem::Gap { .. }
-        | ReaderItem::StartOver { .. }
-        | ReaderItem::NotStored(_) => {}
-    }
-}
-
 /// `data` is JSON on one line, so it needs no splitting.
-fn write_frame(frames: &mut String, id: Option<u64>, name: &str, data: &str) {
+fn write_frame(frames: &mut String, id: Option<impl Display>, name: &str, data: &str) {
     // Reserves exactly once. Growing by doubling would reserve more, and a stalled reader keeps it
     // all.
     frames.reserve(data.len() + MAX_HEAD_BYTES);
@@ -430,7 +401,7 @@ fn write_frame(frames: &mut String, id: Option<u64>, name: &str, data: &str) {
     frames.push_str(FRAME_END);
 }
 
-fn begin_frame(frames: &mut String, id: Option<u64>, name: &str) {
+fn begin_frame(frames: &mut String, id: Option<impl Display>, name: &str) {
     if let Some(id) = id {
         // Writing to a string cannot fail.
         let _ = writeln!(frames, "id: {id}");
@@ -460,7 +431,7 @@ mod tests {
                 return Wrote::Nothing;
             };
             let wrote = Wrote::of(&item);
-            write_event(frames, item);
+            Dialect::Chunks.write_item(frames, item);
             wrote
         }
     }
@@ -503,7 +474,7 @@ mod tests {
             .collect();
         assert_eq!(
             events,
-            ["event: tool_result\ndata: {\"a\":1}", ""],
+            ["id: 1\nevent: message\ndata: {\"a\":1}", ""],
             "{shown}"
         );
         assert!(

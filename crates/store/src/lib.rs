@@ -36,8 +36,8 @@ pub use project_session::{
 };
 pub use row::{
     ApprovalRow, ApprovalStatus, AuditHead, AuditRecord, AuditRow, AuditSession, ContextRow,
-    InputRow, Schedule, SessionRef, SessionRow, StoredEvent, StoredMessage, StoredSwitch,
-    ToolCallRow, ToolCallStatus,
+    InputRow, Schedule, SessionLogRow, SessionRef, SessionRow, StoredEvent, StoredMessage,
+    StoredSwitch, ToolCallRow, ToolCallStatus,
 };
 pub use sqlite::backup::{Restored, restore_sqlite};
 pub use store::{

@@ -55,6 +55,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "chat_handover",
         sql: include_str!("../migrations/sqlite/0008_chat_handover.sql"),
     },
+    Migration {
+        version: 9,
+        name: "last_event",
+        sql: include_str!("../migrations/sqlite/0009_last_event.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -97,6 +102,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         version: 8,
         name: "chat_handover",
         sql: include_str!("../migrations/postgres/0008_chat_handover.sql"),
+    },
+    Migration {
+        version: 9,
+        name: "last_event",
+        sql: include_str!("../migrations/postgres/0009_last_event.sql"),
     },
 ];
 

@@ -188,6 +188,18 @@ impl StoredEvent {
     }
 }
 
+/// How far the log of a project session goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionLogRow {
+    pub key: SessionKey,
+    pub session_id: SessionId,
+    /// The oldest event that is still stored.
+    pub first_seq: u64,
+    pub last_seq: u64,
+    /// `None` if its newest event is older than this column.
+    pub last_event_at: Option<Timestamp>,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredSwitch {
     pub ord: u64,

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use codelab_client::{Backoff, ClientError};
@@ -67,6 +68,7 @@ impl RunnerState {
             }
             if running.len() >= MAX_ACCEPTED {
                 tracing::warn!(call = %key.call_id, "tool call not accepted, too many calls in progress");
+                self.has_unclaimed.store(true, Ordering::Release);
                 return;
             }
             running.insert(key.clone(), stop.clone());
@@ -86,6 +88,9 @@ impl RunnerState {
         let lease_seconds = match self.claim(&key, stop).await {
             Ok(seconds) => seconds,
             Err(error) => {
+                if error.is_passing() {
+                    self.has_unclaimed.store(true, Ordering::Release);
+                }
                 return tracing::debug!(call = %key.call_id, %error, "tool call not claimed");
             }
         };

@@ -1,9 +1,11 @@
 //! Follows the events of the user's sessions: accepts calls that wait for a tool runner, stops calls
-//! that the server closed. After a reconnect it reads the logs of the sessions, so that no call is
+//! that the server closed. After a reconnect it continues after the last event. Where it has none, or
+//! could not do what the events asked for, it reads the logs of the sessions, so that no call is
 //! missed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use codelab_client::{Backoff, ClientError, EventData, EventStream};
@@ -15,7 +17,7 @@ use super::{RunnerState, ServedCalls, ToolRunnerEvent, lock};
 
 /// The server detaches a client after 60 s without a request.
 const ATTACH_EVERY: Duration = Duration::from_secs(20);
-/// Sessions whose logs are read after a reconnect, newest activity first.
+/// Sessions whose logs are read at once, newest activity first.
 const MAX_CAUGHT_UP: u64 = 50;
 /// Sessions whose project is cached.
 const MAX_KNOWN_SESSIONS: usize = 10_000;
@@ -38,14 +40,21 @@ pub(super) async fn follow(shared: Arc<RunnerState>) {
     let backoff = Backoff::default();
     let mut known = Known::default();
     let (mut failures, mut is_lost) = (0, false);
+    // The id of the last event that was handled.
+    let mut last = None;
     loop {
-        let lost = match connect(&shared).await {
+        let lost = match connect(&shared, last.as_deref()).await {
             Ok(stream) => {
                 failures = 0;
                 if std::mem::take(&mut is_lost) {
                     shared.emit(ToolRunnerEvent::Reconnected);
                 }
-                listen(&shared, stream, &mut known).await
+                listen(&shared, stream, &mut known, &mut last).await
+            }
+            // The server does not know this id: it is of another version or another database.
+            Err(error) if error.status() == Some(422) && last.is_some() => {
+                last = None;
+                continue;
             }
             Err(error) => error,
         };
@@ -66,8 +75,11 @@ pub(super) async fn follow(shared: Arc<RunnerState>) {
 }
 
 /// Subscribes before it reads the logs, so that no call is missed in between.
-async fn connect(shared: &RunnerState) -> Result<EventStream<SessionEvent>, ClientError> {
-    let stream = shared.client.user_events().await?;
+async fn connect(
+    shared: &RunnerState,
+    after: Option<&str>,
+) -> Result<EventStream<SessionEvent>, ClientError> {
+    let stream = shared.client.user_events(after).await?;
     shared.attach().await?;
     Ok(stream)
 }
@@ -76,19 +88,25 @@ async fn listen(
     shared: &Arc<RunnerState>,
     mut stream: EventStream<SessionEvent>,
     known: &mut Known,
+    last: &mut Option<String>,
 ) -> ClientError {
-    if let Err(error) = catch_up(shared, known).await {
+    let has_unclaimed = shared.has_unclaimed.swap(false, Ordering::AcqRel);
+    if (last.is_none() || has_unclaimed)
+        && let Err(error) = catch_up(shared, known).await
+    {
+        // What this did not read has to be read at the next attempt.
+        shared.has_unclaimed.store(true, Ordering::Release);
         return error;
     }
     loop {
         match stream.next().await {
             Some(Ok(event)) => {
-                let EventData::Chunk(event) = event.data else {
-                    continue;
-                };
-                if let Err(error) = handle(shared, event, known).await {
+                if let EventData::Chunk(event) = event.data
+                    && let Err(error) = handle(shared, event, known).await
+                {
                     return error;
                 }
+                *last = stream.last_id().map(str::to_owned);
             }
             Some(Err(error)) => return error,
             None => return ClientError::Cut("the stream of events ended".to_owned()),
@@ -117,12 +135,18 @@ async fn handle(
                 call_id: closed.call_id,
             });
         }
+        // Events of this session were left out, so its log is read.
+        SessionEventBody::Gap(_)
+            if shared.may_serve(&session) && known.is_ours(shared, &session).await? =>
+        {
+            read_session(shared, &session).await?;
+        }
         _ => {}
     }
     Ok(())
 }
 
-/// Offers the calls that came while the connection was lost.
+/// Offers the calls that wait, whenever they came.
 async fn catch_up(shared: &Arc<RunnerState>, known: &mut Known) -> Result<(), ClientError> {
     let sessions = shared
         .client

@@ -13,6 +13,7 @@ mod settle;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -176,6 +177,9 @@ pub(crate) struct RunnerState {
     served: Mutex<HashSet<SessionId>>,
     /// One lock per session, so that its calls run one by one.
     session_locks: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
+    /// A call could not be claimed for now. No event tells of it again, so the sessions' logs are
+    /// read after the next reconnect.
+    has_unclaimed: AtomicBool,
 }
 
 impl ToolRunner {
@@ -239,6 +243,7 @@ impl ToolRunner {
             serves,
             served: Mutex::default(),
             session_locks: Mutex::default(),
+            has_unclaimed: AtomicBool::new(false),
         });
         shared.attach().await?;
         if shared.settle().await? {

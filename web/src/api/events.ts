@@ -35,17 +35,32 @@ export async function readSession(sessionId: string): Promise<SessionInput[]> {
   return (await readAll(`/my/chat/${encodeURIComponent(sessionId)}/events/?follow=false`)).map(decode);
 }
 
-/** Events of all the user's sessions from now on. Missed events are not repeated. */
-export function followEverything(handlers: FeedHandlers<SessionEvent>) {
-  return follow("/my/events/", () => undefined, {
-    onOpen: handlers.onOpen,
-    onCut: handlers.onCut,
-    onRefused: handlers.onRefused,
-    onFrames: (frames) => {
-      const inputs = frames.map(decode);
-      handlers.onInputs(inputs.flatMap((input) => (input.kind === "event" ? [input.event] : [])));
-    },
-  });
+export interface EverythingHandlers extends Omit<FeedHandlers<SessionEvent>, "onOpen"> {
+  /** `isResumed`: the events since the last connection follow. Otherwise the stream begins now. */
+  onOpen: (isResumed: boolean) => void;
+}
+
+/** Events of all the user's sessions. After a lost connection it continues after the last event. */
+export function followEverything(handlers: EverythingHandlers): () => void {
+  let last: string | undefined;
+  const start = () =>
+    follow("/my/events/", () => last, {
+      onOpen: () => handlers.onOpen(last !== undefined),
+      onCut: handlers.onCut,
+      onRefused: (error) => {
+        if (error.status !== 422 || last === undefined) return handlers.onRefused(error);
+        // The server does not know this id, for example after an update. The stream begins anew.
+        last = undefined;
+        stop = start();
+      },
+      onFrames: (frames) => {
+        last = frames.findLast((frame) => frame.id !== undefined)?.id ?? last;
+        const inputs = frames.map(decode);
+        handlers.onInputs(inputs.flatMap((input) => (input.kind === "event" ? [input.event] : [])));
+      },
+    });
+  let stop = start();
+  return () => stop();
 }
 
 function decode(frame: Frame): SessionInput {

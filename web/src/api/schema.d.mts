@@ -1327,14 +1327,26 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Everything that happens in the user's sessions, from now on
-         * @description Each event is one of its session's log, with that log's `seq`. A reader that falls too far
-         *     behind is cut; what it missed is in the sessions' own event streams.
+         * Everything that happens in the user's sessions
+         * @description Each event is one of its session's log, with that log's `seq`. Events of one session come in
+         *     order, without a hole. Without `Last-Event-ID` or `after`, the stream begins now. Its ids are
+         *     opaque: a reader comes back with the last one, to any server, and gets what it missed. The first
+         *     frame has an id and no data.
+         *
+         *     A reader that falls too far behind is cut. Events can come twice after a reader was away while
+         *     more than 64 sessions were active; session and `seq` tell. A `gap` names events that are not
+         *     shown, because they were pruned or because more than 10,000 were missed.
          */
         get: {
             parameters: {
-                query?: never;
-                header?: never;
+                query?: {
+                    /** @description Events after the one with this id; `Last-Event-ID` says the same and wins. */
+                    after?: string;
+                };
+                header?: {
+                    /** @description The id of the last event that the reader has */
+                    "Last-Event-ID"?: string | null;
+                };
                 path?: never;
                 cookie?: never;
             };
@@ -1346,7 +1358,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "text/event-stream": components["schemas"]["SessionEventFrame"];
+                        "text/event-stream": components["schemas"]["UserEventFrame"];
                     };
                 };
             };
@@ -2726,6 +2738,26 @@ export interface components {
         ClientId: string;
         /** @description The caller's own name for a message it sends; a repeat never starts a second turn. */
         ClientMessageId: string;
+        /** @description What a server knows of the installation that it is part of. */
+        ClusterHealth: {
+            /** @description This server. */
+            server: string;
+            /** @description All that can be given work. */
+            servers: components["schemas"]["ClusterServer"][];
+            /** @description What this server owns. */
+            owned: components["schemas"]["ClusterOwned"];
+        };
+        ClusterOwned: {
+            projects: number;
+            /** @description Sessions of the runtime API that are in memory. */
+            sessions: number;
+            chat: boolean;
+        };
+        ClusterServer: {
+            server: string;
+            /** @description Shown only to callers with the internal key. */
+            address?: string | null;
+        };
         /** @description One simple command of a shell line, as shown to the person who decides. */
         CommandPart: {
             text: string;
@@ -2765,6 +2797,8 @@ export interface components {
         ContextResults: {
             /** @description Best first. */
             results: components["schemas"]["ContextHit"][];
+            /** @description The index is being rebuilt, so there may be more to find soon. */
+            rebuilding?: boolean;
         };
         CreateAgent: {
             /** @description Unique in the project. */
@@ -2947,6 +2981,7 @@ export interface components {
             checks: {
                 [key: string]: components["schemas"]["HealthCheck"];
             };
+            cluster?: components["schemas"]["ClusterHealth"] | null;
         };
         HealthCheck: {
             status: components["schemas"]["HealthStatus"];
@@ -3686,6 +3721,15 @@ export interface components {
         UserAnswer: {
             question_id: components["schemas"]["GlobalMessageId"];
             answer: string;
+        };
+        /** @description One frame of the stream of all sessions. */
+        UserEventFrame: {
+            /** @description What to come back with. It has no meaning for readers. */
+            id: string;
+            /** @description The type of the event. */
+            event?: string;
+            /** @description An event. The first frame has none. */
+            data?: string;
         };
         /**
          * Format: int64

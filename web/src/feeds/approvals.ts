@@ -28,12 +28,13 @@ const apply = (input: ApprovalsInput) => (approvals.value = reduceApprovals(appr
 
 export function watchApprovals(): () => void {
   return followEverything({
-    onOpen: () => {
+    onOpen: (isResumed) => {
       connection.value = "live";
-      apply({ kind: "connected" });
-      openApprovals().then((list) => apply({ kind: "loaded", approvals: list }), report);
+      if (!isResumed || isStale) load();
     },
     onInputs: (events) => {
+      // Events are missing, so the list is read again.
+      if (events.some((event) => event.type === "gap")) load();
       const before = approvals.value.open;
       apply({ kind: "events", events });
       for (const [key, approval] of approvals.value.open) if (!before.has(key)) notify(approval);
@@ -42,6 +43,18 @@ export function watchApprovals(): () => void {
     onCut: () => (connection.value = "cut"),
     onRefused: report,
   });
+}
+
+/** The list could not be read since events were missing. */
+let isStale = true;
+
+function load() {
+  isStale = true;
+  apply({ kind: "connected" });
+  openApprovals().then((list) => {
+    isStale = false;
+    apply({ kind: "loaded", approvals: list });
+  }, report);
 }
 
 function tellActivity(events: SessionEvent[]) {

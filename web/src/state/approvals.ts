@@ -1,4 +1,4 @@
-// Open approvals of all sessions. The list is read on each connection and updated by events.
+// Open approvals of all sessions. The list is read when the stream of events begins, and updated by events.
 import type { ApprovalInfo, SessionEvent, OpenApproval } from "../api/types";
 
 /** An approval as the list gives it, or as an event did, which does not name the project. */
@@ -82,9 +82,13 @@ function without(state: ApprovalsState, key: string): ApprovalsState {
   return { ...state, open, added, resolved: new Set(state.resolved).add(key) };
 }
 
-/** Whether the list of sessions must be read again: there is a new message, or a question was asked or closed. */
+/**
+ * Whether the list of sessions must be read again: there is a new message, a question was asked or closed, or events
+ * are missing.
+ */
 export function changesSessions(event: SessionEvent): boolean {
   switch (event.type) {
+    case "gap":
     case "message_created":
     case "task_plan_created":
     case "question":

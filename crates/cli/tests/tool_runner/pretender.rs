@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::extract::{Path as Segments, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
@@ -27,7 +27,14 @@ pub struct Pretender {
     events: broadcast::Sender<String>,
     results: Arc<Mutex<HashMap<String, Vec<Value>>>>,
     claims: Arc<Mutex<HashMap<String, usize>>>,
+    /// What was asked about all sessions: their list, or their events after an id.
+    asked: Arc<Mutex<Vec<String>>>,
 }
+
+/// Ends the stream of events instead of being sent.
+const CUT: &str = "cut";
+/// The stream cannot go on after an event of this session.
+pub const FORGOTTEN: &str = "forgotten";
 
 /// Short, so that a lease has to be renewed within a test.
 const LEASE_SECONDS: u64 = 3;
@@ -49,6 +56,7 @@ impl RunnerProcess {
             events: broadcast::channel(1024).0,
             results: Arc::default(),
             claims: Arc::default(),
+            asked: Arc::default(),
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -87,8 +95,29 @@ impl RunnerProcess {
         let event = json!({"type": "tool_call", "session_id": session, "seq": 1, "timestamp": TIME, "data": call});
         self.server
             .events
-            .send(format!("event: tool_call\ndata: {event}\n\n"))
+            .send(format!(
+                "id: {session}-id\nevent: tool_call\ndata: {event}\n\n"
+            ))
             .unwrap();
+    }
+
+    /// Cuts the stream and waits until the client is back.
+    pub async fn cut_stream(&self) {
+        let streams = || -> usize {
+            let asked = self.server.asked.lock().unwrap();
+            asked.iter().filter(|asked| *asked != "sessions").count()
+        };
+        let before = streams();
+        self.server.events.send(CUT.to_owned()).unwrap();
+        eventually("the client is back", async || match streams() {
+            now if now > before && self.server.events.receiver_count() > 0 => Ok(()),
+            now => Err(now),
+        })
+        .await;
+    }
+
+    pub fn asked(&self) -> Vec<String> {
+        self.server.asked.lock().unwrap().clone()
     }
 
     /// All results that were sent for a call, once there is one.
@@ -154,7 +183,8 @@ fn router(server: Pretender) -> Router {
         .with_state(server)
 }
 
-async fn sessions() -> Json<Value> {
+async fn sessions(State(server): State<Pretender>) -> Json<Value> {
+    server.asked.lock().unwrap().push("sessions".to_owned());
     let session = json!({"session_id": UNREADABLE, "project_id": 1, "title": null, "created_at": TIME,
         "last_activity": TIME, "message_count": 0});
     Json(json!({"sessions": [session], "total": 1, "limit": 50, "offset": 0}))
@@ -209,10 +239,18 @@ async fn result(
     Json(json!({"call_id": call, "duplicate": false}))
 }
 
-async fn events(State(server): State<Pretender>) -> Response {
+async fn events(State(server): State<Pretender>, headers: HeaderMap) -> Response {
+    let after = headers.get("last-event-id");
+    let after = after.map_or("nothing", |id| id.to_str().unwrap());
+    let asked = format!("events after {after}");
+    server.asked.lock().unwrap().push(asked);
+    if after.starts_with(FORGOTTEN) {
+        let refusal = json!({"detail": "It is not an id of this stream", "error_code": "VALIDATION_ERROR", "details": {}});
+        return (StatusCode::UNPROCESSABLE_ENTITY, Json(refusal)).into_response();
+    }
     let stream =
         futures_util::stream::unfold(server.events.subscribe(), |mut receiver| async move {
-            let frame = receiver.recv().await.ok()?;
+            let frame = receiver.recv().await.ok().filter(|frame| frame != CUT)?;
             Some((Ok::<_, std::convert::Infallible>(frame), receiver))
         });
     (

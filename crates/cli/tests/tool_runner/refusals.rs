@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::lab::Lab;
-use crate::pretender::{LOST, RunnerProcess, UNREADABLE, call, corpus};
+use crate::pretender::{FORGOTTEN, LOST, RunnerProcess, UNREADABLE, call, corpus};
 
 #[tokio::test]
 async fn no_hostile_command_runs_unasked() {
@@ -76,6 +76,28 @@ async fn a_session_that_cannot_be_read_keeps_no_other_waiting() {
     tool_runner.offer_in(&format!("{UNREADABLE}-and-unknown"), &read("unread"));
     assert_eq!(tool_runner.run(&read("read")).await["content"], "x");
     assert_eq!(tool_runner.claims("unread"), 0);
+}
+
+#[tokio::test]
+async fn a_tool_runner_that_was_cut_off_goes_on_after_its_last_event() {
+    let lab = Lab::new().await;
+    let tool_runner = RunnerProcess::start(&lab).await;
+    std::fs::write(lab.workspace.join("a.txt"), "x").unwrap();
+    let read = |id| call(id, "read_file", json!({"path": "a.txt"}), false);
+    tool_runner.run(&read("one")).await;
+    tool_runner.cut_stream().await;
+    // It has run this call.
+    tool_runner.offer(&read("one"));
+    tool_runner.offer_in(FORGOTTEN, &read("two"));
+    assert_eq!(tool_runner.results("two").await.len(), 1);
+    assert_eq!(tool_runner.claims("one"), 1);
+    // Where the server cannot go on, it reads the sessions again.
+    tool_runner.cut_stream().await;
+    tool_runner.run(&read("three")).await;
+    let begins = ["events after nothing", "sessions"];
+    let goes_on = ["events after s1-id", "events after forgotten-id"];
+    let expected = [begins, goes_on, begins].concat();
+    assert_eq!(tool_runner.asked(), expected);
 }
 
 #[tokio::test]

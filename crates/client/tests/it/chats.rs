@@ -406,7 +406,10 @@ async fn streams_of_a_message_and_of_all_sessions() {
         let body = [closed(2), DONE.to_owned()].concat();
         match request.line.as_str() {
             "POST /my/chat/s:1/message" => Answer::Keep(whole_stream(&[body.as_bytes()])),
-            "GET /my/events" => Answer::Keep(whole_stream(&[closed(7).as_bytes()])),
+            "GET /my/events" => {
+                let opaque = closed(7).replace("id: 7", "id: AQ-_x");
+                Answer::Keep(whole_stream(&[b"id: first\n\n", opaque.as_bytes()]))
+            }
             other => panic!("{other}"),
         }
     })
@@ -425,15 +428,14 @@ async fn streams_of_a_message_and_of_all_sessions() {
         .unwrap();
     assert!(matches!(&events[0].data, EventData::Chunk(event) if event.seq == Some(2)));
     assert!(matches!(&events[1].data, EventData::Done(_)));
-    let events = server
-        .client()
-        .user_events()
-        .await
-        .unwrap()
-        .collect()
-        .await
-        .unwrap();
-    assert!(matches!(&events[0].data, EventData::Chunk(event) if event.seq == Some(7)));
+    let mut all = server.client().user_events(Some("before")).await.unwrap();
+    assert_eq!(all.last_id(), None);
+    let event = all.next().await.unwrap().unwrap();
+    assert!(matches!(&event.data, EventData::Chunk(event) if event.seq == Some(7)));
+    assert_eq!((event.id, all.last_id()), (None, Some("AQ-_x")));
+    assert!(all.next().await.is_none());
+    let places = server.requests();
+    assert_eq!(places[1].header("last-event-id"), Some("before"));
     assert!(
         server
             .requests()

@@ -1,6 +1,8 @@
 //! Where a reader of events begins.
 
 use axum::http::HeaderMap;
+use codelab_protocol::UserId;
+use codelab_runtime::{UserCursor, now};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -40,4 +42,29 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> ApiResult<Option<u64>> {
     number
         .map(Some)
         .ok_or_else(|| ApiError::invalid("Last-Event-ID must be an event number"))
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct UserStreamPosition {
+    /// Events after the one with this id; `Last-Event-ID` says the same and wins.
+    after: Option<String>,
+}
+
+/// Where a reader of all of a user's sessions was; nothing for one that begins now.
+pub(super) fn user_cursor(
+    headers: &HeaderMap,
+    position: &UserStreamPosition,
+    user: UserId,
+) -> ApiResult<Option<UserCursor>> {
+    let header = headers.get("last-event-id");
+    let (name, text) = match header {
+        Some(value) => ("Last-Event-ID", Some(value.to_str().unwrap_or_default())),
+        None => ("after", position.after.as_deref()),
+    };
+    let cursor = text.map(|text| UserCursor::parse(text.trim(), user, now()));
+    cursor.transpose().map_err(|error| {
+        let advice = "leave it out to read from now on";
+        ApiError::invalid(format!("{name} cannot be used: {error}; {advice}"))
+    })
 }

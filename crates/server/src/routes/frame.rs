@@ -14,6 +14,9 @@ pub(super) struct Frame;
 /// One frame of a project session's stream.
 pub(super) struct SessionFrame;
 
+/// One frame of the stream of all of a user's sessions.
+pub(super) struct UserFrame;
+
 /// One frame of the global Chat's stream.
 pub(super) struct GlobalFrame;
 
@@ -26,6 +29,29 @@ impl PartialSchema for Frame {
 impl PartialSchema for SessionFrame {
     fn schema() -> RefOr<Schema> {
         frame::<SessionEvent>(text().description(Some("The type of the event, or `done`.")))
+    }
+}
+
+impl PartialSchema for UserFrame {
+    fn schema() -> RefOr<Schema> {
+        let data = text()
+            .content_media_type("application/json")
+            .content_schema(Some(Schema::OneOf(
+                OneOfBuilder::new()
+                    .item(Ref::from_schema_name(SessionEvent::name()))
+                    .build(),
+            )))
+            .description(Some("An event. The first frame has none."));
+        let id = text().pattern(Some("^[A-Za-z0-9_-]+$")).description(Some(
+            "What to come back with. It has no meaning for readers.",
+        ));
+        ObjectBuilder::new()
+            .description(Some("One frame of the stream of all sessions."))
+            .property("id", id)
+            .required("id")
+            .property("event", text().description(Some("The type of the event.")))
+            .property("data", data)
+            .into()
     }
 }
 
@@ -90,6 +116,16 @@ impl ToSchema for SessionFrame {
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         add::<SessionEvent>(schemas);
         add::<Done>(schemas);
+    }
+}
+
+impl ToSchema for UserFrame {
+    fn name() -> Cow<'static, str> {
+        "UserEventFrame".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        add::<SessionEvent>(schemas);
     }
 }
 

@@ -110,6 +110,15 @@ impl Person {
         Stream::of(request.send().await.unwrap()).await
     }
 
+    /// Everything that happens in this person's sessions, after an event or from now on.
+    pub async fn everything(&self, after: Option<&str>) -> Stream {
+        let mut request = self.request("GET", "/my/events/", None);
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        Stream::of(request.send().await.unwrap()).await
+    }
+
     fn request(&self, method: &str, path: &str, body: Option<Value>) -> reqwest::RequestBuilder {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let request = self

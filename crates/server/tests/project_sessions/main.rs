@@ -1,6 +1,7 @@
 //! What users meet in the sessions of their projects, over real HTTP with a scripted model.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod all_sessions;
 mod approvals;
 mod budgets;
 mod compaction;

@@ -184,47 +184,6 @@ async fn a_caller_who_goes_away_does_not_stop_the_turn() {
 }
 
 #[tokio::test]
-async fn one_stream_shows_all_of_a_users_sessions() {
-    let server = server().await;
-    let (me, other) = (Person::new(&server, 1), Person::new(&server, 2));
-    let project = me.project(json!({ "name": "other" })).await;
-    let sessions = [
-        me.session().await,
-        me.session_with(json!({ "project_id": project })).await,
-    ];
-    let mut events = me.open("GET", "/my/events/", None, None).await;
-    let mut theirs = other.open("GET", "/my/events/", None, None).await;
-    other
-        .session()
-        .await
-        .call("coder", "theirs")
-        .await
-        .expect(200);
-    for session in &sessions {
-        session.call("coder", "mine").await.expect(200);
-        let completed = events.until("task_completed", |_| true).await;
-        assert_eq!(completed.whole["session_id"], session.id.as_str());
-        let in_log = session
-            .log()
-            .await
-            .0
-            .into_iter()
-            .find(|event| event.kind == "task_completed")
-            .unwrap();
-        assert_eq!(
-            completed.whole, in_log.whole,
-            "with its session's own number"
-        );
-        assert_eq!(
-            completed.id, None,
-            "numbers of several sessions are no position in this stream"
-        );
-    }
-    let first = theirs.next().await.unwrap();
-    assert_eq!(first.data["content"], "theirs", "and nobody else's");
-}
-
-#[tokio::test]
 async fn streams_end_when_the_server_stops() {
     let mut server = server().await;
     let me = Person::new(&server, 1);

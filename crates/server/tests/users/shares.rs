@@ -168,7 +168,7 @@ async fn streams_of_one_user_are_bounded_and_free_when_they_end() {
     let project = greedy.project("p").await;
     let session = greedy.session(project).await;
     let client = Client::new(&server.url, Credentials::Bearer(server.token(1))).unwrap();
-    let all = client.user_events().await.unwrap();
+    let all = client.user_events(None).await.unwrap();
     let one = client
         .project_session_events(&codelab_testkit::id(&session), None, true)
         .await

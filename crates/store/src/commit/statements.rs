@@ -10,7 +10,7 @@ use crate::statement::{Expect, Param, Stmt};
 
 const INSERT_SESSION: &str = "INSERT INTO sessions (id, realm, session_id, user_id, project_id, title, \
      system_prompt, created_at, last_activity, message_count, last_seq, first_seq, owner, epoch, wake_at, running, \
-     state) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13, $14, $15, $16) \
+     state, last_event_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, $12, $13, $14, $15, $16, $17) \
      ON CONFLICT DO NOTHING";
 
 // The columns that have an index are only named when they change: naming one rewrites its index
@@ -21,7 +21,7 @@ macro_rules! update_session {
     ($columns:literal, $id:literal, $epoch:literal, $before:literal) => {
         concat!(
             "UPDATE sessions SET last_seq = COALESCE($1, last_seq), message_count = message_count + $2, ",
-            "state = COALESCE($3, state)",
+            "state = COALESCE($3, state), last_event_at = COALESCE($4, last_event_at)",
             $columns,
             " WHERE id = $",
             $id,
@@ -33,15 +33,15 @@ macro_rules! update_session {
         )
     };
 }
-const UPDATE_SESSION: &str = update_session!("", "4", "5", "6");
-const UPDATE_SESSION_ACTIVITY: &str = update_session!(", last_activity = $4", "5", "6", "7");
+const UPDATE_SESSION: &str = update_session!("", "5", "6", "7");
+const UPDATE_SESSION_ACTIVITY: &str = update_session!(", last_activity = $5", "6", "7", "8");
 const UPDATE_SESSION_SCHEDULE: &str =
-    update_session!(", wake_at = $4, running = $5", "6", "7", "8");
+    update_session!(", wake_at = $5, running = $6", "7", "8", "9");
 const UPDATE_SESSION_BOTH: &str = update_session!(
-    ", wake_at = $4, running = $5, last_activity = $6",
-    "7",
+    ", wake_at = $5, running = $6, last_activity = $7",
     "8",
-    "9"
+    "9",
+    "10"
 );
 
 const UPDATE_TITLE: &str = "UPDATE sessions SET title = COALESCE(title, $1) WHERE id = $2";
@@ -201,6 +201,7 @@ fn insert_session(commit: &mut Commit, session: &NewSessionRow) -> Result<Stmt, 
         Param::optional(schedule.wake_at),
         schedule.running.into(),
         state.into(),
+        newest_event_at(commit),
     ];
     Ok(Stmt {
         sql: INSERT_SESSION,
@@ -210,10 +211,11 @@ fn insert_session(commit: &mut Commit, session: &NewSessionRow) -> Result<Stmt, 
 }
 
 fn fence(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
-    let mut params = Vec::with_capacity(9);
+    let mut params = Vec::with_capacity(10);
     params.push(Param::optional(commit.events.last().map(|last| last.seq)));
     params.push(own_messages(commit).into());
     params.push(Param::optional(commit.state.take()));
+    params.push(newest_event_at(commit));
     if let Some(schedule) = commit.schedule {
         params.extend([Param::optional(schedule.wake_at), schedule.running.into()]);
     }
@@ -235,6 +237,10 @@ fn fence(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
             vec![Param::text(title), commit.key.into()],
         ));
     }
+}
+
+fn newest_event_at(commit: &Commit) -> Param {
+    Param::optional(commit.events.last().map(|last| last.timestamp))
 }
 
 /// Each task has its own thread, which is not part of the session's history.

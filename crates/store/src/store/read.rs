@@ -391,7 +391,7 @@ fn role(text: &str) -> Option<Role> {
         .find(|role| role.as_str() == text)
 }
 
-fn event(row: &mut Columns<'_>) -> Result<StoredEvent, StoreError> {
+pub(super) fn event(row: &mut Columns<'_>) -> Result<StoredEvent, StoreError> {
     Ok(StoredEvent {
         seq: row.count()?,
         turn: row.turn()?,

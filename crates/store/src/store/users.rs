@@ -5,6 +5,7 @@
 //! not found. The only exception is [`Store::project_of_anyone`], for operators of the server.
 
 mod agents;
+mod events;
 mod interactions;
 mod projects;
 mod sessions;

@@ -19,6 +19,7 @@ mod failover;
 mod harness;
 mod hosts;
 mod life;
+mod logs;
 mod memories;
 mod ownership;
 mod pooler;
@@ -123,6 +124,7 @@ contract! {
     project_sessions::plans_are_saved_as_they_stand,
     project_sessions::open_approvals_of_all_sessions_are_found,
     project_sessions::another_user_reads_nothing,
+    logs::logs_with_news_are_found_for_their_user,
     project_sessions::project_sessions_are_found_after_a_restart,
     usage::spendings_are_summed,
     usage::what_was_spent_outlives_the_session_and_not_the_project,

@@ -50,13 +50,13 @@ fn of_task(mut message: StoredMessage, plan: &str, task: &str) -> StoredMessage 
     message
 }
 
-async fn project_of(harness: &Harness, number: i64) -> (UserStore, ProjectStore) {
+pub async fn project_of(harness: &Harness, number: i64) -> (UserStore, ProjectStore) {
     let mine = harness.store.of(user(number));
     let project = mine.create_project(new_project("p"), at(1)).await.unwrap();
     (mine, project)
 }
 
-async fn stored(harness: &Harness, commit: Commit) -> SessionKey {
+pub async fn stored(harness: &Harness, commit: Commit) -> SessionKey {
     let key = commit.key;
     harness.store.commit(commit).await.unwrap();
     key

@@ -2,10 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::Response;
 use codelab_protocol::{AgentUsage, ApprovalList, ProjectUsage, SessionUsage, UsageReport};
 
-use super::super::frame::SessionFrame;
+use super::super::events::{UserStreamPosition, user_cursor};
+use super::super::frame::UserFrame;
 use super::super::paging::{Page, PageQuery};
 use super::approvals::approval_list;
 use super::{Of, total};
@@ -15,17 +17,35 @@ use crate::error::ApiResult;
 use crate::sse;
 use crate::users::User;
 
-/// Everything that happens in the user's sessions, from now on
+/// Everything that happens in the user's sessions
 ///
-/// Each event is one of its session's log, with that log's `seq`. A reader that falls too far
-/// behind is cut; what it missed is in the sessions' own event streams.
+/// Each event is one of its session's log, with that log's `seq`. Events of one session come in
+/// order, without a hole. Without `Last-Event-ID` or `after`, the stream begins now. Its ids are
+/// opaque: a reader comes back with the last one, to any server, and gets what it missed. The first
+/// frame has an id and no data.
+///
+/// A reader that falls too far behind is cut. Events can come twice after a reader was away while
+/// more than 64 sessions were active; session and `seq` tell. A `gap` names events that are not
+/// shown, because they were pruned or because more than 10,000 were missed.
 #[utoipa::path(
     get, path = "/my/events",
-    responses((status = 200, description = "Server-sent events", body = SessionFrame, content_type = "text/event-stream")),
+    params(UserStreamPosition, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that the reader has")),
+    responses((status = 200, description = "Server-sent events", body = UserFrame, content_type = "text/event-stream")),
 )]
-pub(in crate::routes) async fn events(State(app): State<App>, user: User) -> ApiResult<Response> {
+pub(in crate::routes) async fn events(
+    State(app): State<App>,
+    user: User,
+    Params(position): Params<UserStreamPosition>,
+    headers: HeaderMap,
+) -> ApiResult<Response> {
+    let after = user_cursor(&headers, &position, user.id())?;
     let slot = app.runtime.shares().stream(user.id())?;
-    Ok(sse::user_response(app.runtime.user_events(user.id()), slot))
+    let joined = app.peer_events.map(|peers| peers.join(user.id()));
+    let reader = app
+        .runtime
+        .user_events(user.id(), after, joined.is_some())
+        .await?;
+    Ok(sse::user_response(reader, joined, slot))
 }
 
 /// Everything that waits for a decision of the user

@@ -13,6 +13,8 @@ const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     pub id: Option<u64>,
+    /// The id in a stream whose ids are no numbers.
+    pub cursor: Option<String>,
     pub kind: String,
     /// The event's own data, without what is around it.
     pub data: Value,
@@ -67,6 +69,12 @@ impl Stream {
             let bytes = chunk.expect("the stream can be read")?;
             self.decoder.push(&bytes, &mut self.ready).unwrap();
         }
+    }
+
+    /// The next bytes, as they came.
+    pub async fn bytes(&mut self) -> String {
+        let chunk = self.response.chunk().await.expect("the stream can be read");
+        String::from_utf8(chunk.expect("the stream goes on").to_vec()).unwrap()
     }
 
     pub async fn all(mut self) -> Seen {
@@ -161,10 +169,10 @@ impl Seen {
 
 fn read(event: &SseEvent) -> Event {
     let whole: Value = serde_json::from_str(&event.data).expect("an event is JSON");
-    let id = event
-        .id
-        .as_ref()
-        .map(|id| id.parse().expect("an id is a number"));
+    let is_number = |id: &&String| id.bytes().all(|byte| byte.is_ascii_digit());
+    let number = event.id.as_ref().filter(is_number);
+    let id = number.map(|id| id.parse().expect("an id is a number"));
+    let cursor = event.id.clone().filter(|_| id.is_none());
     let data = whole.get("data").cloned().unwrap_or(Value::Null);
     if event.event != "done" {
         assert_eq!(whole["type"], event.event.as_str(), "{whole}");
@@ -180,6 +188,7 @@ fn read(event: &SseEvent) -> Event {
     }
     Event {
         id,
+        cursor,
         kind: event.event.clone(),
         data,
         whole,

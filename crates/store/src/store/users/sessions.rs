@@ -29,6 +29,7 @@ macro_rules! my_sessions {
         )
     };
 }
+pub(super) use my_sessions;
 macro_rules! list_sessions {
     ($whose:literal, $rest:literal) => {
         my_sessions!(
