@@ -75,6 +75,8 @@ struct Shared {
     taken: watch::Sender<usize>,
     /// Accepted requests whose answer has not ended and whose caller is still connected.
     in_flight: watch::Sender<usize>,
+    /// The largest number of answers that were in progress at once.
+    peak_in_flight: AtomicUsize,
     connections: AtomicUsize,
 }
 
@@ -100,6 +102,7 @@ impl FakeModel {
             state: Mutex::default(),
             taken: watch::Sender::new(0),
             in_flight: watch::Sender::new(0),
+            peak_in_flight: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
         });
         let serving = tokio::spawn(serve(listener, shared.clone())).abort_handle();
@@ -144,6 +147,16 @@ impl FakeModel {
     /// The requests so far, oldest first (the newest 10,000).
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state().requests.iter().cloned().collect()
+    }
+
+    /// Forgets every rule, the script and the recorded requests. Answers in progress go on.
+    pub fn reset(&self) {
+        *self.state() = State::default();
+    }
+
+    /// The largest number of answers that were in progress at once.
+    pub fn peak_in_flight(&self) -> usize {
+        self.shared.peak_in_flight.load(Ordering::Relaxed)
     }
 
     /// How many connections were ever accepted.
@@ -254,7 +267,10 @@ struct UnderWay(Arc<Shared>);
 
 impl UnderWay {
     fn new(shared: Arc<Shared>) -> Self {
-        shared.in_flight.send_modify(|count| *count += 1);
+        shared.in_flight.send_modify(|count| {
+            *count += 1;
+            shared.peak_in_flight.fetch_max(*count, Ordering::Relaxed);
+        });
         Self(shared)
     }
 }

@@ -18,7 +18,7 @@ pub use codelab_client::{
 };
 pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply, is_classification};
 pub use database::OwnDatabase;
-pub use haproxy::HttpsProxy;
+pub use haproxy::{HttpsProxy, LoadBalancer};
 pub use process::announced_url;
 pub use seen::SeenEvents;
 pub use server::{

@@ -36,10 +36,11 @@ use metadata::Metadata;
 use repository::{Repository, TextFile};
 
 /// Programs that must start with `./name` in a fresh clone.
-const PROGRAMS: [&str; 7] = [
+const PROGRAMS: [&str; 8] = [
     "run",
     "test",
     ".ci/run",
+    "scripts/cluster",
     "scripts/dependencies",
     "scripts/fixture",
     "scripts/package",

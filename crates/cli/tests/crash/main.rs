@@ -8,17 +8,12 @@
     reason = "a test fails by panicking, and says with which seed"
 )]
 
-mod check;
 mod database;
-mod found;
-mod ledger;
-mod plan;
 mod process;
-mod requests;
-mod rng;
 mod run;
-mod tally;
-mod visit;
+#[path = "../workload/workload.rs"]
+#[allow(dead_code, reason = "each program uses a part of it")]
+mod workload;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

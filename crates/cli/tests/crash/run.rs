@@ -1,8 +1,6 @@
 //! The rounds: start, look, load, kill; every few rounds bring all sessions to their end and check
 //! everything.
 
-mod report;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::Arc;
@@ -13,15 +11,16 @@ use codelab_fakemodel::FakeModel;
 use codelab_protocol::{Digest, SessionId};
 use tokio::task::JoinSet;
 
-use crate::check::check;
 use crate::database::Place;
-use crate::found::{Found, recovered};
-use crate::plan::{Plan, asked_step};
 use crate::process::{Death, Launch, ServerProcess, Started};
-use crate::requests::{self, Told};
-use crate::rng::Rng;
-use crate::tally::Tally;
-use crate::visit::{Manner, Visit, Watched};
+use crate::workload::check::check;
+use crate::workload::found::{Found, recovered};
+use crate::workload::plan::{Pace, Plan, asked_step};
+use crate::workload::report;
+use crate::workload::requests::{self, Told};
+use crate::workload::rng::Rng;
+use crate::workload::tally::Tally;
+use crate::workload::visit::{Manner, Reach, Visit, Watched};
 
 /// Sessions that are used at the same time.
 const SESSIONS: u64 = 4;
@@ -162,6 +161,7 @@ impl Trial {
                 live.process.client.clone(),
                 Arc::clone(&live.model),
                 manner,
+                Reach::OneServer,
             )
         };
         self.sessions.iter().map(visit).collect()
@@ -219,7 +219,11 @@ impl Trial {
             for sent in &watched.ledger().messages {
                 let stalls = rng.percent(STALLING) && manner == Manner::Busy;
                 let step = rng.below(sent.plan.steps.len() as u64) as usize;
-                sent.plan.teach(model, stalls.then_some(step));
+                let pace = match stalls {
+                    true => Pace::StallsAt(step),
+                    false => Pace::Quick,
+                };
+                sent.plan.teach(model, pace);
             }
         }
     }

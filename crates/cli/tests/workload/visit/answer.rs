@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
 use super::{Visit, blank};
-use crate::ledger::{Choice, Open, Outcome, result_of};
-use crate::rng::Rng;
+use crate::workload::ledger::{Answered, Choice, Open, Outcome, result_of};
+use crate::workload::rng::Rng;
 
 /// How many of a hundred questions a busy visit leaves open, for the server to die with.
 const LEFT_OPEN: u64 = 25;
@@ -91,6 +91,13 @@ impl Visit {
     }
 
     pub(super) async fn decide(&self, call_id: &CallId, choice: Choice) {
+        while {
+            let answered = self.decide_once(call_id, &choice).await;
+            self.tries_again(answered).await
+        } {}
+    }
+
+    async fn decide_once(&self, call_id: &CallId, choice: &Choice) -> Answered {
         let (number, person, digest) = {
             let mut ledger = self.watched.ledger();
             let (number, person) = ledger.begin_decision(call_id, choice.clone());
@@ -100,7 +107,7 @@ impl Visit {
                 .and_then(|call| call.digest.clone());
             (number, person, digest)
         };
-        let decision = match &choice {
+        let decision = match choice {
             Choice::Approve { .. } => "approve",
             Choice::Edit(_) => "EDIT",
             Choice::Reject => "REJECT",
@@ -112,7 +119,7 @@ impl Visit {
                 decision: Some(codelab_protocol::MaybeKnown::of(decision)),
                 remember: matches!(choice, Choice::Approve { remember: true }).then_some(true),
                 modified_args: match choice {
-                    Choice::Edit(arguments) => Some(Value::Object(arguments)),
+                    Choice::Edit(arguments) => Some(Value::Object(arguments.clone())),
                     _ => None,
                 },
                 digest: digest.map(|digest| digest.as_str().to_owned()),
@@ -131,10 +138,18 @@ impl Visit {
         if let Some(stream) = stream {
             self.read(stream).await;
         }
+        answered
     }
 
     /// The true result may be given again and again; another one must be refused once there is one.
     pub(super) async fn give_result(&self, call_id: &CallId, is_true: bool) {
+        while {
+            let answered = self.give_result_once(call_id, is_true).await;
+            self.tries_again(answered).await
+        } {}
+    }
+
+    async fn give_result_once(&self, call_id: &CallId, is_true: bool) -> Answered {
         let number = self.watched.ledger().begin_result(call_id, is_true);
         let result = if is_true {
             result_of(call_id)
@@ -152,6 +167,7 @@ impl Visit {
         if let Some(stream) = stream {
             self.read(stream).await;
         }
+        answered
     }
 }
 

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::turns::CallFound;
 use super::{CANCELLED, QUESTION};
-use crate::found::Found;
-use crate::ledger::{Call, Choice, Ledger, Outcome, result_of};
-use crate::plan::Step;
-use crate::requests::Told;
+use crate::workload::found::Found;
+use crate::workload::ledger::{Call, Choice, Ledger, Outcome, result_of};
+use crate::workload::plan::Step;
+use crate::workload::requests::Told;
 
 /// All that is known of one call.
 struct Known<'a> {

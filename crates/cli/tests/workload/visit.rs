@@ -7,20 +7,26 @@ mod speak;
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codelab_client::{Client, ClientError, EventData, EventStream};
 use codelab_fakemodel::FakeModel;
-use codelab_protocol::{AgentStreamRequest, ChunkBody, SessionId};
+use codelab_protocol::{AgentStreamRequest, ChunkBody, ErrorCode, SessionId};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use crate::ledger::{Answered, Ledger};
-use crate::plan::Plan;
-use crate::rng::Rng;
+use crate::workload::ledger::{Answered, Ledger};
+use crate::workload::plan::{Pace, Plan};
+use crate::workload::rng::Rng;
 
 /// How long a reader waits before it looks again for a session that nobody has made yet.
 const MISSING_SESSION_PAUSE: Duration = Duration::from_millis(3);
+/// How long a client waits before it sends again what a server could not answer.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// How many of a hundred answers come so slowly that a fault finds them under way. Only where
+/// there are several servers: of one server alone, some answers stall.
+const SLOW: u64 = 35;
 
 /// One session and its ledger, which outlives the server's runs.
 pub struct Watched {
@@ -28,6 +34,15 @@ pub struct Watched {
     ledger: Mutex<Ledger>,
     /// Something was shown.
     pub changed: Notify,
+    /// The newest request that was answered.
+    served: Mutex<Option<Served>>,
+}
+
+/// When a request that was answered was sent, and when its answer came.
+#[derive(Debug, Clone, Copy)]
+pub struct Served {
+    pub sent: Instant,
+    pub answered: Instant,
 }
 
 impl Watched {
@@ -36,6 +51,21 @@ impl Watched {
             ledger: Mutex::new(Ledger::new(id.clone())),
             id,
             changed: Notify::new(),
+            served: Mutex::default(),
+        }
+    }
+
+    pub fn served(&self) -> Option<Served> {
+        *self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_served(&self, sent: Instant) {
+        let mut newest = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        if newest.is_none_or(|newest| newest.sent < sent) {
+            *newest = Some(Served {
+                sent,
+                answered: Instant::now(),
+            });
         }
     }
 
@@ -52,6 +82,16 @@ pub enum Manner {
     Settling,
 }
 
+/// What stands between the clients and the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// One server. When it is gone, the visit is over.
+    OneServer,
+    /// Several servers behind a load balancer. What one could not answer is sent again, and a
+    /// stream that was cut is opened again after the last event seen.
+    Balanced,
+}
+
 /// Clones are the same visit.
 #[derive(Clone)]
 pub struct Visit {
@@ -59,6 +99,7 @@ pub struct Visit {
     pub client: Client,
     pub model: Arc<FakeModel>,
     pub manner: Manner,
+    pub reach: Reach,
     over: Arc<watch::Sender<bool>>,
     /// Answers under way.
     answering: Arc<AtomicUsize>,
@@ -70,6 +111,7 @@ impl Visit {
         client: Client,
         model: Arc<FakeModel>,
         manner: Manner,
+        reach: Reach,
     ) -> Self {
         let over = Arc::new(watch::Sender::new(false));
         Self {
@@ -77,6 +119,7 @@ impl Visit {
             client,
             model,
             manner,
+            reach,
             over,
             answering: Arc::default(),
         }
@@ -138,20 +181,27 @@ impl Visit {
         let plan = match self.settles() {
             true => Plan {
                 label,
-                steps: vec![crate::plan::Step::Say],
+                steps: vec![crate::workload::plan::Step::Say],
             },
             false => Plan::random(label, rng),
         };
-        plan.teach(&self.model, None);
+        let is_slow = self.reach == Reach::Balanced && rng.percent(SLOW);
+        let pace = if is_slow { Pace::Slow } else { Pace::Quick };
+        plan.teach(&self.model, pace);
         ledger.add_message(plan)
     }
 
     /// Sends a request and says what became of it. The stream is there when it was taken.
     async fn send(&self, request: &AgentStreamRequest) -> (Answered, Option<EventStream>) {
-        match self.client.send(request).await {
+        let sent = Instant::now();
+        let (answered, stream) = match self.client.send(request).await {
             Ok(stream) => (Answered::Taken, Some(stream)),
             Err(error) => (self.refused(&error), None),
+        };
+        if answered != Answered::Lost {
+            self.watched.note_served(sent);
         }
+        (answered, stream)
     }
 
     fn refused(&self, error: &ClientError) -> Answered {
@@ -159,11 +209,15 @@ impl Visit {
             ClientError::Status { status, .. } if *status < 500 => {
                 Answered::Refused(*status, error.error_code())
             }
-            ClientError::Connect(_) | ClientError::Cut(_) => {
+            ClientError::Connect(_) | ClientError::Cut(_) if self.reach == Reach::OneServer => {
                 self.end();
                 Answered::Lost
             }
-            ClientError::Status { .. } | ClientError::Timeout { .. } | ClientError::Invalid(_) => {
+            _ if self.reach == Reach::Balanced && may_be_retried(error) => {
+                self.watched.ledger().note_trouble(error);
+                Answered::Lost
+            }
+            _ => {
                 self.watched
                     .ledger()
                     .violate(format!("a request failed: {error}"));
@@ -171,6 +225,18 @@ impl Visit {
                 Answered::Lost
             }
         }
+    }
+
+    /// Whether a request without an answer is to be sent again; waits a moment before it is.
+    async fn tries_again(&self, answered: Answered) -> bool {
+        if answered != Answered::Lost || self.reach == Reach::OneServer {
+            return false;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(RETRY_PAUSE) => {}
+            () = self.ended() => {}
+        }
+        !self.is_over()
     }
 
     /// Reads the stream of a request to its end, if the visit lasts that long.
@@ -214,6 +280,14 @@ impl Visit {
             (None, EventData::Chunk(chunk))
                 if matches!(chunk.body, ChunkBody::AssistantDelta(_)) => {}
             (None, EventData::Done(_)) => {}
+            (None, EventData::Chunk(chunk))
+                if self.reach == Reach::Balanced && is_outage(&chunk.body) =>
+            {
+                *ledger
+                    .trouble
+                    .entry("a stream told of an outage".to_owned())
+                    .or_default() += 1;
+            }
             (id, other) => {
                 ledger.violate(format!("a stream showed {other:?} with the number {id:?}"))
             }
@@ -224,8 +298,11 @@ impl Visit {
     /// Follows the session's events from where the ledger stands, and answers what they ask for.
     async fn follow(&self, rng: &mut Rng) {
         let mut tasks = JoinSet::new();
-        if let Some(stream) = self.open_events().await {
+        while let Some(stream) = self.open_events().await {
             self.follow_stream(stream, rng, &mut tasks).await;
+            if self.reach == Reach::OneServer {
+                break;
+            }
         }
         self.ended().await;
         self.join(tasks).await;
@@ -253,6 +330,7 @@ impl Visit {
                             .violate(format!("the events were refused: {status} {code:?}"));
                         return None;
                     }
+                    lost if self.tries_again(lost).await => {}
                     Answered::Taken | Answered::Lost => return None,
                 },
             }
@@ -269,6 +347,9 @@ impl Visit {
                 () = self.ended() => return,
             };
             let event = match event {
+                None if self.reach == Reach::Balanced => {
+                    return self.watched.ledger().cuts += 1;
+                }
                 None => {
                     return self
                         .watched
@@ -276,6 +357,7 @@ impl Visit {
                         .violate("a stream that follows ended by itself");
                 }
                 Some(Err(error)) => {
+                    self.watched.ledger().cuts += 1;
                     self.refused(&error);
                     return;
                 }
@@ -303,8 +385,24 @@ impl Visit {
     }
 }
 
-fn opened_by(body: &ChunkBody) -> Option<crate::ledger::Open> {
-    use crate::ledger::Open;
+/// Whether a client that talks to several servers sends this again: nobody could be reached, the
+/// answer was cut (the load balancer then says 502), or the server says that it cannot answer now.
+pub fn may_be_retried(error: &ClientError) -> bool {
+    match error {
+        ClientError::Connect(_) | ClientError::Cut(_) => true,
+        ClientError::Status { status: 503, .. } => true,
+        ClientError::Status { status, body, .. } => *status == 502 && body.is_none(),
+        ClientError::Timeout { .. } | ClientError::Invalid(_) => false,
+    }
+}
+
+/// A stream ends so when the outcome of a turn cannot be stored now. It is stored later.
+fn is_outage(body: &ChunkBody) -> bool {
+    matches!(body, ChunkBody::Error(error) if error.error_code == ErrorCode::DbConnectionError)
+}
+
+fn opened_by(body: &ChunkBody) -> Option<crate::workload::ledger::Open> {
+    use crate::workload::ledger::Open;
     match body {
         ChunkBody::ToolCall(call) if call.requires_approval => {
             Some(Open::Approval(call.tool_call.call_id.clone()))

@@ -6,13 +6,15 @@ use codelab_client::EventStream;
 use codelab_protocol::{AgentName, AgentStreamRequest, CallId, ClientMessageId};
 use tokio::task::JoinSet;
 
-use super::{Visit, blank};
-use crate::ledger::{Answered, Choice, Outcome};
-use crate::rng::Rng;
+use super::{Reach, Visit, blank};
+use crate::workload::ledger::{Answered, Choice, Outcome};
+use crate::workload::rng::Rng;
 
 /// New messages of one session in one run of the server.
 const MAX_NEW_MESSAGES: usize = 4;
 const MAX_PAUSE_MS: u64 = 12;
+/// With several servers, a visit lasts until they have recovered.
+const MAX_BALANCED_PAUSE_MS: u64 = 200;
 /// How many of a hundred unanswered messages are never sent again.
 const ABANDONED: u64 = 25;
 const AGENTS: [&str; 4] = ["coder", "coder", "debug", "orchestrator"];
@@ -21,8 +23,12 @@ impl Visit {
     pub(super) async fn speak(&self, rng: &mut Rng, tasks: &mut JoinSet<()>) {
         self.send_again(rng).await;
         let mut left = MAX_NEW_MESSAGES;
+        let max_pause_ms = match self.reach {
+            Reach::OneServer => MAX_PAUSE_MS,
+            Reach::Balanced => MAX_BALANCED_PAUSE_MS,
+        };
         while !self.is_over() {
-            let pause = Duration::from_millis(rng.below(MAX_PAUSE_MS));
+            let pause = Duration::from_millis(rng.below(max_pause_ms));
             let (choice, detail) = (rng.below(100), rng.next());
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -80,6 +86,18 @@ impl Visit {
     }
 
     pub(super) async fn say(&self, number: usize, reads: bool) {
+        loop {
+            let (answered, stream) = self.say_once(number).await;
+            if let Some(stream) = stream.filter(|_| reads) {
+                self.read(stream).await;
+            }
+            if !self.tries_again(answered).await {
+                return;
+            }
+        }
+    }
+
+    async fn say_once(&self, number: usize) -> (Answered, Option<EventStream>) {
         let (attempt, text, label) = {
             let mut ledger = self.watched.ledger();
             let attempt = ledger.begin_message(number);
@@ -93,9 +111,7 @@ impl Visit {
         };
         let (answered, stream) = self.send(&request).await;
         self.watched.ledger().end_message(number, attempt, answered);
-        if let Some(stream) = stream.filter(|_| reads) {
-            self.read(stream).await;
-        }
+        (answered, stream)
     }
 
     async fn cancel(&self, drops_queue: bool) {

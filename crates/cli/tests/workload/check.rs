@@ -8,12 +8,12 @@ mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use codelab_protocol::{Chunk, ChunkBody, ErrorCode, Role};
+use codelab_protocol::{Chunk, ChunkBody, ErrorCode, Message, Role};
 
 use self::turns::{CallFound, TurnFound};
-use crate::found::Found;
-use crate::ledger::{Ledger, Outcome};
-use crate::requests::Told;
+use crate::workload::found::Found;
+use crate::workload::ledger::{Ledger, Outcome};
+use crate::workload::requests::Told;
 
 /// What the history says of a call that a cancel ended.
 const CANCELLED: &str = "Cancelled by the user before it finished.";
@@ -25,8 +25,8 @@ pub fn check(ledger: &Ledger, found: &Found, told: &Told) -> Vec<String> {
     problems.extend(unchanged_events(ledger, &found.events));
     let (turns, unplanned) = turns::read(ledger, &found.history);
     problems.extend(unplanned);
-    problems.extend(messages_kept(ledger, found));
-    problems.extend(order_kept(ledger, found));
+    problems.extend(messages_kept(ledger, &found.history));
+    problems.extend(order_kept(ledger, &found.history));
     problems.extend(every_turn_ended(ledger, found, &turns));
     problems.extend(answers_shown_once(found));
     let calls: Vec<&CallFound<'_>> = turns.iter().flat_map(|turn| &turn.calls).collect();
@@ -34,6 +34,20 @@ pub fn check(ledger: &Ledger, found: &Found, told: &Told) -> Vec<String> {
     problems.extend(switches_kept(ledger, found));
     if !found.pending.is_empty() {
         problems.push(format!("approvals are still open: {:?}", found.pending));
+    }
+    problems
+}
+
+/// What is wrong with the history of an idle session in which nobody cancels anything.
+pub fn whole_history(ledger: &Ledger, history: &[Message]) -> Vec<String> {
+    let mut problems = ledger.violations.clone();
+    let (turns, unplanned) = turns::read(ledger, history);
+    problems.extend(unplanned);
+    problems.extend(messages_kept(ledger, history));
+    problems.extend(order_kept(ledger, history));
+    let cut_off = turns.iter().filter(|turn| !turn.is_complete).count();
+    if cut_off > 0 {
+        problems.push(format!("{cut_off} turns are cut off"));
     }
     problems
 }
@@ -63,9 +77,8 @@ pub fn unchanged_events(ledger: &Ledger, found: &[(u64, Chunk)]) -> Vec<String> 
 }
 
 /// How often a text was taken: as a message of its own, or as the answer to a question.
-fn occurrences(found: &Found, text: &str) -> usize {
-    found
-        .history
+fn occurrences(history: &[Message], text: &str) -> usize {
+    history
         .iter()
         .filter(|message| message.role == Role::User && message.content == text)
         .count()
@@ -73,15 +86,15 @@ fn occurrences(found: &Found, text: &str) -> usize {
 
 /// Acknowledged: exactly once. Unanswered: at most once. Refused: never. Dropping the queue may
 /// take some away.
-fn messages_kept(ledger: &Ledger, found: &Found) -> Vec<String> {
+fn messages_kept(ledger: &Ledger, history: &[Message]) -> Vec<String> {
     let mut problems = Vec::new();
-    let drops: Vec<&crate::ledger::Cancel> = ledger
+    let drops: Vec<&crate::workload::ledger::Cancel> = ledger
         .cancels
         .iter()
         .filter(|cancel| cancel.drops_queue)
         .collect();
     for sent in &ledger.messages {
-        let (count, label) = (occurrences(found, &sent.plan.text()), &sent.plan.label);
+        let (count, label) = (occurrences(history, &sent.plan.text()), &sent.plan.label);
         let may_be_dropped = drops.iter().any(|drop| match drop.attempt.outcome {
             Outcome::Taken { at } => at > sent.first_sent(),
             Outcome::Unknown => true,
@@ -103,16 +116,15 @@ fn messages_kept(ledger: &Ledger, found: &Found) -> Vec<String> {
 }
 
 /// A message that was sent after another was acknowledged is taken up after it.
-fn order_kept(ledger: &Ledger, found: &Found) -> Vec<String> {
-    let places: BTreeMap<&str, usize> = found
-        .history
+fn order_kept(ledger: &Ledger, history: &[Message]) -> Vec<String> {
+    let places: BTreeMap<&str, usize> = history
         .iter()
         .enumerate()
         // An answer does not wait behind other messages.
         .filter(|(_, message)| message.role == Role::User && message.answers.is_none())
         .map(|(place, message)| (message.content.as_str(), place))
         .collect();
-    let placed: Vec<(usize, &crate::ledger::Sent)> = ledger
+    let placed: Vec<(usize, &crate::workload::ledger::Sent)> = ledger
         .messages
         .iter()
         .filter_map(|sent| {
@@ -165,7 +177,7 @@ fn every_turn_ended(ledger: &Ledger, found: &Found, turns: &[TurnFound<'_>]) -> 
         let gone = ledger
             .messages
             .iter()
-            .filter(|sent| occurrences(found, &sent.plan.text()) == 0);
+            .filter(|sent| occurrences(&found.history, &sent.plan.text()) == 0);
         gone.filter(|sent| {
             sent.outcome() == outcome || (outcome.is_taken() && sent.outcome().is_taken())
         })
@@ -180,9 +192,10 @@ fn every_turn_ended(ledger: &Ledger, found: &Found, turns: &[TurnFound<'_>]) -> 
         ));
     }
     let cancels = |had_turn: bool| {
-        let taken =
-            |cancel: &&crate::ledger::Cancel| cancel.attempt.outcome.is_taken() && cancel.had_turn;
-        let possible = |cancel: &&crate::ledger::Cancel| {
+        let taken = |cancel: &&crate::workload::ledger::Cancel| {
+            cancel.attempt.outcome.is_taken() && cancel.had_turn
+        };
+        let possible = |cancel: &&crate::workload::ledger::Cancel| {
             cancel.attempt.outcome == Outcome::Unknown && !had_turn
         };
         ledger

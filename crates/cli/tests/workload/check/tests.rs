@@ -8,11 +8,11 @@ use codelab_protocol::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::check::check;
-use crate::found::Found;
-use crate::ledger::{Answered, Choice, Ledger, result_of};
-use crate::plan::{Plan, Step};
-use crate::requests::{self, Told};
+use crate::workload::check::check;
+use crate::workload::found::Found;
+use crate::workload::ledger::{Answered, Choice, Ledger, result_of};
+use crate::workload::plan::{Plan, Step};
+use crate::workload::requests::{self, Told};
 
 const AT: Timestamp = Timestamp::from_millis(0);
 
@@ -239,7 +239,7 @@ const TAMPERED: [(&str, &str, Tamper); 27] = [
         "a refused message was taken",
         "Refused and is in the history 1 times",
         |ledger, _, _| {
-            ledger.messages[1].attempts[0].outcome = crate::ledger::Outcome::Refused;
+            ledger.messages[1].attempts[0].outcome = crate::workload::ledger::Outcome::Refused;
         },
     ),
     (

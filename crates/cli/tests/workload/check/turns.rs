@@ -2,8 +2,8 @@
 
 use codelab_protocol::{CallId, Message, Role};
 
-use crate::ledger::Ledger;
-use crate::plan::{Plan, Step};
+use crate::workload::ledger::Ledger;
+use crate::workload::plan::{Plan, Step};
 
 /// One user message and what came of it.
 pub struct TurnFound<'a> {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use codelab_protocol::Chunk;
 
-use crate::found::Found;
-use crate::visit::Watched;
+use crate::workload::found::Found;
+use crate::workload::visit::Watched;
 
 /// Longer texts are cut.
 const MAX_LINE_CHARS: usize = 300;

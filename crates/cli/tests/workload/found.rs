@@ -9,8 +9,8 @@ use codelab_protocol::{
 };
 use serde_json::json;
 
-use crate::ledger::{Ledger, Open};
-use crate::visit::Watched;
+use crate::workload::ledger::{Ledger, Open};
+use crate::workload::visit::Watched;
 
 /// How soon after a restart an approval must be back.
 const APPROVAL_BACK: Duration = Duration::from_secs(2);
@@ -99,7 +99,7 @@ pub async fn recovered(
     };
     let found = events(client, &watched.id).await?;
     let mut ledger = watched.ledger();
-    let problems = crate::check::unchanged_events(&ledger, &found);
+    let problems = crate::workload::check::unchanged_events(&ledger, &found);
     problems
         .into_iter()
         .for_each(|problem| ledger.violate(problem));

@@ -5,10 +5,11 @@ mod calls;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use codelab_client::ClientError;
 use codelab_protocol::{AgentName, CallId, Chunk, ChunkBody, ErrorCode, SessionId};
 
 pub use self::calls::{Call, Choice, result_of};
-use crate::plan::Plan;
+use crate::workload::plan::Plan;
 
 /// Everything is numbered by one clock, so that "sent after that was acknowledged" can be told.
 #[derive(Debug, Clone)]
@@ -23,6 +24,13 @@ pub struct Ledger {
     pub events: BTreeMap<u64, Chunk>,
     /// What contradicted a promise while it happened.
     pub violations: Vec<String>,
+    /// Errors after which a client sent its request again, by kind.
+    pub trouble: BTreeMap<String, u64>,
+    /// Streams of all events that ended or broke before their reader went.
+    pub cuts: u64,
+    /// Readers can be cut off for longer, so that an event can be seen after a cancel that came
+    /// after it.
+    pub readers_lag: bool,
     clock: u64,
     people: i64,
 }
@@ -137,6 +145,9 @@ impl Ledger {
             calls: BTreeMap::new(),
             events: BTreeMap::new(),
             violations: Vec::new(),
+            trouble: BTreeMap::new(),
+            cuts: 0,
+            readers_lag: false,
             clock: 0,
             people: 0,
         }
@@ -155,6 +166,18 @@ impl Ledger {
 
     pub fn violate(&mut self, what: impl fmt::Display) {
         self.violations.push(what.to_string());
+    }
+
+    pub fn note_trouble(&mut self, error: &ClientError) {
+        let kind = match error {
+            ClientError::Status { status, .. } => match error.error_code() {
+                Some(code) => format!("{status} {}", code.as_str()),
+                None => status.to_string(),
+            },
+            ClientError::Connect(_) => "not connected".to_owned(),
+            _ => "cut off".to_owned(),
+        };
+        *self.trouble.entry(kind).or_default() += 1;
     }
 
     fn begin(&mut self) -> Attempt {
@@ -263,7 +286,7 @@ impl Ledger {
             None => {
                 self.events.insert(id, chunk.clone());
                 if let ChunkBody::ToolCall(call) = &chunk.body {
-                    let at = self.tick();
+                    let at = if self.readers_lag { 0 } else { self.tick() };
                     self.calls
                         .entry(call.tool_call.call_id.clone())
                         .or_default()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use codelab_fakemodel::{FakeModel, Reply, is_classification};
 use serde_json::{Map, Value, json};
 
-use crate::rng::Rng;
+use crate::workload::rng::Rng;
 
 /// One model answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,17 @@ pub struct Said {
 /// Where a reply stops for good, if it does: the model call is then under way when the server dies.
 pub const STALL_AFTER_DELTAS: usize = 2;
 const DELTA_DELAY: Duration = Duration::from_millis(1);
+const SLOW_DELTA_DELAY: Duration = Duration::from_millis(60);
+
+/// How fast the model follows a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    Quick,
+    /// Slow enough for a fault to find the answer under way.
+    Slow,
+    /// The answer to this step never ends.
+    StallsAt(usize),
+}
 
 impl Plan {
     pub fn random(label: String, rng: &mut Rng) -> Self {
@@ -151,8 +162,8 @@ impl Plan {
         Some(said)
     }
 
-    /// Makes the model follow the plan; the answer to step `stalls_at` never ends.
-    pub fn teach(&self, model: &FakeModel, stalls_at: Option<usize>) {
+    /// Makes the model follow the plan.
+    pub fn teach(&self, model: &FakeModel, pace: Pace) {
         for index in 0..self.steps.len() {
             let Some(said) = self.said(index) else {
                 continue;
@@ -166,9 +177,12 @@ impl Plan {
                 "" => Reply::tool_calls(calls),
                 text => Reply::tool_calls(calls).with_text(text),
             };
-            let reply = match stalls_at == Some(index) {
-                true => reply.hang_after_deltas(STALL_AFTER_DELTAS),
-                false => reply.with_delay_per_delta(DELTA_DELAY),
+            let reply = match pace {
+                Pace::StallsAt(step) if step == index => {
+                    reply.hang_after_deltas(STALL_AFTER_DELTAS)
+                }
+                Pace::Slow => reply.with_delay_per_delta(SLOW_DELTA_DELAY),
+                Pace::Quick | Pace::StallsAt(_) => reply.with_delay_per_delta(DELTA_DELAY),
             };
             let text = self.text();
             model.on(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::ledger::{Attempt, Ledger, Outcome};
+use crate::workload::ledger::{Attempt, Ledger, Outcome};
 
 #[derive(Debug, Default)]
 pub struct Tally {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use codelab_fakemodel::is_classification;
 use serde_json::Value;
 
-use crate::plan::{Plan, asked_step};
+use crate::workload::plan::{Plan, asked_step};
 
 /// What the model was told of each call, by call id.
 pub type Told = BTreeMap<String, String>;

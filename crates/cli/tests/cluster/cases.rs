@@ -1,0 +1,6 @@
+//! Single cases that need no rounds.
+
+mod limits;
+mod standby;
+mod strangers;
+mod terminal;
