@@ -140,6 +140,8 @@ enum Standing {
     Mine(OwnerRow),
     Theirs(Peer, Epoch),
     Nobodys(Epoch),
+    /// It does not exist, so whoever is asked can say so.
+    Nothing,
 }
 
 impl Cluster {
@@ -224,7 +226,14 @@ impl Inner {
             OwnedThing::Session(id) => self.store.owner_of_session(id).await?,
         };
         let Some(row) = row else {
-            return Ok(Standing::Nobodys(Epoch(0)));
+            return Ok(match thing {
+                OwnedThing::Project(project) if !self.store.has_project(*project).await? => {
+                    Standing::Nothing
+                }
+                OwnedThing::Project(_) | OwnedThing::Session(_) | OwnedThing::Chat => {
+                    Standing::Nobodys(Epoch(0))
+                }
+            });
         };
         let Some(owner) = &row.owner else {
             return Ok(Standing::Nobodys(row.epoch));
@@ -289,6 +298,7 @@ impl Inner {
         let mut epoch = 0;
         for _ in 0..MAX_LOOKS {
             let (peer, known) = match self.standing(thing).await? {
+                Standing::Nothing => return Ok(Destination::Here(Claim::free())),
                 Standing::Theirs(peer, known) => (peer, known.0),
                 Standing::Mine(row) => match self.moved_to(thing, &row).await? {
                     None => match self.claim(thing).await? {
@@ -353,6 +363,7 @@ impl Inner {
         }
         for _ in 0..MAX_LOOKS {
             match self.standing(thing).await? {
+                Standing::Nothing => return Ok(Claim::free()),
                 Standing::Theirs(_, epoch) => return Err(RouteError::Moved { epoch: epoch.0 }),
                 Standing::Nobodys(_) if self.cluster.is_draining() => {
                     return Err(RouteError::Stopping);

@@ -16,6 +16,8 @@ use tempfile::TempDir;
 use crate::{Asked, SeenEvents};
 
 pub const INTERNAL_KEY: &str = "test-internal-key";
+/// What the servers of an installation share.
+const SHARED_SECRET: &str = "a secret that all servers of the installation have";
 
 pub struct TestServer {
     pub model: FakeModel,
@@ -69,6 +71,26 @@ impl TestServer {
             environment,
             data,
         })
+    }
+
+    /// One of several servers of an installation, which share a PostgreSQL.
+    pub async fn member(database_url: &str, settings: &[(&str, &str)]) -> Self {
+        let port = {
+            let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            free.local_addr().unwrap().port()
+        };
+        let (addr, address) = (
+            format!("127.0.0.1:{port}"),
+            format!("http://127.0.0.1:{port}"),
+        );
+        let own = [
+            ("DATABASE_URL", database_url),
+            ("CODELAB_ADDR", addr.as_str()),
+            ("CODELAB_CLUSTER__ADDRESS", address.as_str()),
+            ("JWT_SECRET", SHARED_SECRET),
+            ("CODELAB_MASTER_KEY", SHARED_SECRET),
+        ];
+        Self::with(&[&own, settings].concat()).await
     }
 
     /// Stops and starts again on the same data; the address changes.

@@ -3,36 +3,12 @@
 use codelab_testkit::{Method, OwnDatabase, Reply, TestServer, eventually};
 use serde_json::{Value, json};
 
-const SECRET: &str = "a secret that both servers of the installation have";
-
-/// A server that the others reach at its own address.
-async fn member(database: &OwnDatabase, model: Option<String>) -> TestServer {
-    let port = {
-        let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        free.local_addr().unwrap().port()
-    };
-    let (addr, address) = (
-        format!("127.0.0.1:{port}"),
-        format!("http://127.0.0.1:{port}"),
-    );
-    let mut settings = vec![
-        ("DATABASE_URL", database.url.as_str()),
-        ("CODELAB_ADDR", &addr),
-        ("CODELAB_CLUSTER__ADDRESS", &address),
-        ("JWT_SECRET", SECRET),
-        ("CODELAB_MASTER_KEY", SECRET),
-    ];
-    if let Some(model) = &model {
-        settings.push(("LLM_PROXY_URL", model));
-    }
-    TestServer::with(&settings).await
-}
-
 /// Both know each other when this returns.
 async fn installation(name: &str) -> Option<(TestServer, TestServer, OwnDatabase)> {
     let database = OwnDatabase::make(name).await?;
-    let first = member(&database, None).await;
-    let second = member(&database, Some(first.model.url())).await;
+    let first = TestServer::member(&database.url, &[]).await;
+    let model = first.model.url();
+    let second = TestServer::member(&database.url, &[("LLM_PROXY_URL", &model)]).await;
     for server in [&first, &second] {
         eventually("the servers know each other", async || {
             let (_, health) = server.http(Method::GET, "/health", None).await;

@@ -1,9 +1,9 @@
 //! One stream for all sessions of a user: it goes on where a reader was, at any server.
 
-use codelab_testkit::{OwnDatabase, TestServer};
+use codelab_testkit::{OwnDatabase, Reply, TestServer};
 use serde_json::json;
 
-use crate::kit::{Person, Session, Stream, server, server_with};
+use crate::kit::{Person, Session, Stream, server};
 
 /// An event as readers tell events apart, by session and number.
 type Told = (String, u64);
@@ -125,11 +125,10 @@ async fn a_reader_comes_back_to_another_server() {
     let Some(database) = OwnDatabase::make("all_sessions").await else {
         return;
     };
-    let settings = [
-        ("DATABASE_URL", database.url.as_str()),
-        ("CODELAB_MASTER_KEY", "0123456789abcdef0123456789abcdef"),
-    ];
-    let (mut one, mut two) = (server_with(&settings).await, server_with(&settings).await);
+    let mut one = TestServer::member(&database.url, &[]).await;
+    one.model.default_reply(Reply::text("Done."));
+    let model = one.model.url();
+    let mut two = TestServer::member(&database.url, &[("LLM_PROXY_URL", &model)]).await;
     let on = |server: &TestServer| Person::new(server, 1);
     let project = on(&one).project(json!({ "name": "p" })).await;
     let session = on(&one)

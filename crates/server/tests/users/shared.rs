@@ -129,14 +129,11 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
         return;
     };
     let (redis_url, database_url) = (redis.url(), database.url.clone());
-    let key = ("CODELAB_MASTER_KEY", "0123456789abcdef0123456789abcdef");
-    let settings = [
-        ("REDIS_URL", redis_url.as_str()),
-        ("DATABASE_URL", database_url.as_str()),
-        key,
-    ];
-    let (mut one, mut two) = (server_with(&settings).await, server_with(&settings).await);
-    let refused = TestServer::try_with(&settings[..2])
+    let cache = ("REDIS_URL", redis_url.as_str());
+    let mut one = TestServer::member(&database_url, &[cache]).await;
+    let model = one.model.url();
+    let mut two = TestServer::member(&database_url, &[cache, ("LLM_PROXY_URL", &model)]).await;
+    let refused = TestServer::try_with(&[cache, ("DATABASE_URL", &database_url)])
         .await
         .err()
         .expect("each would break the other's audit log");
@@ -144,7 +141,7 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
         refused.to_string().contains("CODELAB_MASTER_KEY"),
         "{refused}"
     );
-    two.model.default_reply(Reply::text("Done."));
+    one.model.default_reply(Reply::text("Done."));
     let (here, there) = (Person::user(&one, 1), Person::user(&two, 1));
     let project = here.project("p").await;
     let session = there.session(project).await;
@@ -161,7 +158,7 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
         here.patch(&path, change).await.expect(200);
         heard(&model, async || {
             there.say(&session, "coder", "go").await.expect(200);
-            let asked = two.model.requests().pop().unwrap();
+            let asked = one.model.requests().pop().unwrap();
             let is_new = asked.body["model"] == model.as_str();
             assert!(
                 !is_new

@@ -35,8 +35,10 @@ pub struct Ownership {
     pub given_away: bool,
 }
 
-const CLAIM_ROW: &str = "INSERT INTO owners (kind, number, owner, epoch) VALUES ($1, $2, $3, 1) \
-     ON CONFLICT (kind, number) DO UPDATE SET owner = excluded.owner, epoch = owners.epoch + 1 \
+// A project that does not exist has no owner.
+const CLAIM_ROW: &str = "INSERT INTO owners (kind, number, owner, epoch) \
+     SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT), CAST($3 AS TEXT), 1 \
+     WHERE $1 <> 'project' OR EXISTS (SELECT 1 FROM projects WHERE id = $2) ON CONFLICT (kind, number) DO UPDATE SET owner = excluded.owner, epoch = owners.epoch + 1 \
      WHERE owners.owner IS NULL OR owners.owner = excluded.owner \
      OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = owners.owner AND ended = 0) RETURNING epoch";
 const RELEASE_ROW: &str =
@@ -75,6 +77,7 @@ const OWNER_OF_SESSION: &str = "SELECT sessions.epoch, servers.server_id, server
      sessions.id, sessions.last_activity FROM sessions \
      LEFT JOIN servers ON servers.server_id = sessions.owner AND servers.ended = 0 \
      WHERE sessions.realm = 'runtime' AND sessions.session_id = $1";
+const HAS_PROJECT: &str = "SELECT id FROM projects WHERE id = $1";
 const PROJECT_OF: &str =
     "SELECT project_id FROM sessions WHERE realm = 'project' AND session_id = $1";
 
@@ -140,7 +143,8 @@ pub enum Search {
 }
 
 impl Store {
-    /// Makes `server_id` the owner and returns the new epoch. `None` if a living server owns it.
+    /// Makes `server_id` the owner and returns the new epoch. `None` if a living server owns it, or
+    /// if it is a project that does not exist.
     pub async fn claim_row(
         &self,
         row: OwnedRow,
@@ -259,6 +263,14 @@ impl Store {
             })
             .await?;
         Ok(found.flatten())
+    }
+
+    /// Whether there is a project of this number, whoever its user is.
+    pub async fn has_project(&self, project: ProjectId) -> Result<bool, StoreError> {
+        let found = self
+            .read_one(HAS_PROJECT, vec![project.into()], |row| row.int())
+            .await?;
+        Ok(found.is_some())
     }
 
     /// Sessions with a deadline at or before `time` that this server may wake: its own, and those

@@ -7,6 +7,7 @@ use codelab_store::{
 use futures_util::future::join_all;
 
 use crate::harness::{FIRST, Harness, at, create, id, new_key};
+use crate::project_sessions::project_of;
 
 /// A server that joined at `started` and whose lease ends at `until`.
 async fn joined(store: &Store, server_id: &str, started: i64, until: i64) {
@@ -138,10 +139,11 @@ pub async fn what_is_live_has_one_owner(harness: Harness) -> Harness {
     let store = &harness.store;
     joined(store, "a", 0, 100).await;
     joined(store, "b", 0, 1000).await;
-    for row in [
-        OwnedRow::Chat,
-        OwnedRow::Project(ProjectId::new(7).unwrap()),
-    ] {
+    let nothing = OwnedRow::Project(ProjectId::new(7_777).unwrap());
+    assert_eq!(store.claim_row(nothing, "a").await.unwrap(), None);
+    assert_eq!(store.owner_of_row(nothing).await.unwrap(), None);
+    let (_, project) = project_of(&harness, 1).await;
+    for row in [OwnedRow::Chat, OwnedRow::Project(project.id())] {
         let owner = async || store.owner_of_row(row).await.unwrap();
         let claim = async |server| store.claim_row(row, server).await.unwrap();
         assert_eq!(owner().await, None);
