@@ -16,7 +16,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::access::{ServerNames, check_names, check_room, internal_key, internal_key_or_bearer};
 use crate::buffers::Buffers;
 use crate::cluster::user_events::PeerEvents;
-use crate::cluster::{Cluster, Forwarded, Forwarding, entrance, forward, refuse_while_paused};
+use crate::cluster::{Forwarded, Forwarder, Forwarding, entrance, forward, refuse_while_paused};
 use crate::config::ChatAccess;
 use crate::error::{ApiError, internal_error};
 use crate::listen::CallerAddress;
@@ -46,15 +46,15 @@ pub(crate) struct App {
     pub models: Arc<KnownModels>,
     pub starter_pack: Arc<[Agent]>,
     pub chat_access: ChatAccess,
-    pub cluster: Arc<Cluster>,
+    pub forwarder: Arc<Forwarder>,
     /// Nothing where this server is alone.
     pub peer_events: Option<PeerEvents>,
 }
 
 /// The whole HTTP side as one service; every route with and without a trailing slash.
 pub(crate) fn router(app: App) -> Router {
-    let (routing, cluster) = (Arc::new(app.clone()), Arc::clone(&app.cluster));
-    let forwarding = Forwarding { routing, cluster };
+    let (routing, forwarder) = (Arc::new(app.clone()), Arc::clone(&app.forwarder));
+    let forwarding = Forwarding { routing, forwarder };
     // Inside the access layers: whoever may not ask here is refused here.
     let to_owner = || middleware::from_fn_with_state(forwarding.clone(), forward::<Arc<App>>);
     let (internal, _) = routes::internal().split_for_parts();

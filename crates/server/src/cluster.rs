@@ -79,7 +79,7 @@ impl Default for ForwardLimits {
 }
 
 /// What this server needs to speak with the others.
-pub(crate) struct Cluster {
+pub(crate) struct Forwarder {
     key: ClusterKey,
     peers: PeerClients,
     buffers: Arc<Buffers>,
@@ -92,7 +92,7 @@ pub(crate) struct Cluster {
     unreachable: Mutex<Reminder>,
 }
 
-impl Cluster {
+impl Forwarder {
     /// `network` says whom to trust. Its proxies are not used: servers reach each other directly.
     pub fn new(
         internal_api_key: &Secret,
@@ -143,7 +143,7 @@ impl Cluster {
 #[derive(Clone)]
 pub(crate) struct Forwarding<R> {
     pub routing: R,
-    pub cluster: Arc<Cluster>,
+    pub forwarder: Arc<Forwarder>,
 }
 
 /// Another server of the installation forwarded this request. Only [`entrance`] makes one, after it

@@ -23,7 +23,7 @@ use crate::address::{self, KeptAddress};
 use crate::app::{App, router};
 use crate::buffers::Buffers;
 use crate::cluster::user_events::PeerEvents;
-use crate::cluster::{Cluster, ForwardLimits};
+use crate::cluster::{ForwardLimits, Forwarder};
 use crate::config::{
     ConfigError, DEFAULT_DATABASE, HttpOrigin, ModelHint, Settings, SpaceSettings, wrong,
     wrong_database,
@@ -164,7 +164,7 @@ impl Server {
         .await?;
         let stop = CancellationToken::new();
         let buffers = Buffers::new(settings.body_bytes);
-        let cluster = Cluster::new(
+        let forwarder = Forwarder::new(
             &secrets.internal_api_key,
             &settings.network,
             (Arc::clone(&buffers), settings.body_bytes),
@@ -176,7 +176,7 @@ impl Server {
             peer_events: PeerEvents::of(
                 &runtime,
                 settings.network.ca_file.clone(),
-                (!runtime.is_alone()).then(|| cluster.key()),
+                (!runtime.is_alone()).then(|| forwarder.key()),
             ),
             runtime: runtime.clone(),
             names,
@@ -197,7 +197,7 @@ impl Server {
             models: Arc::new(models),
             starter_pack: starter_pack.into(),
             chat_access: settings.chat.access,
-            cluster,
+            forwarder,
         };
         tokio::spawn(
             stop.clone()

@@ -97,7 +97,8 @@ async fn a_tool_runner_that_was_cut_off_goes_on_after_its_last_event() {
     let begins = ["events after nothing", "sessions"];
     let goes_on = ["events after s1-id", "events after forgotten-id"];
     let expected = [begins, goes_on, begins].concat();
-    assert_eq!(tool_runner.asked(), expected);
+    // It asked once before it listened, to see whether the server accepts it.
+    assert_eq!(tool_runner.asked()[1..], expected);
 }
 
 #[tokio::test]

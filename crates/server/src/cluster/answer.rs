@@ -16,7 +16,7 @@ use hyper::body::{Frame, Incoming};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::Cluster;
+use super::Forwarder;
 use super::wire::{Beginning, take_head};
 
 /// A silent owner is given up when it was missing so many times in a row. One time can be a server
@@ -109,7 +109,7 @@ impl OwnerStream {
     pub async fn answer(
         mut self,
         method: &Method,
-        cluster: &Cluster,
+        forwarder: &Forwarder,
     ) -> Result<Response, OwnerLost> {
         let mut arrived = BytesMut::new();
         let (status, headers) = loop {
@@ -122,7 +122,7 @@ impl OwnerStream {
                 },
             }
         };
-        Ok(self.response(method, (status, headers), arrived.freeze(), cluster))
+        Ok(self.response(method, (status, headers), arrived.freeze(), forwarder))
     }
 
     fn response(
@@ -130,7 +130,7 @@ impl OwnerStream {
         method: &Method,
         (status, headers): (StatusCode, HeaderMap),
         first: Bytes,
-        cluster: &Cluster,
+        forwarder: &Forwarder,
     ) -> Response {
         let has_no_body = *method == Method::HEAD
             || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
@@ -138,12 +138,12 @@ impl OwnerStream {
             recycle(self.body);
             Body::empty()
         } else {
-            let stop = cluster.stop.clone();
+            let stop = forwarder.stop.clone();
             Body::new(AnswerBody {
                 first: Some(first).filter(|first| !first.is_empty()),
                 stream: Some(self),
                 stopped: is_event_stream(&headers).then(|| Box::pin(stop.cancelled_owned())),
-                metrics: Arc::clone(&cluster.metrics),
+                metrics: Arc::clone(&forwarder.metrics),
             })
         };
         let mut response = Response::new(body);

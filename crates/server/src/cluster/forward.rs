@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use super::answer::{OwnerStream, OwnerWatch};
 use super::gate::{GatedBody, HeldBody};
 use super::wire::{self, OwnerDecision};
-use super::{Cluster, Forwarded, Forwarding, Routing};
+use super::{Forwarded, Forwarder, Forwarding, Routing};
 use crate::error::ApiError;
 
 /// To the owner that is known, and once more to the one it moved to.
@@ -48,7 +48,7 @@ pub(crate) async fn forward<R: Routing>(
     match routing.route(&thing).await {
         Ok(Destination::Here(claim)) => {
             forwarding
-                .cluster
+                .forwarder
                 .while_held(claim, next.run(request))
                 .await
         }
@@ -110,11 +110,11 @@ impl<R: Routing> Forwarding<R> {
         let call = Call::new(request);
         for _ in 0..MAX_FORWARDS {
             let attempt = self.attempt(&thing, &owner, &call).await;
-            self.cluster.metrics.count_forward(attempt.outcome());
+            self.forwarder.metrics.count_forward(attempt.outcome());
             match attempt {
                 Attempt::Answered(response) | Attempt::Refused(response) => return response,
                 Attempt::Unreachable(reason) => {
-                    self.cluster.tell_unreachable(&owner.0, &reason);
+                    self.forwarder.tell_unreachable(&owner.0, &reason);
                     self.routing.forget_route(&thing);
                     return unreachable();
                 }
@@ -123,7 +123,7 @@ impl<R: Routing> Forwarding<R> {
             match self.routing.route(&thing).await {
                 Ok(Destination::Here(claim)) => {
                     let handled = next.run(call.into_request());
-                    return self.cluster.while_held(claim, handled).await;
+                    return self.forwarder.while_held(claim, handled).await;
                 }
                 Ok(Destination::There { peer, epoch }) => owner = (peer, epoch),
                 Err(error) => return ApiError::from(error).into_response(),
@@ -138,19 +138,19 @@ impl<R: Routing> Forwarding<R> {
         (peer, epoch): &(Peer, u64),
         call: &Call,
     ) -> Attempt {
-        let cluster = &self.cluster;
-        let client = match cluster.peers.client(&peer.address) {
+        let forwarder = &self.forwarder;
+        let client = match forwarder.peers.client(&peer.address) {
             Ok(client) => client,
             Err(reason) => return Attempt::Unreachable(reason),
         };
         let (gate, body) = GatedBody::new(&call.body);
         let about = (thing, *epoch);
-        let outer = wire::outer_request(&peer.address, &cluster.key, &call.parts, about, body);
+        let outer = wire::outer_request(&peer.address, &forwarder.key, &call.parts, about, body);
         let outer = match outer {
             Ok(outer) => outer,
             Err(error) => return Attempt::Unreachable(error.to_string()),
         };
-        let within = cluster.limits.acknowledge_within;
+        let within = forwarder.limits.acknowledge_within;
         let acknowledged = codelab_transport::within(within, async {
             let answer = client.send(outer).await?;
             Acknowledged::read(answer).await
@@ -175,22 +175,22 @@ impl<R: Routing> Forwarding<R> {
     async fn answered(&self, body: Incoming, peer: &Peer, call: &Call) -> Attempt {
         let (routing, server_id) = (self.routing.clone(), peer.server_id.clone());
         let is_living = move || routing.is_living(&server_id);
-        let watch = OwnerWatch::new(self.cluster.limits.check_owner_every, is_living);
+        let watch = OwnerWatch::new(self.forwarder.limits.check_owner_every, is_living);
         let stream = OwnerStream { body, watch };
-        let answer = stream.answer(&call.parts.method, &self.cluster);
+        let answer = stream.answer(&call.parts.method, &self.forwarder);
         tokio::select! {
             answer = answer => match answer {
                 Ok(response) => Attempt::Answered(response),
                 Err(lost) => Attempt::Unreachable(lost.to_string()),
             },
-            () = self.cluster.stopped() => {
+            () = self.forwarder.stopped() => {
                 Attempt::Refused(ApiError::from(RouteError::Stopping).into_response())
             }
         }
     }
 }
 
-impl Cluster {
+impl Forwarder {
     /// It concerns every request to that server for as long as it lasts.
     fn tell_unreachable(&self, owner: &Peer, reason: &str) {
         let (server, address) = (&owner.server_id, &owner.address);

@@ -39,7 +39,7 @@ impl<R: Routing> Forwarding<R> {
         request.uri().path() == wire::FORWARD_PATH
             && request.method() == Method::POST
             && !self.routing.is_alone()
-            && self.cluster.key.is_in(request.headers())
+            && self.forwarder.key.is_in(request.headers())
     }
 
     /// Acknowledges at once. The body of the answer does the work, so that the work ends when the
@@ -49,10 +49,10 @@ impl<R: Routing> Forwarding<R> {
             Ok(claim) => claim,
             Err(error) => return refused(error, given.epoch),
         };
-        let cluster = self.cluster;
+        let forwarder = self.forwarder;
         let working = Box::pin(async move {
             let handling = handled(inner, given.request);
-            cluster.while_held(claim, handling).await
+            forwarder.while_held(claim, handling).await
         });
         let mut response = Response::new(Body::new(InnerAnswer::Working(working)));
         decided(&mut response, OwnerDecision::Accepted);

@@ -94,13 +94,13 @@ impl<R: Routing> Forwarding<R> {
     /// Reads the body within the limits that handlers have. The request has the same bytes after it.
     /// Nothing where the headers alone make the handler refuse the body.
     async fn with_bytes(&self, request: Request) -> Result<(Option<Bytes>, Request), ApiError> {
-        let limit = self.cluster.body_bytes;
+        let limit = self.forwarder.body_bytes;
         if body::check_head(request.headers(), limit).is_err() {
             return Ok((None, request));
         }
         let (parts, arriving) = request.into_parts();
         let user = parts.extensions.get::<User>().map(User::id);
-        let mut held = self.cluster.buffers.hold(user);
+        let mut held = self.forwarder.buffers.hold(user);
         let bytes = Bytes::from(body::whole(arriving, limit, &mut held).await?);
         let again = Guarded::body(Body::from(bytes.clone()), held);
         Ok((Some(bytes), Request::from_parts(parts, again)))

@@ -22,7 +22,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Cluster, ForwardLimits, Forwarding, Routing, entrance, forward, refuse_while_paused};
+use super::{
+    ForwardLimits, Forwarder, Forwarding, Routing, entrance, forward, refuse_while_paused,
+};
 use crate::buffers::Buffers;
 use crate::error::ApiError;
 use crate::listen;
@@ -189,7 +191,7 @@ impl Node {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (metrics, stop) = (Metrics::new(), CancellationToken::new());
         let memory = (Buffers::new(BODY_BYTES), BODY_BYTES);
-        let cluster = Cluster::new(
+        let forwarder = Forwarder::new(
             &Secret::new(key),
             network,
             memory,
@@ -199,7 +201,7 @@ impl Node {
         );
         let forwarding = Forwarding {
             routing: script.clone(),
-            cluster,
+            forwarder,
         };
         let to_owner = middleware::from_fn_with_state(forwarding.clone(), forward::<Script>);
         let paused = middleware::from_fn_with_state(script.clone(), refuse_while_paused::<Script>);

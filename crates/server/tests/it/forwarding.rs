@@ -134,7 +134,7 @@ async fn a_project_is_the_same_at_every_server() {
         let create = (Method::POST, "/my/chat/sessions");
         let (status, made) = ask(first, user, create, None).await;
         assert_eq!(status, 201, "{made}");
-        let id = made["id"].as_str().unwrap();
+        let id = made["session_id"].as_str().unwrap();
         let (message, messages) = (
             format!("/my/chat/{id}/message"),
             format!("/my/chat/{id}/messages"),

@@ -15,18 +15,16 @@ use super::text;
 use crate::StoreError;
 use crate::statement::Param;
 
-/// Commits wait for the disk whatever the server's default is. A commit that waits for a
-/// synchronous standby must not be cut short by the server's time limit, because PostgreSQL then
-/// acknowledges it although no standby has it. A server that stands still within a transaction must
-/// not keep others from taking over.
-const WRITER_SETTINGS: &str = "SET synchronous_commit = on; SET statement_timeout = 0; \
-     SET idle_in_transaction_session_timeout = '5s'";
+/// Commits wait for the disk, and for a synchronous standby, whatever the server's default is. A
+/// server that stands still within a transaction must not keep others from taking over.
+const WRITER_SETTINGS: &str =
+    "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'";
 const READER_SETTINGS: &str = "SET default_transaction_read_only = on";
 
 const BEGIN: &str = "BEGIN";
 /// Behind a pooler every transaction brings the settings of a writer along.
 const BEGIN_POOLED: &str = "BEGIN; SET LOCAL synchronous_commit = on; \
-     SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+     SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PostgresAccess {
