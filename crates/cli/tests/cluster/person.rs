@@ -118,7 +118,7 @@ impl Person {
     pub async fn attach(&self) -> Result<(), ClientError> {
         let body = AttachClient {
             client_id: self.runner.clone(),
-            workspace: "/home/somebody/shop".to_owned(),
+            workspace: "/srv/shop".to_owned(),
             sandbox: SandboxKind::None,
         };
         self.client.attach_client(self.project, &body).await?;

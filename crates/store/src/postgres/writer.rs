@@ -196,9 +196,8 @@ async fn execute(
     for (job, sent) in batch.iter().zip(all_sent) {
         outcomes.push(collect(&job.stmts, sent).await?);
     }
-    if proven.is_err() {
-        control(client, "ROLLBACK").await?;
-        return Ok(batch.iter().map(PostgresWrite::of_ended_server).collect());
+    if let Err(error) = proven {
+        return unproven(client, batch, &error).await;
     }
     if outcomes.iter().all(Result::is_ok) {
         return Ok(outcomes);
@@ -209,9 +208,8 @@ async fn execute(
     }
     control(client, connection.begin()).await?;
     let proof_sent = send(connection, &proof.stmts, &proof_statements);
-    if collect(&proof.stmts, proof_sent).await?.is_err() {
-        control(client, "ROLLBACK").await?;
-        return Ok(batch.iter().map(PostgresWrite::of_ended_server).collect());
+    if let Err(error) = collect(&proof.stmts, proof_sent).await? {
+        return unproven(client, batch, &error).await;
     }
     execute_isolated(connection, batch, &prepared).await
 }
@@ -237,11 +235,20 @@ impl ServerProof {
     }
 }
 
+/// The outcomes of a transaction that could not prove that its servers have not ended.
+async fn unproven(
+    client: &Client,
+    batch: &[PostgresWrite],
+    error: &StoreError,
+) -> Result<Vec<Outcome>, Broken> {
+    control(client, "ROLLBACK").await?;
+    Ok(batch.iter().map(|job| job.unproven(error)).collect())
+}
+
 impl PostgresWrite {
-    /// The outcome in a transaction that an ended server took part in.
-    fn of_ended_server(&self) -> Outcome {
+    fn unproven(&self, error: &StoreError) -> Outcome {
         Err(match self.server_id {
-            Some(_) => StoreError::Conflict,
+            Some(_) => error.clone(),
             None => StoreError::Unavailable("a server was ended, trying again helps".to_owned()),
         })
     }
