@@ -300,7 +300,7 @@ impl Visit {
         let mut tasks = JoinSet::new();
         while let Some(stream) = self.open_events().await {
             self.follow_stream(stream, rng, &mut tasks).await;
-            if self.reach == Reach::OneServer {
+            if !self.tries_again(Answered::Lost).await {
                 break;
             }
         }
@@ -396,9 +396,11 @@ pub fn may_be_retried(error: &ClientError) -> bool {
     }
 }
 
-/// A stream ends so when the outcome of a turn cannot be stored now. It is stored later.
+/// A stream ends so when the outcome of a turn cannot be stored now, or events cannot be read. Its
+/// reader resumes.
 fn is_outage(body: &ChunkBody) -> bool {
-    matches!(body, ChunkBody::Error(error) if error.error_code == ErrorCode::DbConnectionError)
+    let codes = [ErrorCode::DbConnectionError, ErrorCode::DbReadError];
+    matches!(body, ChunkBody::Error(error) if codes.contains(&error.error_code))
 }
 
 fn opened_by(body: &ChunkBody) -> Option<crate::workload::ledger::Open> {

@@ -150,7 +150,7 @@ async fn begin_anew(runtime: &Arc<Inner>, run: &ServerRun) {
     runtime.spaces.clear();
     runtime.chat_lost();
     loop {
-        let next = ServerRun::new(&random_hex(8));
+        let next = ServerRun::new(&next_name(&run.server_id));
         match joined(&runtime.store, &runtime.cluster.options, &next.server_id).await {
             Ok(asked_at) => {
                 runtime.store.write_as(&next.server_id);
@@ -164,6 +164,13 @@ async fn begin_anew(runtime: &Arc<Inner>, run: &ServerRun) {
             return;
         }
     }
+}
+
+/// Begins with the name that the data folder knows. So the next process on that folder finds this
+/// run and need not wait for its lease.
+fn next_name(server_id: &str) -> String {
+    let first = server_id.split('-').next().unwrap_or(server_id);
+    format!("{first}-{}", random_hex(4))
 }
 
 /// Looks at the other servers, and ends those whose lease has lapsed.

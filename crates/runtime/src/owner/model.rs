@@ -20,8 +20,8 @@ use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
-use super::Owner;
 use super::recall::history;
+use super::{Owner, RETRY_DELAY};
 use crate::clock::now;
 use crate::feed::{Feed, PartialAnswer};
 use crate::metrics::Metrics;
@@ -223,7 +223,7 @@ impl Owner {
         slot: ModelSlot,
     ) {
         let request = self
-            .request(&call, recalled)
+            .prepared(&call, recalled)
             .await
             .map(|(mut request, recalled)| {
                 // What the budget has room for, where that is less than the agent may write.
@@ -265,11 +265,34 @@ impl Owner {
         });
     }
 
-    async fn request(
+    /// The request, once the database can be read: a turn does not fail because it needed its
+    /// history during an outage.
+    async fn prepared(
         &mut self,
         call: &ModelCall,
         recalled: Option<Vec<String>>,
     ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
+        loop {
+            match self.request(call, recalled.clone()).await {
+                Ok(request) => return Ok(request),
+                Err(Unprepared::Failed(failure)) => return Err(failure),
+                Err(Unprepared::Outage(failure)) => {
+                    let runtime = Arc::clone(&self.runtime);
+                    let goes_on = runtime.cluster.lease.held(&self.run).await;
+                    if !goes_on || runtime.halted.is_cancelled() {
+                        return Err(failure);
+                    }
+                    tokio::time::sleep(RETRY_DELAY).await;
+                }
+            }
+        }
+    }
+
+    async fn request(
+        &mut self,
+        call: &ModelCall,
+        recalled: Option<Vec<String>>,
+    ) -> Result<(ModelRequest, Vec<String>), Unprepared> {
         let (team, model) = (&self.runtime.team, &self.runtime.default_model);
         match &call.purpose {
             Purpose::Classify { text } => {
@@ -290,7 +313,7 @@ impl Owner {
         &self,
         from: u64,
         before: u64,
-    ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
+    ) -> Result<(ModelRequest, Vec<String>), Unprepared> {
         let runtime = &self.runtime;
         let loaded = self
             .loaded
@@ -325,7 +348,7 @@ impl Owner {
         &mut self,
         call: &ModelCall,
         repair: Option<&Repair>,
-    ) -> Result<ModelRequest, ModelFailure> {
+    ) -> Result<ModelRequest, Unprepared> {
         let (runtime, team) = (Arc::clone(&self.runtime), self.current_team().await?);
         let loaded = self
             .loaded
@@ -351,7 +374,7 @@ impl Owner {
         call: &ModelCall,
         origin: &TaskOrigin,
         recalled: Option<Vec<String>>,
-    ) -> Result<(ModelRequest, Vec<String>), ModelFailure> {
+    ) -> Result<(ModelRequest, Vec<String>), Unprepared> {
         let (runtime, team) = (Arc::clone(&self.runtime), self.current_team().await?);
         let loaded = self
             .loaded
@@ -362,10 +385,10 @@ impl Owner {
             .map_err(|error| unreadable(&error))?;
         let team = team.as_deref().map_or(&runtime.team, |team| &team.team);
         let agent = team.get(&call.agent).ok_or_else(|| {
-            failure(
+            Unprepared::Failed(failure(
                 ErrorCode::AgentNotFound,
                 &format!("Agent {} is not part of the team any more", call.agent),
-            )
+            ))
         })?;
         let known = loaded
             .session
@@ -398,25 +421,43 @@ impl Owner {
         Ok((request, recalled))
     }
 
-    async fn current_team(&self) -> Result<Option<Arc<TeamSnapshot>>, ModelFailure> {
+    async fn current_team(&self) -> Result<Option<Arc<TeamSnapshot>>, Unprepared> {
         self.team_snapshot().await.map_err(|error| {
             if !error.is_outage() {
                 tracing::error!(%error, "agents of the project could not be read");
             }
-            failure(
+            let failure = failure(
                 ErrorCode::DbReadError,
                 "The project's agents could not be read",
-            )
+            );
+            Unprepared::of(failure, error.is_outage())
         })
     }
 }
 
-fn unreadable(error: &StoreError) -> ModelFailure {
+/// Why there is no request to the model.
+enum Unprepared {
+    /// The database cannot be read now.
+    Outage(ModelFailure),
+    Failed(ModelFailure),
+}
+
+impl Unprepared {
+    fn of(failure: ModelFailure, is_outage: bool) -> Self {
+        match is_outage {
+            true => Self::Outage(failure),
+            false => Self::Failed(failure),
+        }
+    }
+}
+
+fn unreadable(error: &StoreError) -> Unprepared {
     log_failure(error, "the history could not be read");
-    failure(
+    let failure = failure(
         ErrorCode::DbReadError,
         "The session's history could not be read",
-    )
+    );
+    Unprepared::of(failure, error.is_outage())
 }
 
 async fn perform(

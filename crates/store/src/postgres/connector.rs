@@ -30,6 +30,8 @@ pub(super) struct PostgresConnector {
     /// The position of the host that was found last. It is tried first, so that a dead one does not
     /// delay every connection.
     current: AtomicUsize,
+    /// How many connections were made.
+    made: AtomicUsize,
     pooler: Arc<Pooler>,
     tls_mode: TlsMode,
     /// `None` with `sslmode=disable`.
@@ -58,6 +60,7 @@ impl PostgresConnector {
         Ok(Self {
             hosts,
             current: AtomicUsize::new(0),
+            made: AtomicUsize::new(0),
             pooler: Arc::new(Pooler::new(is_pooled)),
             tls_mode: tls.mode,
             tls: tls.connector(home.as_deref().map(Path::new))?,
@@ -68,7 +71,14 @@ impl PostgresConnector {
 
     pub async fn connect(&self, access: PostgresAccess) -> Result<PostgresConnection, StoreError> {
         let connection = self.dial().await?;
-        self.settle(connection, access).await
+        let connection = self.settle(connection, access).await?;
+        self.made.fetch_add(1, Ordering::Relaxed);
+        Ok(connection)
+    }
+
+    /// Grows whenever a connection was made: the server can be reached again.
+    pub fn made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
     }
 
     /// For a few queries that prepare nothing, whether or not there is a pooler.

@@ -18,6 +18,8 @@ pub(super) struct PostgresLink {
     connection: Option<Arc<PostgresConnection>>,
     backoff: Duration,
     not_before: Instant,
+    /// What the connector had made when this link failed last.
+    made_before: usize,
 }
 
 impl PostgresLink {
@@ -32,11 +34,12 @@ impl PostgresLink {
             connection: connection.map(Arc::new),
             backoff: FIRST_BACKOFF,
             not_before: Instant::now(),
+            made_before: 0,
         }
     }
 
     /// While the server is unreachable, callers fail at once. They do not wait for the next attempt
-    /// to connect.
+    /// to connect. As soon as another link has connected, this one tries again too.
     pub async fn connection(&mut self) -> Result<Arc<PostgresConnection>, StoreError> {
         let usable = self
             .connection
@@ -46,7 +49,8 @@ impl PostgresLink {
             return Ok(Arc::clone(connection));
         }
         self.connection = None;
-        if Instant::now() < self.not_before {
+        let is_back = self.connector.made() != self.made_before;
+        if Instant::now() < self.not_before && !is_back {
             return Err(StoreError::Unavailable(
                 "the connection is lost, trying again soon".to_owned(),
             ));
@@ -59,6 +63,7 @@ impl PostgresLink {
                 Ok(connection)
             }
             Err(error) => {
+                self.made_before = self.connector.made();
                 self.not_before = Instant::now() + self.backoff;
                 self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
                 Err(error)

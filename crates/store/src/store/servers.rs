@@ -70,7 +70,8 @@ const END: TimedSql = timed_sql!(
     ["1"],
     " THEN ",
     ["1"],
-    " ELSE lease_expires_at END WHERE server_id = $2 AND ended = 0"
+    " ELSE lease_expires_at END WHERE (server_id = $2 OR server_id LIKE CAST($2 AS TEXT) || '-%') \
+     AND ended = 0"
 );
 const END_ALL: TimedSql = timed_sql!(
     "UPDATE servers SET ended = 1, lease_expires_at = CASE WHEN lease_expires_at > ",
@@ -165,7 +166,8 @@ impl Store {
             .map(drop)
     }
 
-    /// Others can claim at once what it owned. The row tells since when.
+    /// Others can claim at once what it owned. The row tells since when. Ends the rows as well under
+    /// which the same process joined again: their names begin with this one and `-`.
     pub async fn end_server(
         &self,
         server_id: &str,
