@@ -34,6 +34,7 @@ export type ContextHit = Schemas["ContextHit"];
 export type Session = Schemas["ProjectSession"];
 export type Health = Schemas["Health"];
 export type HealthStatus = Schemas["HealthStatus"];
+export type ClusterHealth = Schemas["ClusterHealth"];
 export type SpaceHealth = Schemas["SpaceHealth"];
 export type SpaceMetrics = Schemas["SpaceMetrics"];
 export type AuditList = Schemas["AuditList"];

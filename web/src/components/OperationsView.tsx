@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { cleanSpace, clearCache, resetSpace, spaceHealth, spaceMetrics, usage as readUsage } from "../api/operations";
 import { changeBudget } from "../api/projects";
-import type { HealthStatus, SpaceHealth, SpaceMetrics, UsageReport } from "../api/types";
+import type { ClusterHealth, HealthStatus, SpaceHealth, SpaceMetrics, UsageReport } from "../api/types";
 import { attempt, health, loadProjects, project, projectId, refreshHealth, report, say } from "../feeds/app";
 import { region, t } from "../feeds/preferences";
 import { count, duration, money, shortName } from "../state/format";
@@ -71,7 +71,34 @@ function HealthPanel() {
     <Panel title={t("operations.health")} side={<Chip tone={TONES[state.status]}>{t(`health.${state.status}`)}</Chip>}>
       <p class="meta">{t("operations.version", { version: state.version })}</p>
       <Checks checks={state.checks} />
+      {state.cluster != null && <Servers cluster={state.cluster} />}
     </Panel>
+  );
+}
+
+/** The servers of the installation. Addresses are for operators and not in what the page reads. */
+function Servers({ cluster }: { cluster: ClusterHealth }) {
+  const { projects, sessions } = cluster.owned;
+  return (
+    <>
+      <h3>{t("operations.servers")}</h3>
+      <ul class="checklist">
+        {cluster.servers.map(({ server }) => (
+          <li key={server}>
+            <span class="state-dot tone-good" aria-hidden="true" />
+            <span>{server}</span>
+            {server === cluster.server && (
+              <span class="meta">
+                {t("operations.thisServer", {
+                  projects: count(region.value, projects),
+                  sessions: count(region.value, sessions),
+                })}
+              </span>
+            )}
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }
 

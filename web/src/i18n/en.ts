@@ -285,6 +285,8 @@ export const en = {
   "operations.title": "Operations",
   "operations.health": "Health",
   "operations.version": "Version {version}",
+  "operations.servers": "Servers",
+  "operations.thisServer": "answers you; owns {projects} projects and {sessions} sessions",
   "health.healthy": "healthy",
   "health.degraded": "degraded",
   "health.unhealthy": "unhealthy",

@@ -318,6 +318,8 @@ export const ru: Record<Key, Text> = {
   "operations.title": "Управление",
   "operations.health": "Состояние",
   "operations.version": "Версия {version}",
+  "operations.servers": "Серверы",
+  "operations.thisServer": "отвечает вам; проектов: {projects}, сессий: {sessions}",
   "health.healthy": "в порядке",
   "health.degraded": "с ограничениями",
   "health.unhealthy": "сбой",

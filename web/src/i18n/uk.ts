@@ -323,6 +323,8 @@ export const uk: Record<Key, Text> = {
   "operations.title": "Керування",
   "operations.health": "Стан",
   "operations.version": "Версія {version}",
+  "operations.servers": "Сервери",
+  "operations.thisServer": "відповідає вам; проєктів: {projects}, сесій: {sessions}",
   "health.healthy": "справно",
   "health.degraded": "з обмеженнями",
   "health.unhealthy": "збій",
