@@ -206,8 +206,8 @@ impl Cluster {
 
     /// Whether this server is to take what nobody owns.
     pub fn is_chosen(&self, thing: &OwnedThing) -> bool {
-        let chosen = self.chosen(thing);
-        !self.is_draining() && chosen.is_none_or(|peer| peer.server_id == lock(&self.run).server_id)
+        let me = self.server_id();
+        self.chosen(thing).is_none_or(|peer| peer.server_id == me)
     }
 
     fn is_draining(&self) -> bool {
