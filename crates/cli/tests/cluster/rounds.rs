@@ -68,8 +68,10 @@ impl Trial {
         let Some(installation) = Installation::start(SERVERS, &[]).await else {
             return Ok("skipped: the program haproxy is missing".to_owned());
         };
+        let only = std::env::var("CODELAB_CLUSTER_FAULTS").unwrap_or_default();
+        let only: Vec<&str> = only.split(',').filter(|part| !part.is_empty()).collect();
         let faults: Vec<Fault> = (0..rounds)
-            .map(|round| Fault::of_round(&[seed, number], round))
+            .map(|round| Fault::of_round(&[seed, number], round, &only))
             .collect();
         Self::on(installation, [seed, number], &faults).await
     }
