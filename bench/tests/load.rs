@@ -27,8 +27,31 @@ const ROWS: [&str; 19] = [
     "turns/s on message number 40 of one session",
 ];
 
+/// The same for two servers.
+const FORWARDED_ROWS: [&str; 6] = [
+    "plain turn, C=1: a turn at P50",
+    "plain turn, C=1: processor time for a turn",
+    "plain turn, C=16: a turn at P50",
+    "plain turn, C=16: processor time for a turn",
+    "a token each 15 ms, C=64: a turn at P50",
+    "a token each 15 ms, C=64: processor time for a turn",
+];
+
 #[test]
 fn the_quick_form_fills_its_whole_table_on_both_databases() {
+    let said = quick(&[]);
+    for database in ["SQLite", "PostgreSQL"] {
+        has_rows(&said, database, &ROWS);
+    }
+}
+
+#[test]
+fn the_quick_form_shows_what_forwarding_costs() {
+    has_rows(&quick(&["--servers", "2"]), "PostgreSQL", &FORWARDED_ROWS);
+}
+
+/// What a quick run prints.
+fn quick(arguments: &[&str]) -> String {
     let load = Path::new(env!("CARGO_BIN_EXE_load"));
     let program = load.with_file_name("codelab");
     assert!(
@@ -38,9 +61,9 @@ fn the_quick_form_fills_its_whole_table_on_both_databases() {
     );
     let folder = tempfile::tempdir().unwrap();
     let run = Command::new(load)
-        .arg("--quick")
-        .arg("--dir")
+        .args(["--quick", "--dir"])
         .arg(folder.path())
+        .args(arguments)
         .output()
         .unwrap();
     let (said, complaints) = (
@@ -48,18 +71,20 @@ fn the_quick_form_fills_its_whole_table_on_both_databases() {
         String::from_utf8_lossy(&run.stderr),
     );
     assert!(run.status.success(), "{said}\n{complaints}");
-    for database in ["SQLite", "PostgreSQL"] {
-        let table = said
-            .split("\n\n")
-            .find(|table| table.trim_start().starts_with(&format!("| {database} |")));
-        let table = table.unwrap_or_else(|| panic!("no table for {database}: {said}"));
-        for row in ROWS {
-            assert!(
-                table.contains(&format!("| {row}")),
-                "{database} has no row {row:?}: {table}"
-            );
-        }
-    }
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert!(left.is_empty(), "a run leaves nothing behind: {left:?}");
+    said.into_owned()
+}
+
+fn has_rows(said: &str, database: &str, rows: &[&str]) {
+    let table = said
+        .split("\n\n")
+        .find(|table| table.trim_start().starts_with(&format!("| {database} |")));
+    let table = table.unwrap_or_else(|| panic!("no table for {database}: {said}"));
+    for row in rows {
+        assert!(
+            table.contains(&format!("| {row}")),
+            "{database} has no row {row:?}: {table}"
+        );
+    }
 }

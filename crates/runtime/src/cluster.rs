@@ -187,10 +187,16 @@ impl Cluster {
         !self.is_among() || self.held.has(&OwnedThing::Project(project))
     }
 
-    /// Who is to take what nobody owns.
+    /// Who is to take what nobody owns. None if this server knows nobody: then it takes it itself.
     fn chosen(&self, thing: &OwnedThing) -> Option<Peer> {
-        let members = lock(&self.members);
-        let takers = || members.iter().filter(|member| member.takes_work);
+        let (me, members) = (self.server_id(), lock(&self.members));
+        // What others see of a server that hands over comes a moment later.
+        let leaves = |member: &Member| self.is_draining() && member.peer.server_id == me;
+        let takers = || {
+            members
+                .iter()
+                .filter(|member| member.takes_work && !leaves(member))
+        };
         let ids = takers().map(|member| &member.peer.server_id);
         let chosen = placement::chosen(thing, ids)?;
         takers()
@@ -365,7 +371,10 @@ impl Inner {
             match self.standing(thing).await? {
                 Standing::Nothing => return Ok(Claim::free()),
                 Standing::Theirs(_, epoch) => return Err(RouteError::Moved { epoch: epoch.0 }),
-                Standing::Nobodys(_) if self.cluster.is_draining() => {
+                // It knows somebody else who takes it.
+                Standing::Nobodys(_)
+                    if self.cluster.is_draining() && !self.cluster.is_chosen(thing) =>
+                {
                     return Err(RouteError::Stopping);
                 }
                 Standing::Mine(_) | Standing::Nobodys(_) => {

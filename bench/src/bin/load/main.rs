@@ -50,6 +50,10 @@ struct Options {
     /// Databases to measure on
     #[arg(long, value_delimiter = ',', default_value = "sqlite,postgres")]
     databases: Vec<Database>,
+    /// How many servers. With 2, only what forwarding costs is measured, on PostgreSQL: turns that
+    /// enter at the server that owns their session, and turns that enter at the other one
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    servers: u8,
     /// Only workloads whose name starts with one of these (W1, W2, … , start, growth)
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -136,7 +140,11 @@ async fn measure(options: &Options) -> anyhow::Result<()> {
     files::ensure(size.open_files())?;
     let model = Served::part("model", &[]).await?;
     let limit = Served::part("limit", &[&format!("http://{}", model.addr)]).await?;
-    for database in &options.databases {
+    let databases: &[Database] = match options.servers {
+        1 => &options.databases,
+        _ => &[Database::Postgres],
+    };
+    for database in databases {
         let postgres = match database {
             Database::Sqlite => None,
             Database::Postgres => Some(PostgresServer::start(&options.dir)?),
@@ -156,8 +164,15 @@ async fn measure(options: &Options) -> anyhow::Result<()> {
             only: &options.only,
             rows: Vec::new(),
         };
-        suite.run().await?;
-        say(&table::of(name, &suite.rows));
+        match options.servers {
+            1 => suite.run().await?,
+            _ => suite.forwarded().await?,
+        }
+        let heads = match options.servers {
+            1 => ("CodeLab", "`limit`"),
+            _ => ("forwarded", "direct"),
+        };
+        say(&table::of(name, heads, &suite.rows));
     }
     Ok(())
 }

@@ -17,8 +17,11 @@ use crate::wire::{LoadAccess, LoadTarget, Wire};
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 const KEY: &str = "bench-internal-key";
+const LOCAL: &str = "127.0.0.1";
 /// How often a server that has just started is asked for its health.
 const HEALTH_LOOK: Duration = Duration::from_millis(1);
+/// How often it is tried to drain a server that does not know the other one yet.
+const DRAIN_LOOK: Duration = Duration::from_millis(200);
 
 /// A child process that serves requests.
 pub struct Served {
@@ -117,13 +120,41 @@ impl CodeLab {
         database: Option<&str>,
         model: &Served,
     ) -> anyhow::Result<Self> {
+        let addr = format!("{LOCAL}:0");
+        Self::start_with(program, dir, database, model, (&addr, &[])).await
+    }
+
+    /// One of several servers of an installation.
+    pub async fn member(
+        program: &Path,
+        dir: &Path,
+        database: &str,
+        model: &Served,
+    ) -> anyhow::Result<Self> {
+        let free = std::net::TcpListener::bind((LOCAL, 0))?.local_addr()?;
+        let (addr, address) = (free.to_string(), format!("http://{free}"));
+        let settings = [
+            ("CODELAB_CLUSTER__ADDRESS", address.as_str()),
+            ("JWT_SECRET", KEY),
+            ("CODELAB_MASTER_KEY", KEY),
+        ];
+        Self::start_with(program, dir, Some(database), model, (&addr, &settings)).await
+    }
+
+    async fn start_with(
+        program: &Path,
+        dir: &Path,
+        database: Option<&str>,
+        model: &Served,
+        (addr, settings): (&str, &[(&str, &str)]),
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("codelab-load")
             .tempdir_in(dir)?;
         let mut serve = Command::new(program);
         serve
             .env_clear()
-            .args(["serve", "--addr", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--addr", addr, "--data-dir"])
             .arg(folder.path());
         serve
             .env("INTERNAL_API_KEY", KEY)
@@ -136,6 +167,7 @@ impl CodeLab {
         if let Some(url) = database {
             serve.env("DATABASE_URL", url);
         }
+        serve.envs(settings.iter().copied());
         let began = Instant::now();
         let served = Served::start(serve, "codelab").await?;
         healthy(&served.target()).await?;
@@ -145,6 +177,27 @@ impl CodeLab {
             folder,
             cold_start: began.elapsed(),
         })
+    }
+
+    /// From now on it only forwards. Waits until it knows another server that can take over.
+    pub async fn drain(&self) -> anyhow::Result<()> {
+        let mut failure = String::new();
+        let give_up_at = Instant::now() + START_LIMIT;
+        while Instant::now() < give_up_at {
+            let mut drain = Command::new(&self.program);
+            drain
+                .env_clear()
+                .env("INTERNAL_API_KEY", KEY)
+                .args(["cluster", "drain", "--data-dir"])
+                .arg(self.folder.path());
+            let drained = drain.output().await?;
+            if drained.status.success() {
+                return Ok(());
+            }
+            failure = String::from_utf8_lossy(&drained.stderr).into_owned();
+            tokio::time::sleep(DRAIN_LOOK).await;
+        }
+        anyhow::bail!("codelab cluster drain failed: {failure}")
     }
 
     /// Access as the gateway, for the runtime API.

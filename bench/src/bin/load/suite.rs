@@ -1,6 +1,7 @@
 //! The workloads on one database, and the goals for their results.
 
 mod beside;
+mod forwarded;
 mod large;
 
 use std::path::Path;

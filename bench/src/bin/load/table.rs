@@ -16,10 +16,11 @@ pub struct Goal {
     pub is_met: bool,
 }
 
-pub fn of(database: &str, rows: &[Row]) -> String {
-    let mut table = format!(
-        "\n| {database} | CodeLab | `limit` | seen | goal | |\n|---|---|---|---|---|---|\n"
-    );
+/// `heads` names the two sides that were compared.
+pub fn of(database: &str, heads: (&str, &str), rows: &[Row]) -> String {
+    let (own, other) = heads;
+    let mut table =
+        format!("\n| {database} | {own} | {other} | seen | goal | |\n|---|---|---|---|---|---|\n");
     for row in rows {
         let _never_fails = writeln!(table, "{row}");
     }

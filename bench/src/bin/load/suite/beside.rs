@@ -7,7 +7,7 @@ use crate::table::{Goal, Row};
 use crate::wire::LoadTarget;
 
 const REUSED_SESSIONS: usize = 64;
-const SLOW: ModelPace = ModelPace {
+pub(super) const SLOW: ModelPace = ModelPace {
     first_ms: 15,
     gap_ms: 15,
 };
@@ -31,7 +31,7 @@ enum Compared {
     First(&'static str, f64),
 }
 
-const FAST: ModelPace = ModelPace {
+pub(super) const FAST: ModelPace = ModelPace {
     first_ms: 0,
     gap_ms: 0,
 };
@@ -103,9 +103,9 @@ const WORKLOADS: [Beside; 7] = [
 ];
 
 /// One run of CodeLab or of the relay.
-struct Run {
-    report: LoadReport,
-    cpu_us: f64,
+pub(super) struct Run {
+    pub report: LoadReport,
+    pub cpu_us: f64,
 }
 
 impl Suite<'_> {
@@ -162,7 +162,7 @@ impl Suite<'_> {
             .await
     }
 
-    async fn run_side(
+    pub(super) async fn run_side(
         &self,
         title: &str,
         target: LoadTarget,
