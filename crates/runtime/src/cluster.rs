@@ -123,6 +123,8 @@ pub(crate) struct Cluster {
     pub lease: Arc<ServerLease>,
     /// All servers that have not ended, this one included.
     members: Mutex<Vec<Member>>,
+    /// When the members were last read.
+    looked_at: Mutex<Instant>,
     held: Held,
     draining: AtomicBool,
     claiming: Vec<tokio::sync::Mutex<()>>,
@@ -156,6 +158,7 @@ impl Cluster {
             run: Mutex::new(run),
             lease: Arc::new(ServerLease::new(asked_at, is_shared)),
             members: Mutex::default(),
+            looked_at: Mutex::new(asked_at),
             held: Held::default(),
             draining: AtomicBool::new(false),
             claiming: (0..CLAIM_LOCKS).map(|_| Default::default()).collect(),
@@ -430,6 +433,19 @@ impl Runtime {
     /// Whether the lease of this server has lapsed.
     pub fn is_paused(&self) -> bool {
         self.inner.cluster.lease.is_paused()
+    }
+
+    /// Whether that server has not ended, as far as this one knows. While the database does not
+    /// answer, nobody is known to be gone, also a server that joined just before.
+    pub fn is_living(&self, server_id: &str) -> bool {
+        let cluster = &self.inner.cluster;
+        if lock(&cluster.looked_at).elapsed() > members::MAX_LOOK_AGE {
+            return true;
+        }
+        let members = lock(&cluster.members);
+        members
+            .iter()
+            .any(|member| *member.peer.server_id == *server_id)
     }
 
     /// The other servers that have not ended. Empty where this server is alone.

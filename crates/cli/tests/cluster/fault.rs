@@ -95,10 +95,16 @@ impl Fault {
     }
 
     /// The fault of a round, from 0. Every block of rounds has each fault, in an order of its own.
-    pub fn of_round(seed: &[u64], round: u64) -> Self {
-        let length = BLOCK.len() as u64;
+    /// `only` are parts of names; if it is not empty, other faults do not happen.
+    pub fn of_round(seed: &[u64], round: u64, only: &[&str]) -> Self {
+        let is_wanted = |fault: &Self| only.iter().any(|part| fault.name().contains(part));
+        let mut block: Vec<Self> = BLOCK
+            .into_iter()
+            .filter(|fault| only.is_empty() || is_wanted(fault))
+            .collect();
+        assert!(!block.is_empty(), "no fault has a name with {only:?}");
+        let length = block.len() as u64;
         let mut rng = Rng::of(&[seed, &[round / length, 77]].concat());
-        let mut block = BLOCK;
         for last in (1..block.len()).rev() {
             block.swap(last, rng.below(last as u64 + 1) as usize);
         }

@@ -4,6 +4,7 @@ mod calls;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Instant;
 
 use codelab_client::ClientError;
 use codelab_protocol::{AgentName, CallId, Chunk, ChunkBody, ErrorCode, SessionId};
@@ -26,8 +27,8 @@ pub struct Ledger {
     pub violations: Vec<String>,
     /// Errors after which a client sent its request again, by kind.
     pub trouble: BTreeMap<String, u64>,
-    /// Streams of all events that ended or broke before their reader went.
-    pub cuts: u64,
+    /// Streams of all events that ended or broke before their reader went: when, and why.
+    pub cuts: Vec<(Instant, String)>,
     /// Readers can be cut off for longer, so that an event can be seen after a cancel that came
     /// after it.
     pub readers_lag: bool,
@@ -146,7 +147,7 @@ impl Ledger {
             events: BTreeMap::new(),
             violations: Vec::new(),
             trouble: BTreeMap::new(),
-            cuts: 0,
+            cuts: Vec::new(),
             readers_lag: false,
             clock: 0,
             people: 0,
@@ -166,6 +167,10 @@ impl Ledger {
 
     pub fn violate(&mut self, what: impl fmt::Display) {
         self.violations.push(what.to_string());
+    }
+
+    pub fn note_cut(&mut self, why: impl fmt::Display) {
+        self.cuts.push((Instant::now(), why.to_string()));
     }
 
     pub fn note_trouble(&mut self, error: &ClientError) {

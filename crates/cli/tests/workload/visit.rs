@@ -348,7 +348,7 @@ impl Visit {
             };
             let event = match event {
                 None if self.reach == Reach::Balanced => {
-                    return self.watched.ledger().cuts += 1;
+                    return self.watched.ledger().note_cut("it ended");
                 }
                 None => {
                     return self
@@ -357,7 +357,7 @@ impl Visit {
                         .violate("a stream that follows ended by itself");
                 }
                 Some(Err(error)) => {
-                    self.watched.ledger().cuts += 1;
+                    self.watched.ledger().note_cut(&error);
                     self.refused(&error);
                     return;
                 }

@@ -14,6 +14,8 @@ use crate::timers::{log_failure, resume_running};
 
 /// How often the other servers are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What was read longer ago says nothing about who is gone.
+pub(super) const MAX_LOOK_AGE: Duration = Duration::from_secs(3);
 const RENEW_EVERY: Duration = Duration::from_secs(3);
 /// After a renewal that failed.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
@@ -195,6 +197,7 @@ async fn look(runtime: &Arc<Inner>) {
         Some(Member { peer, takes_work })
     });
     *lock(&runtime.cluster.members) = members.collect();
+    *lock(&runtime.cluster.looked_at) = Instant::now();
     if lapsed && runtime.cluster.lease.may_fence() {
         fence(runtime).await;
     }

@@ -55,8 +55,7 @@ impl Routing for Arc<App> {
     }
 
     fn is_living(&self, server_id: &str) -> bool {
-        let peers = self.runtime.peers();
-        peers.iter().any(|peer| *peer.server_id == *server_id)
+        self.runtime.is_living(server_id)
     }
 
     async fn route(&self, thing: &OwnedThing) -> Result<Destination, RouteError> {

@@ -32,7 +32,7 @@ impl Summary {
         for watched in &load.sessions {
             let ledger = watched.ledger();
             self.tally.add(&ledger);
-            self.cuts += ledger.cuts;
+            self.cuts += ledger.cuts.len() as u64;
             self.note(&ledger.trouble);
         }
         for person in &load.people {
