@@ -1,6 +1,8 @@
 //! The load harness works: every workload runs once, with small amounts, on the available database.
 //! The measured values mean nothing here.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::process::Command;
 

@@ -103,7 +103,7 @@ const WORKLOADS: [Beside; 7] = [
 ];
 
 /// One run of CodeLab or of the relay.
-pub(super) struct Run {
+pub(super) struct MeasuredRun {
     pub report: LoadReport,
     pub cpu_us: f64,
 }
@@ -118,7 +118,8 @@ impl Suite<'_> {
             return Ok(());
         }
         let server = self.server().await?;
-        let mut runs: Vec<Vec<(Run, Run)>> = wanted.iter().map(|_| Vec::new()).collect();
+        let mut runs: Vec<Vec<(MeasuredRun, MeasuredRun)>> =
+            wanted.iter().map(|_| Vec::new()).collect();
         for pair in 0..self.size.pairs {
             for (workload, runs) in wanted.iter().zip(&mut runs) {
                 let limit = self.run_limit(workload).await?;
@@ -134,7 +135,7 @@ impl Suite<'_> {
         server.stop().await
     }
 
-    async fn run_limit(&self, workload: &Beside) -> anyhow::Result<Run> {
+    async fn run_limit(&self, workload: &Beside) -> anyhow::Result<MeasuredRun> {
         let title = format!("{} with {} at once: limit", workload.name, workload.workers);
         let usage = || self.limit.usage();
         self.run_side(
@@ -151,7 +152,7 @@ impl Suite<'_> {
         workload: &Beside,
         server: &CodeLab,
         pair: usize,
-    ) -> anyhow::Result<Run> {
+    ) -> anyhow::Result<MeasuredRun> {
         let title = format!(
             "{} with {} at once: CodeLab",
             workload.name, workload.workers
@@ -168,13 +169,13 @@ impl Suite<'_> {
         target: LoadTarget,
         work: LoadWork,
         usage: impl Fn() -> anyhow::Result<ProcessUsage>,
-    ) -> anyhow::Result<Run> {
+    ) -> anyhow::Result<MeasuredRun> {
         let mut generator = self.prepare(title, target, work).await?;
         generator.pause().await?;
         let before = usage()?.cpu_seconds;
         let report = generator.report().await?;
         let cpu_us = (usage()?.cpu_seconds - before) / report.count.max(1) as f64 * 1e6;
-        Ok(Run { report, cpu_us })
+        Ok(MeasuredRun { report, cpu_us })
     }
 }
 
@@ -189,18 +190,18 @@ impl Beside {
         }
     }
 
-    fn row(&self, compared: &Compared, runs: &[(Run, Run)]) -> Row {
+    fn row(&self, compared: &Compared, runs: &[(MeasuredRun, MeasuredRun)]) -> Row {
         let name = format!("{} {}, C={}", self.name, self.what, self.workers);
-        let both = |of: fn(&Run) -> f64| {
+        let both = |of: fn(&MeasuredRun) -> f64| {
             let codelab = median(runs.iter().map(|(codelab, _)| of(codelab)));
             (codelab, median(runs.iter().map(|(_, limit)| of(limit))))
         };
-        let ratio = |of: fn(&Run) -> f64| {
+        let ratio = |of: fn(&MeasuredRun) -> f64| {
             median(runs.iter().map(|(codelab, limit)| of(codelab) / of(limit)))
         };
         match *compared {
             Compared::Rate(wanted, least) => {
-                let rate: fn(&Run) -> f64 = |run| run.report.rate();
+                let rate: fn(&MeasuredRun) -> f64 = |run| run.report.rate();
                 let ((codelab, limit), share) = (both(rate), ratio(rate));
                 Row {
                     what: name,
@@ -214,7 +215,7 @@ impl Beside {
                 }
             }
             Compared::Cpu(wanted, most) => {
-                let cpu: fn(&Run) -> f64 = |run| run.cpu_us;
+                let cpu: fn(&MeasuredRun) -> f64 = |run| run.cpu_us;
                 let ((codelab, limit), times) = (both(cpu), ratio(cpu));
                 Row {
                     what: format!("{name}: own processor time for a turn"),

@@ -5,7 +5,7 @@
 
 use anyhow::Context as _;
 
-use super::beside::{FAST, Run, SLOW};
+use super::beside::{FAST, MeasuredRun, SLOW};
 use super::{Suite, median};
 use crate::generate::{LoadWork, ModelPace, RunUntil, TurnKind};
 use crate::process::{CodeLab, ProcessUsage};
@@ -85,7 +85,7 @@ impl Suite<'_> {
         both: &Installation,
         server: &CodeLab,
         pair: usize,
-    ) -> anyhow::Result<Run> {
+    ) -> anyhow::Result<MeasuredRun> {
         let target = server.gateway();
         let Workload {
             name,
@@ -105,14 +105,14 @@ impl Suite<'_> {
 }
 
 impl Workload {
-    fn rows(&self, runs: &[(Run, Run)]) -> [Row; 2] {
+    fn rows(&self, runs: &[(MeasuredRun, MeasuredRun)]) -> [Row; 2] {
         let name = format!("{}, C={}", self.name, self.workers);
-        let of = |of: fn(&Run) -> f64| {
+        let of = |of: fn(&MeasuredRun) -> f64| {
             let forwarded = median(runs.iter().map(|(forwarded, _)| of(forwarded)));
             (forwarded, median(runs.iter().map(|(_, direct)| of(direct))))
         };
-        let p50: fn(&Run) -> f64 = |run| run.report.whole_ms.p50;
-        let cpu: fn(&Run) -> f64 = |run| run.cpu_us;
+        let p50: fn(&MeasuredRun) -> f64 = |run| run.report.whole_ms.p50;
+        let cpu: fn(&MeasuredRun) -> f64 = |run| run.cpu_us;
         let added = median(
             runs.iter()
                 .map(|(forwarded, direct)| p50(forwarded) - p50(direct)),
