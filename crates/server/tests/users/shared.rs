@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use codelab_testkit::{Asked, OwnDatabase, Reply, TestServer, eventually};
 use serde_json::{Value, json};
 
-use crate::kit::{Person, metric, server_with, until};
+use crate::kit::{Person, SECRET, metric, server_with, until};
 use crate::redis::Redis;
 
 /// How fast another server must use a changed agent.
@@ -129,10 +129,11 @@ async fn a_second_server_uses_a_changed_agent_within_a_second() {
         return;
     };
     let (redis_url, database_url) = (redis.url(), database.url.clone());
-    let cache = ("REDIS_URL", redis_url.as_str());
-    let mut one = TestServer::member(&database_url, &[cache]).await;
+    let (cache, secret) = (("REDIS_URL", redis_url.as_str()), ("JWT_SECRET", SECRET));
+    let mut one = TestServer::member(&database_url, &[cache, secret]).await;
     let model = one.model.url();
-    let mut two = TestServer::member(&database_url, &[cache, ("LLM_PROXY_URL", &model)]).await;
+    let mut two =
+        TestServer::member(&database_url, &[cache, secret, ("LLM_PROXY_URL", &model)]).await;
     let refused = TestServer::try_with(&[cache, ("DATABASE_URL", &database_url)])
         .await
         .err()
