@@ -25,6 +25,7 @@ pub use reader::ChatReader;
 
 use crate::RuntimeError;
 use crate::clock::now;
+use crate::cluster::ServerLease;
 use crate::metrics::{Metrics, OpenGauge};
 
 /// A page of the history ends with the message that exceeds this size.
@@ -39,6 +40,8 @@ pub struct GlobalChat {
     /// AdaptiveAgent has something to do.
     woken: Notify,
     metrics: Arc<Metrics>,
+    /// Nothing is shown or accepted while the server is paused.
+    lease: Arc<ServerLease>,
 }
 
 struct State {
@@ -87,7 +90,11 @@ impl State {
 
 impl GlobalChat {
     /// Another server owns the Chat until [`GlobalChat::begin`].
-    pub(crate) fn new(limits: ChatLimits, metrics: Arc<Metrics>) -> Arc<Self> {
+    pub(crate) fn new(
+        limits: ChatLimits,
+        metrics: Arc<Metrics>,
+        lease: Arc<ServerLease>,
+    ) -> Arc<Self> {
         let state = Mutex::new(State {
             owned: None,
             tenures: 0,
@@ -102,6 +109,7 @@ impl GlobalChat {
             ids_low,
             woken,
             metrics,
+            lease,
         })
     }
 

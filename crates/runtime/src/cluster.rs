@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use self::held::{Held, Use};
 pub(crate) use self::lease::{ServerLease, ServerRun};
 pub use self::members::JoinError;
-pub(crate) use self::members::{joined, keep_lease};
+pub(crate) use self::members::{joined, keep_lease, watch_servers};
 pub(crate) use self::moving::balance;
 use crate::clock::now;
 use crate::metrics::Metrics;
@@ -294,6 +294,11 @@ impl Inner {
         }
         Metrics::count(&self.metrics.cluster_claims, row_name(row));
         self.moved_here(row).await?;
+        // Others may have taken over meanwhile; then this server has begun anew and holds nothing.
+        if run.ended.is_cancelled() {
+            self.chat_lost();
+            return Ok(None);
+        }
         Ok(Some(self.cluster.held.add(thing, epoch.0)))
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use codelab_engine::cut;
 use codelab_memory::{CollectionName, Hit, Memory, MemoryEntry, MemoryEntryId, MemoryError, Query};
 use codelab_protocol::{AgentName, SessionId};
-use codelab_store::{InteractionRow, Store, StoreError};
+use codelab_store::{InteractionRow, OwnedRow, Store, StoreError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -22,7 +22,7 @@ pub use self::anew::rebuild_memories;
 use self::due::{AgentRef, DueWork, IndexNeed};
 use self::moved::MovedProjects;
 use self::upkeep::EngineState;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, OwnedThing};
 use crate::metrics::Metrics;
 use crate::space::SpaceKey;
 
@@ -290,6 +290,24 @@ impl Memories {
     fn is_owner(&self, key: SpaceKey) -> bool {
         let cluster = self.cluster.as_ref();
         cluster.is_none_or(|cluster| cluster.owns_project(key.project))
+    }
+
+    /// Whether what was deleted in the project is this server's to erase: it owns the project, or
+    /// nobody does and it would take it.
+    async fn may_erase(&self, key: SpaceKey) -> Result<bool, StoreError> {
+        if self.is_owner(key) {
+            return Ok(true);
+        }
+        let thing = OwnedThing::Project(key.project);
+        let cluster = self.cluster.as_ref();
+        if !cluster.is_some_and(|cluster| cluster.is_chosen(&thing)) {
+            return Ok(false);
+        }
+        let owner = self
+            .store
+            .owner_of_row(OwnedRow::Project(key.project))
+            .await?;
+        Ok(owner.is_none_or(|row| row.owner.is_none()))
     }
 
     pub async fn close(&self) {

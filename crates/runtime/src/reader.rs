@@ -171,13 +171,13 @@ impl Reader {
 
     /// The next thing to show; `None` at the end. Waiting is cancel-safe.
     pub async fn next(&mut self) -> Result<Option<ReaderItem>, StoreError> {
-        self.parts.lease.resumed().await;
         if let ReaderScope::Status(status) = self.scope
             && !std::mem::replace(&mut self.finished, true)
         {
             return Ok(Some(ReaderItem::Settled(status)));
         }
         loop {
+            self.parts.lease.resumed().await;
             if let Some(large) = &mut self.large {
                 let piece = large.next().await?;
                 if piece.is_none() {

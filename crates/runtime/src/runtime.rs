@@ -173,7 +173,8 @@ impl Runtime {
             metrics: Arc::clone(&parts.metrics),
             limits: parts.bus,
         };
-        let chat = GlobalChat::new(parts.chat, Arc::clone(&parts.metrics));
+        let lease = Arc::clone(&cluster.lease);
+        let chat = GlobalChat::new(parts.chat, Arc::clone(&parts.metrics), lease);
         // Among several servers, the first one that is asked claims the Chat.
         if !cluster.is_among() {
             chat.begin(reserve_ids(&parts.store).await?, None);
@@ -195,6 +196,7 @@ impl Runtime {
         tasks.spawn(timers::deadlines(Arc::clone(&inner)));
         // Not among those that end when the server begins to stop.
         tokio::spawn(cluster::keep_lease(Arc::clone(&inner)));
+        tasks.spawn(cluster::watch_servers(Arc::clone(&inner)));
         tasks.spawn(cluster::balance(Arc::clone(&inner)));
         tasks.spawn(timers::dead_servers(Arc::clone(&inner)));
         tasks.spawn(timers::retention(Arc::clone(&inner)));

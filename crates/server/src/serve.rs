@@ -125,10 +125,11 @@ impl Server {
         let server_id = begin_run(&store, embedded, &settings.data_dir).await?;
         let description = model.describe();
         let cache = cache(&settings.spaces).await?;
-        let memory = memory(&settings)?;
-        if !memory.is_embedded() {
+        // Among several servers, others may have owned the projects since: what is needed is rebuilt.
+        if settings.cluster_address.is_some() || settings.spaces.qdrant_url.is_some() {
             remove_embedded_memory(settings.data_dir.join(MEMORY_FOLDER)).await;
         }
+        let memory = memory(&settings)?;
         let cluster = ClusterOptions {
             address: settings.cluster_address.as_ref().map(HttpOrigin::text),
             fingerprint: settings

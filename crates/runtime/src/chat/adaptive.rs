@@ -135,7 +135,11 @@ impl<'a> Work<'a> {
         });
         loop {
             input = match self.step(input) {
-                Next::Call(call) => self.call(call).await,
+                Next::Call(call) => {
+                    // A server without its lease calls no model.
+                    self.runtime.cluster.lease.resumed().await;
+                    self.call(call).await
+                }
                 Next::Ask(question) => self.ask(question).await?,
                 Next::End(ended) => return ended,
             };

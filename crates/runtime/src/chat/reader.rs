@@ -32,6 +32,7 @@ impl ChatReader {
     pub async fn next(&mut self) -> Option<Vec<Arc<GlobalMessage>>> {
         let chat = Arc::clone(&self.chat);
         loop {
+            chat.lease.resumed().await;
             // Registered before looking, so that nothing said in between is missed.
             let changed = chat.changed.notified();
             tokio::pin!(changed);

@@ -122,6 +122,12 @@ impl Held {
             .map(|held| held.epoch)
     }
 
+    /// Takes it out, whoever uses it; gives its epoch.
+    pub fn take(&self, thing: &OwnedThing) -> Option<u64> {
+        let held = self.lock().owned.remove(thing);
+        held.map(|held| held.epoch)
+    }
+
     /// This server owns nothing any more.
     pub fn clear(&self) {
         let mut state = self.lock();

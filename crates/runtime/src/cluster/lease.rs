@@ -9,6 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a lease runs after it was renewed.
 pub(crate) const LEASE: Duration = Duration::from_secs(10);
+/// Two renewals that were answered further apart than this are no unbroken row: the database, or this
+/// server, stood still. A server renews every three seconds.
+const MAX_GAP: Duration = Duration::from_secs(5);
 
 /// One run of this server under one name. It ends when others took over what it owned; then the
 /// server goes on under another name.
@@ -37,6 +40,8 @@ pub(crate) struct ServerLease {
 
 struct LeaseState {
     until: Instant,
+    /// When the last renewal was answered.
+    renewed_at: Instant,
     /// Since when it has been renewed without a break.
     unbroken_since: Instant,
 }
@@ -47,6 +52,7 @@ impl ServerLease {
         Self {
             state: Mutex::new(LeaseState {
                 until: asked_at + LEASE,
+                renewed_at: asked_at,
                 unbroken_since: asked_at,
             }),
             renewed: Notify::new(),
@@ -57,19 +63,27 @@ impl ServerLease {
     /// The time counts from when it was asked for: the database counts from when it heard of it.
     pub fn renewed(&self, asked_at: Instant) {
         let mut state = self.lock();
-        if state.until < asked_at {
-            state.unbroken_since = asked_at;
+        let now = Instant::now();
+        if now.duration_since(state.renewed_at) > MAX_GAP {
+            state.unbroken_since = now;
         }
+        state.renewed_at = now;
         state.until = asked_at + LEASE;
         drop(state);
         self.renewed.notify_waiters();
+    }
+
+    /// A renewal failed, so the row is broken.
+    pub fn not_renewed(&self) {
+        self.lock().unbroken_since = Instant::now();
     }
 
     /// This server begins anew under another name.
     pub fn begun(&self, asked_at: Instant) {
         let mut state = self.lock();
         state.until = asked_at + LEASE;
-        state.unbroken_since = asked_at;
+        state.renewed_at = asked_at;
+        state.unbroken_since = Instant::now();
         drop(state);
         self.renewed.notify_waiters();
     }
@@ -151,10 +165,28 @@ mod tests {
             !lease.is_paused() && !lease.may_fence(),
             "it was away itself"
         );
+        for _ in 0..4 {
+            assert!(!lease.may_fence());
+            wait(3).await;
+            lease.renewed(Instant::now());
+        }
+        assert!(lease.may_fence());
+        // It stood still for less than a lease: its own ran on, but those of others may have lapsed.
         wait(9).await;
         lease.renewed(Instant::now());
-        wait(1).await;
+        assert!(!lease.is_paused() && !lease.may_fence());
+        // The answer came late: the lease counts from when it was asked for.
+        let asked_at = Instant::now();
+        wait(9).await;
+        lease.renewed(asked_at);
+        assert!(!lease.is_paused() && !lease.may_fence());
+        for _ in 0..4 {
+            wait(3).await;
+            lease.renewed(Instant::now());
+        }
         assert!(lease.may_fence());
+        lease.not_renewed();
+        assert!(!lease.may_fence());
     }
 
     #[tokio::test(start_paused = true)]

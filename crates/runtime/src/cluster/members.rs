@@ -10,7 +10,7 @@ use super::lease::LEASE;
 use super::{ClusterOptions, Member, Peer, ServerRun, lock};
 use crate::ids::random_hex;
 use crate::runtime::Inner;
-use crate::timers::{log_failure, resume_running};
+use crate::timers::{log_failure, pause, resume_running};
 
 /// How often the other servers are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -82,35 +82,37 @@ async fn why_not(store: &Store, options: &ClusterOptions) -> Result<JoinError, S
     if living().any(|server| server.address.as_ref() == Some(address)) {
         return Ok(JoinError::SameAddress(address.clone()));
     }
-    Ok(JoinError::OtherSecrets)
+    // Whoever was in the way has gone meanwhile, unless it is the fingerprint.
+    let known = store.fingerprint().await?;
+    Ok(match known == options.fingerprint {
+        true => JoinError::SameAddress(address.clone()),
+        false => JoinError::OtherSecrets,
+    })
 }
 
-/// Keeps this server's lease, ends servers whose lease has lapsed, and takes over turns that they
-/// left running.
+/// Keeps this server's lease until nothing more may be done: a server that stops still needs it for
+/// what it finishes. Nothing else happens here, so that nothing delays a renewal.
 pub(crate) async fn keep_lease(runtime: Arc<Inner>) {
-    let mut renew_at = Instant::now() + RENEW_EVERY;
+    let mut wait = RENEW_EVERY;
+    while halt(&runtime, wait).await {
+        wait = renew(&runtime).await;
+    }
+}
+
+/// Looks at the other servers, ends those whose lease has lapsed, and takes over turns that they left
+/// running, until this server stops.
+pub(crate) async fn watch_servers(runtime: Arc<Inner>) {
     // The only server need not wait for anybody.
     if !runtime.cluster.is_among() {
         fence(&runtime).await;
     }
     loop {
-        // A server that stops still needs its lease for what it finishes.
-        if !runtime.stopping.is_cancelled() {
-            look(&runtime).await;
-            if let Err(error) = resume_running(&runtime).await {
-                log_failure(&error, "running sessions could not be read");
-            }
+        look(&runtime).await;
+        if let Err(error) = resume_running(&runtime).await {
+            log_failure(&error, "running sessions could not be read");
         }
-        if !halt(
-            &runtime,
-            LOOK_EVERY.min(renew_at - Instant::now().min(renew_at)),
-        )
-        .await
-        {
+        if !pause(&runtime, LOOK_EVERY).await {
             return;
-        }
-        if Instant::now() >= renew_at {
-            renew_at = Instant::now() + renew(&runtime).await;
         }
     }
 }
@@ -134,6 +136,7 @@ async fn renew(runtime: &Arc<Inner>) -> Duration {
             RENEW_EVERY
         }
         Err(error) => {
+            cluster.lease.not_renewed();
             log_failure(&error, "the server's lease could not be renewed");
             RETRY_EVERY
         }

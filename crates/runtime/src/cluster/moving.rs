@@ -53,9 +53,15 @@ impl Inner {
             }
             OwnedThing::Session(_) => return Ok(()),
         };
+        // Nobody claims it again before it is released.
+        let _one_at_a_time = self.cluster.claim_lock(thing).lock().await;
         let Some(epoch) = self.cluster.held.let_go(thing, idle) else {
             return Ok(());
         };
+        self.release(row, epoch).await
+    }
+
+    async fn release(&self, row: OwnedRow, epoch: u64) -> Result<(), StoreError> {
         match row {
             OwnedRow::Project(project) => {
                 self.registry.end_readers_of(project);
@@ -63,6 +69,7 @@ impl Inner {
                     space.vacate().await;
                     self.spaces.forget(&space);
                 }
+                self.memories.leaves(project).await;
             }
             OwnedRow::Chat => self.chat_leaves().await?,
         }
@@ -96,8 +103,10 @@ impl Inner {
         let server_id = self.cluster.server_id();
         let left = async {
             self.store.drain(&server_id).await?;
-            if self.cluster.held.has(&OwnedThing::Chat) {
-                self.hand_over(&OwnedThing::Chat, Duration::ZERO).await?;
+            // Whoever waits for an answer hears that it moved.
+            let _one_at_a_time = self.cluster.claim_lock(&OwnedThing::Chat).lock().await;
+            if let Some(epoch) = self.cluster.held.take(&OwnedThing::Chat) {
+                self.release(OwnedRow::Chat, epoch).await?;
             }
             self.store.release_quiet_projects(&server_id).await
         };

@@ -81,6 +81,10 @@ impl Memories {
             }
             agent_refs.retain(|agent_ref, _| !failed.contains_key(agent_ref));
             for (agent_ref, ids) in agent_refs {
+                // Only the server that owns the project has files of it.
+                if !self.may_erase(agent_ref.0).await? {
+                    continue;
+                }
                 match self.erase_from(&agent_ref, &ids).await {
                     Ok(()) => self.store.forget_erased(&ids).await?,
                     Err(RebuildError::Store(error)) => return Err(error),

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use codelab_protocol::{AgentName, ProjectId};
 
 use super::due::{AgentRef, IndexNeed};
-use super::{Memories, SpaceKey};
+use super::{Memories, MemoryError, SpaceKey};
 
 /// By project, the agents whose index is good since it moved here.
 #[derive(Default)]
@@ -18,6 +18,11 @@ impl MovedProjects {
     fn add(&self, project: ProjectId) {
         let mut projects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         projects.insert(project, HashSet::new());
+    }
+
+    fn forget(&self, project: ProjectId) {
+        let mut projects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        projects.remove(&project);
     }
 
     /// Whether this is the first time that the agent is asked for since its project moved here.
@@ -34,6 +39,26 @@ impl Memories {
     pub(crate) fn moved_here(&self, project: ProjectId) {
         if self.memory.is_embedded() {
             self.moved.add(project);
+        }
+    }
+
+    /// Another server owns the project from now on. Nothing of it stays in this server's files, so
+    /// that what is deleted there is gone here too.
+    pub(crate) async fn leaves(&self, project: ProjectId) {
+        if !self.memory.is_embedded() {
+            return;
+        }
+        self.moved.forget(project);
+        let removed = async {
+            for name in self.memory.collections().await? {
+                if name.parts().1 == project {
+                    self.memory.remove(&name).await?;
+                }
+            }
+            Ok::<_, MemoryError>(())
+        };
+        if let Err(error) = removed.await {
+            tracing::warn!(%project, %error, "the memory of a project that moved could not be removed");
         }
     }
 

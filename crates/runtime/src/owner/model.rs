@@ -222,6 +222,10 @@ impl Owner {
         recalled: Option<Vec<String>>,
         slot: ModelSlot,
     ) {
+        // A server without its lease calls no model. One whose run has ended is about to stop this.
+        if !self.runtime.cluster.lease.held(&self.run).await {
+            return;
+        }
         let request = self
             .prepared(&call, recalled)
             .await

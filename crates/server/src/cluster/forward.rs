@@ -112,7 +112,12 @@ impl<R: Routing> Forwarding<R> {
             let attempt = self.attempt(&thing, &owner, &call).await;
             self.forwarder.metrics.count_forward(attempt.outcome());
             match attempt {
-                Attempt::Answered(response) | Attempt::Refused(response) => return response,
+                Attempt::Answered(response) => return response,
+                Attempt::Refused(response) => {
+                    // It leaves, so the next request asks who has it now.
+                    self.routing.forget_route(&thing);
+                    return response;
+                }
                 Attempt::Unreachable(reason) => {
                     self.forwarder.tell_unreachable(&owner.0, &reason);
                     self.routing.forget_route(&thing);
