@@ -411,14 +411,14 @@ fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
     }
 }
 
-/// Removes the files of the embedded memory when memories are on a Qdrant server, because nothing
-/// would ever delete from them. They can be rebuilt from the database.
+/// Removes the files of the embedded memory. With memories on a Qdrant server nothing would ever
+/// delete from them. Among several servers they may be out of date. The database has everything.
 async fn remove_embedded_memory(folder: PathBuf) {
     let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
     match removed.unwrap_or_else(|panic| Err(std::io::Error::other(panic))) {
         Ok(()) => {
             tracing::info!(
-                "memories moved to the Qdrant server, the files of the embedded memory were removed"
+                "the files of the embedded memory were removed, memories are rebuilt as needed"
             )
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
