@@ -226,6 +226,17 @@ impl Registry {
         true
     }
 
+    /// Sessions of the runtime kind that are read here and not in memory.
+    pub fn read_while_sleeping(&self) -> Vec<SessionName> {
+        let state = self.lock();
+        let read = state.feeds.iter().filter(|(name, feed)| {
+            name.kind == SessionKind::Runtime
+                && feed.strong_count() > 0
+                && !state.owners.contains_key(name)
+        });
+        read.map(|(name, _)| name.clone()).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -32,7 +32,9 @@ const REMOVE_DEAD_EVERY: Duration = Duration::from_secs(3600);
 pub(crate) async fn deadlines(runtime: Arc<Inner>) {
     let mut looks = 0_u64;
     while pause(&runtime, LOOK_EVERY).await {
-        runtime.cluster.lease.resumed().await;
+        if runtime.cluster.lease.is_paused() {
+            continue;
+        }
         let time = now();
         match runtime
             .store
@@ -98,7 +100,10 @@ pub(crate) async fn retention(runtime: Arc<Inner>) {
         return;
     }
     loop {
-        if let Err(error) = clean_up(&runtime, session_hours, event_days).await {
+        // One server does it for all: the one that would take the Chat.
+        if runtime.cluster.is_chosen(&OwnedThing::Chat)
+            && let Err(error) = clean_up(&runtime, session_hours, event_days).await
+        {
             log_failure(&error, "old sessions and events could not be cleaned up");
         }
         if !pause(&runtime, CLEAN_EVERY).await {

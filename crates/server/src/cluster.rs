@@ -26,7 +26,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use codelab_llm::Secret;
@@ -80,7 +79,7 @@ impl Default for ForwardLimits {
 
 /// What this server needs to speak with the others.
 pub(crate) struct Forwarder {
-    key: ClusterKey,
+    key: Arc<ClusterKey>,
     peers: PeerClients,
     buffers: Arc<Buffers>,
     body_bytes: usize,
@@ -103,7 +102,7 @@ impl Forwarder {
         stop: CancellationToken,
     ) -> Arc<Self> {
         Arc::new(Self {
-            key: ClusterKey::derive(internal_api_key),
+            key: Arc::new(ClusterKey::derive(internal_api_key)),
             peers: PeerClients::new(network.ca_file.clone()),
             buffers,
             body_bytes,
@@ -115,8 +114,8 @@ impl Forwarder {
     }
 
     /// What servers of the installation know each other by.
-    pub fn key(&self) -> HeaderValue {
-        self.key.header()
+    pub fn key(&self) -> Arc<ClusterKey> {
+        Arc::clone(&self.key)
     }
 
     /// Until this server has stopped for so long that waiting calls are given up.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
 
@@ -27,6 +28,9 @@ use link::PostgresLink;
 pub(crate) use look::PostgresLook;
 use writer::PostgresJob;
 
+/// How long the database may take for what a lease depends on. A lease is renewed every three
+/// seconds, and a connection that answers nothing must not take all the time that it runs.
+const LEASE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Reads that share one connection; they are pipelined.
 const READS_PER_CONNECTION: usize = 16;
 /// A read on a dead connection is tried once more on a new one. A read that failed because of other
@@ -36,6 +40,8 @@ const READ_ATTEMPTS: usize = 2;
 pub(crate) struct Postgres {
     /// Empty when opened for reading only.
     writers: Vec<mpsc::Sender<PostgresJob>>,
+    /// For leases alone, so that they wait for nothing else that is written.
+    lease_writer: Option<mpsc::Sender<PostgresJob>>,
     connector: Arc<PostgresConnector>,
     readers: Vec<Mutex<PostgresLink>>,
     next_reader: AtomicUsize,
@@ -54,23 +60,25 @@ impl Postgres {
             .await?;
         migrate::postgres(&mut first.client, migrate::POSTGRES).await?;
         let mut first = Some(first);
-        let spawn = |_| {
+        let spawn = |link, timeout| {
             let (sender, queue) = mpsc::channel(options.write_queue.max(1));
             let counters = Arc::clone(counters);
             let max_batch = options.max_batch.max(1);
-            let link =
-                PostgresLink::new(Arc::clone(&connector), PostgresAccess::Write, first.take());
-            let timeout = connector.query_timeout;
             tokio::spawn(writer::run(link, timeout, queue, max_batch, counters));
             sender
         };
-        let writers = (0..options.writers.max(1)).map(spawn).collect();
-        Ok(Self::with_readers(
-            connector,
-            writers,
-            vec![reader],
-            options,
-        ))
+        let mut link =
+            || PostgresLink::new(Arc::clone(&connector), PostgresAccess::Write, first.take());
+        let timeout = connector.query_timeout;
+        let writers = (0..options.writers.max(1))
+            .map(|_| spawn(link(), timeout))
+            .collect();
+        let lease_writer = spawn(link().urgent(), LEASE_TIMEOUT.min(timeout));
+        let readers = vec![reader];
+        Ok(Self {
+            lease_writer: Some(lease_writer),
+            ..Self::with_readers(connector, writers, readers, options)
+        })
     }
 
     pub async fn open_read_only(url: &str, options: &StoreOptions) -> Result<Self, StoreError> {
@@ -108,6 +116,7 @@ impl Postgres {
         let permits = Semaphore::new(count * READS_PER_CONNECTION);
         Self {
             writers,
+            lease_writer: None,
             connector,
             readers,
             next_reader: AtomicUsize::new(0),
@@ -131,13 +140,12 @@ impl Postgres {
         let shard = key.map_or(0, |key| {
             key.get().unsigned_abs() as usize % self.writers.len().max(1)
         });
-        let writer = self.writers.get(shard).ok_or(StoreError::ReadOnly)?;
-        let (reply, answer) = oneshot::channel();
-        writer
-            .send(PostgresJob::write(stmts, server_id, reply))
-            .await
-            .map_err(|_| StoreError::stopped())?;
-        answer.await.unwrap_or(Err(StoreError::Unknown))
+        queued(self.writers.get(shard), stmts, server_id).await
+    }
+
+    /// A write about servers and their leases. It proves nothing, and waits for no other write.
+    pub async fn write_lease(&self, stmts: Vec<Stmt>) -> Result<WriteResult, StoreError> {
+        queued(self.lease_writer.as_ref(), stmts, None).await
     }
 
     pub async fn read<T>(
@@ -182,9 +190,13 @@ impl Postgres {
         Err(failure)
     }
 
+    fn all_writers(&self) -> impl Iterator<Item = &mpsc::Sender<PostgresJob>> {
+        self.writers.iter().chain(&self.lease_writer)
+    }
+
     /// Always false for a store that was opened for reading only.
     pub fn has_lost_its_writer(&self) -> bool {
-        self.writers.iter().any(mpsc::Sender::is_closed)
+        self.all_writers().any(mpsc::Sender::is_closed)
     }
 
     /// Commits the queued jobs, then closes the connections.
@@ -193,7 +205,7 @@ impl Postgres {
         for reader in &self.readers {
             reader.lock().await.close();
         }
-        for writer in &self.writers {
+        for writer in self.all_writers() {
             let (done, closed) = oneshot::channel();
             if writer.send(PostgresJob::Close(done)).await.is_ok() {
                 let _ = closed.await;
@@ -209,4 +221,19 @@ async fn query(
 ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
     let prepared = connection.prepare(sql).await?;
     connection.query(&prepared, params).await
+}
+
+/// Without a writer, the store was opened for reading only.
+async fn queued(
+    writer: Option<&mpsc::Sender<PostgresJob>>,
+    stmts: Vec<Stmt>,
+    server_id: Option<Arc<str>>,
+) -> Result<WriteResult, StoreError> {
+    let (reply, answer) = oneshot::channel();
+    writer
+        .ok_or(StoreError::ReadOnly)?
+        .send(PostgresJob::write(stmts, server_id, reply))
+        .await
+        .map_err(|_| StoreError::stopped())?;
+    answer.await.unwrap_or(Err(StoreError::Unknown))
 }

@@ -242,14 +242,13 @@ impl Store {
         written
     }
 
-    /// A write that also a server may make that others have ended.
+    /// A write about servers and their leases, which also a server may make that others have ended.
+    /// On PostgreSQL it has a connection of its own, so it tells nothing about other writes.
     async fn write_as_anyone(&self, stmts: Vec<Stmt>) -> Result<WriteResult, StoreError> {
-        let written = match self.backend.as_ref() {
-            Backend::Sqlite(sqlite) => sqlite.write(stmts).await,
-            Backend::Postgres(postgres) => postgres.write(None, stmts, None).await,
-        };
-        self.vitals.writes.note(&written);
-        written
+        match self.backend.as_ref() {
+            Backend::Sqlite(_) => self.write(None, stmts).await,
+            Backend::Postgres(postgres) => postgres.write_lease(stmts).await,
+        }
     }
 
     /// From now on, everything that is written to a shared database fails with `Conflict` once

@@ -16,8 +16,9 @@ use crate::workload::visit::Watched;
 
 /// A dead server's users are served by others within this time.
 pub const SERVED_WITHIN: Duration = Duration::from_secs(15);
-/// Longer than the lease of 10 s, and shorter than two.
-const FROZEN: Duration = Duration::from_secs(14);
+/// Shorter and longer than the lease of 10 s, and shorter than two.
+const MIN_FROZEN_MS: u64 = 5_000;
+const MAX_FROZEN_MS: u64 = 16_000;
 /// The most that a take-over from a stopped server may take.
 const TAKEN_WITHIN: Duration = Duration::from_secs(25);
 /// A server that was killed takes its own row back, and does not wait for its lease.
@@ -38,7 +39,7 @@ pub enum Fault {
     KillForLonger,
     /// SIGSTOP of an owner until others have taken over, then SIGCONT.
     Suspend,
-    /// SIGSTOP of PostgreSQL for 14 s.
+    /// SIGSTOP of PostgreSQL for 5 to 16 s.
     FreezePostgres,
     /// PostgreSQL ends as after a loss of power, and starts again.
     RestartPostgres,
@@ -171,8 +172,9 @@ impl Fault {
                 return suspend(installation, victim, load).await.map(Some);
             }
             Self::FreezePostgres => {
+                let frozen_ms = MIN_FROZEN_MS + rng.below(MAX_FROZEN_MS - MIN_FROZEN_MS);
                 installation.postgres.freeze();
-                tokio::time::sleep(FROZEN).await;
+                tokio::time::sleep(Duration::from_millis(frozen_ms)).await;
                 installation.postgres.thaw();
             }
             Self::RestartPostgres => installation.postgres.restart().await,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_store::{NewServer, Store, StoreError};
+use codelab_store::{NewServer, ServerRow, Store, StoreError};
 use tokio::time::Instant;
 
 use super::lease::LEASE;
@@ -102,10 +102,6 @@ pub(crate) async fn keep_lease(runtime: Arc<Inner>) {
 /// Looks at the other servers, ends those whose lease has lapsed, and takes over turns that they left
 /// running, until this server stops.
 pub(crate) async fn watch_servers(runtime: Arc<Inner>) {
-    // The only server need not wait for anybody.
-    if !runtime.cluster.is_among() {
-        fence(&runtime).await;
-    }
     loop {
         look(&runtime).await;
         if let Err(error) = resume_running(&runtime).await {
@@ -117,7 +113,7 @@ pub(crate) async fn watch_servers(runtime: Arc<Inner>) {
     }
 }
 
-/// Renews the lease; gives the time until the next renewal.
+/// Renews the lease; gives the time until the next renewal, which counts from when this one began.
 async fn renew(runtime: &Arc<Inner>) -> Duration {
     let cluster = &runtime.cluster;
     let (asked_at, run) = (Instant::now(), cluster.run());
@@ -129,7 +125,7 @@ async fn renew(runtime: &Arc<Inner>) -> Duration {
     match renewed {
         Ok(()) => {
             cluster.lease.renewed(asked_at);
-            RENEW_EVERY
+            RENEW_EVERY.saturating_sub(asked_at.elapsed())
         }
         Err(StoreError::Conflict) => {
             begin_anew(runtime, &run).await;
@@ -187,10 +183,11 @@ async fn look(runtime: &Arc<Inner>) {
         Ok(servers) => servers,
         Err(error) => return log_failure(&error, "the other servers could not be read"),
     };
-    let me = runtime.cluster.server_id();
-    let lapsed = servers
-        .iter()
-        .any(|server| server.lapsed && *server.server_id != *me);
+    // The only server need not wait for anybody.
+    let may_fence = !runtime.cluster.is_among() || runtime.cluster.lease.may_fence();
+    for server in servers.iter().filter(|server| server.lapsed && may_fence) {
+        fence(runtime, server).await;
+    }
     let members = servers.into_iter().filter_map(|server| {
         let peer = Peer {
             server_id: server.server_id.into(),
@@ -201,9 +198,6 @@ async fn look(runtime: &Arc<Inner>) {
     });
     *lock(&runtime.cluster.members) = members.collect();
     *lock(&runtime.cluster.looked_at) = Instant::now();
-    if lapsed && runtime.cluster.lease.may_fence() {
-        fence(runtime).await;
-    }
 }
 
 /// False once nothing more may be done.
@@ -214,11 +208,13 @@ async fn halt(runtime: &Inner, time: Duration) -> bool {
     }
 }
 
-async fn fence(runtime: &Inner) {
+async fn fence(runtime: &Inner, lapsed: &ServerRow) {
     let me = runtime.cluster.server_id();
-    match runtime.store.fence_lapsed(&me, None).await {
-        Ok(0) => {}
-        Ok(ended) => tracing::warn!(ended, "servers whose lease lapsed were ended"),
-        Err(error) => log_failure(&error, "servers whose lease lapsed could not be ended"),
+    match runtime.store.fence(&me, lapsed, None).await {
+        Ok(false) => {}
+        Ok(true) => {
+            tracing::warn!(server = %lapsed.server_id, "a server whose lease lapsed was ended");
+        }
+        Err(error) => log_failure(&error, "a server whose lease lapsed could not be ended"),
     }
 }

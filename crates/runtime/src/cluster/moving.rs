@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_store::{Epoch, OwnedRow, StoreError};
+use tokio::time::timeout;
 
 use super::{IDLE_SECONDS, OwnedThing, row_name};
 use crate::metrics::Metrics;
@@ -12,6 +13,8 @@ use crate::runtime::{Inner, Runtime};
 use crate::timers::{log_failure, pause};
 
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
+/// How long a server that stops waits for the database. Others take over afterwards in any case.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Hands over what is idle and another server's share, until this server stops.
 pub(crate) async fn balance(runtime: Arc<Inner>) {
@@ -34,10 +37,24 @@ pub(crate) async fn balance(runtime: Arc<Inner>) {
                 );
             }
         }
+        if runtime.cluster.is_draining() {
+            runtime.end_readers_of_sleeping_sessions();
+        }
     }
 }
 
 impl Inner {
+    /// Others may take sessions of a server that drains without asking it. So their readers end, and
+    /// resume with whoever has them.
+    fn end_readers_of_sleeping_sessions(&self) {
+        for name in self.registry.read_while_sleeping() {
+            let thing = OwnedThing::Session(name.id.clone());
+            if !self.cluster.is_chosen(&thing) {
+                self.registry.end_readers_of_sleeping(&name);
+            }
+        }
+    }
+
     /// Nobody owns it afterwards, if nobody used it for so long.
     async fn hand_over(&self, thing: &OwnedThing, idle: Duration) -> Result<(), StoreError> {
         let row = match thing {
@@ -110,11 +127,15 @@ impl Inner {
             }
             self.store.release_quiet_projects(&server_id).await
         };
-        if let Err(error) = left.await {
-            log_failure(
+        match timeout(LEAVE_WITHIN, left).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => log_failure(
                 &error,
                 "what this server owns could not be handed over before it stops",
-            );
+            ),
+            Err(_) => tracing::warn!(
+                "the database did not answer, so what this server owns is not handed over before it stops"
+            ),
         }
     }
 }

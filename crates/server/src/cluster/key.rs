@@ -12,7 +12,7 @@ use super::wire;
 const PURPOSE: &[u8] = b"codelab forwarding between servers 1";
 
 /// Derived from the internal key, so that the internal key itself is never sent to another server.
-pub(super) struct ClusterKey(HeaderValue);
+pub(crate) struct ClusterKey(HeaderValue);
 
 impl ClusterKey {
     pub fn derive(internal_api_key: &Secret) -> Self {

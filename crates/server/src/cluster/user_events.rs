@@ -15,7 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -29,11 +29,12 @@ use codelab_transport::{
 use futures_util::stream;
 use http_body_util::Full;
 use serde::{Deserialize, Serialize};
-use subtle::ConstantTimeEq;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::key::ClusterKey;
+use super::wire;
+
 const PATH: &str = "/cluster/user-events/{user_id}";
-const KEY: HeaderName = HeaderName::from_static("x-codelab-cluster-key");
 
 /// How often the living servers are looked up while somebody reads.
 const LOOK_UP_EVERY: Duration = Duration::from_secs(1);
@@ -66,7 +67,7 @@ struct ReferenceLine {
 pub(crate) struct PeerEvents(Arc<PeerStreams>);
 
 struct PeerStreams {
-    key: HeaderValue,
+    key: Arc<ClusterKey>,
     network: NetworkOptions,
     events: Arc<UserEvents>,
     peers: Box<dyn Fn() -> Vec<Peer> + Send + Sync>,
@@ -84,12 +85,11 @@ pub(crate) struct JoinedPeers {
 }
 
 impl PeerEvents {
-    /// `key` is what the servers of this installation know each other by. Without one this server is
-    /// alone. `ca_file` says whom to trust besides the system's roots.
+    /// Without a key this server is alone. `ca_file` says whom to trust besides the system's roots.
     pub fn of(
         runtime: &Runtime,
         ca_file: Option<PathBuf>,
-        key: Option<HeaderValue>,
+        key: Option<Arc<ClusterKey>>,
     ) -> Option<Self> {
         // Servers reach each other directly, without proxies.
         let network = NetworkOptions {
@@ -102,7 +102,7 @@ impl PeerEvents {
 
     /// `peers` gives the other living servers.
     fn new(
-        key: HeaderValue,
+        key: Arc<ClusterKey>,
         network: NetworkOptions,
         events: Arc<UserEvents>,
         peers: impl Fn() -> Vec<Peer> + Send + Sync + 'static,
@@ -183,11 +183,7 @@ async fn serve(
     Path(user): Path<i64>,
     headers: HeaderMap,
 ) -> Response {
-    let mut given = headers.get_all(KEY).iter();
-    let is_ours = match (given.next(), given.next()) {
-        (Some(key), None) => bool::from(key.as_bytes().ct_eq(peers.0.key.as_bytes())),
-        _ => false,
-    };
+    let is_ours = peers.0.key.is_in(&headers);
     let Some(user) = UserId::new(user).filter(|_| is_ours) else {
         return StatusCode::NOT_FOUND.into_response();
     };
@@ -283,7 +279,7 @@ async fn read_peer(
         .map_err(|_| PeerError::Address)?;
     let client = streams.client(peer, &uri)?;
     let request = Request::get(uri)
-        .header(KEY, streams.key.clone())
+        .header(wire::KEY, streams.key.header())
         .body(Full::default())
         .map_err(|_| PeerError::Address)?;
     let response = within(ANSWER_LIMIT, client.send(request)).await?;

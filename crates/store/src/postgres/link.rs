@@ -11,12 +11,15 @@ use crate::StoreError;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+/// For what a lease depends on.
+const LONGEST_URGENT_BACKOFF: Duration = Duration::from_secs(1);
 
 pub(super) struct PostgresLink {
     connector: Arc<PostgresConnector>,
     access: PostgresAccess,
     connection: Option<Arc<PostgresConnection>>,
     backoff: Duration,
+    longest_backoff: Duration,
     not_before: Instant,
     /// What the connector had made when this link failed last.
     made_before: usize,
@@ -33,8 +36,17 @@ impl PostgresLink {
             access,
             connection: connection.map(Arc::new),
             backoff: FIRST_BACKOFF,
+            longest_backoff: LONGEST_BACKOFF,
             not_before: Instant::now(),
             made_before: 0,
+        }
+    }
+
+    /// Never pauses for long between attempts.
+    pub fn urgent(self) -> Self {
+        Self {
+            longest_backoff: LONGEST_URGENT_BACKOFF,
+            ..self
         }
     }
 
@@ -65,7 +77,7 @@ impl PostgresLink {
             Err(error) => {
                 self.made_before = self.connector.made();
                 self.not_before = Instant::now() + self.backoff;
-                self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
+                self.backoff = (self.backoff * 2).min(self.longest_backoff);
                 Err(error)
             }
         }

@@ -30,6 +30,7 @@ pub struct ServerRow {
     pub draining: bool,
     /// Its lease is over. It may still come back and renew it, until somebody ends its row.
     pub lapsed: bool,
+    pub lease_expires_at: Timestamp,
 }
 
 // Two servers that start at the same moment are looked at one after the other.
@@ -57,6 +58,19 @@ const JOIN: TimedSql = timed_sql!(
     " AND (address IS NULL OR $2 IS NULL OR address = $2))"
 );
 
+// A server that lives cannot share the installation with whoever is in its way, and such a one could
+// still renew its lease. `FOR UPDATE` as in `FENCE`.
+const END_IN_THE_WAY: TimedSql = TimedSql {
+    postgres: "WITH lapsed AS (SELECT server_id FROM servers WHERE ended = 0 \
+         AND lease_expires_at <= COALESCE($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) \
+         AND (address IS NULL OR CAST($2 AS TEXT) IS NULL OR address = $2 OR NOT EXISTS (SELECT 1 \
+         FROM installation WHERE name = 'fingerprint' AND value = $3)) FOR UPDATE) \
+         UPDATE servers SET ended = 1 FROM lapsed WHERE servers.server_id = lapsed.server_id",
+    sqlite: "UPDATE servers SET ended = 1 WHERE ended = 0 AND lease_expires_at <= $1 \
+         AND (address IS NULL OR $2 IS NULL OR address = $2 OR NOT EXISTS (SELECT 1 \
+         FROM installation WHERE name = 'fingerprint' AND value = $3))",
+};
+
 const RENEW: TimedSql = timed_sql!(
     "UPDATE servers SET lease_expires_at = ",
     ["1"],
@@ -83,7 +97,7 @@ const END_ALL: TimedSql = timed_sql!(
 const LIVING: TimedSql = timed_sql!(
     "SELECT server_id, address, draining, CAST(CASE WHEN lease_expires_at > ",
     ["1"],
-    " THEN 0 ELSE 1 END AS BIGINT) FROM servers WHERE ended = 0 ORDER BY server_id"
+    " THEN 0 ELSE 1 END AS BIGINT), lease_expires_at FROM servers WHERE ended = 0 ORDER BY server_id"
 );
 const LEASE: &str = "SELECT lease_expires_at FROM servers WHERE server_id = $1";
 const LEASES_AFTER: &str = "SELECT started_at, lease_expires_at FROM servers WHERE lease_expires_at > $1 ORDER BY started_at";
@@ -91,12 +105,17 @@ const LEASES_AFTER: &str = "SELECT started_at, lease_expires_at FROM servers WHE
 // Waits for no transaction of a lapsed server: the next look finds its row free, because the
 // database ends transactions that are idle. `FOR UPDATE` shuts out the lock that every transaction
 // of a server takes on its own row first.
+//
+// This may be executed long after it was sent. So the lease must be the very one that was seen to have
+// lapsed, and the lease of whoever asks must still run.
 const FENCE: TimedSql = TimedSql {
-    postgres: "WITH lapsed AS (SELECT server_id FROM servers WHERE ended = 0 AND server_id <> $2 \
-         AND lease_expires_at <= COALESCE($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) \
+    postgres: "WITH lapsed AS (SELECT server_id FROM servers WHERE ended = 0 AND server_id = $1 \
+         AND lease_expires_at = $2 AND EXISTS (SELECT 1 FROM servers WHERE server_id = $3 AND ended = 0 \
+         AND lease_expires_at > COALESCE($4, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)) \
          FOR UPDATE SKIP LOCKED) \
          UPDATE servers SET ended = 1 FROM lapsed WHERE servers.server_id = lapsed.server_id",
-    sqlite: "UPDATE servers SET ended = 1 WHERE lease_expires_at <= $1 AND server_id <> $2 AND ended = 0",
+    sqlite: "UPDATE servers SET ended = 1 WHERE ended = 0 AND server_id = $1 AND lease_expires_at = $2 \
+         AND EXISTS (SELECT 1 FROM servers WHERE server_id = $3 AND ended = 0 AND lease_expires_at > $4)",
 };
 
 // Leases tell how long there was no server. Deadlines of sessions without a living owner need that:
@@ -112,14 +131,23 @@ const REMOVE_DEAD: &str = "DELETE FROM servers WHERE ended = 1 AND lease_expires
 /// Times of leases come from the clock of the database, which is the same for all servers; `at`
 /// replaces it where somebody needs another time.
 impl Store {
-    /// Adds a server whose lease begins now. `Conflict` if a server that lives now does not allow
+    /// Adds a server whose lease begins now, and ends those in its way whose lease has lapsed.
+    /// `Conflict` if a server that lives now does not allow
     /// it: [`Store::servers`] and [`Store::fingerprint`] tell why.
     pub async fn join(
         &self,
         server: &NewServer<'_>,
         at: Option<Timestamp>,
     ) -> Result<(), StoreError> {
-        let mut stmts = vec![Stmt::one(ONE_AT_A_TIME, vec![])];
+        let in_the_way = vec![
+            self.clock(at),
+            Param::optional_text(server.address),
+            Param::optional_text(server.fingerprint),
+        ];
+        let mut stmts = vec![
+            Stmt::one(ONE_AT_A_TIME, vec![]),
+            Stmt::any(self.timed(END_IN_THE_WAY), in_the_way),
+        ];
         if let Some(fingerprint) = server.fingerprint {
             let params = vec![Param::text(fingerprint), self.clock(at)];
             stmts.push(Stmt::one(self.timed(AGREE), params));
@@ -152,9 +180,9 @@ impl Store {
             .map(drop)
     }
 
-    /// Whether writes work now. Runs the same write as a lease renewal, without its effect.
+    /// Whether writes work now. A write like any other, without an effect.
     pub async fn probe(&self, server_id: &str) -> Result<(), StoreError> {
-        self.write_as_anyone(vec![Stmt::any(PROBE, vec![Param::text(server_id)])])
+        self.write(None, vec![Stmt::any(PROBE, vec![Param::text(server_id)])])
             .await
             .map(drop)
     }
@@ -186,18 +214,25 @@ impl Store {
         self.write_as_anyone(vec![stmt]).await.map(drop)
     }
 
-    /// Ends the rows of all other servers whose lease has lapsed; returns how many there were. From
-    /// then on they cannot write any more.
-    pub async fn fence_lapsed(
+    /// Ends the row of another server that was seen with a lapsed lease. From then on it cannot
+    /// write any more. False if it has renewed its lease meanwhile, if somebody else ended it, or if
+    /// the lease of `server_id`, who asks, does not run.
+    pub async fn fence(
         &self,
         server_id: &str,
+        lapsed: &ServerRow,
         at: Option<Timestamp>,
-    ) -> Result<u64, StoreError> {
-        let params = vec![self.clock(at), Param::text(server_id)];
+    ) -> Result<bool, StoreError> {
+        let params = vec![
+            Param::text(&lapsed.server_id),
+            lapsed.lease_expires_at.into(),
+            Param::text(server_id),
+            self.clock(at),
+        ];
         let fenced = self
             .write_as_anyone(vec![Stmt::any(self.timed(FENCE), params)])
             .await?;
-        Ok(fenced.rows)
+        Ok(fenced.rows == 1)
     }
 
     /// All servers that have not ended.
@@ -240,5 +275,6 @@ fn server_row(row: &mut Columns<'_>) -> Result<ServerRow, StoreError> {
         address: row.optional_string()?,
         draining: row.flag()?,
         lapsed: row.flag()?,
+        lease_expires_at: row.time()?,
     })
 }

@@ -95,6 +95,8 @@ contract! {
     life::old_sessions_are_cleaned_up,
     life::a_newer_database_is_refused_untouched,
     ownership::a_session_is_claimed_by_one_living_server,
+    ownership::a_server_is_ended_only_by_one_that_lives_and_saw_its_lease_lapse,
+    ownership::whoever_takes_the_place_of_a_lapsed_server_ends_it,
     ownership::servers_join_only_where_the_living_allow_it,
     ownership::what_is_live_has_one_owner,
     ownership::a_server_that_others_ended_writes_nothing_to_a_shared_database,

@@ -15,10 +15,26 @@ async fn joined(store: &Store, server_id: &str, started: i64, until: i64) {
     let server = NewServer {
         server_id,
         address: Some(&address),
-        fingerprint: None,
+        fingerprint: Some("same"),
         lease_ms: (until - started) as u64,
     };
     store.join(&server, Some(at(started))).await.unwrap();
+}
+
+/// As `server_id`, ends all servers whose lease has lapsed by then; gives their names.
+async fn fence_lapsed(store: &Store, server_id: &str, now: i64) -> Vec<String> {
+    let mut fenced = Vec::new();
+    for server in store.servers(Some(at(now))).await.unwrap() {
+        let is_fenced = server.lapsed
+            && store
+                .fence(server_id, &server, Some(at(now)))
+                .await
+                .unwrap();
+        if is_fenced {
+            fenced.push(server.server_id);
+        }
+    }
+    fenced
 }
 
 pub async fn a_session_is_claimed_by_one_living_server(harness: Harness) -> Harness {
@@ -39,7 +55,7 @@ pub async fn a_session_is_claimed_by_one_living_server(harness: Harness) -> Harn
         ("b", None, true),
     ] {
         if let Some(now) = fences {
-            store.fence_lapsed("b", Some(at(now))).await.unwrap();
+            fence_lapsed(store, "b", now).await;
         }
         let claimed = store.claim_session(key, server).await.unwrap();
         assert_eq!(claimed.is_some(), taken, "{server} {fences:?}");
@@ -163,7 +179,7 @@ pub async fn what_is_live_has_one_owner(harness: Harness) -> Harness {
         store.release_row(row, "b", Epoch(2)).await.unwrap();
         assert_eq!(claim("a").await, Some(Epoch(3)));
     }
-    store.fence_lapsed("b", Some(at(100))).await.unwrap();
+    fence_lapsed(store, "b", 100).await;
     assert_eq!(
         store
             .owner_of_row(OwnedRow::Chat)
@@ -180,6 +196,62 @@ pub async fn what_is_live_has_one_owner(harness: Harness) -> Harness {
     harness
 }
 
+pub async fn a_server_is_ended_only_by_one_that_lives_and_saw_its_lease_lapse(
+    harness: Harness,
+) -> Harness {
+    let store = &harness.store;
+    joined(store, "a", 0, 100).await;
+    joined(store, "b", 0, 200).await;
+    let seen = store.servers(Some(at(100))).await.unwrap();
+    let [a, _] = seen.as_slice() else {
+        panic!("two servers: {seen:?}")
+    };
+    assert!(a.lapsed);
+    // It was asked for in time, and the database did it only when the lease of "b" was over.
+    assert!(!store.fence("b", a, Some(at(200))).await.unwrap());
+    store.renew_lease("b", 1000, Some(at(200))).await.unwrap();
+    store.renew_lease("a", 10, Some(at(200))).await.unwrap();
+    // "a" came back meanwhile, and lapsed once more: that has to be seen first.
+    assert!(!store.fence("b", a, Some(at(300))).await.unwrap());
+    assert_eq!(fence_lapsed(store, "b", 300).await, ["a"]);
+    assert_eq!(
+        store.renew_lease("a", 10, Some(at(300))).await,
+        Err(StoreError::Conflict)
+    );
+    assert!(fence_lapsed(store, "nobody", 5_000).await.is_empty());
+    harness
+}
+
+pub async fn whoever_takes_the_place_of_a_lapsed_server_ends_it(harness: Harness) -> Harness {
+    let store = &harness.store;
+    joined(store, "one", 0, 100).await;
+    joined(store, "two", 0, 100).await;
+    let join = async |server_id, address, fingerprint, now| {
+        let server = NewServer {
+            server_id,
+            address,
+            fingerprint,
+            lease_ms: 10,
+        };
+        store.join(&server, Some(at(now))).await
+    };
+    let living = async |now| {
+        let servers = store.servers(Some(at(now))).await.unwrap();
+        let names = servers.into_iter().map(|server| server.server_id);
+        names.collect::<Vec<_>>()
+    };
+    let (same, other) = (Some("same"), Some("other"));
+    let taken = join("three", Some("http://one"), same, 99).await;
+    assert_eq!(taken, Err(StoreError::Conflict));
+    join("three", Some("http://one"), same, 100).await.unwrap();
+    assert_eq!(living(100).await, ["three", "two"]);
+    join("four", Some("http://four"), other, 110).await.unwrap();
+    assert_eq!(living(110).await, ["four"]);
+    join("alone", None, None, 120).await.unwrap();
+    assert_eq!(living(120).await, ["alone"]);
+    harness
+}
+
 pub async fn a_server_that_others_ended_writes_nothing_to_a_shared_database(
     harness: Harness,
 ) -> Harness {
@@ -189,7 +261,7 @@ pub async fn a_server_that_others_ended_writes_nothing_to_a_shared_database(
     joined(store, "b", 0, 1000).await;
     store.write_as(&"a".into());
     store.commit(Commit::new(key, FIRST)).await.unwrap();
-    store.fence_lapsed("b", Some(at(100))).await.unwrap();
+    fence_lapsed(store, "b", 100).await;
     let written = store.commit(Commit::new(key, FIRST)).await;
     let expected = match store.is_shared() {
         true => Err(StoreError::Conflict),
@@ -256,7 +328,7 @@ pub async fn due_and_running_sessions_are_found(harness: Harness) -> Harness {
     }
     paged.sort();
     assert_eq!(paged, ["free", "mine"]);
-    store.fence_lapsed("me", Some(at(500))).await.unwrap();
+    fence_lapsed(store, "me", 500).await;
     for search in [Search::Alone, Search::Among] {
         let due = store.due_sessions(search, at(100), "me", 10).await.unwrap();
         assert_eq!(names(due), ["mine", "theirs", "free", "orphan"]);
@@ -292,7 +364,7 @@ pub async fn dead_servers_are_removed_when_no_deadline_needs_them(harness: Harne
     ] {
         joined(store, server, 0, until).await;
     }
-    store.fence_lapsed("living", Some(at(1_000))).await.unwrap();
+    fence_lapsed(store, "living", 1_000).await;
     let mut waiting = create("waiting");
     let key = waiting.key;
     waiting.create.as_mut().unwrap().owner = Some("owner".to_owned());

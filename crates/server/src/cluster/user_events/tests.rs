@@ -1,5 +1,6 @@
 //! The internal streams, between servers that share a store and have nothing else.
 
+use codelab_llm::Secret;
 use codelab_protocol::{SessionId, SessionKind, TurnId};
 use codelab_runtime::{Metrics, UserItem, UserReader, now};
 use codelab_store::{
@@ -24,8 +25,8 @@ fn user() -> UserId {
     UserId::new(1).expect("a user")
 }
 
-fn key() -> HeaderValue {
-    HeaderValue::from_static("the key between servers")
+fn key() -> Arc<ClusterKey> {
+    Arc::new(ClusterKey::derive(&Secret::new("the internal key")))
 }
 
 fn streams(events: &Arc<UserEvents>, peers: Arc<Mutex<Vec<Peer>>>) -> PeerEvents {
@@ -188,11 +189,11 @@ async fn nobody_else_is_told_of_events() {
     let ask = async |keys: &[&str]| {
         let mut request = client.get(&url);
         for key in keys {
-            request = request.header(KEY, *key);
+            request = request.header(wire::KEY, *key);
         }
         request.send().await.expect("an answer").status().as_u16()
     };
-    let right = key();
+    let right = key().header();
     let right = right.to_str().expect("text");
     assert_eq!(ask(&[]).await, 404);
     assert_eq!(ask(&["the key between server"]).await, 404);
