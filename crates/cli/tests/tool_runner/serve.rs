@@ -7,7 +7,7 @@ use codelab_fakemodel::Reply;
 use codelab_protocol::SessionEventBody;
 use serde_json::json;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, Process};
 
 #[tokio::test]
 async fn one_process_serves_and_works() {
@@ -16,6 +16,9 @@ async fn one_process_serves_and_works() {
         .serve(&["--workspace", lab.workspace.to_str().unwrap()])
         .await;
     server.says("working in ").await;
+    if rustix::process::geteuid().is_root() {
+        server.says("codelab runs as root").await;
+    }
     let person = lab.person().await;
     lab.model.reply(Reply::tool_call(
         "write_file",
@@ -48,6 +51,17 @@ async fn one_process_serves_and_works() {
         (0o700, 0o600)
     );
     assert_eq!(server.stop().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_secret_that_can_be_guessed_is_named_in_the_log() {
+    let lab = Lab::new().await;
+    let mut command = lab.codelab(&["serve", "--addr", "127.0.0.1:0"]);
+    command.env("JWT_SECRET", "xyzzy");
+    let server = Process::start(command, " is at ").await;
+    let warning = server.says("a secret is short").await;
+    assert!(warning.contains("JWT_SECRET"), "{warning}");
+    assert!(!warning.contains("xyzzy"), "{warning}");
 }
 
 #[tokio::test]

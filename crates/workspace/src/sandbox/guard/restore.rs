@@ -372,6 +372,51 @@ mod tests {
         );
     }
 
+    /// Runs in a small file system of its own, so that it can be full.
+    #[test]
+    fn a_full_disk_keeps_nothing_from_being_put_back() {
+        const PLACE: &str = "CODELAB_TEST_SMALL_DISK";
+        if let Some(place) = std::env::var_os(PLACE) {
+            return put_back_on_a_full_disk(Path::new(&place));
+        }
+        let place = tempfile::tempdir().unwrap();
+        let test = "sandbox::guard::restore::tests::a_full_disk_keeps_nothing_from_being_put_back";
+        let mount = "mount -t tmpfs -o size=256k none \"$CODELAB_TEST_SMALL_DISK\" && exec \"$@\"";
+        let ended = std::process::Command::new("unshare")
+            .args(["--map-root-user", "--mount", "sh", "-c", mount, "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env(PLACE, place.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(said.contains("1 passed"), "{ended:?}");
+    }
+
+    fn put_back_on_a_full_disk(place: &Path) {
+        let [root, removed] = ["root", "removed"].map(|name| place.join(name));
+        fs::create_dir_all(root.join(".vscode")).unwrap();
+        let (path, mine) = (Path::new(".vscode/tasks.json"), vec![b'm'; 20_000]);
+        fs::write(root.join(path), vec![b'e'; 20_000]).unwrap();
+        let mut fill = fs::File::create(root.join("fill")).unwrap();
+        let full = loop {
+            if let Err(error) = fill.write_all(&[0; 512]) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+
+        let open = Dir::open_ambient_dir(&root, ambient_authority()).unwrap();
+        let kept = Kept::File {
+            stamp: None,
+            content: Some(mine.clone()),
+            mode: 0o644,
+        };
+        let gone = Removed::new(&open, &removed).put_back(path, &kept, None);
+        assert!(matches!(gone.unwrap()[..], [RemovedTo::Deleted]));
+        assert_eq!(fs::read(root.join(path)).unwrap(), mine);
+    }
+
     #[test]
     fn removed_things_are_kept_for_a_while_and_not_without_end() {
         let place = tempfile::tempdir().unwrap();
