@@ -12,7 +12,7 @@ use codelab_llm::{Model, ModelDescription};
 use codelab_memory::Memory;
 use codelab_policy::Policy;
 use codelab_protocol::{AgentName, CallId, Digest, SessionId, SessionKind, TurnStatus};
-use codelab_store::{Schedule, SessionKey, SessionRow, Store, StoreError};
+use codelab_store::{Schedule, SessionKey, SessionKeys, SessionRow, Store, StoreError};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -127,6 +127,7 @@ pub(crate) struct Inner {
     pub chat: Arc<GlobalChat>,
     pub cluster: Arc<Cluster>,
     pub trials: Arc<Trials>,
+    pub session_keys: SessionKeys,
     /// No new work; owners finish the model call they are in.
     pub stopping: CancellationToken,
     /// Nothing more, at once.
@@ -185,6 +186,7 @@ impl Runtime {
             chat,
             cluster,
             trials: Arc::default(),
+            session_keys: SessionKeys::default(),
             spaces: Spaces::new(shared),
             memories,
             parts,

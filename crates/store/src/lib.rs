@@ -27,7 +27,7 @@ pub use commit::{
 };
 pub use error::StoreError;
 pub use inspect::{DatabaseAccess, DatabaseClock, Inspection, SchemaState, inspect};
-pub use key::{Epoch, SessionKey};
+pub use key::{Epoch, SessionKey, SessionKeys};
 pub use options::{DatabaseUrl, StoreOptions};
 pub use project_session::{
     AgentUsageRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction, NewSpending,

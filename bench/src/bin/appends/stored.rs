@@ -4,7 +4,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use codelab_protocol::{SessionId, SessionKind, Timestamp, TurnId};
 use codelab_store::{
-    Commit, DatabaseUrl, Epoch, NewSessionRow, SessionKey, Store, StoreOptions, StoredEvent,
+    Commit, DatabaseUrl, Epoch, NewSessionRow, SessionKey, SessionKeys, Store, StoreOptions,
+    StoredEvent,
 };
 use tokio::task::JoinSet;
 
@@ -72,7 +73,7 @@ impl Stored {
     async fn new_session(&self) -> anyhow::Result<SessionKey> {
         let number = getrandom::u64()?;
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
-        let key = SessionKey::allocate(now_ms as i64, number as u32);
+        let key = SessionKeys::default().allocate(now_ms as i64, number as u32);
         let mut commit = append(key, 1);
         commit.create = Some(NewSessionRow {
             kind: SessionKind::Runtime,

@@ -3,7 +3,7 @@
 use codelab_engine::{Downtime, Input, Session};
 use codelab_protocol::{SessionKind, Timestamp};
 use codelab_store::audit_chain::{self, ChainOwner};
-use codelab_store::{Epoch, Schedule, SessionKey, SessionRow, StoreError};
+use codelab_store::{Epoch, Schedule, SessionRow, StoreError};
 use tokio::time::Instant;
 
 use super::{LoadedSession, NewSession, Owner, RETRY_DELAY};
@@ -44,7 +44,10 @@ impl Owner {
     pub(super) fn new_session(&self, new_session: &NewSession) -> LoadedSession {
         let kind = self.name.kind;
         LoadedSession {
-            key: SessionKey::allocate(now().as_millis(), random_u32()),
+            key: self
+                .runtime
+                .session_keys
+                .allocate(now().as_millis(), random_u32()),
             epoch: FIRST_EPOCH,
             session: Session::new(
                 self.name.id.clone(),

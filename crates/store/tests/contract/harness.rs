@@ -7,8 +7,8 @@ use codelab_protocol::{
 };
 use codelab_store::audit_chain::AuditKey;
 use codelab_store::{
-    Commit, DatabaseUrl, Epoch, NewSessionRow, SessionKey, Store, StoreOptions, StoredEvent,
-    StoredMessage,
+    Commit, DatabaseUrl, Epoch, NewSessionRow, SessionKey, SessionKeys, Store, StoreOptions,
+    StoredEvent, StoredMessage,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -233,7 +233,7 @@ pub fn agent(text: &str) -> AgentName {
 pub const FIRST: Epoch = Epoch(1);
 
 pub fn new_key() -> SessionKey {
-    SessionKey::allocate(at(0).as_millis(), random() as u32)
+    SessionKeys::default().allocate(at(0).as_millis(), random() as u32)
 }
 
 pub fn new_session(name: &str) -> NewSessionRow {
