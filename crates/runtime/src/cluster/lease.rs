@@ -102,7 +102,9 @@ impl ServerLease {
     pub fn may_fence(&self) -> bool {
         let state = self.lock();
         let now = Instant::now();
-        now <= state.until && now.duration_since(state.unbroken_since) >= LEASE
+        // The next renewal may already be late.
+        let is_current = now.duration_since(state.renewed_at) <= MAX_GAP;
+        is_current && now <= state.until && now.duration_since(state.unbroken_since) >= LEASE
     }
 
     /// Waits while the server is paused. False once the run has ended.
@@ -173,6 +175,7 @@ mod tests {
         assert!(lease.may_fence());
         // It stood still for less than a lease: its own ran on, but those of others may have lapsed.
         wait(9).await;
+        assert!(!lease.is_paused() && !lease.may_fence());
         lease.renewed(Instant::now());
         assert!(!lease.is_paused() && !lease.may_fence());
         // The answer came late: the lease counts from when it was asked for.
