@@ -80,7 +80,7 @@ pub fn local_token(
         let algorithm = settings.jwt.algorithm.as_str();
         bail!("auth.jwt_algorithm is {algorithm}: tokens come from whoever has the private key");
     }
-    let secrets = Secrets::load(settings)?;
+    let secrets = Secrets::of_folder(settings)?;
     Ok(sign_token(identity, &secrets.jwt_secret, now(), seconds)?)
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn router(app: App) -> Router {
         app.clone(),
         internal_key_or_bearer,
     ));
-    let between_servers = app.peer_events.as_ref().map(PeerEvents::routes);
+    let peer_events = app.peer_events.clone();
     let inner = Router::new()
         .merge(internal)
         .merge(metrics)
@@ -101,15 +101,18 @@ pub(crate) fn router(app: App) -> Router {
         .with_state(app);
     // Rewriting must come before routing, so the router is a service inside another one. Servers
     // call each other by addresses that are no names of this one for callers.
-    between_servers
-        .unwrap_or_default()
-        .fallback(move |request: Request| {
-            entrance(
-                forwarding.clone(),
-                inner.clone(),
-                without_trailing_slash(request),
-            )
-        })
+    Router::new().fallback(move |request: Request| {
+        let to_server = peer_events
+            .as_ref()
+            .and_then(|events| events.answer(&request));
+        let (forwarding, inner) = (forwarding.clone(), inner.clone());
+        async move {
+            match to_server {
+                Some(answer) => answer,
+                None => entrance(forwarding, inner, without_trailing_slash(request)).await,
+            }
+        }
+    })
 }
 
 fn without_trailing_slash(mut request: Request) -> Request {

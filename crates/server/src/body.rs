@@ -129,7 +129,7 @@ pub(crate) async fn whole(
 async fn collect(mut body: Body, limit: usize, held: &mut HeldBytes) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| ApiError::invalid("The body could not be read"))?;
+        let frame = frame.map_err(|_| ApiError::unreadable_body())?;
         let Some(data) = frame.data_ref() else {
             continue;
         };

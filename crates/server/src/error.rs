@@ -55,6 +55,11 @@ impl ApiError {
         Self::new(ErrorCode::ValidationError, message)
     }
 
+    /// The caller's body broke off, or is not as its headers say.
+    pub fn unreadable_body() -> Self {
+        Self::invalid("The body could not be read")
+    }
+
     pub fn code(&self) -> ErrorCode {
         self.code
     }

@@ -9,6 +9,7 @@ use codelab_llm::Secret;
 use codelab_runtime::random_hex;
 
 use crate::config::{JwtAlgorithm, Settings};
+use crate::serve::living_url;
 
 pub struct Secrets {
     pub internal_api_key: Secret,
@@ -37,12 +38,17 @@ pub enum SecretsError {
         bytes: usize,
         addr: std::net::SocketAddr,
     },
+    #[error(
+        "{name}: the server that runs with this data folder was given it as a setting; set the same {name} for this command"
+    )]
+    NotInFolder { name: &'static str },
 }
 
 /// Length of generated secrets, and minimum length of configured ones.
 const SECRET_BYTES: usize = 32;
 const FOLDER: &str = "secrets";
 const INTERNAL_KEY_FILE: &str = "internal_api_key";
+const JWT_SECRET_FILE: &str = "jwt_secret";
 
 impl Secrets {
     /// Refuses to listen on a public address with generated secrets, or with secrets that can be
@@ -105,6 +111,29 @@ impl Secrets {
         }
     }
 
+    /// For a command beside a server. The secrets of one that runs are not made up: what is not in its
+    /// folder came from its settings.
+    pub fn of_folder(settings: &Settings) -> Result<Self, SecretsError> {
+        let folder = settings.data_dir.join(FOLDER);
+        let given = [
+            (
+                "INTERNAL_API_KEY",
+                &settings.internal_api_key,
+                INTERNAL_KEY_FILE,
+            ),
+            ("JWT_SECRET", &settings.jwt_secret, JWT_SECRET_FILE),
+        ];
+        let missing = given
+            .into_iter()
+            .find(|(_, secret, file)| secret.is_none() && !folder.join(file).exists());
+        match missing {
+            Some((name, ..)) if living_url(&settings.data_dir).is_some() => {
+                Err(SecretsError::NotInFolder { name })
+            }
+            _ => Self::load(settings),
+        }
+    }
+
     pub fn load(settings: &Settings) -> Result<Self, SecretsError> {
         Self::check(settings)?;
         let folder = settings.data_dir.join(FOLDER);
@@ -115,7 +144,7 @@ impl Secrets {
         };
         Ok(Self {
             internal_api_key: kept(&settings.internal_api_key, &key_file)?,
-            jwt_secret: kept(&settings.jwt_secret, &folder.join("jwt_secret"))?,
+            jwt_secret: kept(&settings.jwt_secret, &folder.join(JWT_SECRET_FILE))?,
             internal_key_file: settings.internal_api_key.is_none().then_some(key_file),
         })
     }

@@ -62,6 +62,14 @@ async fn a_secret_that_can_be_guessed_is_named_in_the_log() {
     let warning = server.says("a secret is short").await;
     assert!(warning.contains("JWT_SECRET"), "{warning}");
     assert!(!warning.contains("xyzzy"), "{warning}");
+    // Another secret would give tokens that this server does not accept.
+    let token = lab.run(&["token", "--user", "1"]).await;
+    let said = String::from_utf8_lossy(&token.stderr);
+    assert!(
+        !token.status.success() && said.contains("JWT_SECRET"),
+        "{token:?}"
+    );
+    assert!(!lab.data.join("secrets/jwt_secret").exists());
 }
 
 #[tokio::test]

@@ -186,6 +186,9 @@ impl<R: Routing> Forwarding<R> {
         tokio::select! {
             answer = answer => match answer {
                 Ok(response) => Attempt::Answered(response),
+                Err(_) if call.body.is_broken() => {
+                    Attempt::Answered(ApiError::unreadable_body().into_response())
+                }
                 Err(lost) => Attempt::Unreachable(lost.to_string()),
             },
             () = self.forwarder.stopped() => {

@@ -2,7 +2,7 @@
 //! that the same body can still go to another owner.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, HttpBody};
@@ -12,21 +12,40 @@ use tokio::sync::oneshot;
 
 /// The caller's body, until one attempt takes it.
 #[derive(Clone)]
-pub(super) struct HeldBody(Arc<Mutex<Option<Body>>>);
+pub(super) struct HeldBody(Arc<Mutex<CallerBody>>);
+
+struct CallerBody {
+    body: Option<Body>,
+    is_broken: bool,
+}
 
 impl HeldBody {
     pub fn new(body: Body) -> Self {
-        Self(Arc::new(Mutex::new(Some(body))))
+        Self(Arc::new(Mutex::new(CallerBody {
+            body: Some(body),
+            is_broken: false,
+        })))
+    }
+
+    /// Whether the caller's body could not be read to its end.
+    pub fn is_broken(&self) -> bool {
+        self.lock().is_broken
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CallerBody> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nothing if it was taken already.
     pub fn take(&self) -> Option<Body> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lock().body.take()
     }
 
     fn is_empty(&self) -> bool {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().is_none_or(HttpBody::is_end_stream)
+        self.lock()
+            .body
+            .as_ref()
+            .is_none_or(HttpBody::is_end_stream)
     }
 }
 
@@ -45,7 +64,10 @@ pub(super) enum GatedBody {
         opened: oneshot::Receiver<()>,
         held: HeldBody,
     },
-    Open(Body),
+    Open {
+        body: Body,
+        held: HeldBody,
+    },
     Ended,
 }
 
@@ -76,13 +98,16 @@ impl HttpBody for GatedBody {
             match &mut *self {
                 Self::Waiting { opened, held } => {
                     let is_open = ready!(Pin::new(opened).poll(context)).is_ok();
-                    let body = is_open.then(|| held.take()).flatten();
-                    *self = body.map_or(Self::Ended, Self::Open);
+                    let (held, body) = (held.clone(), is_open.then(|| held.take()).flatten());
+                    *self = body.map_or(Self::Ended, |body| Self::Open { body, held });
                 }
-                Self::Open(body) => match ready!(Pin::new(body).poll_frame(context)) {
+                Self::Open { body, held } => match ready!(Pin::new(body).poll_frame(context)) {
                     // Trailers are between the caller and the first server.
                     Some(Ok(frame)) if !frame.is_data() => {}
-                    Some(frame) => return Poll::Ready(Some(frame)),
+                    Some(frame) => {
+                        held.lock().is_broken |= frame.is_err();
+                        return Poll::Ready(Some(frame));
+                    }
                     None => *self = Self::Ended,
                 },
                 Self::Ended => return Poll::Ready(None),
@@ -93,7 +118,7 @@ impl HttpBody for GatedBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Waiting { .. } => false,
-            Self::Open(body) => body.is_end_stream(),
+            Self::Open { body, .. } => body.is_end_stream(),
             Self::Ended => true,
         }
     }

@@ -12,12 +12,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, Request, StatusCode, Uri, header};
+use axum::http::{Method, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use bytes::Bytes;
 use codelab_protocol::UserId;
 use codelab_runtime::{EventReference, Peer, Runtime, UserEvents, UserReferences};
@@ -34,7 +31,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::key::ClusterKey;
 use super::wire;
 
-const PATH: &str = "/cluster/user-events/{user_id}";
+/// The user's number follows.
+const PATH: &str = "/cluster/user-events/";
 
 /// How often the living servers are looked up while somebody reads.
 const LOOK_UP_EVERY: Duration = Duration::from_secs(1);
@@ -135,11 +133,17 @@ impl PeerEvents {
         new
     }
 
-    /// The route that other servers use. It checks their key itself.
-    pub fn routes(&self) -> Router {
-        Router::new()
-            .route(PATH, get(serve))
-            .with_state(self.clone())
+    /// Answers another server with the references of a user's events here. `None` to everybody else:
+    /// without the key, the route does not exist.
+    pub fn answer(&self, request: &axum::extract::Request) -> Option<Response> {
+        let user = UserId::parse(request.uri().path().strip_prefix(PATH)?)?;
+        let is_ours = request.method() == Method::GET && self.0.key.is_in(request.headers());
+        let references = is_ours.then(|| self.0.events.references(user))?;
+        let headers = [
+            (header::CONTENT_TYPE, "application/x-ndjson"),
+            (header::CACHE_CONTROL, "no-store"),
+        ];
+        Some((headers, Body::from_stream(lines(references))).into_response())
     }
 }
 
@@ -175,24 +179,6 @@ impl Drop for JoinedPeers {
             }
         }
     }
-}
-
-/// Answers another server with the references of a user's events here.
-async fn serve(
-    State(peers): State<PeerEvents>,
-    Path(user): Path<i64>,
-    headers: HeaderMap,
-) -> Response {
-    let is_ours = peers.0.key.is_in(&headers);
-    let Some(user) = UserId::new(user).filter(|_| is_ours) else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    let references = peers.0.events.references(user);
-    let headers = [
-        (header::CONTENT_TYPE, "application/x-ndjson"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    (headers, Body::from_stream(lines(references))).into_response()
 }
 
 fn lines(
@@ -273,8 +259,7 @@ async fn read_peer(
     peer: &Peer,
     pause: &mut Duration,
 ) -> Result<(), PeerError> {
-    let path = PATH.replace("{user_id}", &user.get().to_string());
-    let uri: Uri = format!("{}{path}", peer.address)
+    let uri: Uri = format!("{}{PATH}{user}", peer.address)
         .parse()
         .map_err(|_| PeerError::Address)?;
     let client = streams.client(peer, &uri)?;

@@ -57,6 +57,19 @@ async fn a_request_follows_an_owner_that_moved_with_its_whole_body() {
 }
 
 #[tokio::test]
+async fn a_body_that_the_caller_breaks_is_the_callers_error() {
+    let (first, _owner) = pair(routes()).await;
+    let address = first.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let broken = "POST /chat/user_message HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n\
+        4\r\nhalf\r\nno number\r\n";
+    stream.write_all(broken.as_bytes()).await.unwrap();
+    let head = within(read_head(&mut stream)).await;
+    assert!(head.starts_with("HTTP/1.1 422 "), "{head}");
+    assert_eq!(first.forwards("unreachable"), 0);
+}
+
+#[tokio::test]
 async fn a_request_is_forwarded_twice_at_most() {
     let before = Node::start(moved(), routes()).await;
     let script = Script::first([Says::There(before.url.clone())]);

@@ -1,5 +1,6 @@
 //! The internal streams, between servers that share a store and have nothing else.
 
+use axum::Router;
 use codelab_llm::Secret;
 use codelab_protocol::{SessionId, SessionKind, TurnId};
 use codelab_runtime::{Metrics, UserItem, UserReader, now};
@@ -39,7 +40,11 @@ impl Other {
         let events = Arc::new(UserEvents::new(&Metrics::new()));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
-        let routes = streams(&events, Arc::default()).routes();
+        let answering = streams(&events, Arc::default());
+        let routes = Router::new().fallback(move |request: axum::extract::Request| {
+            let answer = answering.answer(&request);
+            async move { answer.unwrap_or_else(|| StatusCode::NOT_FOUND.into_response()) }
+        });
         let listening = tokio::spawn(async move {
             axum::serve(listener, routes).await.expect("it serves");
         });
