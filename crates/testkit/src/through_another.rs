@@ -7,17 +7,21 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use codelab_client::Method;
+use codelab_client::{Client, Method};
 use codelab_server::StartError;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::OwnDatabase;
 use crate::server::{OneServer, client, free_address, owned, shared_settings};
-use crate::{OwnDatabase, eventually};
 
 /// A free port can be lost to another program before the server listens.
 const MAX_STARTS: u32 = 5;
+/// A server looks at the others as soon as it has started.
+const KNOWN_WITHIN: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(5);
 const FORWARDS: &str = "codelab_cluster_forwards_total{outcome=\"answered\"}";
 const CLAIMS: &str = "codelab_cluster_claims_total";
 
@@ -100,23 +104,17 @@ impl ThroughAnother {
     async fn boot(&mut self) -> Result<(), StartError> {
         boot(&mut self.owner).await?;
         boot(&mut self.entry).await?;
-        let (entry, owner) = (client(&self.entry.url()), self.owner.url());
+        let entry = client(&self.entry.url());
         let drained = entry.raw(Method::POST, "/cluster/drain", &[], "").await;
         assert_eq!(drained.unwrap().status, 204);
-        let name = eventually("the servers know each other", async || {
-            let health = entry.raw(Method::GET, "/health", &[], "").await.unwrap();
-            let health: Value = serde_json::from_slice(&health.body).unwrap();
-            let servers = health["cluster"]["servers"].as_array();
-            let is_known = servers
-                .is_some_and(|servers| servers.iter().any(|server| server["address"] == *owner));
-            let name = health["cluster"]["server"].as_str().map(str::to_owned);
-            if is_known {
-                Ok(name.unwrap())
-            } else {
-                Err(health)
+        let deadline = Instant::now() + KNOWN_WITHIN;
+        let name = loop {
+            match name_if_known(&entry, &self.owner.url()).await {
+                Ok(name) => break name,
+                Err(health) => assert!(Instant::now() < deadline, "{health}"),
             }
-        })
-        .await;
+            tokio::time::sleep(PAUSE).await;
+        };
         self.seen.entries.push(name);
         Ok(())
     }
@@ -154,6 +152,18 @@ impl ThroughAnother {
             owned += self.database.count(&count(table)).await;
         }
         owned
+    }
+}
+
+/// The name of the server for requests, once it knows the owner. Else its health.
+async fn name_if_known(entry: &Client, owner: &str) -> Result<String, Value> {
+    let health = entry.raw(Method::GET, "/health", &[], "").await.unwrap();
+    let health: Value = serde_json::from_slice(&health.body).unwrap();
+    let servers = health["cluster"]["servers"].as_array();
+    let is_owner = |server: &Value| server["address"] == *owner;
+    match servers.is_some_and(|servers| servers.iter().any(is_owner)) {
+        true => Ok(health["cluster"]["server"].as_str().unwrap().to_owned()),
+        false => Err(health),
     }
 }
 
