@@ -26,6 +26,7 @@ export class ServerCluster implements Installation {
   };
   private balancer: ChildProcess | undefined;
   private port = 0;
+  private kills = 0;
   /** Servers that were killed and start again. */
   private starting: Promise<unknown> = Promise.resolve();
 
@@ -84,6 +85,7 @@ ${servers.join("\n")}
 
   async kill() {
     await this.starting;
+    this.kills += SERVERS;
     await Promise.all(this.servers.map((server) => server.kill()));
   }
 
@@ -93,6 +95,7 @@ ${servers.join("\n")}
     await Promise.all(this.servers.map((server) => server.remove()));
     rmSync(this.folder, { recursive: true, force: true });
     sql(`DROP DATABASE IF EXISTS ${this.database} WITH (FORCE)`);
+    if (this.kills === 0) throw new Error("no server was killed in these journeys");
   }
 
   /**
@@ -102,6 +105,7 @@ ${servers.join("\n")}
   async killOwner(isAway: boolean) {
     await this.starting;
     const owner = await this.until(() => this.find((cluster) => cluster.owned.projects > 0), "nobody owns a project");
+    this.kills += 1;
     await owner.kill();
     this.starting = (async () => {
       if (isAway) await this.until(() => this.find((cluster) => cluster.owned.projects > 0), "nobody took over");
@@ -115,6 +119,7 @@ ${servers.join("\n")}
     await this.starting;
     const owner = await this.until(() => this.find((cluster) => cluster.owned.chat), "nobody owns the Chat");
     const others = this.servers.filter((server) => server !== owner);
+    this.kills += others.length;
     await Promise.all(others.map((server) => server.kill()));
     this.starting = Promise.all(others.map((server) => server.start()));
     this.starting.catch(() => undefined);

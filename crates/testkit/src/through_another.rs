@@ -13,6 +13,7 @@ use codelab_client::{Client, Method};
 use codelab_server::StartError;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::OwnDatabase;
 use crate::server::{OneServer, client, free_address, owned, shared_settings};
@@ -22,6 +23,9 @@ const MAX_STARTS: u32 = 5;
 /// A server looks at the others as soon as it has started.
 const KNOWN_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(5);
+/// Installations at the same time: each has about six connections to a PostgreSQL, which by default
+/// allows 100. A test that needs several at once must not wait for others that do.
+static ROOM: Semaphore = Semaphore::const_new(12);
 const FORWARDS: &str = "codelab_cluster_forwards_total{outcome=\"answered\"}";
 const CLAIMS: &str = "codelab_cluster_claims_total";
 
@@ -62,6 +66,7 @@ pub(crate) struct ThroughAnother {
     /// The servers live in a runtime of their own, so that they still answer when the test is over.
     runtime: Option<Runtime>,
     seen: Seen,
+    _room: SemaphorePermit<'static>,
 }
 
 /// What the servers for requests did so far.
@@ -79,6 +84,7 @@ impl ThroughAnother {
         settings: &[(&str, &str)],
     ) -> Result<Self, StartError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        let room = ROOM.acquire().await.expect("nobody closes it");
         let name = format!("through_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let database = OwnDatabase::make(&name).await;
         let database = database.expect("CODELAB_TEST_ENTRY needs CODELAB_TEST_POSTGRES_URL");
@@ -96,6 +102,7 @@ impl ThroughAnother {
             database,
             runtime: Some(runtime),
             seen: Seen::default(),
+            _room: room,
         };
         this.boot().await?;
         Ok(this)
