@@ -119,6 +119,14 @@ impl TestServer {
         }
     }
 
+    /// The server that does the work, whose metrics tell of it. Requests can enter at another one.
+    pub fn owner(&self) -> Client {
+        match &self.serving {
+            Serving::One(_) => self.client.clone(),
+            Serving::ThroughAnother(through) => client(&through.owner.url()),
+        }
+    }
+
     /// A user's token, valid for an hour.
     pub fn token(&self, user: i64) -> String {
         let server = self.serving.entered().server();

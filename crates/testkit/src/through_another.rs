@@ -61,7 +61,7 @@ fn skip(reason: &str) {
 pub(crate) struct ThroughAnother {
     /// Where requests enter.
     pub entry: OneServer,
-    owner: OneServer,
+    pub owner: OneServer,
     database: OwnDatabase,
     /// The servers live in a runtime of their own, so that they still answer when the test is over.
     runtime: Option<Runtime>,
@@ -152,6 +152,10 @@ impl ThroughAnother {
 
     /// What the servers for requests own by the rows of the database.
     async fn owned_by_entries(&self) -> i64 {
+        if self.seen.entries.is_empty() {
+            // They did not start.
+            return 0;
+        }
         let names = self.seen.entries.join("','");
         let count = |table| format!("SELECT count(*) FROM {table} WHERE owner IN ('{names}')");
         let mut owned = 0;

@@ -97,9 +97,6 @@ async fn call(session: &Session, text: &str) -> Value {
 /// An earlier answer is used in a later turn, and invisible to other agents and projects.
 #[tokio::test]
 async fn rag_context_of_an_agent() {
-    if skipped_through_another("it reads the metrics of the owner") {
-        return;
-    }
     let server = server().await;
     let me = Person::new(&server, 1);
     let session = me.session().await;

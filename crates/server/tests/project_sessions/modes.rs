@@ -1,6 +1,6 @@
 //! Which mode a message has, what is counted of it, and what the log says.
 
-use codelab_testkit::{Reply, skipped_through_another};
+use codelab_testkit::Reply;
 use serde_json::json;
 
 use crate::kit::{Person, is_planning, metric, server, task, tasks};
@@ -48,9 +48,6 @@ async fn detecting_orchestrated_mode() {
 
 #[tokio::test]
 async fn metrics_by_mode() {
-    if skipped_through_another("it reads the metrics of the owner") {
-        return;
-    }
     let server = server().await;
     let session = Person::new(&server, 1).session().await;
     server
