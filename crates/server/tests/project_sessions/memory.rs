@@ -97,6 +97,10 @@ async fn call(session: &Session, text: &str) -> Value {
 /// An earlier answer is used in a later turn, and invisible to other agents and projects.
 #[tokio::test]
 async fn rag_context_of_an_agent() {
+    if skipped_through_another("a claimed project first builds its memory, which its metrics tell")
+    {
+        return;
+    }
     let server = server().await;
     let me = Person::new(&server, 1);
     let session = me.session().await;

@@ -48,6 +48,9 @@ async fn all_others_are_served(server: &TestServer) {
 
 #[tokio::test]
 async fn requests_of_one_user_are_bounded_on_every_route() {
+    if skipped_through_another("the server where a request enters counts what it refuses") {
+        return;
+    }
     let server = server_with(&[("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "5")]).await;
     let greedy = Person::user(&server, 1);
     let mut refused = 0;
