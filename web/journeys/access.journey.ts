@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { SERVERS } from "./cluster";
 import { contentRules, fill, type Content } from "./content";
 import { World } from "./world";
 
@@ -51,8 +52,11 @@ const views: Record<string, () => { hash: string; ready: string; click?: string 
   operations: () => ({ hash: "#/operations", ready: ".audit, .panel select" }),
 };
 
+// What the page looks like and which words it uses does not depend on the number of servers.
+const testOfLooks = test.skipIf(SERVERS > 0);
+
 for (const colorScheme of ["light", "dark"] as const) {
-  test(`axe finds nothing serious, ${colorScheme}`, async () => {
+  testOfLooks(`axe finds nothing serious, ${colorScheme}`, async () => {
     const { page, complaints } = await world.open("#/chat", { colorScheme });
     for (const [name, view] of Object.entries(views)) {
       const { hash, ready, click } = view();
@@ -68,6 +72,7 @@ for (const colorScheme of ["light", "dark"] as const) {
 test("the keyboard reaches and does everything a decision needs", async () => {
   const { page } = await world.open(`#/sessions/${content.loader}`);
   await page.locator(".approval").waitFor();
+  await world.loseOwner();
   const reached = async (text: string) => {
     for (let presses = 0; presses < 60; presses++) {
       await page.keyboard.press("Tab");
@@ -87,7 +92,7 @@ test("the keyboard reaches and does everything a decision needs", async () => {
   await page.locator(".tool .tone-bad", { hasText: "rejected" }).waitFor();
 });
 
-test("the page speaks three languages and remembers which", async () => {
+testOfLooks("the page speaks three languages and remembers which", async () => {
   const { page } = await world.open("#/approvals");
   for (const [locale, title, failure] of [
     ["uk", "Погодження", "Сервер моделі повернув помилку"],
@@ -109,7 +114,7 @@ test("the page speaks three languages and remembers which", async () => {
   }
 });
 
-test("until a person chooses, the page speaks the server's language", async ({ skip }) => {
+testOfLooks("until a person chooses, the page speaks the server's language", async ({ skip }) => {
   const set = await World.make({ isDemo: true, env: { CODELAB_LOCALE: "uk" } });
   try {
     // The page from dist/ comes past the server, which is what tells the language.
@@ -126,7 +131,7 @@ test("until a person chooses, the page speaks the server's language", async ({ s
   }
 });
 
-test("a server without a model says that a demonstration answers", async () => {
+testOfLooks("a server without a model says that a demonstration answers", async () => {
   const demo = await World.make({ isDemo: true });
   const { page } = await demo.open("#/chat");
   await page.locator(".banner", { hasText: "Demo mode" }).waitFor();
@@ -139,6 +144,7 @@ test("a server without a model says that a demonstration answers", async () => {
 test("a login link works once, and logging out ends it", async () => {
   const { page } = await world.open("#/chat");
   expect(page.url()).not.toContain("login");
+  await world.loseOwner();
   await page.locator("button", { hasText: "Log out" }).click();
   await page.locator("h1", { hasText: "Log in to CodeLab" }).waitFor();
   expect(await serious(page)).toEqual([]);

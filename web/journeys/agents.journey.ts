@@ -21,6 +21,7 @@ test("an agent is made, changed, tried, and remembers", async () => {
   await page.locator("h2", { hasText: "reviewer" }).waitFor();
   await page.locator(".side-item", { hasText: "reviewer" }).waitFor();
 
+  await world.loseOwner();
   await field("Description").fill("Reads changes twice");
   await page.locator("button", { hasText: "Save" }).click();
   await page.locator(".side-item", { hasText: "Reads changes twice" }).waitFor();

@@ -41,6 +41,7 @@ test("a write is shown as a change, edited and approved; the edit is what runs",
   await card.locator(".countdown").waitFor();
   await page.locator(".mark-approvals", { hasText: "1" }).waitFor();
 
+  await world.loseOwner();
   await card.locator("button", { hasText: "Edit" }).click();
   await card.locator(".field", { hasText: "content" }).locator("textarea").fill("hello\nsmall world\n");
   await card.locator("button", { hasText: "Approve with changes" }).click();
@@ -69,6 +70,7 @@ test("a command is shown in its parts and rejected with a reason that the model 
   const card = page.locator(".approval");
   await card.locator(".command-parts .asks", { hasText: "rm -rf ./cache" }).waitFor();
   await card.locator(".command-parts .passes", { hasText: "ls" }).waitFor();
+  await world.loseOwner();
   await card.locator("button", { hasText: "Reject" }).click();
   await card.locator("textarea").fill("The cache is still needed");
   await card.locator("button", { hasText: "Reject" }).click();
@@ -100,6 +102,7 @@ test("a browser that looks elsewhere is notified", async () => {
   });
   await page.locator("button", { hasText: "Turn on notifications" }).click();
   await page.locator("button[aria-pressed=true]", { hasText: "Notifications are on" }).waitFor();
+  await world.loseOwner();
   const session = await world.session("Look here");
   await world.send(session, "Please tidy up", "coder");
   await page.locator(".approval").waitFor();

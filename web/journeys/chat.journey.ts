@@ -13,6 +13,7 @@ test("a message an agent wrote before anybody looked is seen after a late open",
   const { page, complaints } = await world.open("#/chat");
   await page.locator(".line", { hasText: "The nightly run finished." }).waitFor();
   await page.locator(".line em", { hasText: "finished" }).waitFor();
+  await world.loseOthers();
   expect(await page.locator(".lead").textContent()).toContain("All users of this server share");
 
   await page.locator("nav a[data-view=approvals]").click();
@@ -33,6 +34,8 @@ test("a message an agent wrote before anybody looked is seen after a late open",
 
 test("an agent asks, waits, gets the answer and goes on", async () => {
   const { page } = await world.open("#/chat");
+  await page.locator(".line").first().waitFor();
+  await world.loseOthers();
   let isAnswered = false;
   const asked = world
     .agentSays<{ answer: string }>("/chat/ask_user", { author: "Planner", question: "Which branch should I use?" })

@@ -127,6 +127,8 @@ test("hostile words in a session, its tools, its approvals and its plans", async
   const opened = await world.open(`#/sessions/${session}`);
   const { page } = opened;
   await page.locator(".line", { hasText: "Plain words." }).first().waitFor();
+  await world.awaitCall(session);
+  await world.loseOwner();
   await world.finishCall(session, await world.awaitCall(session), {
     success: true,
     content: PAYLOAD,

@@ -1,13 +1,27 @@
 // The real server in a folder of its own, which can be killed and started again on the same port.
+//
+// With JOURNEYS_SERVERS set, a journey meets that many of them behind a load balancer (cluster.ts).
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const START_LIMIT_MS = 20_000;
 
-export class CodeLab {
+/** What a journey talks to. */
+export interface Installation {
+  readonly url: string;
+  start(): Promise<void>;
+  /** All of it, as a power cut does it. */
+  kill(): Promise<void>;
+  remove(): Promise<void>;
+  token(): string;
+  loginTicket(): string;
+  internalKey(): string;
+}
+
+export class CodeLab implements Installation {
   readonly dataDir = mkdtempSync(join(tmpdir(), "codelab-journey-"));
   private port = 0;
   private child: ChildProcess | undefined;
@@ -17,6 +31,12 @@ export class CodeLab {
 
   get url(): string {
     return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** As one of several servers, which know each other by their addresses. */
+  async join(env: Record<string, string>) {
+    this.port ||= await freePort();
+    Object.assign(this.env, env, { CODELAB_CLUSTER__ADDRESS: this.url });
   }
 
   async start() {
@@ -55,6 +75,10 @@ export class CodeLab {
     rmSync(this.dataDir, { recursive: true, force: true });
   }
 
+  internalKey(): string {
+    return this.env["INTERNAL_API_KEY"] ?? readFileSync(join(this.dataDir, "secrets/internal_api_key"), "utf8").trim();
+  }
+
   token(): string {
     return this.run("token", "--user", "1");
   }
@@ -76,11 +100,11 @@ function binary(): string {
   return path;
 }
 
-function cleanEnv(): Record<string, string> {
+export function cleanEnv(): Record<string, string> {
   return { PATH: process.env["PATH"] ?? "", HOME: process.env["HOME"] ?? "/" };
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once("error", reject);

@@ -1,17 +1,19 @@
 // A session: words as they come, a question with its answer, the hint that nobody is there to run a tool.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { hasResult, lastOf } from "./model";
-import { World } from "./world";
+import { until, World } from "./world";
 
 let world: World;
 let open: () => void = () => undefined;
+let slowCalls = 0;
 beforeAll(async () => {
   world = await World.make({
     rules: [
-      (request) =>
-        lastOf(request, "user").includes("slowly")
-          ? { text: "One two three.", gate: new Promise((resolve) => (open = resolve)) }
-          : undefined,
+      (request) => {
+        if (!lastOf(request, "user").includes("slowly")) return undefined;
+        slowCalls += 1;
+        return { text: "One two three.", gate: new Promise((resolve) => (open = resolve)) };
+      },
       (request) => {
         if (!request.messages.some((message) => message.content?.includes("needs a colour"))) return undefined;
         if (hasResult(request)) return { text: `Painted ${request.messages.at(-1)?.content}.` };
@@ -37,6 +39,9 @@ test("a message to a chosen agent is answered word by word", async () => {
   await page.locator(".dock textarea").press("Enter");
   await page.locator(".line.is-live", { hasText: "One two" }).waitFor();
   await page.locator("[data-status=working]").waitFor();
+  // The next owner makes the call again.
+  if (await world.loseOwner(true)) await until(() => slowCalls === 2 || undefined);
+  await page.locator(".line.is-live", { hasText: "One two" }).waitFor();
   open();
   await page.locator(".line.role-assistant:not(.is-live)", { hasText: "One two three." }).waitFor();
   await page.locator("[data-status=completed]").waitFor();
@@ -51,6 +56,7 @@ test("what is said meanwhile waits in line, and stopping ends the turn", async (
   await world.send(session, "Speak slowly, please", "coder");
   const { page } = await world.open(`#/sessions/${session}`);
   await page.locator(".is-live").waitFor();
+  await world.loseOwner();
   await page.locator(".dock select").selectOption({ label: "coder" });
   await page.locator(".dock textarea").fill("And then this");
   await page.locator(".dock textarea").press("Enter");
@@ -70,6 +76,7 @@ test("an agent asks, the person answers, the turn goes on", async () => {
   const { page } = await world.open(`#/sessions/${session}`);
   const card = page.locator(".question.is-open");
   await card.locator("text=Which colour?").waitFor();
+  await world.loseOwner();
   await card.locator("button", { hasText: "blue" }).click();
   await page.locator(".line.role-assistant", { hasText: /Painted .*blue/ }).waitFor();
   await page.locator(".question .answer", { hasText: "blue" }).waitFor();
@@ -81,6 +88,7 @@ test("a tool call that nobody can run says what to do", async () => {
   await world.send(session, "Please read the notes", "coder");
   const { page } = await world.open(`#/sessions/${session}`);
   await page.locator(".hint-box code", { hasText: "codelab work --workspace" }).waitFor();
+  await world.loseOwner();
   await world.finishCall(session, await world.awaitCall(session), { success: true, content: "hello", size: 5 });
   await page.locator(".line", { hasText: "The notes say hello." }).waitFor();
   await page.locator(".hint-box").waitFor({ state: "detached" });

@@ -1,10 +1,10 @@
 // One harness for all journeys: the real server, a scripted model, the page in Chromium, and a tool runner.
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { randomUUID } from "node:crypto";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
+import { ServerCluster, SERVERS } from "./cluster";
 import { Front } from "./front";
 import { Model, type Rule } from "./model";
-import { CodeLab } from "./server";
+import { CodeLab, type Installation } from "./server";
 
 const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 const FLAGS = [
@@ -43,7 +43,7 @@ export class World {
   url = "";
 
   private constructor(
-    readonly server: CodeLab,
+    readonly server: Installation,
     readonly model: Model,
   ) {}
 
@@ -52,7 +52,8 @@ export class World {
     model.rules = options.rules ?? [];
     const address = await model.start();
     const env: Record<string, string> = options.isDemo ? {} : { LLM_PROXY_URL: address, LLM_MODEL: "gpt-4" };
-    const world = new World(new CodeLab({ ...env, ...options.env }), model);
+    const given = { ...env, ...options.env };
+    const world = new World(SERVERS > 0 ? new ServerCluster(given) : new CodeLab(given), model);
     await world.server.start();
     world.token = world.server.token();
     await world.openFront();
@@ -100,9 +101,37 @@ export class World {
     return opened;
   }
 
+  /**
+   * In a run with several servers: kills the one that owns the project, and starts it again while the journey goes on.
+   * With `isAway` it comes back only when another one has taken over. Returns whether it did.
+   */
+  async loseOwner(isAway = false): Promise<boolean> {
+    if (this.server instanceof ServerCluster) await this.server.killOwner(isAway);
+    return this.server instanceof ServerCluster;
+  }
+
+  /** The same with all servers that do not own the Chat. */
+  async loseOthers() {
+    if (this.server instanceof ServerCluster) await this.server.killOthers();
+  }
+
+  /** As programs should do it: a request is sent again while a server is away. */
+  private async reach(path: string, init: RequestInit): Promise<Response> {
+    const deadline = Date.now() + WAIT_LIMIT_MS;
+    for (;;) {
+      const response = await fetch(this.url + path, init).catch((cause: unknown) => {
+        if (SERVERS === 0 || init.signal?.aborted || Date.now() > deadline) throw cause;
+        return undefined;
+      });
+      const isAway = response === undefined || (response.status >= 502 && response.status <= 504);
+      if (response !== undefined && (SERVERS === 0 || !isAway || Date.now() > deadline)) return response;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
   /** The API as a user's own program calls it. */
   async api<T>(path: string, body?: unknown, method = body === undefined ? "GET" : "POST"): Promise<T> {
-    const response = await fetch(this.url + path, {
+    const response = await this.reach(path, {
       method,
       headers: { authorization: `Bearer ${this.token}`, "content-type": "application/json" },
       body: body === undefined ? null : JSON.stringify(body),
@@ -113,10 +142,9 @@ export class World {
 
   /** The API as another program that is an agent calls it. */
   async agentSays<T>(path: string, body: unknown): Promise<T> {
-    const key = readFileSync(join(this.server.dataDir, "secrets/internal_api_key"), "utf8").trim();
-    const response = await fetch(this.url + path, {
+    const response = await this.reach(path, {
       method: "POST",
-      headers: { "x-internal-auth": key, "content-type": "application/json" },
+      headers: { "x-internal-auth": this.server.internalKey(), "content-type": "application/json" },
       body: JSON.stringify(body),
     });
     if (!response.ok) throw new Error(`POST ${path}: ${response.status} ${await response.text()}`);
@@ -131,14 +159,14 @@ export class World {
   /** Sends without waiting for the answer. */
   async send(session: string, content: string, target_agent?: string) {
     const stop = new AbortController();
-    const response = await fetch(`${this.url}/my/chat/${session}/message/`, {
+    const response = await this.reach(`/my/chat/${session}/message/`, {
       method: "POST",
       headers: {
         authorization: `Bearer ${this.token}`,
         "content-type": "application/json",
         accept: "text/event-stream",
       },
-      body: JSON.stringify({ content, target_agent }),
+      body: JSON.stringify({ content, target_agent, client_message_id: randomUUID() }),
       signal: stop.signal,
     });
     if (!response.ok) throw new Error(`send: ${response.status} ${await response.text()}`);
@@ -185,7 +213,7 @@ export class World {
 
   /** Stored events of a session. */
   async events(session: string): Promise<{ type: string; seq: number; data: Record<string, unknown> }[]> {
-    const response = await fetch(`${this.url}/my/chat/${session}/events/?follow=false`, {
+    const response = await this.reach(`/my/chat/${session}/events/?follow=false`, {
       headers: { authorization: `Bearer ${this.token}` },
     });
     const text = await response.text();

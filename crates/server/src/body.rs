@@ -75,6 +75,11 @@ async fn read<T: DeserializeOwned>(
         .buffers
         .hold(request.extensions().get::<User>().map(User::id));
     let bytes = whole(request.into_body(), limit, &mut held).await?;
+    parsed(&bytes)
+}
+
+/// The value of a body.
+pub(crate) fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // A list would be parsed as an object whose fields are all optional.
     if bytes
         .trim_ascii_start()
@@ -84,8 +89,8 @@ async fn read<T: DeserializeOwned>(
         return Err(ApiError::invalid("The body must be a JSON object"));
     }
     // The whole body is checked, because a parser looks only at the parts that it needs.
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
+    let text =
+        std::str::from_utf8(bytes).map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
     serde_json::from_str(text).map_err(|error| refused(&error))
 }
 

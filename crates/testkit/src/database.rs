@@ -38,12 +38,18 @@ impl OwnDatabase {
 
     /// How many other connections on this database are idle inside a transaction.
     pub async fn open_transactions(&self) -> i64 {
-        let (client, connection) = tokio_postgres::connect(&self.server_url, NoTls)
-            .await
-            .unwrap();
+        let name = &self.name;
+        self.count(&format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND state LIKE 'idle in transaction%'"
+        ))
+        .await
+    }
+
+    /// What a statement that counts rows says.
+    pub async fn count(&self, sql: &str) -> i64 {
+        let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
         let connection = tokio::spawn(connection);
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND state LIKE 'idle in transaction%'";
-        let count = client.query_one(sql, &[&self.name]).await.unwrap().get(0);
+        let count = client.query_one(sql, &[]).await.unwrap().get(0);
         drop(client);
         let _ended = connection.await;
         count

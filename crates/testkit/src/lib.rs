@@ -9,6 +9,7 @@ mod haproxy;
 mod process;
 mod seen;
 mod server;
+mod through_another;
 mod waiting;
 
 pub use asked::Asked;
@@ -24,4 +25,5 @@ pub use seen::SeenEvents;
 pub use server::{
     INTERNAL_KEY, TestServer, hitl_decision, id, message, refusal, request, tool_result,
 };
+pub use through_another::skipped_through_another;
 pub use waiting::eventually;

@@ -12,7 +12,9 @@ use codelab_protocol::{
 use codelab_server::{Flags, Identity, Server, Settings, StartError, sign_token};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 
+use crate::through_another::{self, ThroughAnother};
 use crate::{Asked, SeenEvents};
 
 pub const INTERNAL_KEY: &str = "test-internal-key";
@@ -23,9 +25,23 @@ pub struct TestServer {
     pub model: FakeModel,
     pub client: Client,
     pub url: String,
+    serving: Serving,
+}
+
+/// What answers the requests of a test.
+enum Serving {
+    One(Box<OneServer>),
+    /// All requests enter at a server that owns nothing.
+    ThroughAnother(Box<ThroughAnother>),
+}
+
+/// A server with its data folder. It can be started again.
+pub(crate) struct OneServer {
     server: Option<Server>,
     environment: Vec<(String, String)>,
     data: TempDir,
+    /// Where it lives; none is the test's own runtime.
+    home: Option<Handle>,
 }
 
 impl TestServer {
@@ -54,66 +70,66 @@ impl TestServer {
                 "0".to_owned(),
             ),
         ];
-        environment.extend(
-            settings
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-        );
-        let data = tempfile::tempdir().unwrap();
-        let server = boot(data.path(), &environment).await?;
-        let url = format!("http://{}", server.addr);
-        let client = Client::new(&url, Credentials::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
+        let serving = if through_another::applies_to(settings) {
+            let through = ThroughAnother::start(environment, settings).await?;
+            Serving::ThroughAnother(Box::new(through))
+        } else {
+            environment.extend(owned(settings));
+            let mut one = OneServer::new(environment);
+            one.boot().await?;
+            Serving::One(Box::new(one))
+        };
+        let url = serving.entered().url();
         Ok(Self {
             model,
-            client,
+            client: client(&url),
             url,
-            server: Some(server),
-            environment,
-            data,
+            serving,
         })
     }
 
     /// One of several servers of an installation, which share a PostgreSQL.
     pub async fn member(database_url: &str, settings: &[(&str, &str)]) -> Self {
-        let port = {
-            let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            free.local_addr().unwrap().port()
-        };
-        let (addr, address) = (
-            format!("127.0.0.1:{port}"),
-            format!("http://127.0.0.1:{port}"),
-        );
-        let own = [
-            ("DATABASE_URL", database_url),
-            ("CODELAB_ADDR", addr.as_str()),
-            ("CODELAB_CLUSTER__ADDRESS", address.as_str()),
-            ("JWT_SECRET", SHARED_SECRET),
-            ("CODELAB_MASTER_KEY", SHARED_SECRET),
-        ];
+        let (shared, address) = (shared_settings(database_url), free_address().await);
+        let own: Vec<(&str, &str)> = shared
+            .iter()
+            .chain(&address)
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
         Self::with(&[&own, settings].concat()).await
     }
 
     /// Stops and starts again on the same data; the address changes.
     pub async fn restart(&mut self) {
-        self.stop().await;
-        let server = boot(self.data.path(), &self.environment)
-            .await
-            .expect("the server starts again");
-        self.url = format!("http://{}", server.addr);
-        self.client =
-            Client::new(&self.url, Credentials::InternalKey(INTERNAL_KEY.to_owned())).unwrap();
-        self.server = Some(server);
+        match &mut self.serving {
+            Serving::One(one) => {
+                one.stop().await;
+                one.boot().await.expect("the server starts again");
+            }
+            Serving::ThroughAnother(through) => through.restart().await,
+        }
+        self.url = self.serving.entered().url();
+        self.client = client(&self.url);
     }
 
     pub async fn stop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stop().await;
+        match &mut self.serving {
+            Serving::One(one) => one.stop().await,
+            Serving::ThroughAnother(through) => through.stop().await,
+        }
+    }
+
+    /// The server that does the work, whose metrics tell of it. Requests can enter at another one.
+    pub fn owner(&self) -> Client {
+        match &self.serving {
+            Serving::One(_) => self.client.clone(),
+            Serving::ThroughAnother(through) => client(&through.owner.url()),
         }
     }
 
     /// A user's token, valid for an hour.
     pub fn token(&self, user: i64) -> String {
-        let server = self.server.as_ref().expect("the server runs");
+        let server = self.serving.entered().server();
         let identity = Identity::of(UserId::new(user).expect("a positive number"));
         sign_token(
             &identity,
@@ -125,7 +141,7 @@ impl TestServer {
     }
 
     pub fn data_dir(&self) -> &Path {
-        self.data.path()
+        self.serving.entered().data.path()
     }
 
     /// Sends a user message and reads its stream to the end.
@@ -270,12 +286,106 @@ impl TestServer {
     }
 }
 
-async fn boot(data: &Path, environment: &[(String, String)]) -> Result<Server, StartError> {
-    let flags = Flags {
-        data_dir: Some(data.to_owned()),
-        ..Flags::default()
+impl Serving {
+    /// The server that requests reach first.
+    fn entered(&self) -> &OneServer {
+        match self {
+            Self::One(one) => one,
+            Self::ThroughAnother(through) => &through.entry,
+        }
+    }
+}
+
+impl OneServer {
+    pub fn new(environment: Vec<(String, String)>) -> Self {
+        Self {
+            server: None,
+            environment,
+            data: tempfile::tempdir().unwrap(),
+            home: None,
+        }
+    }
+
+    pub fn living_in(home: Handle, environment: Vec<(String, String)>) -> Self {
+        Self {
+            home: Some(home),
+            ..Self::new(environment)
+        }
+    }
+
+    /// Later settings win.
+    pub fn configure(&mut self, settings: Vec<(String, String)>) {
+        self.environment.extend(settings);
+    }
+
+    pub async fn boot(&mut self) -> Result<(), StartError> {
+        let flags = Flags {
+            data_dir: Some(self.data.path().to_owned()),
+            ..Flags::default()
+        };
+        let settings = Settings::load(flags, self.environment.iter().cloned())?;
+        let starting = Server::start(settings);
+        let started = match &self.home {
+            Some(home) => home.spawn(starting).await.unwrap(),
+            None => starting.await,
+        };
+        self.server = Some(started?);
+        Ok(())
+    }
+
+    pub async fn stop(&mut self) {
+        match (self.server.take(), &self.home) {
+            (Some(server), Some(home)) => home.spawn(server.stop()).await.unwrap(),
+            (Some(server), None) => server.stop().await,
+            (None, _) => {}
+        }
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.server.is_some()
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.server().addr)
+    }
+
+    fn server(&self) -> &Server {
+        self.server.as_ref().expect("the server runs")
+    }
+}
+
+/// With the key of an operator.
+pub(crate) fn client(url: &str) -> Client {
+    Client::new(url, Credentials::InternalKey(INTERNAL_KEY.to_owned())).unwrap()
+}
+
+/// What makes a server one of several on this database, besides its address.
+pub(crate) fn shared_settings(database_url: &str) -> Vec<(String, String)> {
+    owned(&[
+        ("DATABASE_URL", database_url),
+        ("JWT_SECRET", SHARED_SECRET),
+        ("CODELAB_MASTER_KEY", SHARED_SECRET),
+    ])
+}
+
+/// The other servers must know the address before the server listens, so a free port is chosen.
+pub(crate) async fn free_address() -> Vec<(String, String)> {
+    let port = {
+        let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        free.local_addr().unwrap().port()
     };
-    Server::start(Settings::load(flags, environment.iter().cloned())?).await
+    owned(&[
+        ("CODELAB_ADDR", &format!("127.0.0.1:{port}")),
+        (
+            "CODELAB_CLUSTER__ADDRESS",
+            &format!("http://127.0.0.1:{port}"),
+        ),
+    ])
+}
+
+pub(crate) fn owned(settings: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    settings.iter().map(owned).collect()
 }
 
 pub fn id(session: &str) -> SessionId {

@@ -1,3 +1,4 @@
+import { again } from "./again";
 import { client, value } from "./client";
 import type { Decision, OpenApproval } from "./types";
 import { whole } from "./whole";
@@ -14,5 +15,7 @@ export const decide = (session_id: string, call_id: string, body: Decision) =>
     client.POST("/my/chat/{session_id}/approvals/{call_id}/decision", {
       params: { path: { session_id, call_id } },
       body,
+      // The first decision counts. The second one is refused.
+      fetch: again,
     }),
   );

@@ -1,5 +1,6 @@
 // All requests to the server go through here. They return a value or throw an ApiError.
 import createClient from "openapi-fetch";
+import { againIfUnseen } from "./again";
 import type { paths } from "./schema.mjs";
 
 /** A refusal by the server (`status` > 0), or no answer at all (`status` 0). */
@@ -13,7 +14,7 @@ export class ApiError extends Error {
   }
 }
 
-export const client = createClient<paths>({ baseUrl: "/", credentials: "same-origin" });
+export const client = createClient<paths>({ baseUrl: "/", credentials: "same-origin", fetch: againIfUnseen });
 
 interface Answer<T> {
   data?: T;

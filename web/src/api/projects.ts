@@ -1,4 +1,5 @@
 // Projects, their agents and what the agents remember.
+import { again, once } from "./again";
 import { client, value } from "./client";
 import type { ChangeAgent, ContextHit, CreateAgent, Project, ProjectAgent } from "./types";
 
@@ -7,13 +8,19 @@ const inProject = (project_id: number) => ({ path: { project_id } });
 const ofAgent = (project_id: number, agent_id: string) => ({ path: { project_id, agent_id } });
 
 export async function listProjects(): Promise<Project[]> {
-  return (await value(client.GET("/my/projects", { params: { query: { limit: PAGE } } }))).projects;
+  return (await value(client.GET("/my/projects", { params: { query: { limit: PAGE } }, fetch: once }))).projects;
 }
 
 export const createProject = (name: string) => value(client.POST("/my/projects", { body: { name } }));
 
 export const changeBudget = (id: number, budget_usd: number | null, budget_tokens: number | null) =>
-  value(client.PATCH("/my/projects/{project_id}", { params: inProject(id), body: { budget_usd, budget_tokens } }));
+  value(
+    client.PATCH("/my/projects/{project_id}", {
+      params: inProject(id),
+      body: { budget_usd, budget_tokens },
+      fetch: again,
+    }),
+  );
 
 export async function listAgents(project: number): Promise<ProjectAgent[]> {
   const params = { path: { project_id: project }, query: { limit: PAGE } };
@@ -24,7 +31,13 @@ export const createAgent = (project: number, body: CreateAgent) =>
   value(client.POST("/my/projects/{project_id}/agents", { params: inProject(project), body }));
 
 export const changeAgent = (project: number, agent: string, body: ChangeAgent) =>
-  value(client.PATCH("/my/projects/{project_id}/agents/{agent_id}", { params: ofAgent(project, agent), body }));
+  value(
+    client.PATCH("/my/projects/{project_id}/agents/{agent_id}", {
+      params: ofAgent(project, agent),
+      body,
+      fetch: again,
+    }),
+  );
 
 export const deleteAgent = (project: number, agent: string) =>
   value(client.DELETE("/my/projects/{project_id}/agents/{agent_id}", { params: ofAgent(project, agent) }));

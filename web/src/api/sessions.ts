@@ -1,5 +1,6 @@
 // Sessions, their messages, questions and plans.
 import { createParser } from "eventsource-parser";
+import { again } from "./again";
 import { client, value } from "./client";
 import type { Message, PlanDecision, Session } from "./types";
 import { whole } from "./whole";
@@ -15,7 +16,7 @@ export async function listSessions(project_id: number): Promise<Session[]> {
 export const createSession = (project_id: number) => value(client.POST("/my/chat/sessions", { body: { project_id } }));
 
 export const renameSession = (id: string, title: string) =>
-  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { title } }));
+  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { title }, fetch: again }));
 
 export const deleteSession = (id: string) => value(client.DELETE("/my/chat/sessions/{session_id}", { params: at(id) }));
 
@@ -45,9 +46,13 @@ export async function sendMessage(
       headers: { accept: "text/event-stream" },
       parseAs: "stream",
       signal: abort.signal,
+      fetch: again,
     }),
   );
-  const { data } = await firstEvent(stream as unknown as ReadableStream<Uint8Array<ArrayBuffer>>);
+  // The message is accepted, whatever becomes of the connection.
+  const { data } = await firstEvent(stream as unknown as ReadableStream<Uint8Array<ArrayBuffer>>).catch(() => ({
+    data: undefined,
+  }));
   abort.abort();
   return data?.message_id;
 }
@@ -67,8 +72,14 @@ async function firstEvent(
 }
 
 /** A direct call that waits for its answer. */
-export const askAgent = (id: string, content: string, target_agent: string) =>
-  value(client.POST("/my/chat/{session_id}/message", { params: at(id), body: { content, target_agent } }));
+export const askAgent = (id: string, content: string, target_agent: string, client_message_id: string) =>
+  value(
+    client.POST("/my/chat/{session_id}/message", {
+      params: at(id),
+      body: { content, target_agent, client_message_id },
+      fetch: again,
+    }),
+  );
 
 export const cancelTurn = (id: string, dropQueue: boolean) =>
   value(
@@ -82,6 +93,7 @@ export const answerQuestion = (session_id: string, call_id: string, answer: stri
     client.POST("/my/chat/{session_id}/questions/{call_id}/answer", {
       params: { path: { session_id, call_id } },
       body: { answer },
+      fetch: again,
     }),
   );
 

@@ -1,5 +1,6 @@
 // Sends one question to one agent. Each question gets its own session.
 import { useState } from "preact/hooks";
+import { newMessageId } from "../api/again";
 import { askAgent, createSession } from "../api/sessions";
 import type { ProjectAgent } from "../api/types";
 import { attempt } from "../feeds/app";
@@ -30,7 +31,7 @@ export function TryPanel({ project, agent }: { project: number; agent: ProjectAg
   const finish = async (asked: Try) => {
     let answer: Try["answer"] = { kind: "failed" };
     await attempt(async () => {
-      const said = await askAgent(asked.sessionId, asked.question, agent.agent_id);
+      const said = await askAgent(asked.sessionId, asked.question, agent.agent_id, newMessageId());
       answer =
         "response" in said && said.response != null ? { kind: "said", text: said.response } : { kind: "pending" };
     });

@@ -1,6 +1,7 @@
 // A session's stream, joined to its reducer. Inputs are taken in together, so a burst of events is one drawing.
 import { signal, type Signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { newMessageId } from "../api/again";
 import { followSession, type SessionInput } from "../api/events";
 import { allMessages, cancelTurn, sendMessage } from "../api/sessions";
 import { reduceSession } from "../state/reduce";
@@ -115,12 +116,6 @@ export async function speak(sessionId: string, text: string, agent: string | und
   const feed = kept.get(sessionId);
   if (messageId === undefined || feed === undefined) return;
   feed.said.value = new Map([...feed.said.value].slice(-MAX_SAID)).set(messageId, text);
-}
-
-/** `crypto.randomUUID` is missing on pages that came over plain HTTP from another machine. */
-function newMessageId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 export async function stop(sessionId: string, isQueueDropped: boolean) {

@@ -55,7 +55,7 @@ impl<R: Routing> Forwarding<R> {
             }
             Subject::SessionInBody => {
                 let (bytes, request) = self.with_bytes(request).await?;
-                let named = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+                let named = bytes.and_then(|bytes| body::parsed(&bytes).ok());
                 let session = named.and_then(|named: NamedSession| named.session_id);
                 Ok((session.map(OwnedThing::Session), request))
             }
@@ -80,7 +80,7 @@ impl<R: Routing> Forwarding<R> {
             (Some(CreateProjectSession::default()), request)
         } else {
             let (bytes, request) = self.with_bytes(request).await?;
-            let parsed = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let parsed = bytes.and_then(|bytes| body::parsed(&bytes).ok());
             (parsed, request)
         };
         let project = match named.map(|named| named.project_id) {

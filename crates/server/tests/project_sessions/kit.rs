@@ -302,7 +302,7 @@ impl Session {
 /// A number of `/metrics`; what has none yet counts as 0.
 pub async fn metric(server: &TestServer, name: &str) -> f64 {
     let answer = server
-        .client
+        .owner()
         .raw(Method::GET, "/metrics", &[], String::new())
         .await
         .unwrap();

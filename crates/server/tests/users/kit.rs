@@ -258,7 +258,7 @@ pub async fn until(what: &str, expected: Value, mut look: impl AsyncFnMut() -> V
 pub async fn metric(server: &TestServer, name: &str) -> f64 {
     let headers = [("x-internal-auth", codelab_testkit::INTERNAL_KEY)];
     let answer = server
-        .client
+        .owner()
         .raw(Method::GET, "/metrics", &headers, String::new())
         .await
         .unwrap();

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use codelab_protocol::{ErrorCode, TurnStatus};
-use codelab_testkit::{Reply, TestServer};
+use codelab_testkit::{Reply, TestServer, skipped_through_another};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -111,6 +111,11 @@ fn write() -> Reply {
 
 #[tokio::test]
 async fn a_failing_model_ends_the_turn_in_time_and_the_session_goes_on() {
+    if skipped_through_another(
+        "it measures many servers at once, and each would be two on a database",
+    ) {
+        return;
+    }
     let tasks: Vec<_> = failures()
         .into_iter()
         .map(|(what, code, reply)| tokio::spawn(one_failure(what, code, reply)))
@@ -290,6 +295,11 @@ async fn a_model_server_that_is_not_there_is_named_so() {
 /// Routing never fails a turn: keywords decide where the model does not.
 #[tokio::test]
 async fn a_failing_classification_falls_back_to_keywords() {
+    if skipped_through_another(
+        "it measures many servers at once, and each would be two on a database",
+    ) {
+        return;
+    }
     let mut classifications = failures();
     classifications.push((
         "an unknown agent",

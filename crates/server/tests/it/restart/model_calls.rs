@@ -4,6 +4,7 @@
 use codelab_protocol::{AgentStreamRequest, Message, Role, TurnStatus};
 use codelab_testkit::{
     Asked, EventData, EventStream, Gate, Reply, SeenEvents, TestServer, is_classification, message,
+    skipped_through_another,
 };
 
 fn to_coder(session: &str, text: &str) -> AgentStreamRequest {
@@ -41,6 +42,9 @@ async fn answers(server: &TestServer, session: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_call_that_ends_while_the_server_stops_is_kept_and_not_repeated() {
+    if skipped_through_another("it waits until the owner listens no more") {
+        return;
+    }
     let mut server = TestServer::start().await;
     let gate = Gate::new();
     server.model.reply(Reply::text("Just in time.").hold(&gate));
@@ -84,6 +88,9 @@ async fn a_call_that_ends_while_the_server_stops_is_kept_and_not_repeated() {
 
 #[tokio::test]
 async fn a_turn_goes_on_by_itself_from_the_step_that_was_next() {
+    if skipped_through_another("it waits until the owner listens no more") {
+        return;
+    }
     let mut server = TestServer::start().await;
     let gate = Gate::new();
     let verdict = r#"{"agent": "debug", "confidence": "high", "reason": "an error"}"#;
