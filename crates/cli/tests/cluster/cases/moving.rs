@@ -21,8 +21,8 @@ const PROJECTS: usize = 12;
 const REMEMBERED: &str = "The harbour crane is painted green";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drained_server_hands_everything_over() {
-    if !is_wanted("a_drained_server_hands_everything_over") {
+async fn a_drained_server_owns_nothing_any_more() {
+    if !is_wanted("a_drained_server_owns_nothing_any_more") {
         return;
     }
     let Some(installation) = Installation::start(2, &[]).await else {
