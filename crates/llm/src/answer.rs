@@ -42,6 +42,8 @@ pub enum Finish {
     Complete,
     TokenLimit,
     Filtered,
+    /// The server paused a long answer. It goes on when it is asked again.
+    Paused,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -7,6 +7,7 @@
 
 mod address;
 mod answer;
+mod anthropic;
 mod client;
 mod config;
 mod demo;

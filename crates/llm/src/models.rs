@@ -272,6 +272,10 @@ impl Models {
         if answer.finish == Finish::Filtered {
             warnings.push("The model server withheld a part of the answer.".to_owned());
         }
+        if answer.finish == Finish::Paused {
+            warnings
+                .push("The model paused before the end of its answer. Ask it to go on.".to_owned());
+        }
         let usage = answer.usage.map(|mut usage| {
             usage.cost_usd = self.config.prices.cost(&called, &usage);
             usage.model = Some(route.asked.to_owned());

@@ -16,6 +16,7 @@ use crate::secret::Secret;
 use crate::shape::Shape;
 use crate::wire::Wire;
 use answer::OpenAiFormat;
+pub(crate) use chunk::WireText;
 use wire::WireRequest;
 
 /// OpenAI, and everything that is compatible with it.
@@ -47,7 +48,7 @@ impl Wire for OpenAiWire {
         serde_json::to_vec(&WireRequest::new(request, shape, provider))
     }
 
-    fn format(&self) -> Box<dyn AnswerFormat> {
+    fn format(&self, _model: &str) -> Box<dyn AnswerFormat> {
         Box::<OpenAiFormat>::default()
     }
 }

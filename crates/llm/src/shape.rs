@@ -18,6 +18,8 @@ pub struct Shape {
     pub single_calls: bool,
     /// Send the reasoning of earlier messages back.
     pub reasoning: bool,
+    /// The longest answer that the model allows, once the provider has named it.
+    pub max_tokens: Option<u32>,
 }
 
 impl Shape {
@@ -29,6 +31,7 @@ impl Shape {
             completion_tokens: false,
             single_calls: true,
             reasoning: true,
+            max_tokens: None,
         }
     }
 
@@ -45,6 +48,9 @@ impl Shape {
             && complaint.contains("max_completion_tokens")
         {
             next.completion_tokens = true;
+        } else if let Some(limit) = allowed_tokens(&complaint).filter(|_| self.max_tokens.is_none())
+        {
+            next.max_tokens = Some(limit);
         } else if request.temperature.is_some()
             && self.temperature
             && complaint.contains("temperature")
@@ -55,7 +61,7 @@ impl Shape {
             && complaint.contains("parallel_tool_calls")
         {
             next.single_calls = false;
-        } else if self.reasoning && has_reasoning(request) && complaint.contains("reasoning") {
+        } else if self.reasoning && has_reasoning(request) && is_about_reasoning(&complaint) {
             next.reasoning = false;
         } else if request.schema.is_some() && self.schema {
             next.schema = false;
@@ -64,6 +70,21 @@ impl Shape {
         }
         Some(next)
     }
+}
+
+/// Anthropic calls it thinking.
+fn is_about_reasoning(complaint: &str) -> bool {
+    ["reasoning", "thinking"]
+        .iter()
+        .any(|word| complaint.contains(word))
+}
+
+/// The limit in Anthropic's words: `max_tokens: 32000 > 8192, which is the maximum allowed number`.
+fn allowed_tokens(complaint: &str) -> Option<u32> {
+    let (_, rest) = complaint.split_once("max_tokens: ")?;
+    let (_, limit) = rest.split_once("> ")?;
+    let digits = limit.find(|c: char| !c.is_ascii_digit());
+    limit[..digits.unwrap_or(limit.len())].parse().ok()
 }
 
 fn has_reasoning(request: &ModelRequest) -> bool {
@@ -128,6 +149,16 @@ mod tests {
                 400,
                 "Unsupported value: 'temperature'",
                 changed(|shape| shape.temperature = false),
+            ),
+            (
+                400,
+                "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens",
+                changed(|shape| shape.max_tokens = Some(8192)),
+            ),
+            (
+                400,
+                "invalid `signature` in `thinking` block",
+                changed(|shape| shape.reasoning = false),
             ),
             (
                 400,

@@ -5,6 +5,7 @@ use codelab_protocol::ModelRequest;
 use http::{HeaderName, HeaderValue};
 
 use crate::answer::AnswerFormat;
+use crate::anthropic::AnthropicWire;
 use crate::config::ProviderKind;
 use crate::openai::OpenAiWire;
 use crate::secret::Secret;
@@ -31,12 +32,13 @@ pub(crate) trait Wire: Send + Sync {
         provider: &str,
     ) -> serde_json::Result<Vec<u8>>;
 
-    /// A reader for one answer.
-    fn format(&self) -> Box<dyn AnswerFormat>;
+    /// A reader for one answer of this model.
+    fn format(&self, model: &str) -> Box<dyn AnswerFormat>;
 }
 
 pub(crate) fn wire_of(kind: ProviderKind) -> Box<dyn Wire> {
     match kind {
-        ProviderKind::Openai | ProviderKind::Anthropic => Box::new(OpenAiWire),
+        ProviderKind::Openai => Box::new(OpenAiWire),
+        ProviderKind::Anthropic => Box::new(AnthropicWire),
     }
 }

@@ -67,8 +67,7 @@ impl AnswerFormat for AnthropicFormat {
         if data.is_empty() {
             return Ok(());
         }
-        let event: WireEvent<'_> =
-            serde_json::from_slice(data).map_err(|_| Defect::NotAnAnswer)?;
+        let event: WireEvent<'_> = serde_json::from_slice(data).map_err(|_| Defect::NotAnAnswer)?;
         if let Some(error) = event.error {
             return Err(Defect::Reported(Box::new(ProviderError::of(error))));
         }
@@ -136,7 +135,11 @@ impl AnswerFormat for AnthropicFormat {
                     input,
                 } => {
                     places.push(thoughts::tool_call());
-                    let arguments = if arguments.is_empty() { input } else { arguments };
+                    let arguments = if arguments.is_empty() {
+                        input
+                    } else {
+                        arguments
+                    };
                     answer.tool_calls.push(RawToolCall { name, arguments });
                 }
             }
@@ -187,9 +190,9 @@ impl AnthropicFormat {
         if self.blocks.len() == MAX_BLOCKS {
             return Err(Defect::TooLarge);
         }
-        let follows_thoughts = self.blocks.iter().any(|(_, block)| {
-            matches!(block, Block::Thinking { thinking, .. } if !thinking.is_empty())
-        });
+        let follows_thoughts = self.blocks.iter().any(
+            |(_, block)| matches!(block, Block::Thinking { thinking, .. } if !thinking.is_empty()),
+        );
         self.blocks.push((index, begun));
         if kind == "thinking" && follows_thoughts {
             answer.push_reasoning("\n\n")?;

@@ -40,7 +40,12 @@ fn read_text(body: &str) -> Result<ModelAnswer, Defect> {
 fn events(events: &[Value]) -> String {
     events
         .iter()
-        .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()))
+        .map(|event| {
+            format!(
+                "event: {}\ndata: {event}\n\n",
+                event["type"].as_str().unwrap()
+            )
+        })
         .collect()
 }
 
@@ -117,7 +122,10 @@ fn recorded() -> Vec<(&'static str, String, ModelAnswer)> {
     let thinking = [
         vec![
             start(input()),
-            begin(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
+            begin(
+                0,
+                json!({"type": "thinking", "thinking": "", "signature": ""}),
+            ),
             delta(0, json!({"type": "thinking_delta", "thinking": "Гм, "})),
             delta(0, json!({"type": "thinking_delta", "thinking": "файл"})),
             delta(0, json!({"type": "signature_delta", "signature": "c2ln"})),
@@ -127,10 +135,19 @@ fn recorded() -> Vec<(&'static str, String, ModelAnswer)> {
         ],
         text(2, &["Дивлюсь."]),
         vec![
-            begin(3, json!({"type": "tool_use", "id": "toolu_1", "name": "write_file", "input": {}})),
+            begin(
+                3,
+                json!({"type": "tool_use", "id": "toolu_1", "name": "write_file", "input": {}}),
+            ),
             delta(3, json!({"type": "input_json_delta", "partial_json": ""})),
-            delta(3, json!({"type": "input_json_delta", "partial_json": "{\"path\": \"a"})),
-            delta(3, json!({"type": "input_json_delta", "partial_json": ".md\", \"content\": \"ї\"}"})),
+            delta(
+                3,
+                json!({"type": "input_json_delta", "partial_json": "{\"path\": \"a"}),
+            ),
+            delta(
+                3,
+                json!({"type": "input_json_delta", "partial_json": ".md\", \"content\": \"ї\"}"}),
+            ),
             end(3),
             finish("tool_use"),
             stop(),
@@ -158,9 +175,21 @@ fn recorded() -> Vec<(&'static str, String, ModelAnswer)> {
     };
     vec![
         ("plain", events(&plain), plain_wanted.clone()),
-        ("CRLF", events(&plain).replace('\n', "\r\n"), plain_wanted.clone()),
-        ("without names of events", events(&plain).replace("event: ", ": "), plain_wanted.clone()),
-        ("no last event", events(&plain[..plain.len() - 1]), plain_wanted),
+        (
+            "CRLF",
+            events(&plain).replace('\n', "\r\n"),
+            plain_wanted.clone(),
+        ),
+        (
+            "without names of events",
+            events(&plain).replace("event: ", ": "),
+            plain_wanted.clone(),
+        ),
+        (
+            "no last event",
+            events(&plain[..plain.len() - 1]),
+            plain_wanted,
+        ),
         ("thinking and a call", events(&thinking), thinking_wanted),
         ("not streamed", format!("\n {whole}\n"), whole_wanted),
     ]
@@ -201,22 +230,47 @@ fn odd_streams_are_told_apart() {
     let with = |more: Vec<Value>| events(&[hello(), more].concat());
     let done = |reason: &str| vec![finish(reason), stop()];
     let big = "x".repeat(MAX_OUTPUT_BYTES + 1);
-    let many: Vec<Value> = (0..=MAX_BLOCKS as u64).map(|i| begin(i, json!({"type": "text", "text": ""}))).collect();
+    let many: Vec<Value> = (0..=MAX_BLOCKS as u64)
+        .map(|i| begin(i, json!({"type": "text", "text": ""})))
+        .collect();
     let unknown = vec![
         json!({"type": "new_event", "something": [1]}),
-        begin(1, json!({"type": "server_tool_use", "id": "s", "name": "web", "input": {}})),
+        begin(
+            1,
+            json!({"type": "server_tool_use", "id": "s", "name": "web", "input": {}}),
+        ),
         delta(1, json!({"type": "input_json_delta", "partial_json": "{}"})),
         delta(0, json!({"type": "citations_delta", "citation": {}})),
     ];
     for (name, body, wanted) in [
-        ("unknown things", with([unknown, done("end_turn")].concat()), Ok("hi")),
+        (
+            "unknown things",
+            with([unknown, done("end_turn")].concat()),
+            Ok("hi"),
+        ),
         ("other reason", with(done("new_reason")), Ok("hi")),
         ("cut", with(vec![]), Err(Defect::Cut)),
         ("nothing", String::new(), Err(Defect::Cut)),
-        ("no block", events(&[delta(4, json!({"type": "text_delta", "text": "x"}))]), Err(Defect::NotAnAnswer)),
-        ("broken event", "data: {nonsense}\n\n".to_owned(), Err(Defect::NotAnAnswer)),
-        ("JSON of something else", json!({"status": "ok"}).to_string(), Err(Defect::NotAnAnswer)),
-        ("too much text", events(&text(0, &[&big])), Err(Defect::TooLarge)),
+        (
+            "no block",
+            events(&[delta(4, json!({"type": "text_delta", "text": "x"}))]),
+            Err(Defect::NotAnAnswer),
+        ),
+        (
+            "broken event",
+            "data: {nonsense}\n\n".to_owned(),
+            Err(Defect::NotAnAnswer),
+        ),
+        (
+            "JSON of something else",
+            json!({"status": "ok"}).to_string(),
+            Err(Defect::NotAnAnswer),
+        ),
+        (
+            "too much text",
+            events(&text(0, &[&big])),
+            Err(Defect::TooLarge),
+        ),
         (
             "too much arguments",
             events(&[
@@ -252,12 +306,23 @@ fn an_error_in_a_stream_that_began_well_is_told() {
         ("billing_error", ModelFailureKind::Quota),
     ] {
         let error = json!({"type": "error", "error": {"type": kind, "message": "Because"}});
-        let stream = events(&[vec![start(json!({}))], text(0, &["hi"]), vec![error.clone()]].concat());
+        let stream = events(
+            &[
+                vec![start(json!({}))],
+                text(0, &["hi"]),
+                vec![error.clone()],
+            ]
+            .concat(),
+        );
         for body in [stream, error.to_string()] {
             let Err(Defect::Reported(error)) = read_text(&body) else {
                 panic!("{kind}: no error")
             };
-            assert_eq!((error.kind(), error.shown(None)), (wanted, Some("Because".to_owned())), "{kind}");
+            assert_eq!(
+                (error.kind(), error.shown(None)),
+                (wanted, Some("Because".to_owned())),
+                "{kind}"
+            );
         }
     }
 }
@@ -277,13 +342,15 @@ fn the_reason_for_stopping_is_kept() {
         let got = answer(&["hi"], finish(reason));
         assert_eq!((got.finish, got.is_refusal), (wanted, false), "{reason}");
     }
-    let refused = |why: Value| {
-        json!({"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": why}})
-    };
+    let refused = |why: Value| json!({"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": why}});
     for (words, why, wanted) in [
         (&["I will not."][..], Value::Null, "I will not."),
         (&[], Value::Null, REFUSED),
-        (&[], json!({"type": "refusal", "explanation": "Too risky."}), "Too risky."),
+        (
+            &[],
+            json!({"type": "refusal", "explanation": "Too risky."}),
+            "Too risky.",
+        ),
     ] {
         let got = answer(words, refused(why));
         assert!(got.is_refusal);
@@ -293,8 +360,18 @@ fn the_reason_for_stopping_is_kept() {
 
 #[test]
 fn calls_come_in_any_pieces_and_thoughts_keep_their_places() {
-    let tool = |index, name: &str, input: Value| begin(index, json!({"type": "tool_use", "name": name, "input": input}));
-    let piece = |index, json: &str| delta(index, json!({"type": "input_json_delta", "partial_json": json}));
+    let tool = |index, name: &str, input: Value| {
+        begin(
+            index,
+            json!({"type": "tool_use", "name": name, "input": input}),
+        )
+    };
+    let piece = |index, json: &str| {
+        delta(
+            index,
+            json!({"type": "input_json_delta", "partial_json": json}),
+        )
+    };
     let stream = [
         vec![
             begin(0, json!({"type": "thinking", "thinking": ""})),
@@ -303,7 +380,10 @@ fn calls_come_in_any_pieces_and_thoughts_keep_their_places() {
             tool(2, "b", json!({"at": "once"})),
             piece(1, "{\"x\":"),
             piece(1, "1}"),
-            begin(3, json!({"type": "thinking", "thinking": "second", "signature": "s2"})),
+            begin(
+                3,
+                json!({"type": "thinking", "thinking": "second", "signature": "s2"}),
+            ),
             tool(4, "c", json!({})),
             piece(4, "not JSON"),
             tool(5, "d", json!({})),
@@ -312,7 +392,12 @@ fn calls_come_in_any_pieces_and_thoughts_keep_their_places() {
     ]
     .concat();
     let got = read_text(&events(&stream)).unwrap();
-    let calls = [call("a", "{\"x\":1}"), call("b", "{\"at\":\"once\"}"), call("c", "not JSON"), call("d", "{}")];
+    let calls = [
+        call("a", "{\"x\":1}"),
+        call("b", "{\"at\":\"once\"}"),
+        call("c", "not JSON"),
+        call("d", "{}"),
+    ];
     assert_eq!(got.tool_calls, calls);
     assert_eq!(got.reasoning, "first\n\nsecond");
     let kinds: Vec<&str> = got.opaque_reasoning["blocks"]
@@ -321,5 +406,10 @@ fn calls_come_in_any_pieces_and_thoughts_keep_their_places() {
         .iter()
         .map(|block| block["type"].as_str().unwrap())
         .collect();
-    assert_eq!(kinds, ["thinking", "tool_use", "tool_use", "thinking", "tool_use", "tool_use"]);
+    assert_eq!(
+        kinds,
+        [
+            "thinking", "tool_use", "tool_use", "thinking", "tool_use", "tool_use"
+        ]
+    );
 }

@@ -152,7 +152,11 @@ impl WireUsage {
     /// Counts only grow, so that the larger one is the newer one. Some servers send the input with
     /// the first event only, others with the last one only.
     pub fn and(self, newer: Self) -> Self {
-        let thinking = |usage: Self| usage.output_tokens_details.and_then(|details| details.thinking_tokens);
+        let thinking = |usage: Self| {
+            usage
+                .output_tokens_details
+                .and_then(|details| details.thinking_tokens)
+        };
         Self {
             input_tokens: self.input_tokens.max(newer.input_tokens),
             cache_read_input_tokens: self

@@ -110,7 +110,9 @@ struct CacheControl {
     r#type: &'static str,
 }
 
-const CACHED: CacheControl = CacheControl { r#type: "ephemeral" };
+const CACHED: CacheControl = CacheControl {
+    r#type: "ephemeral",
+};
 
 impl<'a> MessagesRequest<'a> {
     /// `provider` is the name of the provider that gets this request.
@@ -263,7 +265,11 @@ impl<'a> Conversation<'a, '_> {
         if let Some(last) = self.system.last_mut() {
             last.cache_control = Some(CACHED);
         }
-        let said = self.messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev());
+        let said = self
+            .messages
+            .iter_mut()
+            .rev()
+            .flat_map(|message| message.content.iter_mut().rev());
         // Reasoning cannot be marked.
         let markable = |block: &&mut Block<'_>| !matches!(block.content, BlockContent::Thinking(_));
         if let Some(last) = said.into_iter().find(markable) {
@@ -272,7 +278,11 @@ impl<'a> Conversation<'a, '_> {
     }
 
     fn complete(&mut self) {
-        if self.messages.last().is_none_or(|last| last.role == Role::Assistant) {
+        if self
+            .messages
+            .last()
+            .is_none_or(|last| last.role == Role::Assistant)
+        {
             self.say(Role::User, text(CONTINUE));
         }
     }

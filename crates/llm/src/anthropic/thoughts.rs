@@ -110,10 +110,25 @@ mod tests {
         let calls = [Part::ToolCall(0), Part::ToolCall(1)];
         for (model, content, number, wanted) in [
             ("m", "ї є", 2, vec![]),
-            ("m", "їє", 2, vec![&first, &Part::Text("їє"), &second, &calls[0], &calls[1]]),
+            (
+                "m",
+                "їє",
+                2,
+                vec![&first, &Part::Text("їє"), &second, &calls[0], &calls[1]],
+            ),
             ("m", "їє", 1, vec![&first, &Part::Text("їє"), &calls[0]]),
-            ("m", "short", 2, vec![&first, &Part::Text("short"), &calls[0], &calls[1]]),
-            ("other", "їє", 2, vec![&Part::Text("їє"), &calls[0], &calls[1]]),
+            (
+                "m",
+                "short",
+                2,
+                vec![&first, &Part::Text("short"), &calls[0], &calls[1]],
+            ),
+            (
+                "other",
+                "їє",
+                2,
+                vec![&Part::Text("їє"), &calls[0], &calls[1]],
+            ),
             ("other", " \n", 1, vec![&calls[0]]),
         ] {
             let got = parts(Some(&kept), model, content, number);
@@ -121,9 +136,16 @@ mod tests {
                 assert_eq!(got[0], first, "{content}");
                 continue;
             }
-            assert_eq!(got.iter().collect::<Vec<_>>(), wanted, "{model} {content} {number}");
+            assert_eq!(
+                got.iter().collect::<Vec<_>>(),
+                wanted,
+                "{model} {content} {number}"
+            );
         }
         assert_eq!(parts(None, "m", "hi", 0), [Part::Text("hi")]);
-        assert_eq!(parts(Some(&json!("nonsense")), "m", "hi", 0), [Part::Text("hi")]);
+        assert_eq!(
+            parts(Some(&json!("nonsense")), "m", "hi", 0),
+            [Part::Text("hi")]
+        );
     }
 }

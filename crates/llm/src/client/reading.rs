@@ -27,7 +27,7 @@ impl Provider {
         state: &mut CallState<'_, '_>,
     ) -> Result<ModelAnswer, AttemptError> {
         let model = &shape.model;
-        let mut reader = AnswerReader::new(self.wire.format(), self.limits.max_output_bytes);
+        let mut reader = AnswerReader::new(self.wire.format(model), self.limits.max_output_bytes);
         let mut in_grace = false;
         let mut holds = Holds::default();
         let expire = |expired, reader: &AnswerReader| {

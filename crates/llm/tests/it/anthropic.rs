@@ -145,7 +145,10 @@ async fn conversations_that_servers_refuse_are_not_sent() {
             vec![user("hi"), assistant("", &["c1"]), result("c1", "one")],
             vec![
                 said("user", &[text("hi")]),
-                said("assistant", &[text("Call of the tool read_file: {\"path\":\"c1\"}")]),
+                said(
+                    "assistant",
+                    &[text("Call of the tool read_file: {\"path\":\"c1\"}")],
+                ),
                 said("user", &[marked(text("Result of the tool:\none"))]),
             ],
         ),
@@ -155,14 +158,19 @@ async fn conversations_that_servers_refuse_are_not_sent() {
         let body = ask(&request).await;
         assert_eq!(body["messages"], Value::Array(wanted), "{name}");
         let names: Vec<&String> = body.as_object().unwrap().keys().collect();
-        assert_eq!(names, ["model", "max_tokens", "stream", "system", "messages"], "{name}");
+        assert_eq!(
+            names,
+            ["model", "max_tokens", "stream", "system", "messages"],
+            "{name}"
+        );
     }
 }
 
 /// A call that the server refuses once with this complaint; the two requests.
 async fn refused_once(complaint: &str, request: &ModelRequest) -> (Outcome, Value, Value) {
     let server = FakeModel::start().await;
-    let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": complaint}});
+    let error =
+        json!({"type": "error", "error": {"type": "invalid_request_error", "message": complaint}});
     server.reply(Reply::status(400, error.to_string()));
     server.reply(Reply::text("ok"));
     let outcome = call(anthropic(&server), request).await;
@@ -176,9 +184,13 @@ async fn refused_once(complaint: &str, request: &ModelRequest) -> (Outcome, Valu
 async fn what_a_model_refuses_is_given_up() {
     let mut request = request();
     request.max_tokens = None;
-    let complaint = "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for m";
+    let complaint =
+        "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for m";
     let (_, first, second) = refused_once(complaint, &request).await;
-    assert_eq!((&first["max_tokens"], &second["max_tokens"]), (&json!(32000), &json!(8192)));
+    assert_eq!(
+        (&first["max_tokens"], &second["max_tokens"]),
+        (&json!(32000), &json!(8192))
+    );
 
     let complaint = "`temperature` is deprecated for this model.";
     let (_, first, second) = refused_once(complaint, &request).await;

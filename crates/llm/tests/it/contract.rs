@@ -99,7 +99,11 @@ async fn tool_calls_come_back_as_the_model_wrote_them() {
     let arguments = json!({"path": "a.md", "content": "її\n"});
     for bench in Bench::each().await {
         let write = || Reply::tool_call("write_file", arguments.clone()).with_text("Writing it.");
-        for reply in [write(), write().split_arguments(7), write().not_streamed_json()] {
+        for reply in [
+            write(),
+            write().split_arguments(7),
+            write().not_streamed_json(),
+        ] {
             let outcome = bench.answer_to(reply).await;
             let output = outcome.result.unwrap();
             assert_eq!(outcome.shown, "Writing it.", "{:?}", bench.wire);
@@ -116,10 +120,18 @@ async fn tool_calls_come_back_as_the_model_wrote_them() {
             .iter()
             .map(|call| (call.name.as_str(), call.arguments.as_str()))
             .collect();
-        assert_eq!(calls, [("a", "{}"), ("b", r#"{"x":1}"#)], "{:?}", bench.wire);
+        assert_eq!(
+            calls,
+            [("a", "{}"), ("b", r#"{"x":1}"#)],
+            "{:?}",
+            bench.wire
+        );
         let broken = Reply::tool_call_raw("a", "{\"x\": ");
         let output = bench.answer_to(broken).await.result.unwrap();
-        assert_eq!(output.tool_calls[0].arguments, "{\"x\": ", "the model's words");
+        assert_eq!(
+            output.tool_calls[0].arguments, "{\"x\": ",
+            "the model's words"
+        );
     }
 }
 
@@ -128,10 +140,17 @@ async fn usage_counts_cached_tokens_as_a_part_of_the_prompt() {
     for bench in Bench::each().await {
         for reply in [
             Reply::text_with_usage("a", 1000, 500).with_cached(600, 300),
-            Reply::text_with_usage("a", 1000, 500).with_cached(600, 300).not_streamed_json(),
+            Reply::text_with_usage("a", 1000, 500)
+                .with_cached(600, 300)
+                .not_streamed_json(),
         ] {
             let usage = bench.answer_to(reply).await.result.unwrap().usage.unwrap();
-            let counts = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, usage.total_tokens);
+            let counts = (
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                usage.completion_tokens,
+                usage.total_tokens,
+            );
             assert_eq!(counts, (1000, 600, 500, 1500), "{:?}", bench.wire);
             let written = match bench.wire {
                 // OpenAI does not tell it.
@@ -141,7 +160,11 @@ async fn usage_counts_cached_tokens_as_a_part_of_the_prompt() {
             assert_eq!(usage.cache_write_tokens, written);
             assert!(usage.cost_usd.is_some_and(|cost| cost > 0.0), "{usage:?}");
         }
-        let output = bench.answer_to(Reply::text("a").without_usage()).await.result.unwrap();
+        let output = bench
+            .answer_to(Reply::text("a").without_usage())
+            .await
+            .result
+            .unwrap();
         assert_eq!(output.usage, None, "{:?}", bench.wire);
     }
 }
@@ -154,7 +177,10 @@ async fn reasoning_goes_back_unchanged_to_its_provider_only() {
             .with_text("Reading.");
         let outcome = bench.answer_to(thoughtful).await;
         let output = outcome.result.unwrap();
-        assert_eq!((outcome.reasoning.as_str(), outcome.shown.as_str()), ("look at it", "Reading."));
+        assert_eq!(
+            (outcome.reasoning.as_str(), outcome.shown.as_str()),
+            ("look at it", "Reading.")
+        );
         let kept = output.reasoning.expect("reasoning is kept");
         let stranger = Reasoning {
             provider: "stranger".to_owned(),
@@ -162,7 +188,11 @@ async fn reasoning_goes_back_unchanged_to_its_provider_only() {
         };
         for (reasoning, comes) in [(Some(kept), true), (Some(stranger), false), (None, false)] {
             bench.server.reply(Reply::text("done"));
-            bench.call(&after_a_tool_call(reasoning)).await.result.unwrap();
+            bench
+                .call(&after_a_tool_call(reasoning))
+                .await
+                .result
+                .unwrap();
             let body = bench.last_request().body;
             let answer = body["messages"]
                 .as_array()
@@ -176,7 +206,9 @@ async fn reasoning_goes_back_unchanged_to_its_provider_only() {
                     let first = &answer["content"][0];
                     first["type"] == "thinking"
                         && first["thinking"] == "look at it"
-                        && first["signature"].as_str().is_some_and(|text| !text.is_empty())
+                        && first["signature"]
+                            .as_str()
+                            .is_some_and(|text| !text.is_empty())
                 }
             };
             assert_eq!(sent, comes, "{:?}: {body:#}", bench.wire);
@@ -210,7 +242,12 @@ async fn every_fault_has_its_kind_and_the_words_of_the_provider() {
     for bench in Bench::each().await {
         for (fault, kind, requests, said) in [
             (Fault::WrongKey, Kind::WrongKey, 1, "key"),
-            (Fault::UnknownModel("gpt-4".to_owned()), Kind::UnknownModel, 1, "gpt-4"),
+            (
+                Fault::UnknownModel("gpt-4".to_owned()),
+                Kind::UnknownModel,
+                1,
+                "gpt-4",
+            ),
             (Fault::ContextTooLong, Kind::ContextTooLong, 1, "maximum"),
             (Fault::ContentFilter, Kind::ContentFilter, 1, "filter"),
             (Fault::RateLimit, Kind::RateLimit, 3, "per minute"),
@@ -226,7 +263,13 @@ async fn every_fault_has_its_kind_and_the_words_of_the_provider() {
             let context = format!("{:?} {fault:?}: {failure:?}", bench.wire);
             assert_eq!(failure.kind, Some(kind), "{context}");
             assert_eq!(bench.server.request_count() - before, requests, "{context}");
-            assert!(failure.provider_message.as_ref().is_some_and(|words| words.contains(said)), "{context}");
+            assert!(
+                failure
+                    .provider_message
+                    .as_ref()
+                    .is_some_and(|words| words.contains(said)),
+                "{context}"
+            );
             assert!(failure.message.contains(said), "{context}");
             // What a person reads has no key.
             assert!(!failure.message.contains("k1"), "{context}");
@@ -241,13 +284,23 @@ async fn an_error_in_a_stream_that_began_well_is_told() {
         let outcome = bench.answer_to(broken()).await;
         let failure = outcome.result.unwrap_err();
         let context = format!("{:?}: {failure:?}", bench.wire);
-        assert_eq!(failure.kind, Some(ModelFailureKind::Overloaded), "{context}");
+        assert_eq!(
+            failure.kind,
+            Some(ModelFailureKind::Overloaded),
+            "{context}"
+        );
         assert!(failure.message.contains("verloaded"), "{context}");
         assert_eq!(outcome.shown, "one ", "{context}");
-        assert_eq!(bench.server.request_count(), 1, "what was shown cannot be taken back");
+        assert_eq!(
+            bench.server.request_count(),
+            1,
+            "what was shown cannot be taken back"
+        );
 
         // Nothing was shown yet, so another attempt hurts nobody.
-        bench.server.reply(Reply::text("one").fault_after_deltas(1, Fault::Overloaded));
+        bench
+            .server
+            .reply(Reply::text("one").fault_after_deltas(1, Fault::Overloaded));
         let outcome = bench.answer_to(Reply::text("now")).await;
         assert_eq!(outcome.result.unwrap().text, "now", "{:?}", bench.wire);
         assert_eq!(bench.server.request_count(), 3);
@@ -269,8 +322,16 @@ async fn a_stream_that_is_cut_anywhere_is_an_error() {
         for cut in (0..900).step_by(STEP) {
             let outcome = bench.answer_to(whole().cut_after_bytes(cut)).await;
             let failure = outcome.result.expect_err("a cut stream is no answer");
-            assert_eq!(failure.message, "The model's answer was cut off.", "{:?} {cut}", bench.wire);
-            assert!("Так і є.".starts_with(&outcome.shown), "{cut}: {}", outcome.shown);
+            assert_eq!(
+                failure.message, "The model's answer was cut off.",
+                "{:?} {cut}",
+                bench.wire
+            );
+            assert!(
+                "Так і є.".starts_with(&outcome.shown),
+                "{cut}: {}",
+                outcome.shown
+            );
             cuts += 1;
         }
         assert!(cuts > 10);
@@ -283,9 +344,14 @@ async fn a_stream_that_is_cut_anywhere_is_an_error() {
 async fn silence_ends_in_time_and_dropping_a_call_hangs_up() {
     for mut bench in Bench::each().await {
         bench.config.limits.idle_timeout = SHORT;
-        let outcome = bench.answer_to(Reply::text("one two").hang_after_deltas(2)).await;
+        let outcome = bench
+            .answer_to(Reply::text("one two").hang_after_deltas(2))
+            .await;
         let failure = outcome.result.unwrap_err();
-        assert_eq!((failure.code.as_str(), outcome.shown.as_str()), ("LLM_TIMEOUT", "one "));
+        assert_eq!(
+            (failure.code.as_str(), outcome.shown.as_str()),
+            ("LLM_TIMEOUT", "one ")
+        );
 
         bench.server.reply(Reply::hang());
         let (models, request) = (bench.models(), request());
@@ -303,10 +369,18 @@ async fn cut_and_refused_answers_say_so() {
     for bench in Bench::each().await {
         let cut = Reply::text("half of").with_finish_reason("length");
         let output = bench.answer_to(cut).await.result.unwrap();
-        assert!(output.cut.is_some() && !output.warnings.is_empty(), "{output:?}");
+        assert!(
+            output.cut.is_some() && !output.warnings.is_empty(),
+            "{output:?}"
+        );
         let refused = Reply::refusal("I will not.");
         let output = bench.answer_to(refused).await.result.unwrap();
-        assert_eq!((output.text.as_str(), output.is_refusal), ("I will not.", true), "{:?}", bench.wire);
+        assert_eq!(
+            (output.text.as_str(), output.is_refusal),
+            ("I will not.", true),
+            "{:?}",
+            bench.wire
+        );
     }
 }
 
@@ -323,7 +397,11 @@ async fn the_key_goes_where_the_provider_looks_for_it_and_models_are_listed() {
         assert_eq!(keys, wanted);
         bench.server.offer(&["m1", "m2"]);
         let list = bench.models().models().await;
-        let names: Vec<&str> = list.models.iter().map(|model| model.model.as_str()).collect();
+        let names: Vec<&str> = list
+            .models
+            .iter()
+            .map(|model| model.model.as_str())
+            .collect();
         assert_eq!(names, ["m1", "m2"], "{:?}: {list:?}", bench.wire);
     }
 }

@@ -1,6 +1,8 @@
 //! The model client against a scripted server over real HTTP.
 
 mod answers;
+mod anthropic;
+mod contract;
 mod failures;
 mod harness;
 mod requests;
