@@ -16,7 +16,9 @@ pub use codelab_client::{
     Client, ClientError, Credentials, EventData, EventStream, Method, RawResponse, SseDecoder,
     SseEvent, StreamEvent,
 };
-pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply, is_classification};
+pub use codelab_fakemodel::{
+    FakeModel, Fault, Gate, RecordedRequest, Reply, Wire, is_classification,
+};
 pub use database::OwnDatabase;
 pub use haproxy::{HttpsProxy, LoadBalancer};
 pub use process::announced_url;

@@ -125,13 +125,18 @@ impl<'a> MessagesRequest<'a> {
             provider: shape.reasoning.then_some(provider),
             model: &shape.model,
         };
-        let stable = stable_messages(&request.messages);
-        for message in &request.messages[..stable] {
+        let marks = marks(&request.messages);
+        for (index, message) in request.messages.iter().enumerate() {
+            if marks.contains(&index) {
+                conversation.mark();
+            }
             conversation.add(message);
         }
-        conversation.mark();
-        for message in &request.messages[stable..] {
-            conversation.add(message);
+        if marks.contains(&request.messages.len()) {
+            conversation.mark();
+        }
+        if let Some(first) = conversation.system.first_mut() {
+            first.cache_control = Some(CACHED);
         }
         conversation.complete();
         let asked = request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
@@ -160,14 +165,22 @@ impl<'a> MessagesRequest<'a> {
     }
 }
 
-/// How many messages from the start come again in the next request. Facts that change, such as the
-/// time, are system messages at the end.
-fn stable_messages(messages: &[ModelMessage]) -> usize {
+/// Before which messages a mark stands. What changes from turn to turn, such as facts and memory, is
+/// a system message after the history. So one mark ends the history, for the next turn, and one ends
+/// all that was said, for the next step of this turn. With those of the tools and of the system
+/// prompt these are four marks, as many as a server allows.
+fn marks(messages: &[ModelMessage]) -> [usize; 2] {
     let is_said = |message: &ModelMessage| !matches!(message, ModelMessage::System { .. });
-    messages
+    let said = messages
         .iter()
         .rposition(is_said)
-        .map_or(messages.len(), |last| last + 1)
+        .map_or(messages.len(), |last| last + 1);
+    let begin = messages.iter().position(is_said).unwrap_or(said);
+    let history = messages[begin..said]
+        .iter()
+        .rposition(|message| !is_said(message))
+        .map_or(said, |changing| begin + changing);
+    [history, said]
 }
 
 /// The messages so far. Neighbours with the same role are one message here.
@@ -257,14 +270,8 @@ impl<'a> Conversation<'a, '_> {
         }
     }
 
-    /// Sets the marks of the cache. A server allows four: one is for the tools.
+    /// Marks the end of what was said so far.
     fn mark(&mut self) {
-        if let Some(first) = self.system.first_mut() {
-            first.cache_control = Some(CACHED);
-        }
-        if let Some(last) = self.system.last_mut() {
-            last.cache_control = Some(CACHED);
-        }
         let said = self
             .messages
             .iter_mut()

@@ -46,13 +46,16 @@ const CODES: &[(ModelFailureKind, &[&str])] = &[
             "unauthenticated",
         ],
     ),
-    (UnknownModel, &["model_not_found", "unknown_model"]),
+    // On the paths that are called, Anthropic's `not_found_error` means the model.
+    (
+        UnknownModel,
+        &["model_not_found", "unknown_model", "not_found_error"],
+    ),
     (
         RateLimit,
         &[
             "rate_limit_exceeded",
             "rate_limit_error",
-            "throttling_error",
             "too_many_requests",
             "resource_exhausted",
         ],

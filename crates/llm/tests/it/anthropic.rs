@@ -101,6 +101,32 @@ async fn a_request_has_the_form_of_messages_with_marks_for_the_cache() {
     );
 }
 
+/// The history is marked too, because the facts after it are other ones in the next turn.
+#[tokio::test]
+async fn the_history_before_facts_that_change_is_marked() {
+    let mut request = request();
+    request.messages = vec![
+        system("You are the coder."),
+        user("hi"),
+        assistant("hello", &[]),
+        system("It is noon."),
+        user("go on"),
+        assistant("", &["c1"]),
+        result("c1", "one"),
+    ];
+    let body = ask(&request).await;
+    let hello = marked(text("hello"));
+    assert_eq!(body["messages"][1]["content"], json!([hello]));
+    let facts = text("<system>\nIt is noon.\n</system>");
+    assert_eq!(
+        body["messages"][2]["content"],
+        json!([facts, text("go on")])
+    );
+    let last = json!({"type": "tool_result", "tool_use_id": "c1", "content": "one"});
+    assert_eq!(body["messages"][4]["content"], json!([marked(last)]));
+    assert_eq!(body.to_string().matches("cache_control").count(), 4);
+}
+
 /// What a later request begins with is byte for byte what the earlier one was, up to its mark.
 #[tokio::test]
 async fn the_next_step_repeats_what_was_marked() {

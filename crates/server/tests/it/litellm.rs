@@ -56,7 +56,11 @@ impl Lab {
         let ready = format!("{}/health/liveliness", self.url);
         eventually("LiteLLM answers", async || {
             let said = || fs::read_to_string(log).unwrap_or_default();
-            assert!(self.process.try_wait().unwrap().is_none(), "LiteLLM ended: {}", said());
+            assert!(
+                self.process.try_wait().unwrap().is_none(),
+                "LiteLLM ended: {}",
+                said()
+            );
             match reqwest::get(&ready).await {
                 Ok(answer) if answer.status().is_success() => Ok(()),
                 _ => Err(said()),
@@ -92,8 +96,16 @@ fn configuration(models: &[(&str, Reply)], upstream: &str) -> String {
         .iter()
         .flat_map(|(name, _)| {
             [
-                group((*name).to_owned(), format!("openai/{name}"), format!("{upstream}/v1")),
-                group(format!("{CLAUDE}{name}"), format!("anthropic/{name}"), upstream.to_owned()),
+                group(
+                    (*name).to_owned(),
+                    format!("openai/{name}"),
+                    format!("{upstream}/v1"),
+                ),
+                group(
+                    format!("{CLAUDE}{name}"),
+                    format!("anthropic/{name}"),
+                    upstream.to_owned(),
+                ),
             ]
         })
         .collect();
@@ -111,7 +123,13 @@ fn start_proxy(python: &str, config: &Path, port: u16) -> Child {
         command.env_remove(name).env_remove(name.to_uppercase());
     }
     command
-        .args(["--host", "127.0.0.1", "--port", &port.to_string(), "--config"])
+        .args([
+            "--host",
+            "127.0.0.1",
+            "--port",
+            &port.to_string(),
+            "--config",
+        ])
         .arg(config)
         // It would ask the internet for prices otherwise.
         .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -139,8 +157,18 @@ struct Failing {
     said: &'static str,
 }
 
-const fn failing(model: &'static str, kind: &'static str, told: &'static str, said: &'static str) -> Failing {
-    Failing { model, kind, told, said }
+const fn failing(
+    model: &'static str,
+    kind: &'static str,
+    told: &'static str,
+    said: &'static str,
+) -> Failing {
+    Failing {
+        model,
+        kind,
+        told,
+        said,
+    }
 }
 
 const FAILURES: &[Failing] = &[
@@ -222,19 +250,28 @@ fn models() -> Vec<(&'static str, Reply)> {
     let wait = &[("retry-after", "3600")];
     let read = || Reply::tool_call("read_file", json!({"path": "a.md"}));
     vec![
-        ("text", Reply::text_with_usage("one two three", 120, 30).with_cached(100, 0)),
+        (
+            "text",
+            Reply::text_with_usage("one two three", 120, 30).with_cached(100, 0),
+        ),
         ("thinking", Reply::text("yes").with_reasoning("is it so", 3)),
         ("tool", read().with_text("Let me see.").split_arguments(3)),
         ("wrong-key", Reply::fault(Fault::WrongKey)),
         ("unknown-model", Reply::unknown_model("m7")),
         ("context-too-long", Reply::fault(Fault::ContextTooLong)),
         ("content-filter", Reply::fault(Fault::ContentFilter)),
-        ("rate-limit", Reply::fault_with_headers(Fault::RateLimit, wait)),
+        (
+            "rate-limit",
+            Reply::fault_with_headers(Fault::RateLimit, wait),
+        ),
         ("quota", Reply::fault(Fault::Quota)),
         ("overloaded", Reply::fault(Fault::Overloaded)),
         ("server-error", Reply::fault(Fault::ServerError)),
         ("timeout", Reply::fault(Fault::Timeout)),
-        ("breaks", Reply::text("one two three").fault_after_deltas(3, Fault::RateLimit)),
+        (
+            "breaks",
+            Reply::text("one two three").fault_after_deltas(3, Fault::RateLimit),
+        ),
     ]
 }
 
@@ -256,16 +293,32 @@ async fn ask(server: &TestServer) -> SeenEvents {
 async fn fails(lab: &Lab, case: &Failing) {
     let server = lab.server(case.model, KEY).await;
     let seen = ask(&server).await;
-    assert_eq!(seen.status(), TurnStatus::Failed, "{}: {seen:?}", case.model);
+    assert_eq!(
+        seen.status(),
+        TurnStatus::Failed,
+        "{}: {seen:?}",
+        case.model
+    );
     assert_told(seen.error(), case);
 }
 
 fn assert_told(error: &codelab_protocol::ErrorData, case: &Failing) {
-    let Failing { model, kind, told, said } = case;
-    assert!(error.message.starts_with(told), "{model}: {}", error.message);
+    let Failing {
+        model,
+        kind,
+        told,
+        said,
+    } = case;
+    assert!(
+        error.message.starts_with(told),
+        "{model}: {}",
+        error.message
+    );
     assert!(error.message.contains(said), "{model}: {}", error.message);
     assert_eq!(error.details["kind"], *kind, "{model}: {error:?}");
-    let words = error.details["provider_message"].as_str().unwrap_or_default();
+    let words = error.details["provider_message"]
+        .as_str()
+        .unwrap_or_default();
     assert!(words.contains(said), "{model}: {error:?}");
     for secret in [KEY, "upstream-key"] {
         assert!(!format!("{error:?}").contains(secret), "{model}: {error:?}");
@@ -292,10 +345,23 @@ async fn answers_stream_with_usage(lab: &Lab) {
         assert_eq!(seen.status(), TurnStatus::Completed, "{model}: {seen:?}");
         assert_eq!(seen.streamed_text(), "one two three", "{model}");
         assert!(seen.deltas().len() > 1, "{model} streams");
-        let used = seen.completion().usage.clone().expect("usage is told");
-        assert_eq!((used.prompt_tokens, used.completion_tokens, used.cached_tokens), (120, 30, 100), "{model}: {used:?}");
+        let used = seen.answer().usage.clone().expect("usage is told");
+        assert_eq!(
+            (
+                used.prompt_tokens,
+                used.completion_tokens,
+                used.cached_tokens
+            ),
+            (120, 30, 100),
+            "{model}: {used:?}"
+        );
         let asked = lab.upstream.requests();
-        assert!(asked.iter().any(|sent| sent.wire == wire && sent.body["model"] == "text"), "{model}");
+        assert!(
+            asked
+                .iter()
+                .any(|sent| sent.wire == wire && sent.body["model"] == "text"),
+            "{model}"
+        );
     }
 }
 
@@ -304,6 +370,10 @@ async fn tools_are_called(lab: &Lab) {
         let server = lab.server(model, KEY).await;
         let seen = ask(&server).await;
         let call = &seen.tool_call().tool_call;
-        assert_eq!((call.name.as_str(), json!(call.arguments)), ("read_file", json!({"path": "a.md"})), "{model}");
+        assert_eq!(
+            (call.name.as_str(), json!(call.arguments)),
+            ("read_file", json!({"path": "a.md"})),
+            "{model}"
+        );
     }
 }
