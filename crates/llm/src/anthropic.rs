@@ -12,6 +12,7 @@ use codelab_protocol::ModelRequest;
 use http::{HeaderName, HeaderValue};
 
 use crate::answer::AnswerFormat;
+use crate::config::Thinking;
 use crate::secret::Secret;
 use crate::shape::Shape;
 use crate::wire::Wire;
@@ -23,7 +24,15 @@ const VERSION_NAME: HeaderName = HeaderName::from_static("anthropic-version");
 const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
 /// Anthropic, and everything that is compatible with it.
-pub(crate) struct AnthropicWire;
+pub(crate) struct AnthropicWire {
+    thinking: Option<Thinking>,
+}
+
+impl AnthropicWire {
+    pub fn new(thinking: Option<Thinking>) -> Self {
+        Self { thinking }
+    }
+}
 
 impl Wire for AnthropicWire {
     fn calls_path(&self) -> &'static str {
@@ -49,7 +58,12 @@ impl Wire for AnthropicWire {
         shape: &Shape,
         provider: &str,
     ) -> serde_json::Result<Vec<u8>> {
-        serde_json::to_vec(&MessagesRequest::new(request, shape, provider))
+        serde_json::to_vec(&MessagesRequest::new(
+            request,
+            shape,
+            provider,
+            self.thinking,
+        ))
     }
 
     fn format(&self, model: &str) -> Box<dyn AnswerFormat> {

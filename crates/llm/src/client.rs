@@ -113,7 +113,7 @@ impl Provider {
         limits: CallLimits,
         network: &NetworkOptions,
     ) -> Result<Self, ModelConfigError> {
-        let wire = wire_of(config.kind);
+        let wire = wire_of(config);
         let address = |path| {
             endpoint(&config.url, path).map_err(|source| ModelConfigError::Address {
                 setting: config.url_setting.clone(),

@@ -13,6 +13,8 @@ use crate::window::ModelFacts;
 
 /// The name of the provider at `LLM_PROXY_URL`.
 pub const DEFAULT_PROVIDER: &str = "default";
+/// Anthropic refuses a smaller budget.
+const MIN_THINKING_TOKENS: u32 = 1024;
 /// A key file that is larger is not a key file.
 const MAX_KEY_FILE_BYTES: u64 = 64 * 1024;
 
@@ -46,6 +48,8 @@ pub struct ProviderConfig {
     /// It may end in `/` or `/v1`.
     pub url: String,
     pub auth: ModelAuth,
+    /// Whether models are asked to think. `None` leaves it to them.
+    pub thinking: Option<Thinking>,
     /// The settings that hold the address and the key, for messages to people.
     pub url_setting: String,
     pub key_setting: String,
@@ -60,6 +64,17 @@ pub enum ProviderKind {
     Anthropic,
 }
 
+/// How models of Anthropic are asked to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thinking {
+    /// The model decides how much. For Claude 4.6 and newer.
+    Adaptive,
+    /// At most this many tokens. For older models.
+    #[serde(untagged)]
+    Tokens(u32),
+}
+
 /// `[providers.NAME]` as a person writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +87,9 @@ pub struct ProviderSettings {
     /// The file that holds the key.
     #[serde(default)]
     pub key_file: Option<PathBuf>,
+    /// `"adaptive"` or a number of tokens. Only for the kind `anthropic`.
+    #[serde(default)]
+    pub thinking: Option<Thinking>,
 }
 
 /// Limits of one model call.
@@ -177,6 +195,7 @@ impl ProviderConfig {
             kind: ProviderKind::Openai,
             url: url.into(),
             auth,
+            thinking: None,
             url_setting: "LLM_PROXY_URL".to_owned(),
             key_setting: key_setting.to_owned(),
         }
@@ -195,6 +214,19 @@ impl ProviderSettings {
             setting: format!("providers.{name}.{field}"),
             why,
         };
+        match (self.thinking, self.kind) {
+            (Some(_), ProviderKind::Openai) => {
+                return Err(wrong(
+                    "thinking",
+                    "is only for the kind \"anthropic\"".to_owned(),
+                ));
+            }
+            (Some(Thinking::Tokens(tokens)), _) if tokens < MIN_THINKING_TOKENS => {
+                let why = format!("must be \"adaptive\" or at least {MIN_THINKING_TOKENS} tokens");
+                return Err(wrong("thinking", why));
+            }
+            _ => {}
+        }
         let (key, key_setting) = match (&self.key_env, &self.key_file) {
             (Some(_), Some(_)) => {
                 return Err(wrong(
@@ -221,6 +253,7 @@ impl ProviderSettings {
             auth: key.map_or(ModelAuth::None, |key| {
                 ModelAuth::Key(Secret::new(key.trim()))
             }),
+            thinking: self.thinking,
             url_setting: format!("providers.{name}.url"),
             key_setting,
         })
@@ -305,6 +338,35 @@ mod tests {
             url: "https://a.test".to_owned(),
             key_env: key_env.map(str::to_owned),
             key_file,
+            thinking: None,
+        }
+    }
+
+    #[test]
+    fn thinking_is_a_word_or_a_budget_for_models_that_know_it() {
+        for (kind, thinking, wanted) in [
+            ("anthropic", "\"adaptive\"", Ok(Thinking::Adaptive)),
+            ("anthropic", "8000", Ok(Thinking::Tokens(8000))),
+            (
+                "anthropic",
+                "100",
+                Err("providers.a.thinking must be \"adaptive\" or at least 1024 tokens"),
+            ),
+            (
+                "openai",
+                "8000",
+                Err("providers.a.thinking is only for the kind \"anthropic\""),
+            ),
+        ] {
+            let text =
+                format!(r#"{{"kind": "{kind}", "url": "http://a", "thinking": {thinking}}}"#);
+            let settings: ProviderSettings = serde_json::from_str(&text).unwrap();
+            let got = settings.resolve("a", |_| None);
+            let got = got.map(|config| config.thinking.unwrap());
+            assert_eq!(
+                got.map_err(|error| error.to_string()),
+                wanted.map_err(str::to_owned)
+            );
         }
     }
 

@@ -29,7 +29,7 @@ use futures_util::future::BoxFuture;
 pub use client::ServerClock;
 pub use config::{
     CallLimits, DEFAULT_PROVIDER, ModelAuth, ModelConfigError, ModelsConfig, ProviderConfig,
-    ProviderKind, ProviderSettings,
+    ProviderKind, ProviderSettings, Thinking,
 };
 pub use demo::DemoModel;
 pub use models::{Models, Trial};

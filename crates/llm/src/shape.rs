@@ -18,6 +18,8 @@ pub struct Shape {
     pub single_calls: bool,
     /// Send the reasoning of earlier messages back.
     pub reasoning: bool,
+    /// Ask for reasoning, where a setting says so.
+    pub thinking: bool,
     /// The longest answer that the model allows, once the provider has named it.
     pub max_tokens: Option<u32>,
 }
@@ -31,6 +33,7 @@ impl Shape {
             completion_tokens: false,
             single_calls: true,
             reasoning: true,
+            thinking: true,
             max_tokens: None,
         }
     }
@@ -63,6 +66,8 @@ impl Shape {
             next.single_calls = false;
         } else if self.reasoning && has_reasoning(request) && is_about_reasoning(&complaint) {
             next.reasoning = false;
+        } else if self.thinking && complaint.contains("thinking") {
+            next.thinking = false;
         } else if request.schema.is_some() && self.schema {
             next.schema = false;
         } else {

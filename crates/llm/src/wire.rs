@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue};
 
 use crate::answer::AnswerFormat;
 use crate::anthropic::AnthropicWire;
-use crate::config::ProviderKind;
+use crate::config::{ProviderConfig, ProviderKind};
 use crate::openai::OpenAiWire;
 use crate::secret::Secret;
 use crate::shape::Shape;
@@ -36,9 +36,9 @@ pub(crate) trait Wire: Send + Sync {
     fn format(&self, model: &str) -> Box<dyn AnswerFormat>;
 }
 
-pub(crate) fn wire_of(kind: ProviderKind) -> Box<dyn Wire> {
-    match kind {
+pub(crate) fn wire_of(config: &ProviderConfig) -> Box<dyn Wire> {
+    match config.kind {
         ProviderKind::Openai => Box::new(OpenAiWire),
-        ProviderKind::Anthropic => Box::new(AnthropicWire),
+        ProviderKind::Anthropic => Box::new(AnthropicWire::new(config.thinking)),
     }
 }

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::thoughts::{self, Part};
+use crate::config::Thinking;
 use crate::shape::Shape;
 
 /// The limit of an answer when the request has none, because this wire demands one. Every model
@@ -25,6 +26,8 @@ pub struct MessagesRequest<'a> {
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<WireThinking>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
     // A server's cache goes from here to the end, in this order.
@@ -50,6 +53,18 @@ struct WireTool<'a> {
 struct ToolChoice {
     r#type: &'static str,
     disable_parallel_tool_use: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum WireThinking {
+    /// Newer models send no text of their thoughts unless they are asked for it.
+    Adaptive {
+        display: &'static str,
+    },
+    Enabled {
+        budget_tokens: u32,
+    },
 }
 
 #[derive(Serialize)]
@@ -116,7 +131,13 @@ const CACHED: CacheControl = CacheControl {
 
 impl<'a> MessagesRequest<'a> {
     /// `provider` is the name of the provider that gets this request.
-    pub fn new(request: &'a ModelRequest, shape: &'a Shape, provider: &str) -> Self {
+    pub fn new(
+        request: &'a ModelRequest,
+        shape: &'a Shape,
+        provider: &str,
+        thinking: Option<Thinking>,
+    ) -> Self {
+        let thinking = thinking.filter(|_| shape.thinking);
         let has_tools = !request.tools.is_empty();
         let mut conversation = Conversation {
             system: Vec::new(),
@@ -139,7 +160,11 @@ impl<'a> MessagesRequest<'a> {
             first.cache_control = Some(CACHED);
         }
         conversation.complete();
-        let asked = request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+        let mut asked = request.max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+        if let Some(Thinking::Tokens(budget)) = thinking {
+            // The limit of an agent is about its answer, and thoughts count too.
+            asked = asked.saturating_add(budget);
+        }
         let mut tools: Vec<WireTool<'a>> = request.tools.iter().copied().map(wire_tool).collect();
         if let Some(last) = tools.last_mut() {
             last.cache_control = Some(CACHED);
@@ -148,7 +173,11 @@ impl<'a> MessagesRequest<'a> {
             model: &shape.model,
             max_tokens: shape.max_tokens.map_or(asked, |limit| asked.min(limit)),
             stream: true,
-            temperature: request.temperature.filter(|_| shape.temperature),
+            // A model that thinks refuses it.
+            temperature: request
+                .temperature
+                .filter(|_| shape.temperature && thinking.is_none()),
+            thinking: thinking.map(wire_thinking),
             output_config: request
                 .schema
                 .as_ref()
@@ -312,6 +341,15 @@ fn wire_tool(tool: &ToolSpec) -> WireTool<'_> {
         description: tool.description,
         input_schema: &tool.parameters,
         cache_control: None,
+    }
+}
+
+fn wire_thinking(thinking: Thinking) -> WireThinking {
+    match thinking {
+        Thinking::Adaptive => WireThinking::Adaptive {
+            display: "summarized",
+        },
+        Thinking::Tokens(budget_tokens) => WireThinking::Enabled { budget_tokens },
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a server that speaks Anthropic's Messages is asked.
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_llm::{DEFAULT_PROVIDER, ModelAuth, ModelsConfig, ProviderKind, Secret};
+use codelab_llm::{DEFAULT_PROVIDER, ModelAuth, ModelsConfig, ProviderKind, Secret, Thinking};
 use codelab_protocol::{
     CallId, ModelMessage, ModelRequest, ModelToolCall, OutputSchema, Reasoning,
 };
@@ -248,6 +248,32 @@ async fn what_a_model_refuses_is_given_up() {
     let (_, first, second) = refused_once(complaint, &request).await;
     assert_eq!(first["messages"][1]["content"][0]["type"], "thinking");
     assert_eq!(second["messages"][1]["content"][0]["type"], "text");
+}
+
+#[tokio::test]
+async fn a_model_is_asked_to_think_where_a_setting_says_so() {
+    let adaptive = json!({"type": "adaptive", "display": "summarized"});
+    let budget = json!({"type": "enabled", "budget_tokens": 8000});
+    for (thinking, wanted, max_tokens) in [
+        (Thinking::Adaptive, adaptive, 200),
+        (Thinking::Tokens(8000), budget, 8200),
+    ] {
+        let server = FakeModel::start().await;
+        let mut config = anthropic(&server);
+        let provider = config.providers.get_mut(DEFAULT_PROVIDER).unwrap();
+        provider.thinking = Some(thinking);
+        let error = json!({"type": "error", "error": {"type": "invalid_request_error",
+            "message": "\"thinking.type\" is not supported for this model."}});
+        server.reply(Reply::status(400, error.to_string()));
+        server.reply(Reply::text("ok"));
+        call(config, &request()).await.result.unwrap();
+        let sent = server.requests();
+        assert_eq!(sent[0].body["thinking"], wanted);
+        assert_eq!(sent[0].body["max_tokens"], max_tokens);
+        assert_eq!(sent[0].body.get("temperature"), None);
+        assert_eq!(sent[1].body.get("thinking"), None);
+        assert_eq!(sent[1].body["temperature"], 0.3);
+    }
 }
 
 /// Newer models refuse the thoughts of other models.
