@@ -18,7 +18,7 @@ fn provider(server: &FakeModel) -> ProviderConfig {
         key_file: None,
     };
     let key = |_: &str| Some("k-second".to_owned());
-    settings.resolve("second", key).unwrap()
+    settings.resolve("second", key).expect("usable settings")
 }
 
 /// The default provider, and one named `second`.
@@ -41,11 +41,12 @@ fn of(model: &str, fallbacks: &[&str]) -> ModelRequest {
 fn called(server: &FakeModel) -> Vec<String> {
     let requests = server.requests();
     let names = requests.iter().map(|sent| sent.body["model"].as_str());
-    names.map(|name| name.unwrap().to_owned()).collect()
+    names.map(|name| name.expect("a name").to_owned()).collect()
 }
 
 fn answered_by(outcome: Outcome) -> String {
-    outcome.result.unwrap().usage.unwrap().model.unwrap()
+    let usage = outcome.result.expect("an answer").usage;
+    usage.and_then(|usage| usage.model).expect("a model")
 }
 
 #[tokio::test]
