@@ -5,4 +5,6 @@ mod anthropic;
 mod contract;
 mod failures;
 mod harness;
+mod honesty;
+mod providers;
 mod requests;
