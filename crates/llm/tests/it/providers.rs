@@ -16,6 +16,7 @@ fn provider(server: &FakeModel) -> ProviderConfig {
         url: server.url(),
         key_env: Some("KEY".to_owned()),
         key_file: None,
+        thinking: None,
     };
     let key = |_: &str| Some("k-second".to_owned());
     settings.resolve("second", key).expect("usable settings")
