@@ -4,6 +4,7 @@ use codelab_transport::SseFields;
 use serde_json::{Map, Value};
 
 use super::chunk::{WireChoice, WireChunk, WireDelta, WireText};
+use super::thinking_blocks::{FIELD, ThinkingBlocks};
 use super::tool_calls::{TooManyCalls, ToolCalls};
 use crate::answer::{AnswerFormat, Defect, Finish, ModelAnswer, PartialAnswer};
 use crate::provider_error::ProviderError;
@@ -20,6 +21,8 @@ pub struct OpenAiFormat {
     reasoning_field: Option<&'static str>,
     /// OpenRouter's form of reasoning, which may hold signatures.
     reasoning_details: Vec<Value>,
+    /// LiteLLM's form of Claude's reasoning.
+    thinking_blocks: ThinkingBlocks,
 }
 
 impl AnswerFormat for OpenAiFormat {
@@ -66,9 +69,11 @@ impl AnswerFormat for OpenAiFormat {
             tool_calls,
             reasoning_field,
             reasoning_details,
+            thinking_blocks,
         } = *self;
         answer.tool_calls = tool_calls.finish();
         let (field, value) = match reasoning_field {
+            _ if !thinking_blocks.is_empty() => (FIELD, thinking_blocks.finish()),
             _ if !reasoning_details.is_empty() => {
                 ("reasoning_details", Value::Array(reasoning_details))
             }
@@ -162,6 +167,11 @@ impl OpenAiFormat {
             answer.grow(detail.get().len())?;
             let detail = serde_json::from_str(detail.get()).map_err(|_| Defect::NotAnAnswer)?;
             join_detail(&mut self.reasoning_details, detail);
+        }
+        for piece in delta.thinking_blocks.iter().flatten() {
+            answer.grow(piece.get().len())?;
+            let piece = serde_json::from_str(piece.get()).map_err(|_| Defect::NotAnAnswer)?;
+            self.thinking_blocks.push(piece)?;
         }
         Ok(())
     }

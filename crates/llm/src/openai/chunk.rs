@@ -56,6 +56,9 @@ pub struct WireDelta<'a> {
     pub reasoning: Option<LooseText<'a>>,
     #[serde(borrow, default)]
     pub reasoning_details: Option<Vec<&'a RawValue>>,
+    /// LiteLLM's form of Claude's reasoning.
+    #[serde(borrow, default)]
+    pub thinking_blocks: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
     pub tool_calls: Option<Vec<CallDelta<'a>>>,
 }

@@ -284,6 +284,7 @@ async fn a_proxy_of_litellm_stands_in_between() {
     a_wrong_key_of_the_proxy_is_told(&lab).await;
     answers_stream_with_usage(&lab).await;
     tools_are_called(&lab).await;
+    reasoning_is_no_part_of_the_answer(&lab).await;
 }
 
 async fn ask(server: &TestServer) -> SeenEvents {
@@ -375,5 +376,13 @@ async fn tools_are_called(lab: &Lab) {
             ("read_file", json!({"path": "a.md"})),
             "{model}"
         );
+    }
+}
+
+async fn reasoning_is_no_part_of_the_answer(lab: &Lab) {
+    for model in ["thinking", "claude/thinking"] {
+        let server = lab.server(model, KEY).await;
+        let seen = ask(&server).await;
+        assert_eq!(seen.streamed_text(), "yes", "{model}");
     }
 }
