@@ -4,6 +4,7 @@
 
 mod answer;
 mod chunk;
+mod inline_thoughts;
 mod thinking_blocks;
 mod tool_calls;
 mod wire;

@@ -270,6 +270,11 @@ fn odd_streams_are_told_apart() {
         ),
         ("only the end mark", events(&[hello()]) + "data: [DONE]\n\n", Ok("hi")),
         ("empty reason", events(&[hello(), finish("")]), Err(Defect::Cut)),
+        (
+            "thoughts between marks",
+            events(&[delta(json!({"content": "<think>hm"})), delta(json!({"content": "</think>\nhi"})), finish("stop")]),
+            Ok("hi"),
+        ),
         ("other reason", events(&[hello(), finish("eos")]), Ok("hi")),
         (
             "null usage and error",

@@ -24,17 +24,18 @@ impl ThinkingBlocks {
         let text = |name: &str| piece.get(name).and_then(Value::as_str);
         let is_signed = text("signature").is_some_and(|signature| !signature.is_empty());
         let goes_on = text("type") == Some("thinking");
-        match self.blocks.last_mut().filter(|_| self.is_open && goes_on) {
-            Some(last) => {
-                let so_far = last["thinking"].as_str().unwrap_or_default();
-                let whole = format!("{so_far}{}", text("thinking").unwrap_or_default());
-                last["thinking"] = whole.into();
-                if let Some(signature) = text("signature") {
-                    last["signature"] = signature.into();
-                }
+        let open = self.blocks.last_mut().filter(|_| self.is_open && goes_on);
+        if let Some(last) = open {
+            let so_far = last["thinking"].as_str().unwrap_or_default();
+            let whole = format!("{so_far}{}", text("thinking").unwrap_or_default());
+            last["thinking"] = whole.into();
+            if let Some(signature) = text("signature") {
+                last["signature"] = signature.into();
             }
-            None if self.blocks.len() == MAX_BLOCKS => return Err(Defect::TooLarge),
-            None => self.blocks.push(piece),
+        } else if self.blocks.len() == MAX_BLOCKS {
+            return Err(Defect::TooLarge);
+        } else {
+            self.blocks.push(piece);
         }
         self.is_open = goes_on && !is_signed;
         Ok(())

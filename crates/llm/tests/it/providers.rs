@@ -123,6 +123,10 @@ async fn another_model_answers_when_one_cannot() {
         (Reply::fault(Fault::Timeout), ModelFailureKind::Timeout),
         (Reply::hang(), ModelFailureKind::Timeout),
         (
+            Reply::text("a b").cut_after_deltas(1),
+            ModelFailureKind::ServerError,
+        ),
+        (
             Reply::text("a b").fault_after_deltas(1, Fault::Overloaded),
             ModelFailureKind::Overloaded,
         ),

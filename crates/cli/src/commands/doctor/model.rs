@@ -80,7 +80,8 @@ fn question(model: &str) -> ModelRequest {
     ModelRequest {
         agent: "doctor".to_owned(),
         model: model.to_owned(),
-        fallback_models: Vec::new(),
+        // Another model must not hide that this one does not work.
+        fallback_models: vec![model.to_owned()],
         messages: vec![ModelMessage::User {
             content: QUESTION.to_owned(),
         }],
