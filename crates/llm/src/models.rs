@@ -84,6 +84,10 @@ impl Models {
     /// Every configured name must lead to a provider.
     fn check_names(&self) -> Result<(), ModelConfigError> {
         let config = &self.config;
+        let is_named = config.default_model.is_some() || config.model_override.is_some();
+        if !is_named && !self.providers.contains_key(DEFAULT_PROVIDER) {
+            return Err(ModelConfigError::NoDefault);
+        }
         let default = config
             .default_model
             .iter()

@@ -90,6 +90,8 @@ async fn without_a_default_provider_every_name_needs_one() {
         default_model: Some(model.to_owned()),
         ..config.clone()
     };
+    let error = Models::new(config.clone()).err().unwrap().to_string();
+    assert!(error.starts_with("LLM_MODEL must be set"), "{error}");
     let error = Models::new(named("gpt-4")).err().unwrap().to_string();
     assert!(error.starts_with("LLM_MODEL is \"gpt-4\""), "{error}");
     let models = Models::new(named("second/a")).unwrap();
