@@ -1,5 +1,5 @@
-//! Calls language models: OpenAI-compatible servers, and an offline demonstration model for servers
-//! without a model.
+//! Calls language models: servers that speak the formats of OpenAI or Anthropic, and an offline
+//! demonstration model for servers without a model.
 //!
 //! What lives here: wire formats, providers, timeouts, retries, fallbacks, prices. What must never:
 //! decisions about a turn, tools or agents, and anything that is stored. Every failure is a

@@ -8,7 +8,6 @@ mod errors;
 mod forwarding;
 mod keep_alive;
 mod lifecycle;
-mod litellm;
 mod openapi;
 mod queue;
 mod raw;

@@ -1,17 +1,25 @@
 //! LiteLLM's real proxy between the server and the scripted model, as many teams run it. It changes
 //! what both sides say. Needs a Python with the packages of `tests/models.requirements.txt`.
+//!
+//! A program of its own, because the start of the proxy takes all of a processor for some seconds,
+//! and tests with short time limits should not run meanwhile.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use codelab_protocol::TurnStatus;
-use codelab_testkit::{FakeModel, Fault, Reply, SeenEvents, TestServer, Wire, eventually};
+use codelab_testkit::{FakeModel, Fault, Reply, SeenEvents, TestServer, Wire};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const KEY: &str = "sk-right-0123456789";
+/// The proxy takes about 10 seconds to start, and longer on a busy machine.
+const START_LIMIT: Duration = Duration::from_secs(150);
+const PAUSE: Duration = Duration::from_millis(100);
 /// Groups whose name begins with this reach the scripted model over Anthropic's wire.
 const CLAUDE: &str = "claude/";
 
@@ -54,19 +62,19 @@ impl Lab {
 
     async fn wait_until_ready(&mut self, log: &Path) {
         let ready = format!("{}/health/liveliness", self.url);
-        eventually("LiteLLM answers", async || {
-            let said = || fs::read_to_string(log).unwrap_or_default();
-            assert!(
-                self.process.try_wait().unwrap().is_none(),
-                "LiteLLM ended: {}",
-                said()
-            );
-            match reqwest::get(&ready).await {
-                Ok(answer) if answer.status().is_success() => Ok(()),
-                _ => Err(said()),
+        let said = || fs::read_to_string(log).unwrap_or_default();
+        let answers = async {
+            while !reqwest::get(&ready)
+                .await
+                .is_ok_and(|answer| answer.status().is_success())
+            {
+                let ended = self.process.try_wait().unwrap();
+                assert!(ended.is_none(), "LiteLLM ended: {}", said());
+                tokio::time::sleep(PAUSE).await;
             }
-        })
-        .await;
+        };
+        let started = tokio::time::timeout(START_LIMIT, answers).await;
+        assert!(started.is_ok(), "LiteLLM does not answer: {}", said());
     }
 
     /// A server whose agents call this model of the proxy.
