@@ -1,6 +1,7 @@
 //! The format of servers that speak OpenAI's chat completions.
 //!
-//! `wire` builds requests. `thinking_blocks` keeps what LiteLLM wants back. `chunk`, `tool_calls` and `answer` turn events into an answer.
+//! `wire` builds requests. `chunk`, `tool_calls`, `inline_thoughts`, `thinking_blocks` and `answer`
+//! turn events into an answer.
 
 mod answer;
 mod chunk;
