@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::wire::Wire;
+use crate::wire::ModelWire;
 
 /// Why a model server refuses a request, or stops in the middle of an answer. The texts are those
 /// of the providers.
@@ -29,10 +29,10 @@ pub(crate) struct FaultOnWire {
 }
 
 impl Fault {
-    pub(crate) fn on(&self, wire: Wire) -> FaultOnWire {
+    pub(crate) fn on(&self, wire: ModelWire) -> FaultOnWire {
         let (status, kind, code, message) = match wire {
-            Wire::OpenAi => self.as_openai(),
-            Wire::Anthropic => self.as_anthropic(),
+            ModelWire::OpenAi => self.as_openai(),
+            ModelWire::Anthropic => self.as_anthropic(),
         };
         let message = match self {
             Self::UnknownModel(model) => message.replace("{}", model),
@@ -143,11 +143,11 @@ impl Fault {
 
 impl FaultOnWire {
     /// The body of an error answer, and the data of an error event.
-    pub fn body(&self, wire: Wire) -> Value {
+    pub fn body(&self, wire: ModelWire) -> Value {
         match wire {
-            Wire::OpenAi => json!({"error": {"message": self.message, "type": self.kind,
+            ModelWire::OpenAi => json!({"error": {"message": self.message, "type": self.kind,
                 "param": null, "code": self.code}}),
-            Wire::Anthropic => json!({"type": "error",
+            ModelWire::Anthropic => json!({"type": "error",
                 "error": {"type": self.kind, "message": self.message}}),
         }
     }

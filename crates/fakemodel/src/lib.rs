@@ -20,7 +20,7 @@ pub use gate::Gate;
 pub use network::{ForwardProxy, TestAuthority, TestCertificate, TlsFront};
 pub use reply::Reply;
 pub use server::{FakeModel, RecordedRequest};
-pub use wire::Wire;
+pub use wire::ModelWire;
 
 use serde_json::Value;
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::fault::Fault;
 use crate::gate::Gate;
 use crate::reply::{After, Interruption, Reply, ReplyContent, ScriptedCompletion};
-use crate::wire::Wire;
+use crate::wire::ModelWire;
 
 /// What the server performs for one request. The request's path says on which wire, and its body
 /// whether as a stream.
@@ -20,13 +20,13 @@ use crate::wire::Wire;
 pub(crate) struct ReplyScript {
     pub hold: Option<Gate>,
     /// One of each form in which the reply can be asked for.
-    answers: Vec<(Form, ScriptAnswer)>,
+    answers: Vec<(ReplyForm, ScriptAnswer)>,
 }
 
 /// How a request wants its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Form {
-    pub wire: Wire,
+pub(crate) struct ReplyForm {
+    pub wire: ModelWire,
     pub streamed: bool,
 }
 
@@ -55,9 +55,9 @@ pub(crate) enum ScriptStep {
 
 impl ReplyScript {
     pub fn of(reply: &Reply) -> Self {
-        let forms = Wire::ALL
+        let forms = ModelWire::ALL
             .into_iter()
-            .flat_map(|wire| [true, false].map(|streamed| Form { wire, streamed }));
+            .flat_map(|wire| [true, false].map(|streamed| ReplyForm { wire, streamed }));
         let answers: Vec<_> = forms.map(|form| (form, answer_of(reply, form))).collect();
         assert!(
             answers
@@ -71,7 +71,7 @@ impl ReplyScript {
         }
     }
 
-    pub fn answer(&self, wanted: Form) -> &ScriptAnswer {
+    pub fn answer(&self, wanted: ReplyForm) -> &ScriptAnswer {
         self.answers
             .iter()
             .find(|(form, _)| *form == wanted)
@@ -79,7 +79,7 @@ impl ReplyScript {
     }
 }
 
-fn answer_of(reply: &Reply, form: Form) -> ScriptAnswer {
+fn answer_of(reply: &Reply, form: ReplyForm) -> ScriptAnswer {
     let pieces = match &reply.content {
         ReplyContent::Hang => return ScriptAnswer::Never,
         ReplyContent::Status {
@@ -103,8 +103,8 @@ fn answer_of(reply: &Reply, form: Form) -> ScriptAnswer {
             };
         }
         ReplyContent::Completion(completion) => match form.wire {
-            Wire::OpenAi => openai::deltas(completion),
-            Wire::Anthropic => anthropic::deltas(completion),
+            ModelWire::OpenAi => openai::deltas(completion),
+            ModelWire::Anthropic => anthropic::deltas(completion),
         },
         ReplyContent::Raw(pieces) => pieces.clone(),
     };
@@ -114,10 +114,10 @@ fn answer_of(reply: &Reply, form: Form) -> ScriptAnswer {
     }
 }
 
-fn whole(completion: &ScriptedCompletion, wire: Wire) -> Value {
+fn whole(completion: &ScriptedCompletion, wire: ModelWire) -> Value {
     match wire {
-        Wire::OpenAi => openai::whole(completion),
-        Wire::Anthropic => anthropic::whole(completion),
+        ModelWire::OpenAi => openai::whole(completion),
+        ModelWire::Anthropic => anthropic::whole(completion),
     }
 }
 
@@ -137,11 +137,11 @@ fn status(code: u16, headers: &[(String, String)], body: String) -> ScriptAnswer
 }
 
 /// What a server sends when it fails in the middle of an answer.
-fn error_event(fault: &Fault, wire: Wire) -> Bytes {
+fn error_event(fault: &Fault, wire: ModelWire) -> Bytes {
     let body = fault.on(wire).body(wire);
     match wire {
-        Wire::OpenAi => openai::error_event(body),
-        Wire::Anthropic => anthropic::error_event(body),
+        ModelWire::OpenAi => openai::error_event(body),
+        ModelWire::Anthropic => anthropic::error_event(body),
     }
 }
 
@@ -154,7 +154,7 @@ fn ok(content_type: &str, steps: Vec<ScriptStep>) -> ScriptAnswer {
 }
 
 /// `None` if the reply ends before the place where it should be interrupted.
-fn paced(pieces: Vec<Bytes>, reply: &Reply, wire: Wire) -> Option<Vec<ScriptStep>> {
+fn paced(pieces: Vec<Bytes>, reply: &Reply, wire: ModelWire) -> Option<Vec<ScriptStep>> {
     let mut steps = Vec::with_capacity(pieces.len());
     let mut sent_bytes = 0;
     let mut pending = reply.interruption.as_ref();

@@ -24,8 +24,8 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::gate::wait_for;
 use crate::reply::Reply;
-use crate::script::{Form, ReplyScript, ScriptAnswer, ScriptStep};
-use crate::wire::Wire;
+use crate::script::{ReplyForm, ReplyScript, ScriptAnswer, ScriptStep};
+use crate::wire::ModelWire;
 
 /// A test that waits longer than this for a request has failed.
 const SAFETY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ pub struct FakeModel {
 /// What a caller asked the model.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
-    pub wire: Wire,
+    pub wire: ModelWire,
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: Value,
@@ -299,7 +299,7 @@ async fn answer(
             let is_anthropic = request.headers().contains_key("anthropic-version");
             return Ok(models(&shared.state().offered, is_anthropic));
         }
-        (&Method::POST, path) => Wire::of_path(path),
+        (&Method::POST, path) => ModelWire::of_path(path),
         _ => None,
     };
     let Some(wire) = wire else {
@@ -328,7 +328,7 @@ async fn answer(
         ));
     };
     let under_way = UnderWay::new(shared.clone());
-    let form = Form {
+    let form = ReplyForm {
         wire,
         streamed: body["stream"] == true,
     };

@@ -2,14 +2,14 @@
 
 /// A format of requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wire {
+pub enum ModelWire {
     /// `POST /v1/chat/completions`.
     OpenAi,
     /// `POST /v1/messages`.
     Anthropic,
 }
 
-impl Wire {
+impl ModelWire {
     pub const ALL: [Self; 2] = [Self::OpenAi, Self::Anthropic];
 
     pub(crate) fn of_path(path: &str) -> Option<Self> {

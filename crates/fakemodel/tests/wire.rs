@@ -1,15 +1,15 @@
 //! The fake model as a caller sees it: raw bytes over TCP.
 
-use codelab_fakemodel::{FakeModel, Fault, Gate, Reply, Wire, is_classification};
+use codelab_fakemodel::{FakeModel, Fault, Gate, ModelWire, Reply, is_classification};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 async fn connect(server: &FakeModel, body: &Value) -> TcpStream {
-    connect_on(server, Wire::OpenAi, body).await
+    connect_on(server, ModelWire::OpenAi, body).await
 }
 
-async fn connect_on(server: &FakeModel, wire: Wire, body: &Value) -> TcpStream {
+async fn connect_on(server: &FakeModel, wire: ModelWire, body: &Value) -> TcpStream {
     let address = server.url().trim_start_matches("http://").to_owned();
     let mut socket = TcpStream::connect(&address)
         .await
@@ -155,7 +155,7 @@ async fn the_same_script_is_told_in_the_format_of_the_path() {
     let ask = async |wire, body: Value| rest(connect_on(&server, wire, &body).await).await;
     let streamed = json!({"stream": true});
 
-    let anthropic = ask(Wire::Anthropic, streamed.clone()).await;
+    let anthropic = ask(ModelWire::Anthropic, streamed.clone()).await;
     let block = ["content_block_start", "content_block_delta"];
     let wanted = [
         &["message_start", "ping"][..],
@@ -185,7 +185,7 @@ async fn the_same_script_is_told_in_the_format_of_the_path() {
         assert!(anthropic.contains(part), "{part}: {anthropic}");
     }
 
-    let openai = ask(Wire::OpenAi, streamed).await;
+    let openai = ask(ModelWire::OpenAi, streamed).await;
     for part in [
         r#""reasoning_content":"wonder""#,
         r#""prompt_tokens":100"#,
@@ -195,16 +195,16 @@ async fn the_same_script_is_told_in_the_format_of_the_path() {
         assert!(openai.contains(part), "{part}: {openai}");
     }
     for (wire, part) in [
-        (Wire::Anthropic, r#""input":{"text":"abc"}"#),
-        (Wire::OpenAi, r#""object":"chat.completion""#),
+        (ModelWire::Anthropic, r#""input":{"text":"abc"}"#),
+        (ModelWire::OpenAi, r#""object":"chat.completion""#),
     ] {
         let whole = ask(wire, json!({})).await;
         assert!(whole.contains(part), "{part}: {whole}");
         assert!(whole.contains("application/json"), "{whole}");
     }
-    let wires: Vec<Wire> = server.requests().iter().map(|sent| sent.wire).collect();
-    assert_eq!(wires[0], Wire::Anthropic);
-    assert_eq!(wires[1], Wire::OpenAi);
+    let wires: Vec<ModelWire> = server.requests().iter().map(|sent| sent.wire).collect();
+    assert_eq!(wires[0], ModelWire::Anthropic);
+    assert_eq!(wires[1], ModelWire::OpenAi);
 }
 
 #[tokio::test]
@@ -213,20 +213,20 @@ async fn faults_are_told_in_the_words_of_the_wire() {
     for (fault, wire, status, word) in [
         (
             Fault::Overloaded,
-            Wire::Anthropic,
+            ModelWire::Anthropic,
             "529",
             "overloaded_error",
         ),
-        (Fault::Overloaded, Wire::OpenAi, "503", "overloaded"),
+        (Fault::Overloaded, ModelWire::OpenAi, "503", "overloaded"),
         (
             Fault::UnknownModel("m7".to_owned()),
-            Wire::Anthropic,
+            ModelWire::Anthropic,
             "404",
             "model: m7",
         ),
         (
             Fault::UnknownModel("m7".to_owned()),
-            Wire::OpenAi,
+            ModelWire::OpenAi,
             "404",
             "model `m7`",
         ),

@@ -62,14 +62,10 @@ pub struct ModelAnswer {
 
 /// What a provider's events and bodies mean. One object reads one answer.
 pub trait AnswerFormat: Send {
-    fn read_event(
-        &mut self,
-        event: SseFields<'_>,
-        answer: &mut PartialAnswer,
-    ) -> Result<(), Defect>;
+    fn read_event(&mut self, event: SseFields<'_>, answer: &mut AnswerDraft) -> Result<(), Defect>;
 
     /// Reads a body that holds the whole answer as JSON.
-    fn read_whole(&mut self, body: &[u8], answer: &mut PartialAnswer) -> Result<(), Defect>;
+    fn read_whole(&mut self, body: &[u8], answer: &mut AnswerDraft) -> Result<(), Defect>;
 
     /// Adds what is known only when all events were read, e.g. assembled tool calls.
     fn complete(self: Box<Self>, answer: &mut ModelAnswer);
@@ -77,7 +73,7 @@ pub trait AnswerFormat: Send {
 
 /// The part of an answer that has arrived.
 #[derive(Debug)]
-pub struct PartialAnswer {
+pub struct AnswerDraft {
     text: String,
     reasoning: String,
     /// How much of the text and of the reasoning was passed on.
@@ -93,7 +89,7 @@ pub struct PartialAnswer {
     max_output_bytes: usize,
 }
 
-impl PartialAnswer {
+impl AnswerDraft {
     pub fn push_text(&mut self, text: &str) -> Result<(), Defect> {
         self.grow(text.len())?;
         self.text.push_str(text);
@@ -130,7 +126,7 @@ impl PartialAnswer {
 pub struct AnswerReader {
     body: Body,
     format: Box<dyn AnswerFormat>,
-    answer: PartialAnswer,
+    answer: AnswerDraft,
     max_body_bytes: usize,
 }
 
@@ -142,7 +138,7 @@ enum Body {
 
 impl AnswerReader {
     pub fn new(format: Box<dyn AnswerFormat>, max_output_bytes: usize) -> Self {
-        let answer = PartialAnswer {
+        let answer = AnswerDraft {
             text: String::new(),
             reasoning: String::new(),
             shown_bytes: 0,

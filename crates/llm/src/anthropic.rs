@@ -15,7 +15,7 @@ use crate::answer::AnswerFormat;
 use crate::config::Thinking;
 use crate::secret::Secret;
 use crate::shape::Shape;
-use crate::wire::Wire;
+use crate::wire::ProviderWire;
 use answer::AnthropicFormat;
 use request::MessagesRequest;
 
@@ -34,7 +34,7 @@ impl AnthropicWire {
     }
 }
 
-impl Wire for AnthropicWire {
+impl ProviderWire for AnthropicWire {
     fn calls_path(&self) -> &'static str {
         "/v1/messages"
     }

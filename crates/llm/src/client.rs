@@ -22,7 +22,7 @@ use crate::answer::{Defect, ModelAnswer};
 use crate::config::{CallLimits, ModelAuth, ModelConfigError, ProviderConfig};
 use crate::provider_error::ProviderError;
 use crate::shape::Shape;
-use crate::wire::{Wire, wire_of};
+use crate::wire::{ProviderWire, wire_of};
 use crate::{StreamListener, StreamedPart};
 
 pub(crate) use deadline::{CallDeadline, Expired};
@@ -42,7 +42,7 @@ const INTERNAL_AUTH: HeaderName = HeaderName::from_static("x-internal-auth");
 /// One provider: its address, its key, its format.
 pub(crate) struct Provider {
     pub name: String,
-    wire: Box<dyn Wire>,
+    wire: Box<dyn ProviderWire>,
     config: ProviderConfig,
     limits: CallLimits,
     uri: Uri,
@@ -345,7 +345,10 @@ fn final_error(failure: ModelFailure, unheard: bool) -> AttemptError {
     }))
 }
 
-fn headers(wire: &dyn Wire, config: &ProviderConfig) -> Result<HeaderMap, ModelConfigError> {
+fn headers(
+    wire: &dyn ProviderWire,
+    config: &ProviderConfig,
+) -> Result<HeaderMap, ModelConfigError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(

@@ -17,7 +17,7 @@ use http::{HeaderName, HeaderValue};
 use crate::answer::AnswerFormat;
 use crate::secret::Secret;
 use crate::shape::Shape;
-use crate::wire::Wire;
+use crate::wire::ProviderWire;
 use answer::OpenAiFormat;
 pub(crate) use chunk::WireText;
 use wire::WireRequest;
@@ -25,7 +25,7 @@ use wire::WireRequest;
 /// OpenAI, and everything that is compatible with it.
 pub(crate) struct OpenAiWire;
 
-impl Wire for OpenAiWire {
+impl ProviderWire for OpenAiWire {
     fn calls_path(&self) -> &'static str {
         "/v1/chat/completions"
     }

@@ -1,5 +1,5 @@
 //! The seam between a model call and the format of a provider. `client` sends and retries, a
-//! [`Wire`] says what is sent and what comes back. A wire does no I/O.
+//! [`ProviderWire`] says what is sent and what comes back. A wire does no I/O.
 
 use codelab_protocol::ModelRequest;
 use http::{HeaderName, HeaderValue};
@@ -11,7 +11,7 @@ use crate::openai::OpenAiWire;
 use crate::secret::Secret;
 use crate::shape::Shape;
 
-pub(crate) trait Wire: Send + Sync {
+pub(crate) trait ProviderWire: Send + Sync {
     /// Where calls go, beneath the provider's address, which does not end in `/v1`.
     fn calls_path(&self) -> &'static str;
 
@@ -36,7 +36,7 @@ pub(crate) trait Wire: Send + Sync {
     fn format(&self, model: &str) -> Box<dyn AnswerFormat>;
 }
 
-pub(crate) fn wire_of(config: &ProviderConfig) -> Box<dyn Wire> {
+pub(crate) fn wire_of(config: &ProviderConfig) -> Box<dyn ProviderWire> {
     match config.kind {
         ProviderKind::Openai => Box::new(OpenAiWire),
         ProviderKind::Anthropic => Box::new(AnthropicWire::new(config.thinking)),

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use codelab_protocol::TurnStatus;
-use codelab_testkit::{FakeModel, Fault, Reply, SeenEvents, TestServer, Wire};
+use codelab_testkit::{FakeModel, Fault, ModelWire, Reply, SeenEvents, TestServer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -348,7 +348,10 @@ async fn a_wrong_key_of_the_proxy_is_told(lab: &Lab) {
 
 /// On both wires; one of the names has a provider's before its `/`.
 async fn answers_stream_with_usage(lab: &Lab) {
-    for (model, wire) in [("text", Wire::OpenAi), ("claude/text", Wire::Anthropic)] {
+    for (model, wire) in [
+        ("text", ModelWire::OpenAi),
+        ("claude/text", ModelWire::Anthropic),
+    ] {
         let server = lab.server(model, KEY).await;
         let seen = ask(&server).await;
         assert_eq!(seen.status(), TurnStatus::Completed, "{model}: {seen:?}");

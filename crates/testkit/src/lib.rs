@@ -17,7 +17,7 @@ pub use codelab_client::{
     SseEvent, StreamEvent,
 };
 pub use codelab_fakemodel::{
-    FakeModel, Fault, Gate, RecordedRequest, Reply, Wire, is_classification,
+    FakeModel, Fault, Gate, ModelWire, RecordedRequest, Reply, is_classification,
 };
 pub use database::OwnDatabase;
 pub use haproxy::{HttpsProxy, LoadBalancer};

@@ -3,9 +3,9 @@
 use codelab_protocol::RawToolCall;
 use codelab_transport::SseFields;
 
-use super::event::{Piece, WireBlock, WireEvent, WireUsage};
+use super::event::{Piece, TokenCounts, WireBlock, WireEvent};
 use super::thoughts;
-use crate::answer::{AnswerFormat, Defect, Finish, ModelAnswer, PartialAnswer};
+use crate::answer::{AnswerDraft, AnswerFormat, Defect, Finish, ModelAnswer};
 use crate::openai::WireText;
 use crate::provider_error::ProviderError;
 
@@ -21,10 +21,10 @@ pub struct AnthropicFormat {
     model: String,
     /// With the indexes that the server gave them.
     blocks: Vec<(u64, Block)>,
-    usage: Option<WireUsage>,
+    usage: Option<TokenCounts>,
 }
 
-/// A block of the answer. Its text is in the [`PartialAnswer`].
+/// A block of the answer. Its text is in the [`AnswerDraft`].
 #[derive(Debug)]
 enum Block {
     Text {
@@ -61,7 +61,7 @@ impl AnswerFormat for AnthropicFormat {
     fn read_event(
         &mut self,
         fields: SseFields<'_>,
-        answer: &mut PartialAnswer,
+        answer: &mut AnswerDraft,
     ) -> Result<(), Defect> {
         let data = fields.data.trim_ascii();
         if data.is_empty() {
@@ -92,7 +92,7 @@ impl AnswerFormat for AnthropicFormat {
         Ok(())
     }
 
-    fn read_whole(&mut self, body: &[u8], answer: &mut PartialAnswer) -> Result<(), Defect> {
+    fn read_whole(&mut self, body: &[u8], answer: &mut AnswerDraft) -> Result<(), Defect> {
         let message: WireEvent<'_> =
             serde_json::from_slice(body).map_err(|error| match error.is_eof() {
                 true => Defect::Cut,
@@ -151,7 +151,7 @@ impl AnswerFormat for AnthropicFormat {
 }
 
 impl AnthropicFormat {
-    fn count(&mut self, usage: Option<WireUsage>, answer: &mut PartialAnswer) {
+    fn count(&mut self, usage: Option<TokenCounts>, answer: &mut AnswerDraft) {
         if let Some(newer) = usage {
             let usage = self.usage.unwrap_or_default().and(newer);
             self.usage = Some(usage);
@@ -163,7 +163,7 @@ impl AnthropicFormat {
         &mut self,
         index: u64,
         block: &WireBlock<'_>,
-        answer: &mut PartialAnswer,
+        answer: &mut AnswerDraft,
     ) -> Result<(), Defect> {
         let kind = WireText::of(&block.r#type);
         let begun = match kind {
@@ -208,7 +208,7 @@ impl AnthropicFormat {
         &mut self,
         index: u64,
         piece: Piece<'_>,
-        answer: &mut PartialAnswer,
+        answer: &mut AnswerDraft,
     ) -> Result<(), Defect> {
         if piece.is_empty() {
             return Ok(());
@@ -241,7 +241,7 @@ impl AnthropicFormat {
         &self,
         reason: &str,
         explanation: &str,
-        answer: &mut PartialAnswer,
+        answer: &mut AnswerDraft,
     ) -> Result<(), Defect> {
         let finish = match reason {
             "" => return Ok(()),

@@ -22,9 +22,9 @@ pub struct WireEvent<'a> {
     #[serde(borrow, default)]
     pub content_block: Option<WireBlock<'a>>,
     #[serde(borrow, default)]
-    pub delta: Option<WireDelta<'a>>,
+    pub delta: Option<BlockDelta<'a>>,
     #[serde(default)]
-    pub usage: Option<WireUsage>,
+    pub usage: Option<TokenCounts>,
     #[serde(default)]
     pub error: Option<Value>,
     /// In a whole answer, as are the next two.
@@ -39,7 +39,7 @@ pub struct WireEvent<'a> {
 #[derive(Deserialize)]
 pub struct WireStart {
     #[serde(default)]
-    pub usage: Option<WireUsage>,
+    pub usage: Option<TokenCounts>,
 }
 
 #[derive(Deserialize)]
@@ -62,7 +62,7 @@ pub struct WireBlock<'a> {
 }
 
 #[derive(Deserialize)]
-pub struct WireDelta<'a> {
+pub struct BlockDelta<'a> {
     #[serde(borrow, default)]
     pub text: Option<WireText<'a>>,
     #[serde(borrow, default)]
@@ -108,7 +108,7 @@ impl WireBlock<'_> {
     }
 }
 
-impl WireDelta<'_> {
+impl BlockDelta<'_> {
     pub fn pieces(&self) -> [Piece<'_>; 4] {
         [
             Piece::Text(WireText::of(&self.text)),
@@ -128,7 +128,7 @@ pub struct StopDetails<'a> {
 
 /// Tokens so far. Events repeat the counts, but not all of them.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
-pub struct WireUsage {
+pub struct TokenCounts {
     /// Without those that were read from the cache or written to it.
     #[serde(default)]
     input_tokens: Option<u64>,
@@ -148,7 +148,7 @@ struct OutputDetails {
     thinking_tokens: Option<u64>,
 }
 
-impl WireUsage {
+impl TokenCounts {
     /// Counts only grow, so that the larger one is the newer one. Some servers send the input with
     /// the first event only, others with the last one only.
     pub fn and(self, newer: Self) -> Self {

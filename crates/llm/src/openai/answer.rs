@@ -7,7 +7,7 @@ use super::chunk::{WireChoice, WireChunk, WireDelta, WireText};
 use super::inline_thoughts::{InlineThoughts, SplitText};
 use super::thinking_blocks::{FIELD, ThinkingBlocks};
 use super::tool_calls::{TooManyCalls, ToolCalls};
-use crate::answer::{AnswerFormat, Defect, Finish, ModelAnswer, PartialAnswer};
+use crate::answer::{AnswerDraft, AnswerFormat, Defect, Finish, ModelAnswer};
 use crate::provider_error::ProviderError;
 
 const DONE: &[u8] = b"[DONE]";
@@ -28,11 +28,7 @@ pub struct OpenAiFormat {
 }
 
 impl AnswerFormat for OpenAiFormat {
-    fn read_event(
-        &mut self,
-        event: SseFields<'_>,
-        answer: &mut PartialAnswer,
-    ) -> Result<(), Defect> {
+    fn read_event(&mut self, event: SseFields<'_>, answer: &mut AnswerDraft) -> Result<(), Defect> {
         match event.data.trim_ascii() {
             [] => Ok(()),
             DONE => {
@@ -47,7 +43,7 @@ impl AnswerFormat for OpenAiFormat {
     }
 
     /// A plain JSON body must hold a whole answer. Other valid JSON is an error.
-    fn read_whole(&mut self, body: &[u8], answer: &mut PartialAnswer) -> Result<(), Defect> {
+    fn read_whole(&mut self, body: &[u8], answer: &mut AnswerDraft) -> Result<(), Defect> {
         let chunk: WireChunk<'_> =
             serde_json::from_slice(body).map_err(|error| match error.is_eof() {
                 true => Defect::Cut,
@@ -89,11 +85,7 @@ impl AnswerFormat for OpenAiFormat {
 }
 
 impl OpenAiFormat {
-    fn add_chunk(
-        &mut self,
-        chunk: WireChunk<'_>,
-        answer: &mut PartialAnswer,
-    ) -> Result<(), Defect> {
+    fn add_chunk(&mut self, chunk: WireChunk<'_>, answer: &mut AnswerDraft) -> Result<(), Defect> {
         if let Some(error) = chunk.error {
             return Err(Defect::Reported(Box::new(ProviderError::of(error))));
         }
@@ -128,7 +120,7 @@ impl OpenAiFormat {
         }
     }
 
-    fn add_text(&mut self, text: &str, answer: &mut PartialAnswer) -> Result<(), Defect> {
+    fn add_text(&mut self, text: &str, answer: &mut AnswerDraft) -> Result<(), Defect> {
         match self.inline_thoughts.is_over() {
             true => answer.push_text(text),
             false => self.add_split(|thoughts| thoughts.push(text), answer),
@@ -138,7 +130,7 @@ impl OpenAiFormat {
     fn add_split(
         &mut self,
         split: impl FnOnce(&mut InlineThoughts) -> SplitText,
-        answer: &mut PartialAnswer,
+        answer: &mut AnswerDraft,
     ) -> Result<(), Defect> {
         let SplitText {
             thoughts,
@@ -148,11 +140,7 @@ impl OpenAiFormat {
         answer.push_text(&text)
     }
 
-    fn add_delta(
-        &mut self,
-        delta: &WireDelta<'_>,
-        answer: &mut PartialAnswer,
-    ) -> Result<(), Defect> {
+    fn add_delta(&mut self, delta: &WireDelta<'_>, answer: &mut AnswerDraft) -> Result<(), Defect> {
         self.add_reasoning(delta, answer)?;
         self.add_text(WireText::of(&delta.content), answer)?;
         // A refusal is shown as the answer. No server sends both in one piece.
@@ -173,7 +161,7 @@ impl OpenAiFormat {
     fn add_reasoning(
         &mut self,
         delta: &WireDelta<'_>,
-        answer: &mut PartialAnswer,
+        answer: &mut AnswerDraft,
     ) -> Result<(), Defect> {
         let texts = [
             ("reasoning_content", delta.reasoning_content.as_ref()),

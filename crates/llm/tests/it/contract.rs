@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use codelab_fakemodel::{FakeModel, Fault, Gate, RecordedRequest, Reply, Wire};
+use codelab_fakemodel::{FakeModel, Fault, Gate, ModelWire, RecordedRequest, Reply};
 use codelab_llm::{
     DEFAULT_PROVIDER, Model, ModelAuth, Models, ModelsConfig, ProviderKind, Secret, StreamedPart,
 };
@@ -16,16 +16,16 @@ use crate::harness::{Outcome, SHORT, call_with, config, request};
 
 /// More than any limit of these tests.
 const HUNG: Duration = Duration::from_secs(20);
-const KINDS: [(ProviderKind, Wire); 2] = [
-    (ProviderKind::Openai, Wire::OpenAi),
-    (ProviderKind::Anthropic, Wire::Anthropic),
+const KINDS: [(ProviderKind, ModelWire); 2] = [
+    (ProviderKind::Openai, ModelWire::OpenAi),
+    (ProviderKind::Anthropic, ModelWire::Anthropic),
 ];
 
 /// One scripted server, and a client that speaks to it over one wire.
 struct Bench {
     server: FakeModel,
     config: ModelsConfig,
-    wire: Wire,
+    wire: ModelWire,
 }
 
 impl Bench {
@@ -154,8 +154,8 @@ async fn usage_counts_cached_tokens_as_a_part_of_the_prompt() {
             assert_eq!(counts, (1000, 600, 500, 1500), "{:?}", bench.wire);
             let written = match bench.wire {
                 // OpenAI does not tell it.
-                Wire::OpenAi => 0,
-                Wire::Anthropic => 300,
+                ModelWire::OpenAi => 0,
+                ModelWire::Anthropic => 300,
             };
             assert_eq!(usage.cache_write_tokens, written);
             assert!(usage.cost_usd.is_some_and(|cost| cost > 0.0), "{usage:?}");
@@ -201,8 +201,8 @@ async fn reasoning_goes_back_unchanged_to_its_provider_only() {
                 .find(|message| message["role"] == "assistant")
                 .unwrap();
             let sent = match bench.wire {
-                Wire::OpenAi => answer["reasoning_content"] == "look at it",
-                Wire::Anthropic => {
+                ModelWire::OpenAi => answer["reasoning_content"] == "look at it",
+                ModelWire::Anthropic => {
                     let first = &answer["content"][0];
                     first["type"] == "thinking"
                         && first["thinking"] == "look at it"
@@ -391,8 +391,8 @@ async fn the_key_goes_where_the_provider_looks_for_it_and_models_are_listed() {
         let sent = bench.last_request();
         let keys = (sent.header("authorization"), sent.header("x-api-key"));
         let wanted = match bench.wire {
-            Wire::OpenAi => (Some("Bearer k1"), None),
-            Wire::Anthropic => (None, Some("k1")),
+            ModelWire::OpenAi => (Some("Bearer k1"), None),
+            ModelWire::Anthropic => (None, Some("k1")),
         };
         assert_eq!(keys, wanted);
         bench.server.offer(&["m1", "m2"]);
