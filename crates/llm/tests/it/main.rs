@@ -1,4 +1,5 @@
 //! The model client against a scripted server over real HTTP.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
 mod anthropic;
