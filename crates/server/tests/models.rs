@@ -32,13 +32,9 @@ struct Lab {
 }
 
 impl Lab {
-    /// `None`, and a line that says so, where LiteLLM is missing. `models` are the names of the
-    /// scripted model's answers. The proxy has each under two names, one for each wire.
-    async fn start(models: &[(&str, Reply)]) -> Option<Self> {
-        let Ok(python) = std::env::var("CODELAB_TEST_MODEL_PYTHON") else {
-            println!("skipped: CODELAB_TEST_MODEL_PYTHON is not set");
-            return None;
-        };
+    /// `models` are the names of the scripted model's answers. The proxy has each under two names,
+    /// one for each wire.
+    async fn start(python: &str, models: &[(&str, Reply)]) -> Self {
         let upstream = FakeModel::start().await;
         for (name, reply) in models {
             let name = (*name).to_owned();
@@ -48,7 +44,7 @@ impl Lab {
         let config = folder.path().join("litellm.yaml");
         fs::write(&config, configuration(models, &upstream.url())).unwrap();
         let port = free_port();
-        let process = start_proxy(&python, &config, port);
+        let process = start_proxy(python, &config, port);
         let url = format!("http://127.0.0.1:{port}");
         let mut lab = Self {
             upstream,
@@ -57,7 +53,7 @@ impl Lab {
             _folder: folder,
         };
         lab.wait_until_ready(&config.with_extension("log")).await;
-        Some(lab)
+        lab
     }
 
     async fn wait_until_ready(&mut self, log: &Path) {
@@ -285,9 +281,11 @@ fn models() -> Vec<(&'static str, Reply)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_of_litellm_stands_in_between() {
-    let Some(lab) = Lab::start(&models()).await else {
+    let Ok(python) = std::env::var("CODELAB_TEST_MODEL_PYTHON") else {
+        println!("skipped: CODELAB_TEST_MODEL_PYTHON is not set");
         return;
     };
+    let lab = Lab::start(&python, &models()).await;
     futures_util::future::join_all(FAILURES.iter().map(|case| fails(&lab, case))).await;
     a_wrong_key_of_the_proxy_is_told(&lab).await;
     answers_stream_with_usage(&lab).await;
