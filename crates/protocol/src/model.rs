@@ -124,8 +124,9 @@ pub struct ModelFailure {
     pub message: String,
     /// `None` when the call was never made, e.g. because the history could not be read.
     pub kind: Option<ModelFailureKind>,
-    /// The provider's own words: bounded, without keys and control characters.
-    pub provider_message: Option<String>,
+    /// The provider's own words: bounded, without keys and control characters. A boxed text keeps
+    /// the error of every call small.
+    pub provider_message: Option<Box<str>>,
     /// Further facts, e.g. `model` and `status`. Use [`ModelFailure::into_error`] to get them
     /// together with `kind` and `provider_message`.
     pub details: Map<String, Value>,
@@ -150,7 +151,7 @@ impl ModelFailure {
             details.insert("kind".to_owned(), kind.as_str().into());
         }
         if let Some(said) = self.provider_message {
-            details.insert("provider_message".to_owned(), said.into());
+            details.insert("provider_message".to_owned(), String::from(said).into());
         }
         details.extend(self.details);
         ErrorData {
@@ -296,7 +297,7 @@ mod tests {
             code: ErrorCode::LlmError,
             message: "No.".to_owned(),
             kind: Some(ModelFailureKind::Quota),
-            provider_message: Some("no credit".to_owned()),
+            provider_message: Some("no credit".into()),
             details: Map::from_iter([("status".to_owned(), 429.into())]),
         };
         assert_eq!(

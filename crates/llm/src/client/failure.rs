@@ -141,7 +141,7 @@ impl Callee<'_> {
             None => message,
         };
         let mut failure = self.failure(kind, message);
-        failure.provider_message = said;
+        failure.provider_message = said.map(String::into_boxed_str);
         if let Some(status) = status {
             failure.details.insert("status".to_owned(), status.into());
         }

@@ -218,10 +218,10 @@ async fn people_read_why_a_call_failed() {
             .provider_message
             .clone()
             .expect("the provider's words");
-        assert!(failure.message.contains(&said), "{failure:?}");
+        assert!(failure.message.contains(said.as_ref()), "{failure:?}");
         let details = failure.into_error().details;
         assert_eq!(details["kind"], kind.as_str());
-        assert_eq!(details["provider_message"], said);
+        assert_eq!(details["provider_message"], said.as_ref());
         assert_eq!(details["model"], "gpt-4");
         assert!(details["status"].is_u64());
     }
