@@ -81,6 +81,7 @@ pub fn classification_request(team: &Team, model: &str, text: &str) -> ModelRequ
     ModelRequest {
         agent: crate::orchestrator().into(),
         model: model.to_owned(),
+        fallback_models: Vec::new(),
         messages: vec![ModelMessage::User { content: prompt }],
         tools: Vec::new(),
         temperature: Some(CLASSIFICATION_TEMPERATURE),
@@ -187,6 +188,7 @@ pub fn step_request(briefing: &Briefing<'_>) -> (ModelRequest, PromptReport) {
             .model
             .clone()
             .unwrap_or_else(|| briefing.default_model.to_owned()),
+        fallback_models: Vec::new(),
         messages,
         tools: agent.tool_specs(briefing.lane),
         temperature: agent.temperature,
@@ -354,6 +356,7 @@ fn wire(message: &Message, tool_result_bytes: usize) -> ModelMessage {
                     arguments: call.arguments.clone(),
                 })
                 .collect(),
+            reasoning: None,
         },
         (Role::Tool, Some(call_id)) => ModelMessage::Tool {
             call_id: call_id.clone(),

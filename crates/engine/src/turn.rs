@@ -286,7 +286,10 @@ impl Transition<'_, '_> {
         };
         self.spend(
             &mut thread,
-            outcome.as_ref().ok().and_then(|output| output.usage),
+            outcome
+                .as_ref()
+                .ok()
+                .and_then(|output| output.usage.clone()),
         );
         if !recalled.is_empty() {
             thread.recalled = recalled;
@@ -331,19 +334,7 @@ impl Transition<'_, '_> {
     }
 
     fn model_failed(&mut self, thread: Thread, failure: ModelFailure) {
-        let ModelFailure {
-            code,
-            message,
-            details,
-        } = failure;
-        self.fail_thread(
-            thread,
-            ErrorData {
-                message,
-                error_code: code,
-                details,
-            },
-        );
+        self.fail_thread(thread, failure.into_error());
     }
 
     /// `max_tokens` is what a budget has room for.

@@ -50,8 +50,9 @@ pub use id::{
 pub use maybe_known::MaybeKnown;
 pub use message::{Message, Role, ToolCall, Usage};
 pub use model::{
-    ModelFailure, ModelMessage, ModelOutput, ModelRequest, ModelToolCall, OutputSchema,
-    RawToolCall, ToolSpec,
+    AnswerCut, ModelFailure, ModelFailureKind, ModelList, ModelMessage, ModelOutput, ModelPrice,
+    ModelRequest, ModelToolCall, OfferedModel, OutputSchema, RawToolCall, Reasoning, ToolSpec,
+    UnlistedProvider,
 };
 pub use patch::Patch;
 pub use plan::{Plan, PlanStatus, PlannedTask, Task, TaskStatus};

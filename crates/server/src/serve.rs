@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{Team, starter_pack};
-use codelab_llm::{DemoModel, Model, ModelAuth, OpenAiConfig, OpenAiModel};
+use codelab_llm::{CallLimits, DemoModel, Model, ModelAuth, Models, ModelsConfig};
 use codelab_memory::{EmbeddedOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_protocol::UserId;
 use codelab_runtime::{
@@ -385,7 +385,7 @@ fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
     match (&spaces.embedding_model, &llm.proxy_url) {
         (Some(model), Some(url)) => {
             let auth_header = match auth(settings, url) {
-                ModelAuth::Bearer(key) => Some((
+                ModelAuth::Key(key) => Some((
                     "authorization".to_owned(),
                     format!("Bearer {}", key.expose()),
                 )),
@@ -439,7 +439,7 @@ fn auth(settings: &Settings, url: &str) -> ModelAuth {
             .filter(|_| llm.send_internal_key || settings.network.keeps_private(url))
     };
     match (&llm.api_key, internal()) {
-        (Some(key), _) => ModelAuth::Bearer(key.clone()),
+        (Some(key), _) => ModelAuth::Key(key.clone()),
         (None, Some(key)) => ModelAuth::InternalHeader(key),
         (None, None) => ModelAuth::None,
     }
@@ -467,26 +467,29 @@ fn warn_of_withheld_key(settings: &Settings) {
 /// The configured model, or the demonstration when there is none.
 fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
     match model_config(settings) {
-        Some(config) => Ok(Arc::new(OpenAiModel::new(config)?)),
+        Some(config) => Ok(Arc::new(Models::new(config)?)),
         None => Ok(Arc::new(DemoModel::default())),
     }
 }
 
 /// How the configured model is called; none where the demonstration answers.
-pub fn model_config(settings: &Settings) -> Option<OpenAiConfig> {
+pub fn model_config(settings: &Settings) -> Option<ModelsConfig> {
     let llm = &settings.llm;
     let url = llm.proxy_url.as_ref()?;
-    Some(OpenAiConfig {
-        auth: auth(settings, url),
-        fallback_model: llm.model.clone(),
-        model_override: llm.model_override.clone(),
-        model_map: llm.model_map.clone(),
+    let limits = CallLimits {
         timeout: Duration::from_secs(llm.timeout_seconds),
         idle_timeout: Duration::from_secs(llm.idle_timeout_seconds),
         rate_limit_wait: Duration::from_secs(llm.rate_limit_wait_seconds),
+        ..CallLimits::default()
+    };
+    Some(ModelsConfig {
+        default_model: llm.model.clone(),
+        model_override: llm.model_override.clone(),
+        model_map: llm.model_map.clone(),
+        limits,
         prices: llm.prices.clone(),
         network: settings.network.clone(),
-        ..OpenAiConfig::new(url)
+        ..ModelsConfig::new(url, auth(settings, url))
     })
 }
 
@@ -497,6 +500,8 @@ pub fn default_model(settings: &Settings) -> String {
 
 #[cfg(test)]
 mod tests {
+    use codelab_llm::DEFAULT_PROVIDER;
+
     use super::*;
     use crate::config::Flags;
 
@@ -525,7 +530,8 @@ mod tests {
             let environment =
                 environment.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             let settings = Settings::load(flags, environment).unwrap();
-            let sent = model_config(&settings).unwrap().auth;
+            let config = model_config(&settings).unwrap();
+            let sent = config.providers[DEFAULT_PROVIDER].auth.clone();
             assert_eq!(sent != ModelAuth::None, is_sent, "{variables:?}");
             assert_eq!(is_key_withheld(&settings), is_withheld, "{variables:?}");
         }

@@ -17,7 +17,9 @@ pub use codelab_client::{
     Client, ClientError, Credentials, EventData, EventStream, Method, RawResponse, SseDecoder,
     SseEvent, StreamEvent,
 };
-pub use codelab_fakemodel::{FakeModel, Gate, RecordedRequest, Reply, is_classification};
+pub use codelab_fakemodel::{
+    FakeModel, Fault, Gate, ModelWire, RecordedRequest, Reply, is_classification,
+};
 pub use database::OwnDatabase;
 pub use haproxy::{HttpsProxy, LoadBalancer};
 pub use process::announced_url;

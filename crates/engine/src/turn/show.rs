@@ -122,7 +122,7 @@ impl View<'_> {
             agent: thread.agent.clone(),
             message_id: message.message_id.clone(),
             timestamp: self.now,
-            usage: output.usage,
+            usage: output.usage.clone(),
             warnings: output.warnings.clone(),
         };
         self.log
@@ -371,7 +371,7 @@ impl View<'_> {
             response,
             message_id,
             context: thread.recalled.clone(),
-            usage: thread.usage,
+            usage: thread.usage.clone(),
         };
         self.log
             .event(thread.turn, SessionEventBody::TaskCompleted(completed));

@@ -230,7 +230,7 @@ impl Thread {
     }
 
     pub(crate) fn usage(&self) -> Option<Usage> {
-        self.usage
+        self.usage.clone()
     }
 
     pub(crate) fn answer_id(&self) -> Option<MessageId> {
@@ -470,7 +470,7 @@ impl Transition<'_, '_> {
             agent_id: Some(thread.agent.clone()),
             name: Some(thread.agent.clone().into()),
             tool_calls,
-            usage: output.usage,
+            usage: output.usage.clone(),
             warnings: output.warnings.clone(),
             ..Message::new(message_id.clone(), Role::Assistant, content, self.world.now)
         };

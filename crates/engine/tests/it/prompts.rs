@@ -117,6 +117,7 @@ impl Sent {
             ModelMessage::Assistant {
                 content,
                 tool_calls,
+                ..
             } => {
                 let calls: String = tool_calls
                     .iter()

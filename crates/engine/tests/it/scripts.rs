@@ -143,21 +143,13 @@ impl Play {
                     .copied()
                     .find(|code| code.as_str() == rest)
                     .unwrap();
-                let failure = ModelFailure {
-                    code,
-                    message: "no answer".to_owned(),
-                    details: Default::default(),
-                };
+                let failure = ModelFailure::not_called(code, "no answer");
                 self.model(task.first(), Err(failure))
             }
             ["summary"] => self.summary(Ok(output(rest))),
             ["summary", "fails"] => {
                 let (code, message) = (ErrorCode::LlmError, "no answer".to_owned());
-                self.summary(Err(ModelFailure {
-                    code,
-                    message,
-                    details: Default::default(),
-                }))
+                self.summary(Err(ModelFailure::not_called(code, message)))
             }
             ["model", task @ ..] => self.model(task.first(), Ok(output(rest))),
             ["result"] => {
@@ -198,7 +190,7 @@ impl Play {
             .map(|(call, _)| *call)
             .find(|call| lane.is_none_or(|lane| call.lane == lane));
         let outcome = outcome.map(|output| ModelOutput {
-            usage: self.used,
+            usage: self.used.clone(),
             ..output
         });
         let call =
@@ -217,7 +209,7 @@ impl Play {
             .map(|(call, _)| *call)
             .find(|call| call.lane == Lane::ASIDE);
         let outcome = outcome.map(|output| ModelOutput {
-            usage: self.used,
+            usage: self.used.clone(),
             ..output
         });
         Input::ModelFinished {

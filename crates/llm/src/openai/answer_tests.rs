@@ -4,23 +4,35 @@ use codelab_protocol::{RawToolCall, Usage};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::StreamedPart;
+use crate::answer::{AnswerReader, ENVELOPE_BYTES, Progress};
 
 const MAX_OUTPUT_BYTES: usize = 2000;
 
 /// The answer, and the text that was reported while it arrived.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(ModelAnswer, String), Defect> {
-    let mut reader = AnswerReader::new(MAX_OUTPUT_BYTES);
+    let format = Box::<OpenAiFormat>::default();
+    let mut reader = AnswerReader::new(format, MAX_OUTPUT_BYTES);
     let mut shown = String::new();
+    let mut hear = |part: StreamedPart<'_>| {
+        if let StreamedPart::Text(text) = part {
+            shown.push_str(text);
+        }
+    };
     for piece in pieces {
         let progress = reader.push(piece)?;
-        shown.push_str(reader.fresh_text());
+        reader.show(&mut hear);
         if progress == Progress::Done {
             break;
         }
     }
     reader.end()?;
-    shown.push_str(reader.fresh_text());
+    reader.show(&mut hear);
     Ok((reader.into_answer(), shown))
+}
+
+fn reported<T>(error: Value) -> Result<T, Defect> {
+    Err(Defect::Reported(Box::new(ProviderError::of(error))))
 }
 
 fn read_text(body: &str) -> Result<ModelAnswer, Defect> {
@@ -59,13 +71,13 @@ fn answer(text: &str, tool_calls: Vec<RawToolCall>, usage: Option<(u64, u64)>) -
         prompt_tokens,
         completion_tokens,
         total_tokens: prompt_tokens + completion_tokens,
-        cost_usd: None,
+        ..Usage::default()
     });
     ModelAnswer {
         text: text.to_owned(),
         tool_calls,
         usage,
-        finish: Finish::Complete,
+        ..ModelAnswer::default()
     }
 }
 
@@ -258,6 +270,11 @@ fn odd_streams_are_told_apart() {
         ),
         ("only the end mark", events(&[hello()]) + "data: [DONE]\n\n", Ok("hi")),
         ("empty reason", events(&[hello(), finish("")]), Err(Defect::Cut)),
+        (
+            "thoughts between marks",
+            events(&[delta(json!({"content": "<think>hm"})), delta(json!({"content": "</think>\nhi"})), finish("stop")]),
+            Ok("hi"),
+        ),
         ("other reason", events(&[hello(), finish("eos")]), Ok("hi")),
         (
             "null usage and error",
@@ -271,9 +288,9 @@ fn odd_streams_are_told_apart() {
             events(&[hello(), json!({"choices": [{"index": 1, "delta": {"content": "no"}}]}), finish("stop")]),
             Ok("hi"),
         ),
-        ("error inside", events(&[hello(), json!({"error": {"message": "overloaded"}})]), Err(Defect::Reported)),
-        ("error reason", events(&[hello(), finish("error")]), Err(Defect::Reported)),
-        ("error as JSON", json!({"error": "no"}).to_string(), Err(Defect::Reported)),
+        ("error inside", events(&[hello(), json!({"error": {"message": "overloaded"}})]), reported(json!({"message": "overloaded"}))),
+        ("error reason", events(&[hello(), finish("error")]), reported(Value::Null)),
+        ("error as JSON", json!({"error": "no"}).to_string(), reported(json!("no"))),
         ("JSON of something else", json!({"status": "ok"}).to_string(), Err(Defect::NotAnAnswer)),
         ("broken event", "data: {nonsense}\n\n".to_owned(), Err(Defect::NotAnAnswer)),
         ("a page", "<html>\n\n<body>hello</body></html>".to_owned(), Err(Defect::Cut)),
@@ -290,7 +307,7 @@ fn odd_streams_are_told_apart() {
     ];
     for (name, body, wanted) in cases {
         let got = read_text(&body).map(|answer| answer.text);
-        assert_eq!(got.as_deref().map_err(|defect| *defect), wanted, "{name}");
+        assert_eq!(got.as_deref().map_err(Clone::clone), wanted, "{name}");
     }
     let broken = b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}\n\n";
     assert_eq!(read([&broken[..]]), Err(Defect::NotAnAnswer));
@@ -310,5 +327,68 @@ fn the_reason_for_stopping_is_kept() {
             Ok(wanted),
             "{reason}"
         );
+    }
+}
+
+#[test]
+fn pieces_of_opaque_reasoning_become_whole_again() {
+    let detail = |detail: Value| delta(json!({"reasoning": "a", "reasoning_details": [detail]}));
+    let body = events(&[
+        detail(json!({"type": "reasoning.text", "text": "I ", "index": 0, "signature": null})),
+        detail(json!({"type": "reasoning.text", "text": "think", "index": 0})),
+        detail(json!({"type": "reasoning.text", "index": 0, "signature": "s1"})),
+        detail(json!({"type": "reasoning.encrypted", "data": "x", "index": 1})),
+        finish("stop"),
+    ]);
+    let answer = read_text(&body).unwrap();
+    assert_eq!(
+        answer.opaque_reasoning,
+        json!({"reasoning_details": [
+            {"type": "reasoning.text", "text": "I think", "index": 0, "signature": "s1"},
+            {"type": "reasoning.encrypted", "data": "x", "index": 1},
+        ]})
+    );
+}
+
+#[test]
+fn parts_of_usage_are_read_under_all_their_names() {
+    let usage = |usage: Value| {
+        let body = events(&[finish("stop"), json!({"choices": [], "usage": usage})]);
+        let usage = read_text(&body).unwrap().usage.unwrap();
+        (
+            usage.cached_tokens,
+            usage.cache_write_tokens,
+            usage.reasoning_tokens,
+        )
+    };
+    let whole = |more: Value| {
+        let mut usage = json!({"prompt_tokens": 10, "completion_tokens": 5});
+        let fields = usage.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        usage
+    };
+    for (more, wanted) in [
+        (
+            json!({"prompt_tokens_details": {"cached_tokens": 4}}),
+            (4, 0, 0),
+        ),
+        (
+            json!({"prompt_tokens_details": null, "prompt_cache_hit_tokens": 3}),
+            (3, 0, 0),
+        ),
+        (
+            json!({"cache_read_input_tokens": 4, "cache_creation_input_tokens": 5}),
+            (4, 5, 0),
+        ),
+        (
+            json!({"completion_tokens_details": {"reasoning_tokens": 2}}),
+            (0, 0, 2),
+        ),
+        (
+            json!({"prompt_tokens_details": {"cached_tokens": 99}, "completion_tokens_details": {"reasoning_tokens": 99}}),
+            (10, 0, 5),
+        ),
+    ] {
+        assert_eq!(usage(whole(more.clone())), wanted, "{more}");
     }
 }

@@ -5,26 +5,23 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use codelab_fakemodel::{FakeModel, Reply};
-use codelab_llm::{ModelAuth, OpenAiConfig, Secret};
-use codelab_protocol::ModelFailure;
+use codelab_fakemodel::{FakeModel, Fault, Reply};
+use codelab_llm::{DEFAULT_PROVIDER, ModelAuth, ModelsConfig, Secret};
+use codelab_protocol::{ModelFailure, ModelFailureKind};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::harness::{Outcome, SHORT, call, config, request};
+use crate::harness::{Outcome, SHORT, call, config, request, with_auth};
 
 const CANARY_KEY: &str = "canary-key-5f1c";
 const CANARY_BODY: &str = "canary-body-77aa";
 /// No limit in these tests is longer; more than this means that a call hung.
 const HUNG: Duration = Duration::from_secs(20);
 
-async fn fails(config: OpenAiConfig) -> (ModelFailure, Outcome) {
-    let base_url = config.base_url.clone();
-    let config = OpenAiConfig {
-        auth: ModelAuth::Bearer(Secret::new(CANARY_KEY)),
-        ..config
-    };
+async fn fails(config: ModelsConfig) -> (ModelFailure, Outcome) {
+    let base_url = config.providers[DEFAULT_PROVIDER].url.clone();
+    let config = with_auth(config, ModelAuth::Key(Secret::new(CANARY_KEY)));
     let begun = Instant::now();
     let outcome = tokio::time::timeout(HUNG, call(config, &request()))
         .await
@@ -35,7 +32,7 @@ async fn fails(config: OpenAiConfig) -> (ModelFailure, Outcome) {
     let host = base_url
         .trim_start_matches("http://")
         .trim_start_matches("https://");
-    for secret in [CANARY_KEY, CANARY_BODY, host] {
+    for secret in [CANARY_KEY, host] {
         assert!(!all.contains(secret), "{secret} is shown: {all}");
     }
     (failure, outcome)
@@ -47,9 +44,9 @@ async fn check(name: &str, reply: Reply, code: &str, requests: usize, shown: &st
     server.default_reply(reply);
     let mut config = config(&server);
     if code == "LLM_TIMEOUT" {
-        config.idle_timeout = SHORT;
+        config.limits.idle_timeout = SHORT;
     }
-    config.max_output_bytes = 1000;
+    config.limits.max_output_bytes = 1000;
     let (failure, outcome) = fails(config).await;
     assert_eq!(failure.code.as_str(), code, "{name}: {failure:?}");
     assert_eq!(server.request_count(), requests, "{name}: requests");
@@ -62,8 +59,8 @@ async fn a_server_that_falls_silent_ends_by_the_idle_limit() {
     let half_open = Reply::text("one two three").hang_after_deltas(3);
     let failure = check("half-open", half_open, "LLM_TIMEOUT", 1, "one two ").await;
     assert_eq!(
-        json!(failure.details),
-        json!({"timeout_seconds": 0.3, "model": "gpt-4"})
+        json!(failure.into_error().details),
+        json!({"kind": "timeout", "model": "gpt-4", "timeout_seconds": 0.3})
     );
 }
 
@@ -81,13 +78,13 @@ async fn a_server_that_dribbles_or_never_answers_ends_by_the_total_limit() {
         let server = FakeModel::start().await;
         server.reply(reply);
         let mut config = config(&server);
-        config.idle_timeout = HUNG;
-        config.timeout = SHORT;
+        config.limits.idle_timeout = HUNG;
+        config.limits.timeout = SHORT;
         let (failure, _) = fails(config).await;
         assert_eq!(failure.code.as_str(), "LLM_TIMEOUT", "{name}");
         assert_eq!(
-            json!(failure.details),
-            json!({"timeout_seconds": 0.3, "model": "gpt-4"})
+            json!(failure.into_error().details),
+            json!({"kind": "timeout", "model": "gpt-4", "timeout_seconds": 0.3})
         );
     }
 }
@@ -122,14 +119,6 @@ async fn broken_answers_are_errors() {
         ),
         ("a page", Reply::raw(["<html>canary-body-77aa</html>"]), ""),
         ("garbage", Reply::raw(["data: canary-body-77aa\n\n"]), ""),
-        (
-            "error inside",
-            Reply::raw([format!(
-                "data: {}\n\n",
-                json!({"error": {"message": CANARY_BODY}})
-            )]),
-            "",
-        ),
         ("too large", Reply::text("x".repeat(1001)), ""),
         (
             "endless line",
@@ -139,6 +128,110 @@ async fn broken_answers_are_errors() {
     ] {
         check(name, reply, "LLM_ERROR", 1, shown).await;
     }
+}
+
+#[tokio::test]
+async fn an_error_inside_an_answer_is_tried_again_before_the_first_token() {
+    let inside = json!({"error": {"code": 502, "message": CANARY_BODY}}).to_string();
+    for body in [format!("data: {inside}\n\n"), inside] {
+        let failure = check("error inside", Reply::raw([body]), "LLM_ERROR", 3, "").await;
+        assert_eq!(failure.kind, Some(ModelFailureKind::ServerError));
+        assert_eq!(failure.provider_message.as_deref(), Some(CANARY_BODY));
+    }
+    let broken = Reply::text("one two").fault_after_deltas(2, Fault::Overloaded);
+    let failure = check("error later", broken, "LLM_ERROR", 1, "one ").await;
+    assert_eq!(failure.kind, Some(ModelFailureKind::Overloaded));
+}
+
+#[tokio::test]
+async fn people_read_why_a_call_failed() {
+    const KEY: &str = "Check LLM_API_KEY.";
+    for (fault, kind, code, requests, told) in [
+        (
+            Fault::WrongKey,
+            ModelFailureKind::WrongKey,
+            "LLM_ERROR",
+            1,
+            KEY,
+        ),
+        (
+            Fault::UnknownModel("gpt-4".to_owned()),
+            ModelFailureKind::UnknownModel,
+            "LLM_ERROR",
+            1,
+            "does not know",
+        ),
+        (
+            Fault::ContextTooLong,
+            ModelFailureKind::ContextTooLong,
+            "LLM_ERROR",
+            1,
+            "too long",
+        ),
+        (
+            Fault::ContentFilter,
+            ModelFailureKind::ContentFilter,
+            "LLM_ERROR",
+            1,
+            "content filter",
+        ),
+        (
+            Fault::RateLimit,
+            ModelFailureKind::RateLimit,
+            "LLM_ERROR",
+            3,
+            "rate limited",
+        ),
+        (
+            Fault::Quota,
+            ModelFailureKind::Quota,
+            "LLM_ERROR",
+            1,
+            "no quota",
+        ),
+        (
+            Fault::Overloaded,
+            ModelFailureKind::Overloaded,
+            "LLM_ERROR",
+            3,
+            "overloaded",
+        ),
+        (
+            Fault::ServerError,
+            ModelFailureKind::ServerError,
+            "LLM_ERROR",
+            3,
+            "failed",
+        ),
+        (
+            Fault::Timeout,
+            ModelFailureKind::Timeout,
+            "LLM_TIMEOUT",
+            3,
+            "in time",
+        ),
+    ] {
+        let failure = check("fault", Reply::fault(fault.clone()), code, requests, "").await;
+        assert_eq!(failure.kind, Some(kind), "{fault:?}");
+        assert!(failure.message.contains(told), "{failure:?}");
+        let said = failure
+            .provider_message
+            .clone()
+            .expect("the provider's words");
+        assert!(failure.message.contains(said.as_ref()), "{failure:?}");
+        let details = failure.into_error().details;
+        assert_eq!(details["kind"], kind.as_str());
+        assert_eq!(details["provider_message"], said.as_ref());
+        assert_eq!(details["model"], "gpt-4");
+        assert!(details["status"].is_u64());
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_withheld_is_a_failure() {
+    let withheld = Reply::text("").with_finish_reason("content_filter");
+    let failure = check("withheld", withheld, "LLM_ERROR", 1, "").await;
+    assert_eq!(failure.kind, Some(ModelFailureKind::ContentFilter));
 }
 
 #[tokio::test]
@@ -173,9 +266,9 @@ async fn a_server_that_is_not_there_is_unavailable() {
         "http://no-such-host.invalid".to_owned(),
         "https://no-such-host.invalid/v1".to_owned(),
     ] {
-        let mut config = OpenAiConfig::new(url.clone());
-        config.max_retries = 1;
-        config.retry_delay = Duration::from_millis(1);
+        let mut config = ModelsConfig::new(url.clone(), ModelAuth::None);
+        config.limits.max_retries = 1;
+        config.limits.retry_delay = Duration::from_millis(1);
         let (failure, _) = fails(config).await;
         assert_eq!(
             failure.code.as_str(),
@@ -200,7 +293,8 @@ async fn a_redirect_is_not_followed_because_it_would_carry_the_key() {
 async fn a_server_without_tls_behind_https_is_unavailable() {
     let server = FakeModel::start().await;
     let mut config = config(&server);
-    config.base_url = server.url().replace("http://", "https://");
+    let provider = config.providers.get_mut(DEFAULT_PROVIDER).unwrap();
+    provider.url = server.url().replace("http://", "https://");
     let (failure, _) = fails(config).await;
     assert_eq!(failure.code.as_str(), "LLM_PROXY_UNAVAILABLE");
 }
@@ -214,9 +308,9 @@ async fn a_server_that_hangs_up_is_an_error() {
             drop(listener.accept().await);
         }
     });
-    let mut config = OpenAiConfig::new(url);
-    config.max_retries = 1;
-    config.retry_delay = Duration::from_millis(1);
+    let mut config = ModelsConfig::new(url, ModelAuth::None);
+    config.limits.max_retries = 1;
+    config.limits.retry_delay = Duration::from_millis(1);
     let (failure, _) = fails(config).await;
     accepting.abort();
     assert_eq!(failure.code.as_str(), "LLM_ERROR", "{failure:?}");
@@ -252,6 +346,7 @@ async fn keys_are_not_in_the_log_even_at_trace_level() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
         .with_writer(log.clone())
         .finish();
     // For all threads: one that logs without a subscriber of its own can switch a line off for
@@ -269,6 +364,18 @@ async fn keys_are_not_in_the_log_even_at_trace_level() {
         text.contains(CANARY_BODY),
         "the upstream's words are for the log: {text}"
     );
+    let line = text
+        .lines()
+        .find(|line| line.contains("model call failed") && line.contains(&"x".repeat(100)))
+        .expect("one line says why");
+    for field in [
+        "model=gpt-4",
+        "provider=default",
+        "kind=\"nonsense\"",
+        "status=400",
+    ] {
+        assert!(line.contains(field), "{field}: {line}");
+    }
     assert!(!text.contains(CANARY_KEY), "{text}");
     assert!(!text.contains(&"x".repeat(1001)), "the log is bounded");
 }

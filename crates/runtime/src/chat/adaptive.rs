@@ -346,11 +346,7 @@ fn reason(error: Option<ErrorData>) -> String {
 }
 
 fn failure(code: ErrorCode, message: String) -> ModelFailure {
-    ModelFailure {
-        code,
-        message,
-        details: Default::default(),
-    }
+    ModelFailure::not_called(code, message)
 }
 
 /// A text that the Chat takes.

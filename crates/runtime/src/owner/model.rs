@@ -475,9 +475,10 @@ async fn perform(
         (StreamedPart::Text(text), Some((message_id, _))) => {
             feed.push_text(message_id, call.id.attempt, text)
         }
-        (StreamedPart::Text(_), None) => {}
+        (StreamedPart::Text(_) | StreamedPart::Reasoning(_) | StreamedPart::Fallback { .. }, _) => {
+        }
         // One that finds no room only counts as working time.
-        (StreamedPart::Waiting(wait), _) => {
+        (StreamedPart::Waiting { wait, .. }, _) => {
             let _ = waiting.try_send(wait);
         }
     };
@@ -501,7 +502,7 @@ pub(crate) async fn measured_call(
             Metrics::count(&metrics.model_calls, "answered");
             metrics
                 .tokens
-                .inc_by(output.usage.map_or(0, |usage| usage.total_tokens));
+                .inc_by(output.usage.as_ref().map_or(0, |usage| usage.total_tokens));
         }
         Err(failure) => Metrics::count(&metrics.model_calls, failure.code.as_str()),
     }
@@ -518,9 +519,5 @@ fn answer_of(purpose: &Purpose) -> Option<(&MessageId, TaskOrigin)> {
 }
 
 fn failure(code: ErrorCode, message: &str) -> ModelFailure {
-    ModelFailure {
-        code,
-        message: message.to_owned(),
-        details: Default::default(),
-    }
+    ModelFailure::not_called(code, message)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use codelab_engine::{ChatLimits, MultipleToolCalls, PromptLimits, SessionLimits};
-use codelab_llm::OpenAiConfig;
+use codelab_llm::CallLimits;
 use codelab_runtime::ShareLimits;
 use serde::{Deserialize, Serialize};
 
@@ -275,9 +275,9 @@ impl Default for LimitsTable {
             tool_result_timeout_seconds: limits.tool_result_timeout_seconds,
             direct_timeout_seconds: limits.direct_timeout_seconds,
             task_timeout_seconds: limits.task_timeout_seconds,
-            model_timeout_seconds: OpenAiConfig::DEFAULT_TIMEOUT.as_secs(),
-            model_idle_timeout_seconds: OpenAiConfig::DEFAULT_IDLE_TIMEOUT.as_secs(),
-            rate_limit_wait_seconds: OpenAiConfig::DEFAULT_RATE_LIMIT_WAIT.as_secs(),
+            model_timeout_seconds: CallLimits::DEFAULT_TIMEOUT.as_secs(),
+            model_idle_timeout_seconds: CallLimits::DEFAULT_IDLE_TIMEOUT.as_secs(),
+            rate_limit_wait_seconds: CallLimits::DEFAULT_RATE_LIMIT_WAIT.as_secs(),
             queue_length: limits.queue_length,
             body_bytes: 8_388_608,
             steps: limits.steps,

@@ -252,6 +252,7 @@ fn chat(body: &SessionEventBody) -> String {
         E::WorkflowCompleted(done) => {
             let tokens = done
                 .usage
+                .as_ref()
                 .map(|usage| format!(", {} tokens", usage.total_tokens))
                 .unwrap_or_default();
             format!(
