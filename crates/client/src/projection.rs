@@ -72,6 +72,8 @@ pub enum SessionChange {
         message_id: MessageId,
         from_bytes: usize,
     },
+    /// The model thought some more before this answer.
+    ReasoningChanged(MessageId),
     MessageQueued {
         message_id: MessageId,
         /// 1 = next.
@@ -247,6 +249,12 @@ impl SessionView {
         match body {
             SessionEventBody::MessageCreated(created) => self.message_created(created, changes),
             SessionEventBody::MessageDelta(delta) => self.message_delta(delta, changes),
+            SessionEventBody::ReasoningDelta(delta) => {
+                if self.timeline.think(delta) {
+                    self.task_writes(&delta.origin);
+                    changes.push(SessionChange::ReasoningChanged(delta.message_id.clone()));
+                }
+            }
             SessionEventBody::MessageQueued(queued) => {
                 if !self.queued.contains(&queued.message_id) && self.queued.len() < MAX_QUEUED {
                     self.queued.push(queued.message_id.clone());
@@ -383,6 +391,7 @@ fn wakes(body: &SessionEventBody) -> bool {
         SessionEventBody::ToolResult(result) => !result.late,
         SessionEventBody::MessageCreated(_)
         | SessionEventBody::MessageDelta(_)
+        | SessionEventBody::ReasoningDelta(_)
         | SessionEventBody::DirectAgentCall(_)
         | SessionEventBody::AgentStatusChanged(_)
         | SessionEventBody::AgentSwitched(_)

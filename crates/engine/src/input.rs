@@ -67,6 +67,12 @@ pub enum Input {
         call: ModelCallId,
         ms: u64,
     },
+    /// The model of this call was last heard then: a piece of its answer, its reasoning or a tool
+    /// call.
+    ModelHeard {
+        call: ModelCallId,
+        at: Timestamp,
+    },
     /// A thread has the slot that it waited for.
     SlotGranted {
         lane: Lane,

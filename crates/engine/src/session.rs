@@ -158,6 +158,7 @@ impl Session {
             } => step.model_finished(call, outcome, recalled),
             Input::CallWaits { call, waits } => step.call_waits(call, waits),
             Input::ModelWaits { call, ms } => step.model_waits(call, ms),
+            Input::ModelHeard { call, at } => step.model_heard(call, at),
             Input::SlotGranted { lane, status } => step.slot_granted(lane, status),
             Input::SlotLost { lane, closed } => step.slot_lost(lane, closed),
             // Looked at after every input.

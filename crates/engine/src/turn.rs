@@ -48,6 +48,9 @@ pub struct Turn {
     /// What was asked; a long one without its middle, so that one task can be told it.
     pub(crate) request: String,
     pub(crate) work: TurnWork,
+    /// Messages of the session's own history before this turn.
+    #[serde(default)]
+    pub(crate) earlier: u64,
     /// What each thread was told since its last model call, for the size of its next one.
     #[serde(default)]
     pub(crate) said: Vec<ThreadSize>,
@@ -191,6 +194,7 @@ impl Transition<'_, '_> {
             message_id,
             request,
             work: TurnWork::Thread(None),
+            earlier: self.session.compaction.said(),
             said: Vec::new(),
         });
         self.view()
@@ -234,8 +238,12 @@ impl Transition<'_, '_> {
     fn begin_direct(&mut self, id: TurnId, agent: AgentName) {
         self.session.current = agent.clone();
         self.view().show_direct_call(id, &agent);
-        let limit_ms = self.world.limits.direct_timeout_seconds * 1000;
-        self.work(Thread::new(id, Lane::OWN, agent, Some(limit_ms)));
+        let limits = self.world.limits;
+        let limit_ms = limits.task_timeout_seconds * 1000;
+        self.work(Thread {
+            silence_ms: Some(limits.direct_timeout_seconds * 1000),
+            ..Thread::new(id, Lane::OWN, agent, Some(limit_ms))
+        });
     }
 
     /// Changes the agent of a thread, and where it is the turn's own, of the session.

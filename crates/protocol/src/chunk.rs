@@ -22,6 +22,8 @@ pub enum ChunkBody {
     AssistantMessage(AssistantMessage),
     /// Tokens as they arrive; ephemeral, never stored, without an id.
     AssistantDelta(AssistantDelta),
+    /// What the model thinks, as it arrives; ephemeral as well. It is no part of the answer's text.
+    ReasoningDelta(AssistantDelta),
     ToolCall(ToolCallChunk),
     ToolResult(ToolResultChunk),
     SwitchAgent(SwitchAgent),
@@ -194,6 +196,7 @@ impl ChunkBody {
         match self {
             Self::AssistantMessage(_) => "assistant_message",
             Self::AssistantDelta(_) => "assistant_delta",
+            Self::ReasoningDelta(_) => "reasoning_delta",
             Self::ToolCall(_) => "tool_call",
             Self::ToolResult(_) => "tool_result",
             Self::SwitchAgent(_) => "switch_agent",

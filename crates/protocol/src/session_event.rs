@@ -27,6 +27,8 @@ pub enum SessionEventBody {
     MessageCreated(Box<MessageCreated>),
     /// Tokens as they arrive; ephemeral, never stored, without a number.
     MessageDelta(MessageDelta),
+    /// What the model thinks, as it arrives; ephemeral as well. It is no part of the answer's text.
+    ReasoningDelta(MessageDelta),
     MessageQueued(MessageQueued),
     DirectAgentCall(DirectAgentCall),
     AgentStatusChanged(AgentStatusChanged),
@@ -327,6 +329,7 @@ impl SessionEventBody {
         match self {
             Self::MessageCreated(_) => "message_created",
             Self::MessageDelta(_) => "message_delta",
+            Self::ReasoningDelta(_) => "reasoning_delta",
             Self::MessageQueued(_) => "message_queued",
             Self::DirectAgentCall(_) => "direct_agent_call",
             Self::AgentStatusChanged(_) => "agent_status_changed",

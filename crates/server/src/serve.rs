@@ -138,6 +138,7 @@ impl Server {
         };
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
+        let shown_model = models.shown(description.clone());
         let runtime = Runtime::start(RuntimeParts {
             store,
             model,
@@ -219,7 +220,7 @@ impl Server {
         ));
         Ok(Self {
             addr,
-            model: description.label,
+            model: shown_model,
             demo: description.demo,
             model_hint: settings.llm.hint,
             secrets: Arc::new(secrets),

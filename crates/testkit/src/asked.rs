@@ -6,10 +6,13 @@ use serde_json::Value;
 /// A chat request, read as the model reads it.
 pub trait Asked {
     fn is_classification(&self) -> bool;
-    /// The first message, which says who the agent is and what it should know.
+    /// The first message, which says who the agent is.
     fn system_prompt(&self) -> &str;
+    /// Everything that the system says: who the agent is, then facts and memory.
+    fn told(&self) -> String;
     /// The whole message at this index; a negative index counts from the end.
     fn wire_message(&self, index: isize) -> &Value;
+    /// Without the message of facts and memory.
     fn roles(&self) -> Vec<&str>;
     fn tool_names(&self) -> Vec<&str>;
     /// Rounded, because the temperature may have been a 32-bit number in between.
@@ -25,6 +28,17 @@ impl Asked for RecordedRequest {
         let first = self.wire_message(0);
         assert_eq!(first["role"], "system", "{:#}", self.body);
         first["content"].as_str().unwrap()
+    }
+
+    fn told(&self) -> String {
+        let messages = self.body["messages"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
+        let told = messages
+            .iter()
+            .filter(|message| message["role"] == "system")
+            .filter_map(|message| message["content"].as_str());
+        told.collect::<Vec<_>>().join("\n\n")
     }
 
     fn wire_message(&self, index: isize) -> &Value {
@@ -47,6 +61,7 @@ impl Asked for RecordedRequest {
             .map_or(&[][..], Vec::as_slice);
         messages
             .iter()
+            .filter(|message| !is_context(message))
             .filter_map(|message| message["role"].as_str())
             .collect()
     }
@@ -65,4 +80,13 @@ impl Asked for RecordedRequest {
             .expect("a temperature is sent");
         (exact * 1000.0).round() / 1000.0
     }
+}
+
+/// Whether the message holds what changes from turn to turn.
+fn is_context(message: &Value) -> bool {
+    let content = message["content"].as_str().unwrap_or_default();
+    message["role"] == "system"
+        && ["Context (facts", "From your memory"]
+            .iter()
+            .any(|head| content.starts_with(head))
 }

@@ -155,7 +155,7 @@ impl SeenEvents {
 fn word(chunk: &ChunkBody) -> Option<String> {
     Some(match chunk {
         ChunkBody::AssistantMessage(message) => format!("assistant_message {}", message.agent),
-        ChunkBody::AssistantDelta(_) => return None,
+        ChunkBody::AssistantDelta(_) | ChunkBody::ReasoningDelta(_) => return None,
         ChunkBody::ToolCall(call) => {
             let asks = if call.requires_approval { "?" } else { "" };
             format!("tool_call {}{asks}", call.tool_call.name)

@@ -35,6 +35,7 @@ interface Values {
   role: string;
   description: string;
   model: string;
+  fallbacks: string;
   temperature: string;
   maxTokens: string;
   prompt: string;
@@ -48,7 +49,8 @@ function valuesOf(agent: ProjectAgent | undefined): Values {
     name: agent?.name ?? "",
     role: agent?.role ?? "",
     description: agent?.description ?? "",
-    model: agent?.model ?? "",
+    model: agent === undefined || agent.model_inherited ? "" : agent.model,
+    fallbacks: agent?.fallback_models.join("\n") ?? "",
     temperature: agent?.temperature?.toString() ?? "",
     maxTokens: agent?.max_tokens?.toString() ?? "",
     prompt: agent?.system_prompt ?? "",
@@ -58,13 +60,15 @@ function valuesOf(agent: ProjectAgent | undefined): Values {
   };
 }
 
-function bodyOf(values: Values): AgentValues {
+function bodyOf(values: Values, isChange: boolean): AgentValues {
   const number = (text: string) => (text.trim() === "" ? null : Number(text));
-  const restrictions = values.restrictions.split("\n").filter((line) => line.trim() !== "");
+  const lines = (text: string) => text.split("\n").filter((line) => line.trim() !== "");
+  const restrictions = lines(values.restrictions);
   const body: AgentValues = {
     name: values.name,
     role: values.role,
     description: values.description,
+    fallback_models: lines(values.fallbacks),
     temperature: number(values.temperature),
     max_tokens: number(values.maxTokens),
     system_prompt: values.prompt,
@@ -73,7 +77,14 @@ function bodyOf(values: Values): AgentValues {
     concurrency_limit: Number(values.concurrency),
   };
   if (values.model.trim() !== "") body.model = values.model;
+  // Without a model of its own the agent follows the server's default.
+  else if (isChange) body.model = null;
   return body;
+}
+
+/** The server's default, where this agent follows it. */
+function defaultModel(agent: ProjectAgent | undefined): string {
+  return agent?.model_inherited === true ? `: ${agent.model}` : "";
 }
 
 export function AgentForm({ agent, onSave }: AgentFormProps) {
@@ -85,7 +96,7 @@ export function AgentForm({ agent, onSave }: AgentFormProps) {
   );
   const save = async () => {
     setSaving(true);
-    await onSave(bodyOf(values));
+    await onSave(bodyOf(values, agent !== undefined));
     setSaving(false);
   };
   const offered = [...new Set([...TOOLS, ...values.tools])];
@@ -110,8 +121,18 @@ export function AgentForm({ agent, onSave }: AgentFormProps) {
       )}
       <div class="field-row">
         <Field label={t("agents.role")}>{text("role")}</Field>
-        <Field label={t("agents.model")}>{text("model")}</Field>
+        <Field label={t("agents.model")} hint={t("agents.modelHint", { model: defaultModel(agent) })}>
+          {text("model")}
+        </Field>
       </div>
+      <Field label={t("agents.fallbacks")} hint={t("agents.fallbacksHint")}>
+        <textarea
+          class="mono"
+          rows={2}
+          value={values.fallbacks}
+          onInput={(event) => set({ fallbacks: event.currentTarget.value })}
+        />
+      </Field>
       <Field label={t("agents.description")}>{text("description")}</Field>
       <Field label={t("agents.prompt")} hint={t("agents.promptHint")}>
         <textarea

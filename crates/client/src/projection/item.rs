@@ -27,6 +27,8 @@ pub struct MessageView {
     pub role: Role,
     pub agent: Option<AgentName>,
     pub text: String,
+    /// What the model thought before it answered.
+    pub reasoning: String,
     pub status: MessageStatus,
     /// What the person should know about this answer, such as that it was cut.
     pub warnings: Vec<String>,
@@ -168,7 +170,7 @@ impl SessionItem {
     /// About how much memory it takes.
     pub(super) fn weight_bytes(&self) -> usize {
         match self {
-            Self::Message(message) => message.text.len(),
+            Self::Message(message) => message.text.len() + message.reasoning.len(),
             Self::Call(view) => {
                 let result = match &view.status {
                     ToolCallStatus::Finished { result, .. } => json_bytes(result),
@@ -206,6 +208,7 @@ impl MessageView {
             role: message.role,
             agent: message.agent_id.clone(),
             text: message.content.clone(),
+            reasoning: String::new(),
             status: match message.error {
                 true => MessageStatus::Error,
                 false => MessageStatus::Complete,
@@ -221,6 +224,7 @@ impl MessageView {
             role: Role::Assistant,
             agent: Some(delta.agent.clone()),
             text: String::new(),
+            reasoning: String::new(),
             status: MessageStatus::Streaming {
                 attempt: delta.attempt,
             },
@@ -231,22 +235,7 @@ impl MessageView {
 
     /// Adds a delta; the first byte that differs, or `None` if the delta does not fit.
     pub(super) fn stream(&mut self, delta: &MessageDelta) -> Option<usize> {
-        let MessageStatus::Streaming { attempt } = self.status else {
-            return None;
-        };
-        if delta.attempt < attempt {
-            return None;
-        }
-        let offset = usize::try_from(delta.offset).ok()?;
-        let kept = match delta.attempt > attempt {
-            true => 0,
-            false => offset,
-        };
-        // Behind a hole nothing can be placed. The stored message closes the hole.
-        self.text.get(..kept)?;
-        self.status = MessageStatus::Streaming {
-            attempt: delta.attempt,
-        };
+        let kept = self.begin_piece(delta, |message| &message.text)?;
         let replaced = self.text.split_off(kept);
         self.text.push_str(&delta.content);
         // A repeated text changes nothing up to its end.
@@ -256,6 +245,45 @@ impl MessageView {
         } else {
             kept
         })
+    }
+}
+
+impl MessageView {
+    /// Adds a piece of what the model thinks. Whether it fits.
+    pub(super) fn think(&mut self, delta: &MessageDelta) -> bool {
+        let Some(kept) = self.begin_piece(delta, |message| &message.reasoning) else {
+            return false;
+        };
+        self.reasoning.truncate(kept);
+        self.reasoning.push_str(&delta.content);
+        true
+    }
+
+    /// How much of the text stays before this piece, or `None` if the piece does not fit. A higher
+    /// attempt replaces the answer and its reasoning.
+    fn begin_piece(
+        &mut self,
+        delta: &MessageDelta,
+        text: impl Fn(&Self) -> &String,
+    ) -> Option<usize> {
+        let MessageStatus::Streaming { attempt } = self.status else {
+            return None;
+        };
+        if delta.attempt < attempt {
+            return None;
+        }
+        if delta.attempt > attempt {
+            self.status = MessageStatus::Streaming {
+                attempt: delta.attempt,
+            };
+            self.text.clear();
+            self.reasoning.clear();
+            return Some(0);
+        }
+        let kept = usize::try_from(delta.offset).ok()?;
+        // Behind a hole nothing can be placed. The stored message closes the hole.
+        text(self).get(..kept)?;
+        Some(kept)
     }
 }
 

@@ -74,6 +74,7 @@ impl Transition<'_, '_> {
             message_id,
             request,
             work,
+            earlier: self.session.compaction.said(),
             said: Vec::new(),
         });
         // What had failed is open again, for everybody who looks.

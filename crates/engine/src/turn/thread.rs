@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{COMPLETED, Reservation, cut, error_data};
+use crate::prompt::session_facts;
 use crate::session::Transition;
 use crate::space::Slot;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MultipleToolCalls};
@@ -29,8 +30,7 @@ pub struct Thread {
     pub(crate) switches: u32,
     pub(crate) last_call: Option<Digest>,
     pub(crate) repeats: u32,
-    /// Calls of the last answer that still wait for their turn (`multiple_tool_calls =
-    /// "sequence"`).
+    /// Calls of the last answer that still wait for their turn, where several run in sequence.
     pub(crate) waiting_calls: VecDeque<PlannedCall>,
     /// The agent at which it holds a slot, or waits for one. Stored under its former name.
     #[serde(rename = "place")]
@@ -43,6 +43,12 @@ pub struct Thread {
     /// Working time before `since`; waiting for somebody outside does not count.
     pub(crate) worked_ms: u64,
     pub(crate) since: Option<Timestamp>,
+    /// How long its model may say nothing; absent where only working time counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) silence_ms: Option<u64>,
+    /// When something was last heard of its model call, or when the call began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) heard: Option<Timestamp>,
     /// What the model call under way may cost.
     pub(crate) reserved: Option<Spending>,
     /// A model call that a crash took, to be made again.
@@ -56,6 +62,9 @@ pub struct Thread {
     pub(crate) begins_with: u32,
     /// What the agent was reminded of.
     pub(crate) recalled: Vec<String>,
+    /// What had happened in the session when the agent began; absent before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) facts: Option<Vec<String>>,
     /// What the last model call read, as it was reported.
     #[serde(default)]
     pub(crate) prompt_tokens: Option<u64>,
@@ -196,6 +205,8 @@ impl Thread {
             limit_ms,
             worked_ms: 0,
             since: None,
+            silence_ms: None,
+            heard: None,
             reserved: None,
             lost: None,
             started: false,
@@ -203,6 +214,7 @@ impl Thread {
             answer_id: None,
             begins_with: 1,
             recalled: Vec::new(),
+            facts: None,
             prompt_tokens: None,
             said: None,
             warnings: Vec::new(),
@@ -235,6 +247,10 @@ impl Thread {
 
     pub(crate) fn answer_id(&self) -> Option<MessageId> {
         self.answer_id.clone()
+    }
+
+    pub(crate) fn known_facts(&self) -> Option<&[String]> {
+        self.facts.as_deref()
     }
 
     /// What the agent was reminded of when it began.
@@ -375,6 +391,9 @@ impl Transition<'_, '_> {
             Reservation::Asks(question) => return self.ask_for_budget(thread, question),
         };
         thread.steps += 1;
+        if thread.steps == thread.begins_with {
+            thread.facts = Some(session_facts(self.session));
+        }
         let LostCall {
             message_id,
             attempt,
@@ -389,6 +408,7 @@ impl Transition<'_, '_> {
             message_id,
             attempt,
         };
+        thread.heard = Some(self.world.now);
         self.call_model(&thread, max_tokens);
         self.session.put(thread);
     }
@@ -449,9 +469,11 @@ impl Transition<'_, '_> {
             recorded,
         );
         let too_many = calls.len() > MAX_CALLS_PER_ANSWER;
-        let reject = self.world.limits.multiple_tool_calls == MultipleToolCalls::Reject;
+        let reject =
+            self.world.limits.several_calls(self.session.kind) == MultipleToolCalls::Reject;
         if calls.len() > 1 && (reject || too_many) {
-            return self.refuse_several(thread, &calls);
+            let allowed = if reject { 1 } else { MAX_CALLS_PER_ANSWER };
+            return self.refuse_several(thread, &calls, allowed);
         }
         thread.waiting_calls = calls.into();
         self.next_call(thread);

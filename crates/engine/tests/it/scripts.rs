@@ -6,7 +6,8 @@
 //! fails: CODE`, `result: text`, `approve`, `approve remember`, `edit: {json}`, `reject: reason`,
 //! `cancel`, `cancel drop`, `reset`, `wait: seconds`, `crash: seconds` (`crash: 10 seen 290`:
 //! looked at so much later), `stopping` (until the crash), `single` (first line: single-agent
-//! mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`, `limits: compact=100`,
+//! mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`, `limits: compact=100
+//! task=60`,
 //! `summary: text`, `summary fails`.
 //!
 //! After a first line `project` (`project: tokens=100` bounds the session's budget) also: `plan:
@@ -18,7 +19,7 @@
 //! `others enter: agent`, `others leave: agent`, `close: agent`, `open: agent`, `deregister:
 //! agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
 //! agent), `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's
-//! server makes the call wait).
+//! server makes the call wait), `heard` (the model says something).
 
 mod project;
 mod shown;
@@ -86,7 +87,7 @@ impl Play {
         match head {
             "stopping" => self.stage.stopping = true,
             "single" => self.stage = Stage::new(AgentMode::Single),
-            "sequence" => self.stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence,
+            "sequence" => self.stage.limits.multiple_tool_calls = Some(MultipleToolCalls::Sequence),
             "limits" => self.limits(rest),
             "wait" => {
                 self.stage.now = self.stage.now.plus_seconds(rest.parse().unwrap());
@@ -123,6 +124,7 @@ impl Play {
                 "switches" => self.stage.limits.switches = value,
                 "repeats" => self.stage.limits.repeats = value,
                 "queue" => self.stage.limits.queue_length = value as usize,
+                "task" => self.stage.limits.task_timeout_seconds = value.into(),
                 "compact" => self.stage.limits.compact_tokens = Some(value.into()),
                 other => panic!("no limit {other}"),
             }

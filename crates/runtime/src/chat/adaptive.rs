@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use codelab_engine::{
     ADAPTIVE_AGENT, Briefing, Budget, CHAT_PROMPT, Effect, EventBody, History, Input, Lane,
-    MAX_CHAT_TEXT_BYTES, ModelCall, MultipleToolCalls, Purpose, Session, SessionLimits,
-    SpaceSnapshot, Team, UserMessage, World, chat_history, chat_request, classification_request,
-    cut, for_prompts, is_known_as_result, step_request,
+    MAX_CHAT_TEXT_BYTES, ModelCall, Purpose, Session, SessionLimits, SpaceSnapshot, Team,
+    UserMessage, World, chat_history, chat_request, classification_request, cut, for_prompts,
+    is_known_as_result, step_request,
 };
 use codelab_llm::StreamedPart;
 use codelab_protocol::{
@@ -107,10 +107,8 @@ impl<'a> Work<'a> {
             runtime,
             team,
             woken_by,
-            // Several calls at once could hide an answer behind a question; a session of one turn
-            // needs no summary.
+            // A session of one turn needs no summary.
             limits: SessionLimits {
-                multiple_tool_calls: MultipleToolCalls::Reject,
                 compact_tokens: None,
                 ..runtime.limits.clone()
             },

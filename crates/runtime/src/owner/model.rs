@@ -4,6 +4,7 @@ mod log;
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use codelab_engine::{
 };
 use codelab_llm::{StreamListener, StreamedPart};
 use codelab_protocol::{
-    ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, UserId,
+    ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, Timestamp, UserId,
 };
 use codelab_store::{MessageRange, StoreError};
 use futures_util::FutureExt as _;
@@ -40,7 +41,26 @@ struct ModelTask {
     /// Where a call tells of the waits that its server announced; before the call, its agent is
     /// reminded.
     waits: Option<mpsc::Receiver<Duration>>,
+    heard: Heard,
     task: JoinHandle<Ended>,
+}
+
+/// When a call was last heard, in milliseconds; 0 = not yet. The engine is told only when a clock
+/// is due, because a token must cost no commit.
+#[derive(Clone, Default)]
+struct Heard(Arc<AtomicI64>);
+
+impl Heard {
+    fn now(&self) {
+        self.0.store(now().as_millis(), Ordering::Relaxed);
+    }
+
+    fn last(&self) -> Option<Timestamp> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            millis => Some(Timestamp::from_millis(millis)),
+        }
+    }
 }
 
 /// Announced waits of one call that its owner has not heard of yet; it retries fewer times.
@@ -124,6 +144,7 @@ impl ModelTasks {
         self.0.push(ModelTask {
             id,
             waits: None,
+            heard: Heard::default(),
             task,
         });
     }
@@ -144,12 +165,22 @@ impl ModelTasks {
         self.0.push(ModelTask {
             id,
             waits: None,
+            heard: Heard::default(),
             task,
         });
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// When each call was last heard.
+    pub fn heard(&self) -> Vec<Input> {
+        let heard = self.0.iter().filter_map(|task| {
+            let at = task.heard.last()?;
+            Some(Input::ModelHeard { call: task.id, at })
+        });
+        heard.collect()
     }
 
     /// Stops the calls that are not wanted any more.
@@ -244,15 +275,18 @@ impl Owner {
                 attempt: id.attempt,
                 origin,
                 text: String::new(),
+                reasoning: String::new(),
             });
         }
         tracing::debug!(session = %self.name.id, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
         let (waiting, waits) = mpsc::channel(MAX_WAITS);
+        let heard = Heard::default();
+        let hears = heard.clone();
         let task = tokio::spawn(async move {
             let _slot = slot;
             match request {
                 Ok((request, recalled)) => Ended::Finished(
-                    perform(&runtime, &feed, &call, request, waiting).await,
+                    perform(&runtime, &feed, &call, request, (waiting, hears)).await,
                     recalled,
                 ),
                 Err(failure) => Ended::Finished(Err(failure), Vec::new()),
@@ -261,6 +295,7 @@ impl Owner {
         self.models.0.push(ModelTask {
             id,
             waits: Some(waits),
+            heard,
             task,
         });
     }
@@ -465,13 +500,15 @@ async fn perform(
     feed: &Feed,
     call: &ModelCall,
     request: ModelRequest,
-    waiting: mpsc::Sender<Duration>,
+    (waiting, hears): (mpsc::Sender<Duration>, Heard),
 ) -> Result<ModelOutput, ModelFailure> {
     let mut hear = |heard: StreamedPart<'_>| match (heard, answer_of(&call.purpose)) {
-        (StreamedPart::Text(text), Some((message_id, _))) => {
-            feed.push_text(message_id, call.id.attempt, text)
+        (StreamedPart::Text(text), shown) => {
+            hears.now();
+            if let Some((message_id, _)) = shown {
+                feed.push_text(message_id, call.id.attempt, text);
+            }
         }
-        (StreamedPart::Text(_), None) => {}
         // One that finds no room only counts as working time.
         (StreamedPart::Waiting(wait), _) => {
             let _ = waiting.try_send(wait);

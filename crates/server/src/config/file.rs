@@ -16,7 +16,7 @@ pub(super) struct File {
     pub addr: String,
     pub locale: Option<String>,
     pub multi_agent_mode: bool,
-    pub multiple_tool_calls: MultipleToolCalls,
+    pub multiple_tool_calls: Option<MultipleToolCalls>,
     pub database: Database,
     pub limits: LimitsTable,
     pub context: ContextTable,

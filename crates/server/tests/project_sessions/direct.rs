@@ -121,6 +121,13 @@ async fn an_accepted_call_whose_outcome_cannot_be_stored_is_not_called_refused()
 async fn an_answer_says_what_was_wrong_with_it() {
     let server = server_with(&[("LLM_MODEL", "gpt-4o")]).await;
     let session = Person::new(&server, 1).session().await;
+    let agents = format!("/my/projects/{}/agents/", session.project);
+    let coder = session.get(&agents).await.expect(200)["agents"][0]["agent_id"].clone();
+    let path = format!("{agents}{}", coder.as_str().unwrap());
+    session
+        .ask("PATCH", &path, Some(json!({ "model": "gpt-4" })))
+        .await
+        .expect(200);
     // Another model answered, and not to the end.
     server.model.reply(Reply::unknown_model("gpt-4"));
     server

@@ -157,7 +157,7 @@ pub async fn agents(client: Client, project: ProjectId) -> RequestOutcome {
                     "{:width$}  {}  ({})",
                     short(&agent.name),
                     agent.description,
-                    agent.model
+                    agent.model,
                 )
             };
             RequestOutcome::Shown(vec![Block::Listing(agents.iter().map(row).collect())])

@@ -217,6 +217,7 @@ impl Run {
                 SessionChange::StartedOver
                 | SessionChange::MessageStored(_)
                 | SessionChange::TextChanged { .. }
+                | SessionChange::ReasoningChanged(_)
                 | SessionChange::MessageQueued { .. }
                 | SessionChange::Call(_)
                 | SessionChange::QuestionEnded(_)

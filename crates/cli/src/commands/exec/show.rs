@@ -32,7 +32,10 @@ impl EventPrinter {
     /// Tokens are left out; the message that they become has an event of its own.
     pub fn event(self, event: &SessionEvent) {
         if self.format == OutputFormat::Text
-            || matches!(event.body, SessionEventBody::MessageDelta(_))
+            || matches!(
+                event.body,
+                SessionEventBody::MessageDelta(_) | SessionEventBody::ReasoningDelta(_)
+            )
         {
             return;
         }
@@ -91,6 +94,7 @@ impl EventPrinter {
             | SessionChange::StartedOver
             | SessionChange::MessageStored(_)
             | SessionChange::TextChanged { .. }
+            | SessionChange::ReasoningChanged(_)
             | SessionChange::MessageQueued { .. }
             | SessionChange::QuestionEnded(_)
             | SessionChange::PlanEnded(_)

@@ -73,6 +73,10 @@ impl Play {
                     ms: rest.parse::<u64>().unwrap() * 1000,
                 });
             }
+            "heard" => {
+                let (call, at) = (self.session.model_calls()[0].0, self.stage.now);
+                self.apply(Input::ModelHeard { call, at });
+            }
             "price" => self.stage.space.price_usd = rest.parse().ok(),
             "usual" => self.stage.space.usual_tokens = rest.parse().ok(),
             "project budget" => {

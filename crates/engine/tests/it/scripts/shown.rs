@@ -143,7 +143,7 @@ fn chunk(body: &ChunkBody) -> String {
         ChunkBody::AssistantMessage(message) => {
             format!("{} says: {}", message.agent, message.content)
         }
-        ChunkBody::AssistantDelta(_) | ChunkBody::Gap(_) => {
+        ChunkBody::AssistantDelta(_) | ChunkBody::ReasoningDelta(_) | ChunkBody::Gap(_) => {
             "never an event of the engine".to_owned()
         }
         ChunkBody::ToolCall(call) => tool_call(call),
@@ -305,7 +305,9 @@ fn chat(body: &SessionEventBody) -> String {
             "history_compacted {}: {}",
             compacted.messages, compacted.summary
         ),
-        E::MessageDelta(_) | E::Gap(_) => "never an event of the engine".to_owned(),
+        E::MessageDelta(_) | E::ReasoningDelta(_) | E::Gap(_) => {
+            "never an event of the engine".to_owned()
+        }
     }
 }
 

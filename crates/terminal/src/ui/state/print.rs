@@ -47,7 +47,9 @@ impl ViewState {
             SessionChange::Error(error) => out.extend(self.error(error)),
             SessionChange::Note(note) => out.push(self.noted(note)),
             SessionChange::Used(usage) => out.push(Block::Spent(*usage)),
-            SessionChange::TaskStarted(..) | SessionChange::Stopped(_) => {}
+            SessionChange::ReasoningChanged(_)
+            | SessionChange::TaskStarted(..)
+            | SessionChange::Stopped(_) => {}
         }
         out
     }
