@@ -58,6 +58,8 @@ pub struct TurnResult {
     pub response: Option<String>,
     /// The last error of the turn itself; errors of single tasks are in their plan.
     pub error: Option<ErrorData>,
+    /// An answer ended at its token limit.
+    pub is_cut: bool,
 }
 
 /// What an event changed. A front draws this; the details are in the view.
@@ -293,6 +295,12 @@ impl SessionView {
             SessionEventBody::HistoryCompacted(compacted) => {
                 self.note(SessionNote::HistoryCompacted(compacted.clone()), changes)
             }
+            SessionEventBody::ModelFallback(fallback) => {
+                self.note(SessionNote::ModelFallback(fallback.clone()), changes)
+            }
+            SessionEventBody::ModelWaiting(waiting) => {
+                self.note(SessionNote::ModelWaiting(waiting.clone()), changes)
+            }
             SessionEventBody::Gap(gap) => {
                 self.last_seq = self.last_seq.max(gap.to);
                 self.note(SessionNote::Gap(*gap), changes);
@@ -319,9 +327,12 @@ impl SessionView {
             return;
         }
         match message.role {
-            Role::Assistant => self
-                .timeline
-                .end_proposed(|call| call.origin == created.origin, changes),
+            Role::Assistant => {
+                // One that goes on with tool calls was told, and may still finish.
+                self.result.is_cut |= message.is_cut && message.tool_calls.is_empty();
+                self.timeline
+                    .end_proposed(|call| call.origin == created.origin, changes);
+            }
             Role::User if created.origin == TaskOrigin::default() => {
                 self.result = TurnResult::default();
             }
@@ -392,6 +403,8 @@ fn wakes(body: &SessionEventBody) -> bool {
         SessionEventBody::MessageCreated(_)
         | SessionEventBody::MessageDelta(_)
         | SessionEventBody::ReasoningDelta(_)
+        | SessionEventBody::ModelFallback(_)
+        | SessionEventBody::ModelWaiting(_)
         | SessionEventBody::DirectAgentCall(_)
         | SessionEventBody::AgentStatusChanged(_)
         | SessionEventBody::AgentSwitched(_)

@@ -2,7 +2,7 @@
 
 use codelab_protocol::{
     AgentName, AgentStatus, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode,
-    ModelFailure, ModelOutput, Plan, Timestamp,
+    ModelFailure, ModelFailureKind, ModelOutput, Plan, Timestamp,
 };
 use serde_json::{Map, Value};
 
@@ -66,6 +66,14 @@ pub enum Input {
     ModelWaits {
         call: ModelCallId,
         ms: u64,
+        kind: ModelFailureKind,
+    },
+    /// The model `from` cannot answer now, and `to` is asked instead.
+    ModelFellBack {
+        call: ModelCallId,
+        from: String,
+        to: String,
+        kind: ModelFailureKind,
     },
     /// The model of this call was last heard then: a piece of its answer, its reasoning or a tool
     /// call.

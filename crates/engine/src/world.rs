@@ -139,6 +139,8 @@ pub const MAX_TASKS: usize = 50;
 pub(crate) const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 /// Bytes of a task's result that are kept in the plan.
 pub(crate) const MAX_RESULT_BYTES: usize = 16 * 1024;
+/// Bytes of a model's reasoning that people can read later.
+pub(crate) const MAX_SHOWN_REASONING_BYTES: usize = 64 * 1024;
 /// Bytes of results that one prompt is given, of all tasks together.
 pub(crate) const MAX_HANDED_ON_BYTES: usize = 64 * 1024;
 /// A summary of a session's older part, and its last plan, in the state.

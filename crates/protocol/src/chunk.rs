@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, CallId, CommandPart, Digest, ErrorCode, MessageId, Timestamp, ToolCall, Usage,
-    UserId,
+    AgentName, CallId, CommandPart, Digest, ErrorCode, MessageId, ModelFallback, ModelWaiting,
+    Timestamp, ToolCall, Usage, UserId,
 };
 
 /// One event of a session's log: `{"type", "data", "timestamp"}`.
@@ -30,6 +30,8 @@ pub enum ChunkBody {
     Question(Question),
     Error(ErrorData),
     Completion(Completion),
+    ModelFallback(ModelFallback),
+    ModelWaiting(ModelWaiting),
     /// These event numbers were pruned and can no longer be read; never stored itself.
     Gap(Gap),
 }
@@ -203,6 +205,8 @@ impl ChunkBody {
             Self::Question(_) => "question",
             Self::Error(_) => "error",
             Self::Completion(_) => "completion",
+            Self::ModelFallback(_) => "model_fallback",
+            Self::ModelWaiting(_) => "model_waiting",
             Self::Gap(_) => "gap",
         }
     }

@@ -70,7 +70,8 @@ pub use project_session::{
 pub use reminder::Reminder;
 pub use session_event::{
     AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome,
-    DirectAgentCall, HistoryCompacted, MessageCreated, MessageDelta, MessageQueued, PlanRequest,
+    DirectAgentCall, HistoryCompacted, MessageCreated, MessageDelta, MessageQueued, ModelFallback,
+    ModelWaiting, PlanRequest,
     PlanResolved, SessionEvent, SessionEventBody, TaskCompleted, TaskFailed, TaskOrigin,
     TaskProgress, TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent, ToolResultEvent,
     TurnError, WorkflowCompleted, WorkflowStatus,

@@ -292,6 +292,10 @@ pub struct UsageTotal {
     pub prompt_tokens: u64,
     pub completion_tokens: u64,
     pub total_tokens: u64,
+    /// The part of `prompt_tokens` that came from the providers' caches.
+    pub cached_tokens: u64,
+    /// The part of `completion_tokens` that the models spent on thinking.
+    pub reasoning_tokens: u64,
     /// The sum of the calls whose price is known.
     pub cost_usd: f64,
     /// Whether the price of every call is known.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, CallId, ErrorData, Gap, Message,
-    MessageId, Plan, PlanId, PlannedTask, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk,
+    MessageId, ModelFailureKind, Plan, PlanId, PlannedTask, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk,
     Usage, WorkflowId,
 };
 
@@ -52,6 +52,8 @@ pub enum SessionEventBody {
     Question(AgentQuestion),
     Error(TurnError),
     HistoryCompacted(HistoryCompacted),
+    ModelFallback(ModelFallback),
+    ModelWaiting(ModelWaiting),
     /// These event numbers were pruned and can no longer be read; never stored itself.
     Gap(Gap),
 }
@@ -323,6 +325,29 @@ pub struct HistoryCompacted {
     pub summary: String,
 }
 
+/// A model cannot answer now, so another one is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ModelFallback {
+    /// Names as in the settings.
+    pub from: String,
+    pub to: String,
+    /// Why `from` cannot answer.
+    pub kind: ModelFailureKind,
+    pub agent: AgentName,
+    #[serde(flatten)]
+    pub origin: TaskOrigin,
+}
+
+/// The model's server said when it can be asked again, and the call waits for that.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ModelWaiting {
+    pub kind: ModelFailureKind,
+    pub until: Timestamp,
+    pub agent: AgentName,
+    #[serde(flatten)]
+    pub origin: TaskOrigin,
+}
+
 impl SessionEventBody {
     /// The `type` of the event on the wire.
     pub fn kind(&self) -> &'static str {
@@ -351,6 +376,8 @@ impl SessionEventBody {
             Self::Question(_) => "question",
             Self::Error(_) => "error",
             Self::HistoryCompacted(_) => "history_compacted",
+            Self::ModelFallback(_) => "model_fallback",
+            Self::ModelWaiting(_) => "model_waiting",
             Self::Gap(_) => "gap",
         }
     }

@@ -2,7 +2,8 @@
 
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, CallId, CallOutcome, Gap,
-    HistoryCompacted, MessageCreated, MessageDelta, MessageId, PlanRequest, Role, SwitchAgent,
+    HistoryCompacted, MessageCreated, MessageDelta, MessageId, ModelFallback, ModelWaiting,
+    PlanRequest, Role, SwitchAgent,
     TaskOrigin, ToolCall, TurnError,
 };
 use serde_json::{Map, Value};
@@ -108,6 +109,10 @@ pub struct BudgetView {
 pub enum SessionNote {
     AgentSwitched(SwitchAgent),
     HistoryCompacted(HistoryCompacted),
+    /// Another model was asked.
+    ModelFallback(ModelFallback),
+    /// A call waits until its server can be asked again.
+    ModelWaiting(ModelWaiting),
     /// These events were pruned.
     Gap(Gap),
     /// The log was replaced, and this one starts at its beginning.
@@ -195,7 +200,12 @@ impl SessionItem {
             Self::Error(error) => error.error.message.len() + map_bytes(&error.error.details),
             Self::Note(SessionNote::HistoryCompacted(compacted)) => compacted.summary.len(),
             Self::Note(SessionNote::AgentSwitched(switch)) => switch.reason.len(),
-            Self::Note(SessionNote::Gap(_) | SessionNote::StartOver) => 0,
+            Self::Note(SessionNote::ModelFallback(fallback)) => {
+                fallback.from.len() + fallback.to.len()
+            }
+            Self::Note(
+                SessionNote::ModelWaiting(_) | SessionNote::Gap(_) | SessionNote::StartOver,
+            ) => 0,
         }
     }
 }
@@ -208,7 +218,11 @@ impl MessageView {
             role: message.role,
             agent: message.agent_id.clone(),
             text: message.content.clone(),
-            reasoning: String::new(),
+            reasoning: message
+                .reasoning
+                .as_ref()
+                .map(|reasoning| reasoning.text.clone())
+                .unwrap_or_default(),
             status: match message.error {
                 true => MessageStatus::Error,
                 false => MessageStatus::Complete,

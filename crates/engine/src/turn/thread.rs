@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use codelab_protocol::{
-    AgentName, AgentStatus, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, MessageId,
-    ModelOutput, RawToolCall, Role, SessionKind, Timestamp, Tool, ToolCall, TurnId, TurnStatus,
+    AgentName, AgentStatus, AnswerCut, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, MessageId,
+    ModelOutput, RawToolCall, Reasoning, Role, SessionKind, Timestamp, Tool, ToolCall, TurnId, TurnStatus,
     Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,10 @@ use super::{COMPLETED, Reservation, cut, error_data};
 use crate::prompt::session_facts;
 use crate::session::Transition;
 use crate::space::Slot;
-use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MultipleToolCalls};
+use crate::world::{
+    MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MAX_SHOWN_REASONING_BYTES,
+    MultipleToolCalls,
+};
 use crate::{
     AgentClosed, Approval, BudgetScope, BudgetWhy, CallerAnswer, Lane, ModelCallId, Session,
     Spending,
@@ -445,10 +448,12 @@ impl Transition<'_, '_> {
             );
             return self.complete_thread(thread, output.text, COMPLETED.to_owned());
         }
+        let last = output.tool_calls.len() - 1;
         let calls: Vec<PlannedCall> = output
             .tool_calls
             .iter()
-            .map(|raw| self.plan_call(raw))
+            .enumerate()
+            .map(|(place, raw)| self.plan_call(raw, output.cut.filter(|_| place == last)))
             .collect();
         let only = if calls.len() == 1 {
             calls.first()
@@ -494,6 +499,8 @@ impl Transition<'_, '_> {
             tool_calls,
             usage: output.usage,
             warnings: output.warnings.clone(),
+            reasoning: output.reasoning.as_ref().map(kept_reasoning),
+            is_cut: output.cut.is_some(),
             ..Message::new(message_id.clone(), Role::Assistant, content, self.world.now)
         };
         thread.answer_id = Some(message_id);
@@ -513,7 +520,8 @@ impl Transition<'_, '_> {
         }
     }
 
-    fn plan_call(&mut self, raw: &RawToolCall) -> PlannedCall {
+    /// `cut`: the answer ended at its token limit, and this is its last call.
+    fn plan_call(&mut self, raw: &RawToolCall, cut: Option<AnswerCut>) -> PlannedCall {
         let text = if raw.arguments.trim().is_empty() {
             "{}"
         } else {
@@ -526,6 +534,13 @@ impl Transition<'_, '_> {
             Ok(Value::Object(arguments)) => Ok(arguments),
             Ok(_) => Err("the arguments are not a JSON object".to_owned()),
             Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
+        };
+        let arguments = match cut {
+            // Arguments that are complete were not cut, but none may be all that is left of them.
+            Some(cut) if arguments.is_err() || raw.arguments.trim().is_empty() => {
+                Err(cut_arguments(cut))
+            }
+            Some(_) | None => arguments,
         };
         PlannedCall {
             call_id: self.world.ids.call_id(),
@@ -555,6 +570,26 @@ impl PlannedCall {
             },
             arguments: self.arguments.clone().unwrap_or_default(),
         }
+    }
+}
+
+/// Tells the model why its call did not run, and how to get it through.
+fn cut_arguments(cut: AnswerCut) -> String {
+    let limit = match cut.max_tokens {
+        Some(tokens) => format!("the limit of {tokens} tokens"),
+        None => "the model's token limit".to_owned(),
+    };
+    format!(
+        "the answer was cut at {limit} before the arguments were complete, so the call did not run. \
+         Write shorter arguments: one part of the change at a time"
+    )
+}
+
+/// Reasoning as it is stored: a bounded part for people, and all that its provider wants back.
+fn kept_reasoning(reasoning: &Reasoning) -> Reasoning {
+    Reasoning {
+        text: cut(&reasoning.text, MAX_SHOWN_REASONING_BYTES).to_owned(),
+        ..reasoning.clone()
     }
 }
 

@@ -1,13 +1,16 @@
 //! Time: working time and deadlines, what expires, what a restart changes.
 
-use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, SessionKind, Timestamp};
+use codelab_protocol::{
+    AgentName, CallOutcome, ErrorCode, ErrorData, ModelFailureKind, ModelFallback, ModelWaiting,
+    SessionKind, TaskOrigin, Timestamp,
+};
 
 use super::thread::LostCall;
 use super::{OpenCall, REFUSED, Thread, ThreadPhase, Turn, TurnWork, error_data};
 use crate::output::Output;
 use crate::session::Transition;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
-use crate::{Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId, Session};
+use crate::{Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId, Session, orchestrator};
 
 impl Thread {
     /// When the thread is due, if nothing comes before.
@@ -98,8 +101,26 @@ impl Transition<'_, '_> {
     }
 
     /// The thread's clock stops while the model's server keeps it waiting.
-    pub(crate) fn model_waits(&mut self, call: ModelCallId, ms: u64) -> CallerAnswer {
+    pub(crate) fn model_waits(
+        &mut self,
+        call: ModelCallId,
+        ms: u64,
+        kind: ModelFailureKind,
+    ) -> CallerAnswer {
         // The turn can have ended while its model call was under way.
+        let Some((agent, origin)) = self.maker_of(call) else {
+            return CallerAnswer::Nothing;
+        };
+        let until = i64::try_from(ms).map_or(self.world.now, |ms| self.world.now.plus_millis(ms));
+        self.view().show_model_waiting(
+            call.turn,
+            ModelWaiting {
+                kind,
+                until,
+                agent,
+                origin,
+            },
+        );
         let Some(turn) = &mut self.session.turn else {
             return CallerAnswer::Nothing;
         };
@@ -114,6 +135,43 @@ impl Transition<'_, '_> {
             self.output.mark_changed();
         }
         CallerAnswer::Nothing
+    }
+
+    /// Another model is asked; that is said, because it may answer differently and cost more.
+    pub(crate) fn model_fell_back(
+        &mut self,
+        call: ModelCallId,
+        (from, to): (String, String),
+        kind: ModelFailureKind,
+    ) -> CallerAnswer {
+        if let Some((agent, origin)) = self.maker_of(call) {
+            let fallback = ModelFallback {
+                from,
+                to,
+                kind,
+                agent,
+                origin,
+            };
+            self.view().show_model_fallback(call.turn, fallback);
+            let now = self.world.now;
+            self.model_heard(call, now);
+        }
+        CallerAnswer::Nothing
+    }
+
+    /// Who makes a model call that is awaited: the agent, and the task that it works for.
+    fn maker_of(&self, call: ModelCallId) -> Option<(AgentName, TaskOrigin)> {
+        let turn = self.session.turn.as_ref()?;
+        let is_it = |thread: &&Thread| thread.model_call() == Some(call);
+        if let Some(thread) = turn.threads().find(is_it) {
+            let agent = match &thread.phase {
+                ThreadPhase::Routing { .. } => orchestrator(),
+                _ => thread.agent.clone(),
+            };
+            return Some((agent, self.session.origin(thread)));
+        }
+        let own = turn.workflow()?.model_call(turn.id)?;
+        (own == call).then(|| (orchestrator(), TaskOrigin::default()))
     }
 
     /// The model was heard at that time, so it is not silent.

@@ -235,6 +235,8 @@ pub(super) fn total(sum: UsageSum) -> UsageTotal {
         prompt_tokens: sum.prompt_tokens,
         completion_tokens: sum.completion_tokens,
         total_tokens: sum.total_tokens,
+        cached_tokens: sum.cached_tokens,
+        reasoning_tokens: sum.reasoning_tokens,
         cost_usd: sum.cost_micro_usd as f64 / MICROS,
         cost_known: sum.cost_known,
     }

@@ -10,3 +10,8 @@ UPDATE project_agents SET system_prompt = REPLACE(system_prompt, '
 
 The conversation so far:
 {{messageHistory}}', '') WHERE name IN ('agent_coder', 'agent_analyzer', 'agent_writer', 'agent_researcher');
+
+-- What of a call's tokens came from the provider's cache, what was spent on thinking, and which model answered.
+ALTER TABLE spendings ADD COLUMN cached_tokens BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE spendings ADD COLUMN reasoning_tokens BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE spendings ADD COLUMN model TEXT;

@@ -108,13 +108,18 @@ impl Run {
             workflow,
             response,
             error,
+            is_cut,
         } = view.result().clone();
         let ending = ExecResult {
             status: status?,
             response,
             error: error.map(|error| error.message),
         };
-        let code = exit_code(ending.status, workflow, has_refused, is_cancelled);
+        let code = match exit_code(ending.status, workflow, has_refused, is_cancelled) {
+            // Half an answer must not look like a whole one to a script.
+            0 if is_cut => PARTIAL,
+            code => code,
+        };
         show.ending(&session, &ending, code);
         Ok(ExitCode::from(code))
     }

@@ -88,11 +88,25 @@ impl EventPrinter {
             SessionChange::Call(id) => self.call(id, view),
             SessionChange::Waits(id) => self.waits(id, view),
             SessionChange::Error(error) => self.error(&error.error),
+            SessionChange::MessageStored(id) => {
+                let warnings = view.message(id).map(|message| message.warnings.as_slice());
+                let line = |text: &String| {
+                    language.with(Text::ExecWarning, &[&in_one_line(text)])
+                };
+                warnings.unwrap_or_default().iter().map(line).collect()
+            }
+            SessionChange::Note(SessionNote::ModelFallback(fallback)) => vec![language.with(
+                Text::ModelFallback,
+                &[&fallback.from, &language.failure(fallback.kind), &fallback.to],
+            )],
+            SessionChange::Note(SessionNote::ModelWaiting(waiting)) => vec![language.with(
+                Text::ModelWaiting,
+                &[&language.failure(waiting.kind), &waiting.until.to_string()],
+            )],
             SessionChange::Note(
                 SessionNote::HistoryCompacted(_) | SessionNote::Gap(_) | SessionNote::StartOver,
             )
             | SessionChange::StartedOver
-            | SessionChange::MessageStored(_)
             | SessionChange::TextChanged { .. }
             | SessionChange::ReasoningChanged(_)
             | SessionChange::MessageQueued { .. }

@@ -143,6 +143,8 @@ fn chunk(body: &ChunkBody) -> String {
         ChunkBody::AssistantMessage(message) => {
             format!("{} says: {}", message.agent, message.content)
         }
+        ChunkBody::ModelFallback(fallback) => model_fallback(fallback),
+        ChunkBody::ModelWaiting(waiting) => format!("model_waiting {}", waiting.kind.as_str()),
         ChunkBody::AssistantDelta(_) | ChunkBody::ReasoningDelta(_) | ChunkBody::Gap(_) => {
             "never an event of the engine".to_owned()
         }
@@ -304,6 +306,12 @@ fn chat(body: &SessionEventBody) -> String {
         E::HistoryCompacted(compacted) => format!(
             "history_compacted {}: {}",
             compacted.messages, compacted.summary
+        ),
+        E::ModelFallback(fallback) => model_fallback(fallback),
+        E::ModelWaiting(waiting) => format!(
+            "model_waiting{} {}",
+            of(&waiting.origin),
+            waiting.kind.as_str()
         ),
         E::MessageDelta(_) | E::ReasoningDelta(_) | E::Gap(_) => {
             "never an event of the engine".to_owned()

@@ -246,6 +246,8 @@ impl Seen {
             SessionEventBody::AgentSwitched(_)
             | SessionEventBody::MessageDelta(_)
             | SessionEventBody::ReasoningDelta(_)
+            | SessionEventBody::ModelFallback(_)
+            | SessionEventBody::ModelWaiting(_)
             | SessionEventBody::AgentStatusChanged(_)
             | SessionEventBody::TaskPlanCreated(_)
             | SessionEventBody::PlanRequest(_)

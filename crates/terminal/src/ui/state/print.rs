@@ -65,6 +65,21 @@ impl ViewState {
                 self.language
                     .with(Text::HistoryCompacted, &[&compacted.messages.to_string()]),
             ),
+            SessionNote::ModelFallback(fallback) => Block::Notice(self.language.with(
+                Text::ModelFallback,
+                &[
+                    &fallback.from,
+                    &self.language.failure(fallback.kind),
+                    &fallback.to,
+                ],
+            )),
+            SessionNote::ModelWaiting(waiting) => Block::Notice(self.language.with(
+                Text::ModelWaiting,
+                &[
+                    &self.language.failure(waiting.kind),
+                    &waiting.until.to_string(),
+                ],
+            )),
             SessionNote::Gap(gap) => Block::Notice(self.language.with(
                 Text::EventsPruned,
                 &[&gap.from.to_string(), &gap.to.to_string()],
