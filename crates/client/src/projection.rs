@@ -184,7 +184,7 @@ impl SessionView {
 
     /// The sum of what the turns in this view reported.
     pub fn usage(&self) -> Option<Usage> {
-        self.usage
+        self.usage.clone()
     }
 
     /// The number of the last event, to continue after it.
@@ -384,9 +384,9 @@ impl SessionView {
 
     fn add_usage(&mut self, usage: Option<Usage>, changes: &mut Vec<SessionChange>) {
         let Some(usage) = usage else { return };
-        self.usage = Some(match self.usage {
-            Some(before) => before.plus(usage),
-            None => usage,
+        self.usage = Some(match self.usage.take() {
+            Some(before) => before.plus(usage.clone()),
+            None => usage.clone(),
         });
         changes.push(SessionChange::Used(usage));
     }

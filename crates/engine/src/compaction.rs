@@ -192,8 +192,11 @@ impl Transition<'_, '_> {
             return CallerAnswer::Nothing;
         };
         self.output.mark_changed();
-        let usage = outcome.as_ref().ok().and_then(|output| output.usage);
-        self.space_spends(Lane::ASIDE, usage);
+        let usage = outcome
+            .as_ref()
+            .ok()
+            .and_then(|output| output.usage.clone());
+        self.space_spends(Lane::ASIDE, usage.as_ref());
         if let Some(usage) = usage {
             self.spent(AgentSpending {
                 agent: orchestrator(),

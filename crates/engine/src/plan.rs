@@ -408,7 +408,7 @@ impl TaskState {
                 | TaskRun::Skipped { .. }
                 | TaskRun::Cancelled => None,
             },
-            usage: self.usage,
+            usage: self.usage.clone(),
         }
     }
 

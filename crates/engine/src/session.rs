@@ -60,6 +60,9 @@ pub struct Session {
     #[serde(default)]
     pub(crate) said: VecDeque<MessageSize>,
     pub(crate) compaction: Compaction,
+    /// Messages of the session's own history when its last turn began.
+    #[serde(default)]
+    pub(crate) last_began_at: Option<u64>,
 }
 
 /// The size of a message, by the estimate.
@@ -110,6 +113,7 @@ impl Session {
             unpriced_allowed: false,
             said: VecDeque::new(),
             compaction: Compaction::default(),
+            last_began_at: None,
         }
     }
 

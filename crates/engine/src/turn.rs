@@ -16,8 +16,8 @@ mod thread;
 mod time;
 
 use codelab_protocol::{
-    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role,
-    SessionKind, TaskId, TurnId, TurnStatus,
+    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelFailureKind,
+    ModelOutput, Role, SessionKind, TaskId, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -37,7 +37,7 @@ use crate::session::{QueuedMessage, REQUESTED, Transition};
 use crate::world::{MAX_REQUEST_BYTES, MAX_TITLE_CHARS};
 use crate::{
     AgentMode, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, RecallAbout, Session,
-    orchestrator, routing,
+    WorkOutcome, orchestrator, routing,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -51,6 +51,9 @@ pub struct Turn {
     /// Messages of the session's own history before this turn.
     #[serde(default)]
     pub(crate) earlier: u64,
+    /// How many messages of the turn before are not sent, because there are too many.
+    #[serde(default)]
+    pub(crate) left_out: u64,
     /// What each thread was told since its last model call, for the size of its next one.
     #[serde(default)]
     pub(crate) said: Vec<ThreadSize>,
@@ -189,12 +192,17 @@ impl Transition<'_, '_> {
             message_id: message_id.clone(),
             ..self.new_message(Role::User, text.clone())
         };
+        let earlier = self.session.compaction.said();
+        let before = self.session.last_began_at.replace(earlier);
+        let last_turn = before.map_or(0, |before| earlier.saturating_sub(before));
+        let sent = self.world.limits.prompt.window_of(earlier) as u64;
         self.session.turn = Some(Turn {
             id,
             message_id,
             request,
             work: TurnWork::Thread(None),
-            earlier: self.session.compaction.said(),
+            earlier,
+            left_out: last_turn.saturating_sub(sent),
             said: Vec::new(),
         });
         self.view()
@@ -294,7 +302,10 @@ impl Transition<'_, '_> {
         };
         self.spend(
             &mut thread,
-            outcome.as_ref().ok().and_then(|output| output.usage),
+            outcome
+                .as_ref()
+                .ok()
+                .and_then(|output| output.usage.clone()),
         );
         if !recalled.is_empty() {
             thread.recalled = recalled;
@@ -339,19 +350,11 @@ impl Transition<'_, '_> {
     }
 
     fn model_failed(&mut self, thread: Thread, failure: ModelFailure) {
-        let ModelFailure {
-            code,
-            message,
-            details,
-        } = failure;
-        self.fail_thread(
-            thread,
-            ErrorData {
-                message,
-                error_code: code,
-                details,
-            },
-        );
+        let outcome = match failure.kind {
+            Some(kind) if !is_agents_failure(kind) => WorkOutcome::Hindered,
+            Some(_) | None => WorkOutcome::Failed,
+        };
+        self.fail_thread_as(thread, failure.into_error(), outcome);
     }
 
     /// `max_tokens` is what a budget has room for.
@@ -409,6 +412,25 @@ impl Transition<'_, '_> {
 
     pub(crate) fn new_message(&mut self, role: Role, content: String) -> Message {
         Message::new(self.world.ids.message_id(), role, content, self.world.now)
+    }
+}
+
+/// Whether a failed model call says something about the agent. A key, an account, a limit of the
+/// provider, a setting or a request that does not fit do not: the agent works again as soon as they
+/// are put right, so it is not left alone for a while.
+fn is_agents_failure(kind: ModelFailureKind) -> bool {
+    match kind {
+        ModelFailureKind::WrongKey
+        | ModelFailureKind::UnknownModel
+        | ModelFailureKind::ContextTooLong
+        | ModelFailureKind::ContentFilter
+        | ModelFailureKind::RateLimit
+        | ModelFailureKind::Quota => false,
+        ModelFailureKind::Overloaded
+        | ModelFailureKind::ServerError
+        | ModelFailureKind::Timeout
+        | ModelFailureKind::Unreachable
+        | ModelFailureKind::Nonsense => true,
     }
 }
 

@@ -1,17 +1,17 @@
-//! The address to which calls of a model server go.
+//! The addresses to which requests of a provider go.
 
 use codelab_transport::{InvalidAddress, server_address};
 use http::Uri;
 
-/// The address for chat completions. `base` may end in `/` or `/v1`.
-pub(crate) fn completions_uri(base: &str) -> Result<Uri, InvalidAddress> {
+/// The address of `path`, which begins with `/v1`. `base` may end in `/` or `/v1`.
+pub(crate) fn endpoint(base: &str, path: &str) -> Result<Uri, InvalidAddress> {
     server_address(base)?;
     let base = base.trim().trim_end_matches('/');
     let base = base
         .strip_suffix("/v1")
         .unwrap_or(base)
         .trim_end_matches('/');
-    format!("{base}/v1/chat/completions")
+    format!("{base}{path}")
         .parse()
         .map_err(|_| InvalidAddress::Malformed)
 }
@@ -19,6 +19,8 @@ pub(crate) fn completions_uri(base: &str) -> Result<Uri, InvalidAddress> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PATH: &str = "/v1/chat/completions";
 
     #[test]
     fn completions_are_posted_below_v1() {
@@ -33,7 +35,7 @@ mod tests {
             ),
             ("https://a.b/api//", "https://a.b/api/v1/chat/completions"),
         ] {
-            assert_eq!(completions_uri(base).unwrap().to_string(), wanted, "{base}");
+            assert_eq!(endpoint(base, PATH).unwrap().to_string(), wanted, "{base}");
         }
     }
 
@@ -46,7 +48,7 @@ mod tests {
             "http://a/?key=1",
             "http://a/#x",
         ] {
-            assert!(completions_uri(base).is_err(), "{base:?}");
+            assert!(endpoint(base, PATH).is_err(), "{base:?}");
         }
     }
 }

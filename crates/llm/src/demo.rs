@@ -10,7 +10,7 @@ mod texts;
 
 use std::time::Duration;
 
-use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest, RawToolCall, Usage};
+use codelab_protocol::{ModelFailure, ModelList, ModelOutput, ModelRequest, RawToolCall, Usage};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ impl Model for DemoModel {
                 text,
                 tool_calls: tool_call.into_iter().collect(),
                 usage,
-                warnings: Vec::new(),
+                ..ModelOutput::default()
             })
         }
         .boxed()
@@ -77,6 +77,15 @@ impl Model for DemoModel {
 
     fn price(&self, _: &str) -> Option<Price> {
         Price::per_million(0.0, 0.0)
+    }
+
+    fn window(&self, _: &str) -> Option<u64> {
+        None
+    }
+
+    /// It has no names to choose from.
+    fn models(&self) -> BoxFuture<'_, ModelList> {
+        std::future::ready(ModelList::default()).boxed()
     }
 
     fn describe(&self) -> ModelDescription {
@@ -211,6 +220,7 @@ fn usage(request: &ModelRequest, text: &str, tool_call: Option<&RawToolCall>) ->
         completion_tokens,
         total_tokens,
         cost_usd: Some(0.0),
+        ..Usage::default()
     }
 }
 

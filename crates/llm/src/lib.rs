@@ -1,35 +1,61 @@
-//! Calls language models. There is one client for all servers that speak the OpenAI chat format,
-//! and an offline demonstration model for servers without a model.
+//! Calls language models: OpenAI-compatible servers, and an offline demonstration model for servers
+//! without a model.
 //!
-//! What lives here: the wire format, timeouts, retries, prices. What must never: decisions about a
-//! turn, tools or agents, and anything that is stored. Every failure is a [`ModelFailure`] whose
-//! text may be shown to users.
+//! What lives here: wire formats, providers, timeouts, retries, fallbacks, prices. What must never:
+//! decisions about a turn, tools or agents, and anything that is stored. Every failure is a
+//! [`ModelFailure`] whose text may be shown to users.
 
 mod address;
+mod answer;
+mod client;
 mod config;
 mod demo;
+mod models;
+mod names;
 mod openai;
 mod price;
+mod provider_error;
 mod secret;
+mod shape;
+mod window;
+mod wire;
 
 use std::time::Duration;
 
-use codelab_protocol::{ModelFailure, ModelOutput, ModelRequest};
+use codelab_protocol::{ModelFailure, ModelFailureKind, ModelList, ModelOutput, ModelRequest};
 use futures_util::future::BoxFuture;
 
-pub use config::{ModelAuth, ModelConfigError, OpenAiConfig};
+pub use client::ServerClock;
+pub use config::{
+    CallLimits, DEFAULT_PROVIDER, ModelAuth, ModelConfigError, ModelsConfig, ProviderConfig,
+    ProviderKind, ProviderSettings,
+};
 pub use demo::DemoModel;
-pub use openai::{OpenAiModel, ServerClock, Trial};
+pub use models::{Models, Trial};
 pub use price::{Price, PriceTable};
 pub use secret::Secret;
+pub use window::ModelFacts;
 
 /// What a call reports before it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamedPart<'a> {
     /// A piece of the answer.
     Text(&'a str),
+    /// A piece of what the model thinks. It is not a part of the answer.
+    Reasoning(&'a str),
+    /// A piece of a tool call has arrived. The call is a part of the output.
+    ToolCall,
     /// The server asked to wait this long before the next attempt.
-    Waiting(Duration),
+    Waiting {
+        kind: ModelFailureKind,
+        wait: Duration,
+    },
+    /// The model `from` cannot answer now, so `to` is asked. Both are names as in settings.
+    Fallback {
+        from: &'a str,
+        to: &'a str,
+        kind: ModelFailureKind,
+    },
 }
 
 /// Receives what a call reports.
@@ -38,7 +64,8 @@ pub type StreamListener<'a> = dyn FnMut(StreamedPart<'_>) + Send + 'a;
 /// Something that answers model requests.
 pub trait Model: Send + Sync {
     /// Answers one request. `hear` gets each piece of the text as it arrives. Together the pieces
-    /// are the answer's text. Dropping the future aborts the call.
+    /// are the answer's text, except where the model wrote a tool call into it: that part is a tool
+    /// call of the output. Dropping the future aborts the call.
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
@@ -48,6 +75,13 @@ pub trait Model: Send + Sync {
     /// What the tokens of the model that an agent asks for cost. `None` when the price of the model
     /// that is really called is not known.
     fn price(&self, asked: &str) -> Option<Price>;
+
+    /// How many tokens fit into the context window of the model that an agent asks for, where that
+    /// is known.
+    fn window(&self, asked: &str) -> Option<u64>;
+
+    /// What the providers offer. Takes a few seconds at most.
+    fn models(&self) -> BoxFuture<'_, ModelList>;
 
     fn describe(&self) -> ModelDescription;
 }

@@ -2,26 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use codelab_protocol::Usage;
+use codelab_protocol::{ModelPrice, Usage};
+
+use crate::names::best;
 
 const TOKENS_PER_UNIT: f64 = 1_000_000.0;
-/// A number after a name with fewer digits is a version, not a date or build of the same model.
-const MIN_BUILD_DIGITS: usize = 3;
 
 /// US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
     input_usd: f64,
     output_usd: f64,
+    cached_input_usd: f64,
+    cache_write_usd: f64,
 }
 
 impl Price {
-    /// `None` unless both are finite and not negative.
+    /// `None` unless both are finite and not negative. Cached tokens cost what other input costs,
+    /// unless [`Price::with_cached_input`] says otherwise.
     pub fn per_million(input_usd: f64, output_usd: f64) -> Option<Self> {
-        let valid = |usd: f64| usd.is_finite() && usd >= 0.0;
-        (valid(input_usd) && valid(output_usd)).then_some(Self {
+        let price = Self {
             input_usd,
             output_usd,
+            cached_input_usd: input_usd,
+            cache_write_usd: input_usd,
+        };
+        (is_valid(input_usd) && is_valid(output_usd)).then_some(price)
+    }
+
+    /// With another price of a million tokens that the provider has cached.
+    pub fn with_cached_input(self, usd: f64) -> Option<Self> {
+        is_valid(usd).then_some(Self {
+            cached_input_usd: usd,
+            ..self
+        })
+    }
+
+    /// With another price of a million tokens that the provider writes to its cache.
+    pub fn with_cache_write(self, usd: f64) -> Option<Self> {
+        is_valid(usd).then_some(Self {
+            cache_write_usd: usd,
+            ..self
         })
     }
 
@@ -34,6 +55,36 @@ impl Price {
     pub fn output_usd(self) -> f64 {
         self.output_usd
     }
+
+    /// The cost of a call.
+    pub fn cost(self, usage: &Usage) -> f64 {
+        let cached = usage.cached_tokens.min(usage.prompt_tokens);
+        let written = usage.cache_write_tokens.min(usage.prompt_tokens - cached);
+        let fresh = usage.prompt_tokens - cached - written;
+        let parts = [
+            (fresh, self.input_usd),
+            (cached, self.cached_input_usd),
+            (written, self.cache_write_usd),
+            (usage.completion_tokens, self.output_usd),
+        ];
+        let cost: f64 = parts.iter().map(|(tokens, usd)| *tokens as f64 * usd).sum();
+        cost / TOKENS_PER_UNIT
+    }
+}
+
+impl From<Price> for ModelPrice {
+    fn from(price: Price) -> Self {
+        Self {
+            input_per_million_usd: price.input_usd,
+            output_per_million_usd: price.output_usd,
+            cached_input_per_million_usd: price.cached_input_usd,
+            cache_write_per_million_usd: price.cache_write_usd,
+        }
+    }
+}
+
+fn is_valid(usd: f64) -> bool {
+    usd.is_finite() && usd >= 0.0
 }
 
 /// List prices of common models. Configured prices (`prices.<model>`) override them. Case does not
@@ -56,10 +107,7 @@ impl PriceTable {
 
     /// The cost of a call. `None` if the model's price is unknown.
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
-        let price = self.price(model)?;
-        let input = usage.prompt_tokens as f64 * price.input_usd;
-        let output = usage.completion_tokens as f64 * price.output_usd;
-        Some((input + output) / TOKENS_PER_UNIT)
+        self.price(model).map(|price| price.cost(usage))
     }
 
     /// What the model's tokens cost, where that is known.
@@ -76,42 +124,43 @@ impl PriceTable {
             .map(|(known, price)| (known.as_str(), *price));
         best(configured, name).or_else(|| {
             best(
-                LIST_PRICES.iter().map(|&(known, i, o)| (known, usd(i, o))),
+                LIST_PRICES
+                    .iter()
+                    .map(|&(known, input, output)| (known, listed(known, input, output))),
                 name,
             )
         })
     }
 }
 
-/// The price of the longest known name that is the model's name or its beginning.
-fn best<'a>(known: impl Iterator<Item = (&'a str, Price)>, model: &str) -> Option<Price> {
-    known
-        .filter(|(name, _)| {
-            model
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.is_empty() || is_build(rest))
-        })
-        .max_by_key(|(name, _)| name.len())
-        .map(|(_, price)| price)
-}
-
-/// `-2024-08-06`, `-20250514`, `-001`, `-latest` and `-preview…` mark the same model; `-mini` and
-/// `-5` mark another one.
-fn is_build(rest: &str) -> bool {
-    let Some(rest) = rest.strip_prefix('-') else {
-        return false;
-    };
-    let first = rest.split('-').next().unwrap_or(rest);
-    let numbered = first.len() >= MIN_BUILD_DIGITS && first.bytes().all(|b| b.is_ascii_digit());
-    numbered || matches!(first, "latest" | "preview" | "exp")
-}
-
-const fn usd(input_usd: f64, output_usd: f64) -> Price {
+/// A list price. Cached input costs a share of the input price that depends on the maker.
+fn listed(model: &str, input_usd: f64, output_usd: f64) -> Price {
+    let (cached_share, write_share) = CACHE_SHARES
+        .iter()
+        .find(|(start, _, _)| model.starts_with(start))
+        .map_or((1.0, 1.0), |&(_, cached, written)| (cached, written));
     Price {
         input_usd,
         output_usd,
+        cached_input_usd: input_usd * cached_share,
+        cache_write_usd: input_usd * write_share,
     }
 }
+
+/// The beginning of a name, and the shares of the input price that reading from the cache and
+/// writing to it cost. The first that fits counts. Models before prompt caching cost full price.
+const CACHE_SHARES: &[(&str, f64, f64)] = &[
+    ("gpt-4o", 0.5, 1.0),
+    ("gpt-4.1", 0.25, 1.0),
+    ("gpt-5", 0.1, 1.0),
+    ("o1", 0.5, 1.0),
+    ("o3-mini", 0.5, 1.0),
+    ("o3", 0.25, 1.0),
+    ("o4", 0.25, 1.0),
+    ("claude-", 0.1, 1.25),
+    ("gemini-", 0.25, 1.0),
+    ("deepseek-", 0.25, 1.0),
+];
 
 /// Public list prices for input and output. Prices change; `prices.<model>` overrides them.
 const LIST_PRICES: &[(&str, f64, f64)] = &[
@@ -189,6 +238,27 @@ mod tests {
         ] {
             assert_eq!(million(model, &table), wanted, "{model}");
         }
+    }
+
+    #[test]
+    fn cached_tokens_cost_less_and_written_ones_may_cost_more() {
+        let usage = Usage {
+            prompt_tokens: 1_000_000,
+            cached_tokens: 600_000,
+            cache_write_tokens: 100_000,
+            ..Usage::default()
+        };
+        let cost = |price: Price| (price.cost(&usage) * 1000.0).round() / 1000.0;
+        let plain = Price::per_million(10.0, 1.0).unwrap();
+        assert_eq!(cost(plain), 10.0, "without a price of its own it is input");
+        let cached = plain.with_cached_input(1.0).unwrap();
+        assert_eq!(cost(cached), 4.6);
+        assert_eq!(cost(cached.with_cache_write(12.5).unwrap()), 4.85);
+        assert_eq!(plain.with_cached_input(-1.0), None);
+        let listed = PriceTable::default();
+        assert_eq!(cost(listed.price("gpt-4o").unwrap()), 1.75);
+        assert_eq!(cost(listed.price("claude-sonnet-4-5").unwrap()), 1.455);
+        assert_eq!(cost(listed.price("gpt-4").unwrap()), 30.0);
     }
 
     #[test]

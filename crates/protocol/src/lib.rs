@@ -50,8 +50,9 @@ pub use id::{
 pub use maybe_known::MaybeKnown;
 pub use message::{Message, Role, ToolCall, Usage};
 pub use model::{
-    ModelFailure, ModelMessage, ModelOutput, ModelRequest, ModelToolCall, OutputSchema,
-    RawToolCall, ToolSpec,
+    AnswerCut, ModelFailure, ModelFailureKind, ModelList, ModelMessage, ModelOutput, ModelPrice,
+    ModelRequest, ModelToolCall, OfferedModel, OutputSchema, RawToolCall, Reasoning, ToolSpec,
+    UnlistedProvider,
 };
 pub use patch::Patch;
 pub use plan::{Plan, PlanStatus, PlannedTask, Task, TaskStatus};
@@ -71,10 +72,9 @@ pub use reminder::Reminder;
 pub use session_event::{
     AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome,
     DirectAgentCall, HistoryCompacted, MessageCreated, MessageDelta, MessageQueued, ModelFallback,
-    ModelWaiting, PlanRequest,
-    PlanResolved, SessionEvent, SessionEventBody, TaskCompleted, TaskFailed, TaskOrigin,
-    TaskProgress, TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent, ToolResultEvent,
-    TurnError, WorkflowCompleted, WorkflowStatus,
+    ModelWaiting, PlanRequest, PlanResolved, SessionEvent, SessionEventBody, TaskCompleted,
+    TaskFailed, TaskOrigin, TaskProgress, TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent,
+    ToolResultEvent, TurnError, WorkflowCompleted, WorkflowStatus,
 };
 pub use session_kind::SessionKind;
 pub use space::{

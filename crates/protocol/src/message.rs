@@ -117,13 +117,28 @@ impl Message {
 }
 
 /// What a model call used, as the model reported it.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Usage {
+    /// All that the model read, `cached_tokens` and `cache_write_tokens` included.
     pub prompt_tokens: u64,
+    /// All that the model wrote, `reasoning_tokens` included.
     pub completion_tokens: u64,
     pub total_tokens: u64,
+    /// The part of `prompt_tokens` that came from the provider's cache.
+    #[serde(default)]
+    pub cached_tokens: u64,
+    /// The part of `completion_tokens` that the model spent on thinking.
+    #[serde(default)]
+    pub reasoning_tokens: u64,
+    /// The part of `prompt_tokens` that the provider wrote to its cache.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub cache_write_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cost_usd: Option<f64>,
+    /// The model that answered, as a setting names it: with its provider, unless that is the
+    /// default one. `None` in a sum over several models.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub model: Option<String>,
 }
 
 impl Usage {
@@ -135,9 +150,21 @@ impl Usage {
                 .completion_tokens
                 .saturating_add(other.completion_tokens),
             total_tokens: self.total_tokens.saturating_add(other.total_tokens),
+            cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
+            reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
+            cache_write_tokens: self
+                .cache_write_tokens
+                .saturating_add(other.cache_write_tokens),
             cost_usd: self.cost_usd.zip(other.cost_usd).map(|(a, b)| a + b),
+            model: self
+                .model
+                .filter(|model| other.model.as_ref() == Some(model)),
         }
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]
@@ -151,7 +178,7 @@ mod tests {
             completion_tokens: 1,
             ..Usage::default()
         };
-        let sum = much.plus(much);
+        let sum = much.clone().plus(much);
         assert_eq!((sum.total_tokens, sum.completion_tokens), (u64::MAX, 2));
     }
 }

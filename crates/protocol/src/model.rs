@@ -1,9 +1,10 @@
 //! Requests to a model and its answers, independent of the provider.
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::{CallId, ErrorCode, Usage};
+use crate::{CallId, ErrorCode, ErrorData, Usage};
 
 /// One model call, provider-neutral.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,6 +12,9 @@ pub struct ModelRequest {
     /// The agent this call is made for; used in logs and by the offline demonstration model.
     pub agent: String,
     pub model: String,
+    /// Models to try in this order when `model` cannot answer now. Empty: those that the server's
+    /// settings name.
+    pub fallback_models: Vec<String>,
     pub messages: Vec<ModelMessage>,
     pub tools: Vec<&'static ToolSpec>,
     pub temperature: Option<f32>,
@@ -36,6 +40,8 @@ pub enum ModelMessage {
     Assistant {
         content: String,
         tool_calls: Vec<ModelToolCall>,
+        /// Sent back to the provider that made it. Other providers do not get it.
+        reasoning: Option<Reasoning>,
     },
     Tool {
         call_id: CallId,
@@ -66,12 +72,30 @@ impl PartialEq for ToolSpec {
     }
 }
 
+/// What a model thought before it answered. It is never a part of the answer's text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct Reasoning {
+    /// For people to read. Empty when the provider encrypts it.
+    pub text: String,
+    /// The provider that made it. Only this provider gets it back.
+    pub provider: String,
+    /// What the provider wants back, unchanged, in its own format. Nobody else reads it.
+    #[serde(skip_serializing_if = "Value::is_null", default)]
+    #[schema(value_type = Object)]
+    pub opaque: Value,
+}
+
 /// A finished model answer. Nothing in it is trusted yet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelOutput {
     pub text: String,
     pub tool_calls: Vec<RawToolCall>,
     pub usage: Option<Usage>,
+    pub reasoning: Option<Reasoning>,
+    /// The model refused to answer. Then `text` says why, and is shown as the answer.
+    pub is_refusal: bool,
+    /// Set when the answer ended at its token limit. The last tool call may be incomplete.
+    pub cut: Option<AnswerCut>,
     /// What the person should know about this answer, e.g. that another model had to be used.
     pub warnings: Vec<String>,
 }
@@ -83,13 +107,201 @@ pub struct RawToolCall {
     pub arguments: String,
 }
 
+/// The token limit that ended an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerCut {
+    /// `None` when the request set no limit, so the provider's own limit applied.
+    pub max_tokens: Option<u32>,
+}
+
 /// Why a model call gave no answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelFailure {
     /// `LLM_TIMEOUT`, `LLM_ERROR` or `LLM_PROXY_UNAVAILABLE`.
     pub code: ErrorCode,
-    /// Safe to show: never an address, a key or an upstream body.
+    /// Safe to show: never an address or a key.
     pub message: String,
+    /// `None` when the call was never made, e.g. because the history could not be read.
+    pub kind: Option<ModelFailureKind>,
+    /// The provider's own words: bounded, without keys and control characters.
+    pub provider_message: Option<String>,
+    /// Further facts, e.g. `model` and `status`. Use [`ModelFailure::into_error`] to get them
+    /// together with `kind` and `provider_message`.
     pub details: Map<String, Value>,
+}
+
+impl ModelFailure {
+    /// A failure of CodeLab itself: no provider was asked.
+    pub fn not_called(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            kind: None,
+            provider_message: None,
+            details: Map::new(),
+        }
+    }
+
+    /// The failure as API users see it. `kind` and `provider_message` are in `details`.
+    pub fn into_error(self) -> ErrorData {
+        let mut details = Map::new();
+        if let Some(kind) = self.kind {
+            details.insert("kind".to_owned(), kind.as_str().into());
+        }
+        if let Some(said) = self.provider_message {
+            details.insert("provider_message".to_owned(), said.into());
+        }
+        details.extend(self.details);
+        ErrorData {
+            message: self.message,
+            error_code: self.code,
+            details,
+        }
+    }
+}
+
+/// The reason for a failed model call, in words that a program can act upon.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    utoipa::ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelFailureKind {
+    WrongKey,
+    UnknownModel,
+    ContextTooLong,
+    ContentFilter,
+    RateLimit,
+    Quota,
+    Overloaded,
+    ServerError,
+    Timeout,
+    Unreachable,
+    /// The provider sent something that is not an answer, or refused the request as malformed.
+    Nonsense,
+}
+
+impl ModelFailureKind {
+    pub const ALL: [Self; 11] = [
+        Self::WrongKey,
+        Self::UnknownModel,
+        Self::ContextTooLong,
+        Self::ContentFilter,
+        Self::RateLimit,
+        Self::Quota,
+        Self::Overloaded,
+        Self::ServerError,
+        Self::Timeout,
+        Self::Unreachable,
+        Self::Nonsense,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WrongKey => "wrong_key",
+            Self::UnknownModel => "unknown_model",
+            Self::ContextTooLong => "context_too_long",
+            Self::ContentFilter => "content_filter",
+            Self::RateLimit => "rate_limit",
+            Self::Quota => "quota",
+            Self::Overloaded => "overloaded",
+            Self::ServerError => "server_error",
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::Nonsense => "nonsense",
+        }
+    }
+
+    /// Whether another model may answer now although this one cannot.
+    pub fn falls_back(self) -> bool {
+        match self {
+            Self::RateLimit
+            | Self::Quota
+            | Self::Overloaded
+            | Self::ServerError
+            | Self::Timeout
+            | Self::Unreachable => true,
+            Self::WrongKey
+            | Self::UnknownModel
+            | Self::ContextTooLong
+            | Self::ContentFilter
+            | Self::Nonsense => false,
+        }
+    }
+}
+
+/// The models that the connected providers offer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ModelList {
+    pub models: Vec<OfferedModel>,
+    /// Providers that did not list their models.
+    pub unavailable: Vec<UnlistedProvider>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct OfferedModel {
+    /// The name to set for an agent. It begins with the provider, except for the default one.
+    pub model: String,
+    pub provider: String,
+    /// The context window in tokens.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub window: Option<u64>,
+    /// Whether the model reads images.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub images: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub price: Option<ModelPrice>,
+}
+
+/// US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ModelPrice {
+    pub input_per_million_usd: f64,
+    pub output_per_million_usd: f64,
+    pub cached_input_per_million_usd: f64,
+    pub cache_write_per_million_usd: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct UnlistedProvider {
+    pub provider: String,
+    pub kind: ModelFailureKind,
+    pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_spelled_alike_in_code_and_on_the_wire() {
+        for kind in ModelFailureKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+    }
+
+    #[test]
+    fn the_details_of_a_failure_carry_its_kind() {
+        let failure = ModelFailure {
+            code: ErrorCode::LlmError,
+            message: "No.".to_owned(),
+            kind: Some(ModelFailureKind::Quota),
+            provider_message: Some("no credit".to_owned()),
+            details: Map::from_iter([("status".to_owned(), 429.into())]),
+        };
+        assert_eq!(
+            Value::Object(failure.into_error().details),
+            serde_json::json!({"kind": "quota", "provider_message": "no credit", "status": 429})
+        );
+    }
 }

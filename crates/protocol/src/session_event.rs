@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, CallId, ErrorData, Gap, Message,
-    MessageId, ModelFailureKind, Plan, PlanId, PlannedTask, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk,
-    Usage, WorkflowId,
+    MessageId, ModelFailureKind, Plan, PlanId, PlannedTask, SessionId, SwitchAgent, TaskId,
+    Timestamp, ToolCallChunk, Usage, WorkflowId,
 };
 
 /// One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`.

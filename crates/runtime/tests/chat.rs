@@ -10,7 +10,8 @@ use codelab_llm::{Model, ModelDescription, Price, StreamListener};
 use codelab_memory::{EmbeddedOptions, Memory};
 use codelab_policy::Policy;
 use codelab_protocol::{
-    GlobalMessage, GlobalMeta, ModelFailure, ModelMessage, ModelOutput, ModelRequest, RawToolCall,
+    GlobalMessage, GlobalMeta, ModelFailure, ModelList, ModelMessage, ModelOutput, ModelRequest,
+    RawToolCall,
 };
 use codelab_runtime::{
     AgentCache, ChatReader, ClusterOptions, GlobalChat, Metrics, NoAnswer, Runtime, RuntimeError,
@@ -76,6 +77,14 @@ impl Model for ByHand {
 
     fn price(&self, _: &str) -> Option<Price> {
         None
+    }
+
+    fn window(&self, _: &str) -> Option<u64> {
+        None
+    }
+
+    fn models(&self) -> BoxFuture<'_, ModelList> {
+        std::future::ready(ModelList::default()).boxed()
     }
 
     fn describe(&self) -> ModelDescription {

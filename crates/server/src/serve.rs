@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Team, starter_pack};
-use codelab_llm::{DemoModel, Model, ModelAuth, OpenAiConfig, OpenAiModel};
+use codelab_engine::{PromptLimits, Team, starter_pack};
+use codelab_llm::{CallLimits, DemoModel, Model, ModelAuth, Models, ModelsConfig, ProviderKind};
 use codelab_memory::{EmbeddedOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_protocol::UserId;
 use codelab_runtime::{
@@ -138,12 +138,17 @@ impl Server {
         };
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
+        let mut limits = settings.limits;
+        if settings.prompt.by_window && limits.compact_tokens.is_none() {
+            let window = model.window(models.default_model());
+            limits.compact_tokens = window.map(PromptLimits::compacts_at);
+        }
         let shown_model = models.shown(description.clone());
         let runtime = Runtime::start(RuntimeParts {
             store,
             model,
             team,
-            limits: settings.limits,
+            limits,
             prompt: settings.prompt,
             region: settings.region,
             log_prompts: settings.log_prompts,
@@ -382,10 +387,27 @@ pub fn embedded_memory(settings: &Settings, folder: &Path) -> Result<Memory, Con
 
 fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
     let (spaces, llm) = (&settings.spaces, &settings.llm);
-    match (&spaces.embedding_model, &llm.proxy_url) {
-        (Some(model), Some(url)) => {
-            let auth_header = match auth(settings, url) {
-                ModelAuth::Bearer(key) => Some((
+    let Some(model) = &spaces.embedding_model else {
+        return Ok(None);
+    };
+    let named = model
+        .split_once('/')
+        .and_then(|(name, model)| Some((llm.providers.get(name)?, model)));
+    let found = match (named, &llm.proxy_url) {
+        (Some((provider, _)), _) if provider.kind == ProviderKind::Anthropic => {
+            let why = "names a provider of the kind anthropic, which has no embedding models";
+            return Err(wrong("embedding.model", why));
+        }
+        (Some((provider, model)), _) => {
+            Some((&provider.url, provider.auth.clone(), model.to_owned()))
+        }
+        (None, Some(url)) => Some((url, auth(settings, url), model.clone())),
+        (None, None) => None,
+    };
+    match found {
+        Some((url, auth, model)) => {
+            let auth_header = match auth {
+                ModelAuth::Key(key) => Some((
                     "authorization".to_owned(),
                     format!("Bearer {}", key.expose()),
                 )),
@@ -397,17 +419,16 @@ fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
             let options = EmbedderOptions {
                 auth_header,
                 network: settings.network.clone(),
-                ..EmbedderOptions::new(url.clone(), model.clone())
+                ..EmbedderOptions::new(url.clone(), model)
             };
             Ok(Some(Embedder::new(options).map_err(|error| {
                 wrong("embedding.model", &error.to_string())
             })?))
         }
-        (Some(_), None) => Err(wrong(
+        None => Err(wrong(
             "embedding.model",
-            "needs llm.proxy_url, where it is asked for",
+            "needs llm.proxy_url, where it is asked for, or the name of a provider",
         )),
-        (None, _) => Ok(None),
     }
 }
 
@@ -439,7 +460,7 @@ fn auth(settings: &Settings, url: &str) -> ModelAuth {
             .filter(|_| llm.send_internal_key || settings.network.keeps_private(url))
     };
     match (&llm.api_key, internal()) {
-        (Some(key), _) => ModelAuth::Bearer(key.clone()),
+        (Some(key), _) => ModelAuth::Key(key.clone()),
         (None, Some(key)) => ModelAuth::InternalHeader(key),
         (None, None) => ModelAuth::None,
     }
@@ -467,26 +488,36 @@ fn warn_of_withheld_key(settings: &Settings) {
 /// The configured model, or the demonstration when there is none.
 fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
     match model_config(settings) {
-        Some(config) => Ok(Arc::new(OpenAiModel::new(config)?)),
+        Some(config) => Ok(Arc::new(Models::new(config)?)),
         None => Ok(Arc::new(DemoModel::default())),
     }
 }
 
 /// How the configured model is called; none where the demonstration answers.
-pub fn model_config(settings: &Settings) -> Option<OpenAiConfig> {
+pub fn model_config(settings: &Settings) -> Option<ModelsConfig> {
     let llm = &settings.llm;
-    let url = llm.proxy_url.as_ref()?;
-    Some(OpenAiConfig {
-        auth: auth(settings, url),
-        fallback_model: llm.model.clone(),
-        model_override: llm.model_override.clone(),
-        model_map: llm.model_map.clone(),
+    let mut config = match &llm.proxy_url {
+        Some(url) => ModelsConfig::new(url, auth(settings, url)),
+        None if llm.providers.is_empty() => return None,
+        None => ModelsConfig::default(),
+    };
+    config.providers.extend(llm.providers.clone());
+    let limits = CallLimits {
         timeout: Duration::from_secs(llm.timeout_seconds),
         idle_timeout: Duration::from_secs(llm.idle_timeout_seconds),
         rate_limit_wait: Duration::from_secs(llm.rate_limit_wait_seconds),
+        ..CallLimits::default()
+    };
+    Some(ModelsConfig {
+        default_model: llm.model.clone(),
+        model_override: llm.model_override.clone(),
+        model_map: llm.model_map.clone(),
+        fallback_models: llm.fallback_models.clone(),
+        limits,
         prices: llm.prices.clone(),
+        facts: llm.facts.clone(),
         network: settings.network.clone(),
-        ..OpenAiConfig::new(url)
+        ..config
     })
 }
 
@@ -497,6 +528,8 @@ pub fn default_model(settings: &Settings) -> String {
 
 #[cfg(test)]
 mod tests {
+    use codelab_llm::DEFAULT_PROVIDER;
+
     use super::*;
     use crate::config::Flags;
 
@@ -525,7 +558,8 @@ mod tests {
             let environment =
                 environment.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             let settings = Settings::load(flags, environment).unwrap();
-            let sent = model_config(&settings).unwrap().auth;
+            let config = model_config(&settings).unwrap();
+            let sent = config.providers[DEFAULT_PROVIDER].auth.clone();
             assert_eq!(sent != ModelAuth::None, is_sent, "{variables:?}");
             assert_eq!(is_key_withheld(&settings), is_withheld, "{variables:?}");
         }

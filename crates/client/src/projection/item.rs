@@ -3,8 +3,7 @@
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, CallId, CallOutcome, Gap,
     HistoryCompacted, MessageCreated, MessageDelta, MessageId, ModelFallback, ModelWaiting,
-    PlanRequest, Role, SwitchAgent,
-    TaskOrigin, ToolCall, TurnError,
+    PlanRequest, Role, SwitchAgent, TaskOrigin, ToolCall, TurnError,
 };
 use serde_json::{Map, Value};
 

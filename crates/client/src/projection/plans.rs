@@ -183,7 +183,7 @@ impl SessionView {
     ) {
         let (Some(plan), Some(id)) = (&done.origin.plan_id, &done.origin.task_id) else {
             self.result.response = Some(done.response.clone());
-            return self.add_usage(done.usage, changes);
+            return self.add_usage(done.usage.clone(), changes);
         };
         self.change_task(plan, id, changes, |task, note| {
             task.status = match done.success {
@@ -191,7 +191,7 @@ impl SessionView {
                 false => TaskStatus::Failed,
             };
             task.result = Some(done.response.clone());
-            task.usage = done.usage;
+            task.usage.clone_from(&done.usage);
             *note = None;
         });
     }
@@ -233,7 +233,7 @@ impl SessionView {
         if is_known {
             changes.push(SessionChange::PlanEnded(done.plan_id.clone()));
         }
-        self.add_usage(done.usage, changes);
+        self.add_usage(done.usage.clone(), changes);
     }
 
     /// An approval or a question of a task.

@@ -109,7 +109,7 @@ impl Transition<'_, '_> {
             content: response.clone(),
             agent_id: Some(author.clone()),
             name: Some(author.into()),
-            usage,
+            usage: usage.clone(),
             error: status == WorkflowStatus::Failed,
             ..answer
         };
@@ -270,8 +270,8 @@ impl Workflow {
     fn total_usage(&self) -> Option<codelab_protocol::Usage> {
         self.tasks
             .iter()
-            .filter_map(|task| task.usage)
-            .chain(self.usage)
+            .filter_map(|task| task.usage.clone())
+            .chain(self.usage.clone())
             .reduce(|sum, usage| sum.plus(usage))
     }
 }

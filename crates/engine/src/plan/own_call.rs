@@ -118,10 +118,15 @@ impl Transition<'_, '_> {
             return;
         };
         let phase = workflow.phase.clone();
-        let usage = outcome.as_ref().ok().and_then(|output| output.usage);
+        let usage = outcome
+            .as_ref()
+            .ok()
+            .and_then(|output| output.usage.clone());
         workflow.reserved = None;
-        if let Some(usage) = usage {
-            workflow.usage = Some(workflow.usage.map_or(usage, |before| before.plus(usage)));
+        if let Some(usage) = usage.clone() {
+            let before = workflow.usage.take();
+            workflow.usage =
+                Some(before.map_or_else(|| usage.clone(), |sum| sum.plus(usage.clone())));
             self.spent(AgentSpending {
                 agent: orchestrator(),
                 turn,
@@ -129,7 +134,7 @@ impl Transition<'_, '_> {
                 usage,
             });
         }
-        self.space_spends(Lane::OWN, usage);
+        self.space_spends(Lane::OWN, usage.as_ref());
         match phase {
             WorkflowPhase::Planning { repair, .. } => self.planned(repair.is_some(), outcome),
             WorkflowPhase::Joining { message_id, .. } => self.joined(message_id, outcome),

@@ -75,6 +75,7 @@ impl Transition<'_, '_> {
             request,
             work,
             earlier: self.session.compaction.said(),
+            left_out: 0,
             said: Vec::new(),
         });
         // What had failed is open again, for everybody who looks.

@@ -97,7 +97,7 @@ impl Transition<'_, '_> {
         task.state = TaskRun::Completed {
             result: results::kept(&response),
         };
-        task.usage = usage;
+        task.usage.clone_from(&usage);
         let agent = task.agent.clone();
         let is_answer = !workflow.has_open_tasks() && workflow.completed().count() == 1;
         let Some(message_id) = answer_id else {

@@ -51,6 +51,7 @@ pub fn planning_request(
         messages.push(ModelMessage::Assistant {
             content: answer.clone(),
             tool_calls: Vec::new(),
+            reasoning: None,
         });
         let content =
             format!("This plan cannot be used: {error}. Answer with the corrected JSON only.");
@@ -59,6 +60,7 @@ pub fn planning_request(
     ModelRequest {
         agent: crate::orchestrator().into(),
         model: model.to_owned(),
+        fallback_models: Vec::new(),
         messages,
         tools: Vec::new(),
         temperature: Some(PLANNING_TEMPERATURE),
@@ -83,6 +85,7 @@ pub fn joining_request(model: &str, request: &str, results: &[String]) -> ModelR
     ModelRequest {
         agent: crate::orchestrator().into(),
         model: model.to_owned(),
+        fallback_models: Vec::new(),
         messages,
         tools: Vec::new(),
         temperature: Some(JOINING_TEMPERATURE),

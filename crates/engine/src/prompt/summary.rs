@@ -56,6 +56,7 @@ pub fn summary_request(
     let request = ModelRequest {
         agent: orchestrator().into(),
         model: model.to_owned(),
+        fallback_models: Vec::new(),
         messages: vec![ModelMessage::User { content: prompt }],
         tools: Vec::new(),
         temperature: Some(SUMMARY_TEMPERATURE),

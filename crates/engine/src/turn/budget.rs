@@ -80,10 +80,12 @@ impl Transition<'_, '_> {
 
     pub(crate) fn spend(&mut self, thread: &mut Thread, usage: Option<Usage>) {
         thread.reserved = None;
-        self.space_spends(thread.lane, usage);
+        self.space_spends(thread.lane, usage.as_ref());
         if let Some(usage) = usage {
             self.session.prompt_was(thread, usage.prompt_tokens);
-            thread.usage = Some(thread.usage.map_or(usage, |before| before.plus(usage)));
+            let before = thread.usage.take();
+            thread.usage =
+                Some(before.map_or_else(|| usage.clone(), |sum| sum.plus(usage.clone())));
             let agent = thread.agent.clone();
             let task = self
                 .session
@@ -98,7 +100,7 @@ impl Transition<'_, '_> {
         }
     }
 
-    pub(crate) fn space_spends(&mut self, lane: Lane, usage: Option<Usage>) {
+    pub(crate) fn space_spends(&mut self, lane: Lane, usage: Option<&Usage>) {
         if self.session.kind == SessionKind::Project {
             self.spend_budget(lane, usage.map(spending).unwrap_or_default());
         }
@@ -114,7 +116,7 @@ impl Transition<'_, '_> {
         if self.session.kind == SessionKind::Runtime {
             return;
         }
-        self.session.spent = self.session.spent.plus(spending(spent.usage));
+        self.session.spent = self.session.spent.plus(spending(&spent.usage));
         self.output.push(Effect::Spent(spent));
     }
 
@@ -282,7 +284,7 @@ impl Transition<'_, '_> {
     }
 }
 
-fn spending(usage: Usage) -> Spending {
+fn spending(usage: &Usage) -> Spending {
     Spending {
         tokens: usage.total_tokens,
         usd: usage.cost_usd.unwrap_or_default(),

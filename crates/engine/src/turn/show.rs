@@ -3,9 +3,9 @@
 use codelab_protocol::{
     AgentName, AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved,
     AssistantMessage, CallId, CallOutcome, ChunkBody, DirectAgentCall, ErrorData, Message,
-    MessageCreated, ModelFallback, ModelOutput, ModelWaiting, Question, SessionEventBody, SessionKind, SwitchAgent,
-    TaskCompleted, TaskOrigin, Timestamp, Tool, ToolCallChunk, ToolCallClosed, ToolCallEvent,
-    ToolResultChunk, ToolResultEvent, TurnError, TurnId, WorkflowId,
+    MessageCreated, ModelFallback, ModelOutput, ModelWaiting, Question, SessionEventBody,
+    SessionKind, SwitchAgent, TaskCompleted, TaskOrigin, Timestamp, Tool, ToolCallChunk,
+    ToolCallClosed, ToolCallEvent, ToolResultChunk, ToolResultEvent, TurnError, TurnId, WorkflowId,
 };
 use serde_json::{Map, Value};
 
@@ -122,7 +122,7 @@ impl View<'_> {
             agent: thread.agent.clone(),
             message_id: message.message_id.clone(),
             timestamp: self.now,
-            usage: output.usage,
+            usage: output.usage.clone(),
             warnings: output.warnings.clone(),
         };
         self.log
@@ -389,7 +389,7 @@ impl View<'_> {
             response,
             message_id,
             context: thread.recalled.clone(),
-            usage: thread.usage,
+            usage: thread.usage.clone(),
         };
         self.log
             .event(thread.turn, SessionEventBody::TaskCompleted(completed));

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use codelab_protocol::{
-    AgentName, AgentStatus, AnswerCut, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, MessageId,
-    ModelOutput, RawToolCall, Reasoning, Role, SessionKind, Timestamp, Tool, ToolCall, TurnId, TurnStatus,
-    Usage,
+    AgentName, AgentStatus, AnswerCut, CallId, ClientId, Digest, ErrorCode, ErrorData, Message,
+    MessageId, ModelOutput, RawToolCall, Reasoning, Role, SessionKind, Timestamp, Tool, ToolCall,
+    TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -245,7 +245,7 @@ impl Thread {
     }
 
     pub(crate) fn usage(&self) -> Option<Usage> {
-        self.usage
+        self.usage.clone()
     }
 
     pub(crate) fn answer_id(&self) -> Option<MessageId> {
@@ -493,23 +493,41 @@ impl Transition<'_, '_> {
         content: String,
         tool_calls: Vec<ToolCall>,
     ) {
+        let mut warnings = output.warnings.clone();
+        if tool_calls.is_empty() && thread.lane == Lane::OWN {
+            warnings.extend(self.left_out());
+        }
         let message = Message {
             agent_id: Some(thread.agent.clone()),
             name: Some(thread.agent.clone().into()),
             tool_calls,
-            usage: output.usage,
-            warnings: output.warnings.clone(),
+            usage: output.usage.clone(),
+            warnings,
             reasoning: output.reasoning.as_ref().map(kept_reasoning),
             is_cut: output.cut.is_some(),
             ..Message::new(message_id.clone(), Role::Assistant, content, self.world.now)
         };
         thread.answer_id = Some(message_id);
-        thread.warnings.clone_from(&output.warnings);
+        thread.warnings.clone_from(&message.warnings);
         if self.session.kind == SessionKind::Project && !message.content.trim().is_empty() {
             thread.said = Some(cut(&message.content, MAX_RESULT_BYTES).to_owned());
         }
         self.view().show_answer(thread, &message, output);
         self.message(thread.turn, self.session.task_of(thread), message);
+    }
+
+    /// Says so where the model was not sent all of the turn before: it may not know what it did.
+    fn left_out(&self) -> Option<String> {
+        let turn = self.session.turn.as_ref()?;
+        if self.session.kind == SessionKind::Runtime || turn.left_out == 0 {
+            return None;
+        }
+        let limit = self.world.limits.prompt.messages;
+        Some(format!(
+            "The model was not sent the first {} messages of the turn before, because at most {limit} earlier \
+             messages are sent. Set context.messages, or context.tokens = \"auto\", to send more.",
+            turn.left_out
+        ))
     }
 
     /// Goes on with the next waiting call of the last answer, else asks the model again.

@@ -10,7 +10,9 @@ use super::{OpenCall, REFUSED, Thread, ThreadPhase, Turn, TurnWork, error_data};
 use crate::output::Output;
 use crate::session::Transition;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
-use crate::{Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId, Session, orchestrator};
+use crate::{
+    Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId, Session, orchestrator,
+};
 
 impl Thread {
     /// When the thread is due, if nothing comes before.

@@ -79,6 +79,7 @@ impl Case {
             },
             recalled: &[],
             limits: &self.limits,
+            window: None,
             region: &self.region,
             now: NOW,
         });
@@ -117,6 +118,7 @@ impl Sent {
             ModelMessage::Assistant {
                 content,
                 tool_calls,
+                ..
             } => {
                 let calls: String = tool_calls
                     .iter()

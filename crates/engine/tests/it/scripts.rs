@@ -19,7 +19,8 @@
 //! `others enter: agent`, `others leave: agent`, `close: agent`, `open: agent`, `deregister:
 //! agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
 //! agent), `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's
-//! server makes the call wait), `heard` (the model says something).
+//! server makes the call wait), `heard` (the model says something), `fell back: a b` (b is asked
+//! instead of a), `cut at: tokens` (the next answer ends at this limit), `model fails: CODE kind`.
 
 mod project;
 mod shown;
@@ -32,7 +33,8 @@ use codelab_engine::{
     Session, ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
-    CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, Plan, RawToolCall, Usage,
+    AnswerCut, CallId, CallerContext, ErrorCode, ModelFailure, ModelFailureKind, ModelOutput, Plan,
+    RawToolCall, Usage,
 };
 use serde_json::Value;
 
@@ -56,6 +58,8 @@ struct Play {
     calls: BTreeMap<CallId, KnownCall>,
     plan: Option<Plan>,
     used: Option<Usage>,
+    /// Of the next answer.
+    cut: Option<AnswerCut>,
     transcript: String,
 }
 
@@ -67,6 +71,7 @@ fn play(script: &str) -> String {
         calls: BTreeMap::new(),
         plan: None,
         used: None,
+        cut: None,
         transcript: String::new(),
     };
     for line in script
@@ -140,26 +145,25 @@ impl Play {
                 agent: rest.parse().unwrap(),
             },
             ["model", task @ .., "fails"] => {
+                let (code, kind) = rest.split_once(' ').unwrap_or((rest, ""));
                 let code = ErrorCode::ALL
                     .iter()
                     .copied()
-                    .find(|code| code.as_str() == rest)
+                    .find(|known| known.as_str() == code)
                     .unwrap();
+                let kind = ModelFailureKind::ALL
+                    .into_iter()
+                    .find(|known| known.as_str() == kind);
                 let failure = ModelFailure {
-                    code,
-                    message: "no answer".to_owned(),
-                    details: Default::default(),
+                    kind,
+                    ..ModelFailure::not_called(code, "no answer")
                 };
                 self.model(task.first(), Err(failure))
             }
             ["summary"] => self.summary(Ok(output(rest))),
             ["summary", "fails"] => {
                 let (code, message) = (ErrorCode::LlmError, "no answer".to_owned());
-                self.summary(Err(ModelFailure {
-                    code,
-                    message,
-                    details: Default::default(),
-                }))
+                self.summary(Err(ModelFailure::not_called(code, message)))
             }
             ["model", task @ ..] => self.model(task.first(), Ok(output(rest))),
             ["result"] => {
@@ -192,15 +196,17 @@ impl Play {
         }
     }
 
-    fn model(&self, task: Option<&&str>, outcome: Result<ModelOutput, ModelFailure>) -> Input {
+    fn model(&mut self, task: Option<&&str>, outcome: Result<ModelOutput, ModelFailure>) -> Input {
         let calls = self.session.model_calls();
         let lane = task.map(|task| self.lane(task));
         let call = calls
             .iter()
             .map(|(call, _)| *call)
             .find(|call| lane.is_none_or(|lane| call.lane == lane));
+        let cut = self.cut.take();
         let outcome = outcome.map(|output| ModelOutput {
-            usage: self.used,
+            usage: self.used.clone(),
+            cut,
             ..output
         });
         let call =
@@ -219,7 +225,7 @@ impl Play {
             .map(|(call, _)| *call)
             .find(|call| call.lane == Lane::ASIDE);
         let outcome = outcome.map(|output| ModelOutput {
-            usage: self.used,
+            usage: self.used.clone(),
             ..output
         });
         Input::ModelFinished {

@@ -274,9 +274,8 @@ impl Life {
             2 => {
                 let (message, details) = ("down".to_owned(), Default::default());
                 Err(ModelFailure {
-                    code: ErrorCode::LlmError,
-                    message,
                     details,
+                    ..ModelFailure::not_called(ErrorCode::LlmError, message)
                 })
             }
             3 => text(r#"{"agent": "debug", "confidence": "high", "reason": "r"}"#),

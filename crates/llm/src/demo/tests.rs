@@ -6,6 +6,7 @@ use super::*;
 
 fn request(messages: Vec<ModelMessage>, tools: &[Tool]) -> ModelRequest {
     ModelRequest {
+        fallback_models: Vec::new(),
         agent: "coder".to_owned(),
         model: "demo".to_owned(),
         messages,
@@ -41,7 +42,10 @@ async fn ask(request: ModelRequest) -> ModelOutput {
         .await
         .unwrap();
     assert_eq!(shown, output.text, "what is streamed is the answer");
-    assert_eq!(output.usage.and_then(|usage| usage.cost_usd), Some(0.0));
+    assert_eq!(
+        output.usage.as_ref().and_then(|usage| usage.cost_usd),
+        Some(0.0)
+    );
     output
 }
 
@@ -243,6 +247,7 @@ async fn without_client_tools_it_answers_and_asks_questions_on_request() {
             arguments: Default::default(),
         };
         let asked = ModelMessage::Assistant {
+            reasoning: None,
             content: String::new(),
             tool_calls: vec![call],
         };

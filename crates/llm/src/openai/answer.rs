@@ -1,208 +1,48 @@
-//! Assembles an answer from the bytes of a response body. It uses no I/O and no clock, so tests can
-//! cut and damage streams as data.
+//! What the events of an OpenAI-compatible server mean.
 
-use codelab_protocol::{RawToolCall, Usage};
-use codelab_transport::{EventTooLong, SseFields, SseParser};
+use codelab_transport::SseFields;
+use serde_json::{Map, Value};
 
-use super::chunk::{WireChoice, WireChunk, WireText};
+use super::chunk::{WireChoice, WireChunk, WireDelta, WireText};
 use super::tool_calls::{TooManyCalls, ToolCalls};
+use crate::answer::{AnswerFormat, Defect, Finish, ModelAnswer, PartialAnswer};
+use crate::provider_error::ProviderError;
 
-/// Room for what surrounds the output in a body: JSON names, escapes, usage.
-const ENVELOPE_BYTES: usize = 256 * 1024;
 const DONE: &[u8] = b"[DONE]";
+/// A single answer may carry this many pieces of opaque reasoning.
+const MAX_REASONING_DETAILS: usize = 4096;
 
-/// Why the bytes are not an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Defect {
-    /// The body ended before the answer was complete.
-    Cut,
-    NotAnAnswer,
-    TooLarge,
-    /// The server reported an error after it had begun to answer.
-    Reported,
-}
-
-/// How much of the answer has arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    Going,
-    /// The model has finished; usage may still follow.
-    Finished,
-    /// The answer is complete.
-    Done,
-}
-
-/// Why the model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Finish {
-    #[default]
-    Complete,
-    TokenLimit,
-    Filtered,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelAnswer {
-    pub text: String,
-    pub tool_calls: Vec<RawToolCall>,
-    pub usage: Option<Usage>,
-    pub finish: Finish,
-}
-
-/// Reads one response body: an event stream or plain JSON. The first byte tells which, because
-/// servers send wrong content types.
-#[derive(Debug)]
-pub struct AnswerReader {
-    format: Format,
-    content: Content,
-    max_body_bytes: usize,
-}
-
-#[derive(Debug)]
-enum Format {
-    Unknown,
-    Events(SseParser),
-    Json(Vec<u8>),
-}
-
-#[derive(Debug)]
-struct Content {
-    text: String,
-    /// How much of the text was returned by `fresh_text`.
-    shown_bytes: usize,
+/// Reads one answer.
+#[derive(Debug, Default)]
+pub struct OpenAiFormat {
     tool_calls: ToolCalls,
-    usage: Option<Usage>,
-    finish: Option<Finish>,
-    done: bool,
-    output_bytes: usize,
-    max_output_bytes: usize,
+    /// The field in which the server sends its reasoning. It gets it back in the same one.
+    reasoning_field: Option<&'static str>,
+    /// OpenRouter's form of reasoning, which may hold signatures.
+    reasoning_details: Vec<Value>,
 }
 
-impl AnswerReader {
-    pub fn new(max_output_bytes: usize) -> Self {
-        let content = Content {
-            text: String::new(),
-            shown_bytes: 0,
-            tool_calls: ToolCalls::default(),
-            usage: None,
-            finish: None,
-            done: false,
-            output_bytes: 0,
-            max_output_bytes,
-        };
-        let max_body_bytes = max_output_bytes.saturating_add(ENVELOPE_BYTES);
-        Self {
-            format: Format::Unknown,
-            content,
-            max_body_bytes,
-        }
-    }
-
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Progress, Defect> {
-        let mut bytes = bytes;
-        if matches!(self.format, Format::Unknown) {
-            bytes = bytes.trim_ascii_start();
-            self.format = match bytes.first() {
-                None => return Ok(Progress::Going),
-                Some(b'{') => Format::Json(Vec::new()),
-                Some(_) => Format::Events(SseParser::new(self.max_body_bytes)),
-            };
-        }
-        let content = &mut self.content;
-        match &mut self.format {
-            Format::Unknown => {}
-            Format::Events(parser) => parser.push(bytes, |event| content.read_event(event))?,
-            Format::Json(body) if body.len() + bytes.len() > self.max_body_bytes => {
-                return Err(Defect::TooLarge);
-            }
-            Format::Json(body) => body.extend_from_slice(bytes),
-        }
-        Ok(content.progress())
-    }
-
-    /// The text that arrived since the last call.
-    pub fn fresh_text(&mut self) -> &str {
-        let from = std::mem::replace(&mut self.content.shown_bytes, self.content.text.len());
-        &self.content.text[from..]
-    }
-
-    pub fn is_finished(&self) -> bool {
-        self.content.progress() != Progress::Going
-    }
-
-    /// Ends the body. `fresh_text` may return more text after this.
-    pub fn end(&mut self) -> Result<(), Defect> {
-        let content = &mut self.content;
-        match &mut self.format {
-            Format::Unknown => {}
-            Format::Events(parser) => {
-                let ended = parser.finish(|event| content.read_event(event));
-                // An incomplete event after the model has finished does not matter.
-                if content.progress() == Progress::Going {
-                    ended.map_err(|defect| {
-                        if defect == Defect::NotAnAnswer {
-                            Defect::Cut
-                        } else {
-                            defect
-                        }
-                    })?;
-                }
-            }
-            Format::Json(body) => {
-                let body = std::mem::take(body);
-                content.take_json(&body)?;
-                content.done = true;
-            }
-        }
-        if content.progress() == Progress::Going {
-            Err(Defect::Cut)
-        } else {
-            Ok(())
-        }
-    }
-
-    pub fn into_answer(self) -> ModelAnswer {
-        let Content {
-            text,
-            tool_calls,
-            usage,
-            finish,
-            ..
-        } = self.content;
-        ModelAnswer {
-            text,
-            tool_calls: tool_calls.finish(),
-            usage,
-            finish: finish.unwrap_or_default(),
-        }
-    }
-}
-
-impl Content {
-    fn progress(&self) -> Progress {
-        match (self.done, self.finish) {
-            (true, _) => Progress::Done,
-            (false, Some(_)) => Progress::Finished,
-            (false, None) => Progress::Going,
-        }
-    }
-
-    fn read_event(&mut self, event: SseFields<'_>) -> Result<(), Defect> {
+impl AnswerFormat for OpenAiFormat {
+    fn read_event(
+        &mut self,
+        event: SseFields<'_>,
+        answer: &mut PartialAnswer,
+    ) -> Result<(), Defect> {
         match event.data.trim_ascii() {
             [] => Ok(()),
             DONE => {
-                self.done = true;
+                answer.done = true;
                 Ok(())
             }
             data => {
                 let chunk = serde_json::from_slice(data).map_err(|_| Defect::NotAnAnswer)?;
-                self.add_chunk(chunk)
+                self.add_chunk(chunk, answer)
             }
         }
     }
 
     /// A plain JSON body must hold a whole answer. Other valid JSON is an error.
-    fn take_json(&mut self, body: &[u8]) -> Result<(), Defect> {
+    fn read_whole(&mut self, body: &[u8], answer: &mut PartialAnswer) -> Result<(), Defect> {
         let chunk: WireChunk<'_> =
             serde_json::from_slice(body).map_err(|error| match error.is_eof() {
                 true => Defect::Cut,
@@ -213,7 +53,7 @@ impl Content {
             .as_ref()
             .is_some_and(|choices| choices.iter().any(|choice| choice.content().is_some()));
         let reported = chunk.error.is_some();
-        self.add_chunk(chunk)?;
+        self.add_chunk(chunk, answer)?;
         if answered || reported {
             Ok(())
         } else {
@@ -221,12 +61,35 @@ impl Content {
         }
     }
 
-    fn add_chunk(&mut self, chunk: WireChunk<'_>) -> Result<(), Defect> {
-        if chunk.error.is_some() {
-            return Err(Defect::Reported);
+    fn complete(self: Box<Self>, answer: &mut ModelAnswer) {
+        let Self {
+            tool_calls,
+            reasoning_field,
+            reasoning_details,
+        } = *self;
+        answer.tool_calls = tool_calls.finish();
+        let (field, value) = match reasoning_field {
+            _ if !reasoning_details.is_empty() => {
+                ("reasoning_details", Value::Array(reasoning_details))
+            }
+            Some(field) => (field, answer.reasoning.clone().into()),
+            None => return,
+        };
+        answer.opaque_reasoning = Value::Object(Map::from_iter([(field.to_owned(), value)]));
+    }
+}
+
+impl OpenAiFormat {
+    fn add_chunk(
+        &mut self,
+        chunk: WireChunk<'_>,
+        answer: &mut PartialAnswer,
+    ) -> Result<(), Defect> {
+        if let Some(error) = chunk.error {
+            return Err(Defect::Reported(Box::new(ProviderError::of(error))));
         }
         if let Some(usage) = &chunk.usage {
-            self.usage = Some(usage.to_usage());
+            answer.usage = Some(usage.to_usage());
         }
         // One answer was requested, so further ones are ignored.
         let first = |choice: &&WireChoice<'_>| choice.index.is_none_or(|index| index == 0);
@@ -238,39 +101,93 @@ impl Content {
             return Ok(());
         };
         if let Some(delta) = choice.content() {
-            // A refusal is shown as the answer. No server sends both in one piece.
-            for text in [WireText::of(&delta.content), WireText::of(&delta.refusal)] {
-                self.grow(text.len())?;
-                self.text.push_str(text);
-            }
-            for piece in delta.tool_calls.iter().flatten() {
-                let added = self.tool_calls.push(piece)?;
-                self.grow(added)?;
-            }
+            self.add_delta(delta, answer)?;
         }
         match WireText::of(&choice.finish_reason) {
             "" => {}
-            "error" => return Err(Defect::Reported),
-            "length" | "max_tokens" => self.finish = Some(Finish::TokenLimit),
-            "content_filter" | "safety" => self.finish = Some(Finish::Filtered),
-            _ => self.finish = Some(Finish::Complete),
+            "error" => {
+                let error = choice.error.clone().unwrap_or_default();
+                return Err(Defect::Reported(Box::new(ProviderError::of(error))));
+            }
+            "length" | "max_tokens" => answer.finish = Some(Finish::TokenLimit),
+            "content_filter" | "safety" => answer.finish = Some(Finish::Filtered),
+            _ => answer.finish = Some(Finish::Complete),
         }
         Ok(())
     }
 
-    fn grow(&mut self, bytes: usize) -> Result<(), Defect> {
-        self.output_bytes = self.output_bytes.saturating_add(bytes);
-        if self.output_bytes > self.max_output_bytes {
-            Err(Defect::TooLarge)
-        } else {
-            Ok(())
+    fn add_delta(
+        &mut self,
+        delta: &WireDelta<'_>,
+        answer: &mut PartialAnswer,
+    ) -> Result<(), Defect> {
+        self.add_reasoning(delta, answer)?;
+        answer.push_text(WireText::of(&delta.content))?;
+        // A refusal is shown as the answer. No server sends both in one piece.
+        let refusal = WireText::of(&delta.refusal);
+        if !refusal.is_empty() {
+            answer.is_refusal = true;
+            answer.push_text(refusal)?;
         }
+        for piece in delta.tool_calls.iter().flatten() {
+            let added = self.tool_calls.push(piece)?;
+            answer.grow(added)?;
+        }
+        Ok(())
+    }
+
+    /// DeepSeek, vLLM and LiteLLM say `reasoning_content`; OpenRouter, Ollama and newer vLLM say
+    /// `reasoning`. Servers that send both send the same text twice.
+    fn add_reasoning(
+        &mut self,
+        delta: &WireDelta<'_>,
+        answer: &mut PartialAnswer,
+    ) -> Result<(), Defect> {
+        let texts = [
+            ("reasoning_content", delta.reasoning_content.as_ref()),
+            ("reasoning", delta.reasoning.as_ref()),
+        ];
+        let said = texts
+            .into_iter()
+            .filter_map(|(field, text)| Some((field, text?.text()?)))
+            .find(|(_, text)| !text.is_empty());
+        if let Some((field, text)) = said {
+            self.reasoning_field.get_or_insert(field);
+            answer.push_reasoning(text)?;
+        }
+        for detail in delta.reasoning_details.iter().flatten() {
+            if self.reasoning_details.len() == MAX_REASONING_DETAILS {
+                return Err(Defect::TooLarge);
+            }
+            answer.grow(detail.get().len())?;
+            let detail = serde_json::from_str(detail.get()).map_err(|_| Defect::NotAnAnswer)?;
+            join_detail(&mut self.reasoning_details, detail);
+        }
+        Ok(())
     }
 }
 
-impl From<EventTooLong> for Defect {
-    fn from(_: EventTooLong) -> Self {
-        Self::TooLarge
+/// Adds a piece of `reasoning_details`. Pieces with the same type and index are one detail: their
+/// texts are joined, and the other fields come from whichever piece has them.
+fn join_detail(details: &mut Vec<Value>, piece: Value) {
+    let same = |detail: &Value| {
+        piece["index"].is_number()
+            && detail["index"] == piece["index"]
+            && detail["type"] == piece["type"]
+    };
+    let Some(Value::Object(detail)) = details.last_mut().filter(|last| same(last)) else {
+        return details.push(piece);
+    };
+    let Value::Object(piece) = piece else { return };
+    for (name, value) in piece {
+        let is_text = matches!(name.as_str(), "text" | "summary" | "data");
+        match (detail.get_mut(&name), value) {
+            (Some(Value::String(text)), Value::String(more)) if is_text => text.push_str(&more),
+            (_, Value::Null) => {}
+            (_, value) => {
+                detail.insert(name, value);
+            }
+        }
     }
 }
 

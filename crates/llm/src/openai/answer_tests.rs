@@ -4,23 +4,35 @@ use codelab_protocol::{RawToolCall, Usage};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::StreamedPart;
+use crate::answer::{AnswerReader, ENVELOPE_BYTES, Progress};
 
 const MAX_OUTPUT_BYTES: usize = 2000;
 
 /// The answer, and the text that was reported while it arrived.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(ModelAnswer, String), Defect> {
-    let mut reader = AnswerReader::new(MAX_OUTPUT_BYTES);
+    let format = Box::<OpenAiFormat>::default();
+    let mut reader = AnswerReader::new(format, MAX_OUTPUT_BYTES);
     let mut shown = String::new();
+    let mut hear = |part: StreamedPart<'_>| {
+        if let StreamedPart::Text(text) = part {
+            shown.push_str(text);
+        }
+    };
     for piece in pieces {
         let progress = reader.push(piece)?;
-        shown.push_str(reader.fresh_text());
+        reader.show(&mut hear);
         if progress == Progress::Done {
             break;
         }
     }
     reader.end()?;
-    shown.push_str(reader.fresh_text());
+    reader.show(&mut hear);
     Ok((reader.into_answer(), shown))
+}
+
+fn reported<T>(error: Value) -> Result<T, Defect> {
+    Err(Defect::Reported(Box::new(ProviderError::of(error))))
 }
 
 fn read_text(body: &str) -> Result<ModelAnswer, Defect> {
@@ -59,13 +71,13 @@ fn answer(text: &str, tool_calls: Vec<RawToolCall>, usage: Option<(u64, u64)>) -
         prompt_tokens,
         completion_tokens,
         total_tokens: prompt_tokens + completion_tokens,
-        cost_usd: None,
+        ..Usage::default()
     });
     ModelAnswer {
         text: text.to_owned(),
         tool_calls,
         usage,
-        finish: Finish::Complete,
+        ..ModelAnswer::default()
     }
 }
 
@@ -271,9 +283,9 @@ fn odd_streams_are_told_apart() {
             events(&[hello(), json!({"choices": [{"index": 1, "delta": {"content": "no"}}]}), finish("stop")]),
             Ok("hi"),
         ),
-        ("error inside", events(&[hello(), json!({"error": {"message": "overloaded"}})]), Err(Defect::Reported)),
-        ("error reason", events(&[hello(), finish("error")]), Err(Defect::Reported)),
-        ("error as JSON", json!({"error": "no"}).to_string(), Err(Defect::Reported)),
+        ("error inside", events(&[hello(), json!({"error": {"message": "overloaded"}})]), reported(json!({"message": "overloaded"}))),
+        ("error reason", events(&[hello(), finish("error")]), reported(Value::Null)),
+        ("error as JSON", json!({"error": "no"}).to_string(), reported(json!("no"))),
         ("JSON of something else", json!({"status": "ok"}).to_string(), Err(Defect::NotAnAnswer)),
         ("broken event", "data: {nonsense}\n\n".to_owned(), Err(Defect::NotAnAnswer)),
         ("a page", "<html>\n\n<body>hello</body></html>".to_owned(), Err(Defect::Cut)),
@@ -290,7 +302,7 @@ fn odd_streams_are_told_apart() {
     ];
     for (name, body, wanted) in cases {
         let got = read_text(&body).map(|answer| answer.text);
-        assert_eq!(got.as_deref().map_err(|defect| *defect), wanted, "{name}");
+        assert_eq!(got.as_deref().map_err(Clone::clone), wanted, "{name}");
     }
     let broken = b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}\n\n";
     assert_eq!(read([&broken[..]]), Err(Defect::NotAnAnswer));

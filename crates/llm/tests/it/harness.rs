@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use codelab_fakemodel::FakeModel;
-use codelab_llm::{Model, OpenAiConfig, OpenAiModel, StreamedPart};
-use codelab_protocol::{ModelFailure, ModelMessage, ModelOutput, ModelRequest, Tool};
+use codelab_llm::{DEFAULT_PROVIDER, Model, ModelAuth, Models, ModelsConfig, StreamedPart};
+use codelab_protocol::{
+    ModelFailure, ModelFailureKind, ModelMessage, ModelOutput, ModelRequest, Tool,
+};
 
 /// Long enough for a loaded machine to answer, short enough to wait for.
 pub const SHORT: Duration = Duration::from_millis(300);
@@ -12,14 +14,23 @@ pub const SHORT: Duration = Duration::from_millis(300);
 pub struct Outcome {
     pub result: Result<ModelOutput, ModelFailure>,
     pub shown: String,
+    pub reasoning: String,
     /// Waits that the server announced.
     pub waits: Vec<Duration>,
+    /// From, to, why.
+    pub fallbacks: Vec<(String, String, ModelFailureKind)>,
 }
 
-pub fn config(server: &FakeModel) -> OpenAiConfig {
-    let mut config = OpenAiConfig::new(server.url());
-    config.retry_delay = Duration::from_millis(1);
-    config.max_retries = 2;
+pub fn config(server: &FakeModel) -> ModelsConfig {
+    let mut config = ModelsConfig::new(server.url(), ModelAuth::None);
+    config.limits.retry_delay = Duration::from_millis(1);
+    config.limits.max_retries = 2;
+    config
+}
+
+pub fn with_auth(mut config: ModelsConfig, auth: ModelAuth) -> ModelsConfig {
+    let provider = config.providers.get_mut(DEFAULT_PROVIDER);
+    provider.expect("one is configured").auth = auth;
     config
 }
 
@@ -27,6 +38,7 @@ pub fn request() -> ModelRequest {
     ModelRequest {
         agent: "coder".to_owned(),
         model: "gpt-4".to_owned(),
+        fallback_models: Vec::new(),
         messages: vec![
             ModelMessage::System {
                 content: "You are the coder.".to_owned(),
@@ -42,21 +54,29 @@ pub fn request() -> ModelRequest {
     }
 }
 
-pub async fn call(config: OpenAiConfig, request: &ModelRequest) -> Outcome {
-    call_with(&OpenAiModel::new(config).expect("usable settings"), request).await
+pub async fn call(config: ModelsConfig, request: &ModelRequest) -> Outcome {
+    call_with(&Models::new(config).expect("usable settings"), request).await
 }
 
-pub async fn call_with(model: &OpenAiModel, request: &ModelRequest) -> Outcome {
+pub async fn call_with(model: &Models, request: &ModelRequest) -> Outcome {
     let mut shown = String::new();
-    let mut waits = Vec::new();
+    let mut reasoning = String::new();
+    let (mut waits, mut fallbacks) = (Vec::new(), Vec::new());
     let mut hear = |heard: StreamedPart<'_>| match heard {
         StreamedPart::Text(text) => shown.push_str(text),
-        StreamedPart::Waiting(wait) => waits.push(wait),
+        StreamedPart::Reasoning(text) => reasoning.push_str(text),
+        StreamedPart::ToolCall => {}
+        StreamedPart::Waiting { wait, .. } => waits.push(wait),
+        StreamedPart::Fallback { from, to, kind } => {
+            fallbacks.push((from.to_owned(), to.to_owned(), kind));
+        }
     };
     let result = model.call(request, &mut hear).await;
     Outcome {
         result,
         shown,
+        reasoning,
         waits,
+        fallbacks,
     }
 }

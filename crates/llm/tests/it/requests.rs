@@ -1,7 +1,7 @@
 //! What the server is asked.
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_llm::{Model, ModelAuth, OpenAiConfig, OpenAiModel, Secret};
+use codelab_llm::{Model, ModelAuth, Models, ModelsConfig, Secret};
 use codelab_protocol::{CallId, ModelMessage, ModelRequest, ModelToolCall, OutputSchema};
 use serde_json::json;
 
@@ -22,6 +22,7 @@ async fn a_request_has_the_openai_form() {
     request.messages.push(ModelMessage::Assistant {
         content: String::new(),
         tool_calls,
+        reasoning: None,
     });
     request.messages.push(ModelMessage::Tool {
         call_id,
@@ -30,6 +31,7 @@ async fn a_request_has_the_openai_form() {
     request.messages.push(ModelMessage::Assistant {
         content: "so".to_owned(),
         tool_calls: Vec::new(),
+        reasoning: None,
     });
     let parameters = request.tools[0].parameters.clone();
     let description = request.tools[0].description;
@@ -83,11 +85,7 @@ async fn what_is_not_asked_for_is_not_sent() {
 #[tokio::test]
 async fn the_key_goes_where_the_server_looks_for_it() {
     for (auth, bearer, internal) in [
-        (
-            ModelAuth::Bearer(Secret::new("k1")),
-            Some("Bearer k1"),
-            None,
-        ),
+        (ModelAuth::Key(Secret::new("k1")), Some("Bearer k1"), None),
         (
             ModelAuth::InternalHeader(Secret::new("k2")),
             None,
@@ -96,10 +94,9 @@ async fn the_key_goes_where_the_server_looks_for_it() {
     ] {
         let server = FakeModel::start().await;
         server.reply(Reply::text("ok"));
-        let config = OpenAiConfig {
-            auth,
-            base_url: server.url() + "/v1/",
-            ..config(&server)
+        let config = ModelsConfig {
+            limits: config(&server).limits,
+            ..ModelsConfig::new(server.url() + "/v1/", auth)
         };
         call(config, &request()).await.result.unwrap();
         let sent = server.requests().remove(0);
@@ -121,15 +118,15 @@ async fn names_are_rewritten_on_the_wire() {
     ] {
         let server = FakeModel::start().await;
         server.reply(Reply::text("ok"));
-        let config = OpenAiConfig {
+        let config = ModelsConfig {
             model_map,
             model_override: model_override.map(str::to_owned),
             ..config(&server)
         };
-        let expected = OpenAiConfig::new(server.url()).prices.price(wanted);
+        let expected = ModelsConfig::default().prices.price(wanted);
         assert_eq!(expected.is_some(), is_priced);
         assert_eq!(
-            OpenAiModel::new(config.clone()).unwrap().price("gpt-4"),
+            Models::new(config.clone()).unwrap().price("gpt-4"),
             expected
         );
         let output = call(config, &request()).await.result.unwrap();
@@ -153,8 +150,8 @@ async fn an_unknown_model_falls_back_with_a_warning() {
         let server = FakeModel::start().await;
         server.reply(refusal);
         server.reply(Reply::text_with_usage("hello", 1_000_000, 0));
-        let config = OpenAiConfig {
-            fallback_model: Some("gpt-4o".to_owned()),
+        let config = ModelsConfig {
+            default_model: Some("gpt-4o".to_owned()),
             ..config(&server)
         };
         let output = call(config, &request()).await.result.unwrap();
@@ -179,11 +176,11 @@ async fn an_unknown_model_falls_back_with_a_warning() {
 
 #[tokio::test]
 async fn without_another_model_an_unknown_one_fails_at_once() {
-    for fallback_model in [None, Some("gpt-4".to_owned())] {
+    for default_model in [None, Some("gpt-4".to_owned())] {
         let server = FakeModel::start().await;
         server.default_reply(Reply::unknown_model("gpt-4"));
-        let config = OpenAiConfig {
-            fallback_model,
+        let config = ModelsConfig {
+            default_model,
             ..config(&server)
         };
         let failure = call(config, &request()).await.result.unwrap_err();
@@ -240,32 +237,26 @@ async fn newer_models_get_their_own_parameter_names() {
 
 #[tokio::test]
 async fn wrong_settings_are_named_and_keys_are_not_shown() {
-    let bad = |config: OpenAiConfig| OpenAiModel::new(config).err().unwrap().to_string();
-    assert!(bad(OpenAiConfig::new("localhost:8080")).starts_with("LLM_PROXY_URL "));
-    let key = ModelAuth::Bearer(Secret::new("canary\n"));
-    let text = bad(OpenAiConfig {
-        auth: key.clone(),
-        ..OpenAiConfig::new("http://a")
-    });
+    let bad = |config: ModelsConfig| Models::new(config).err().unwrap().to_string();
+    assert!(
+        bad(ModelsConfig::new("localhost:8080", ModelAuth::None)).starts_with("LLM_PROXY_URL ")
+    );
+    let key = ModelAuth::Key(Secret::new("canary\n"));
+    let text = bad(ModelsConfig::new("http://a", key.clone()));
     assert!(
         text.starts_with("LLM_API_KEY ") && !text.contains("canary"),
         "{text}"
     );
-    let zero = OpenAiConfig {
-        timeout: std::time::Duration::ZERO,
-        ..OpenAiConfig::new("http://a")
-    };
+    let mut zero = ModelsConfig::new("http://a", ModelAuth::None);
+    zero.limits.timeout = std::time::Duration::ZERO;
     assert!(bad(zero).starts_with("limits.model_timeout_seconds "));
-    let config = OpenAiConfig {
-        auth: key,
-        ..OpenAiConfig::new("http://a")
-    };
+    let config = ModelsConfig::new("http://a", key);
     assert!(!format!("{config:?}").contains("canary"));
-    let named = OpenAiConfig {
-        fallback_model: Some("llama3".to_owned()),
-        ..OpenAiConfig::new("http://a")
+    let named = ModelsConfig {
+        default_model: Some("llama3".to_owned()),
+        ..ModelsConfig::new("http://a", ModelAuth::None)
     };
-    let description = OpenAiModel::new(named).unwrap().describe();
+    let description = Models::new(named).unwrap().describe();
     assert_eq!(
         (description.label.as_str(), description.demo),
         ("llama3", false)

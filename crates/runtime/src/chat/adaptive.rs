@@ -25,7 +25,7 @@ use super::NoAnswer;
 use crate::clock::now;
 use crate::ids::RandomIds;
 use crate::metrics::Metrics;
-use crate::owner::measured_call;
+use crate::owner::{measured_call, window_of};
 use crate::runtime::Inner;
 
 const CUT_MARK: &str = "\n[…]";
@@ -255,10 +255,11 @@ impl<'a> Work<'a> {
         match &call.purpose {
             Purpose::Classify { text } => Ok(classification_request(self.team, model, text)),
             Purpose::Step { .. } => {
+                let agent = self.team.get(&call.agent).ok_or_else(missing)?;
                 let (request, _) = step_request(&Briefing {
                     session: &self.session,
                     lane: Lane::OWN,
-                    agent: self.team.get(&call.agent).ok_or_else(missing)?,
+                    agent,
                     team: self.team,
                     default_model: model,
                     session_prompt: CHAT_PROMPT,
@@ -268,6 +269,7 @@ impl<'a> Work<'a> {
                     },
                     recalled: &[],
                     limits: &self.runtime.prompt,
+                    window: window_of(self.runtime, agent),
                     region: &self.runtime.region,
                     now: now(),
                 });
@@ -340,11 +342,7 @@ fn reason(error: Option<ErrorData>) -> String {
 }
 
 fn failure(code: ErrorCode, message: String) -> ModelFailure {
-    ModelFailure {
-        code,
-        message,
-        details: Default::default(),
-    }
+    ModelFailure::not_called(code, message)
 }
 
 /// A text that the Chat takes.

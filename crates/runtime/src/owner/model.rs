@@ -9,12 +9,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use codelab_engine::{
-    Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair,
+    Agent, Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair,
     classification_request, joining_request, planning_request, step_request, summary_request,
 };
 use codelab_llm::{StreamListener, StreamedPart};
 use codelab_protocol::{
-    ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, Timestamp, UserId,
+    ErrorCode, MessageId, ModelFailure, ModelFailureKind, ModelOutput, ModelRequest, TaskOrigin,
+    Timestamp, UserId,
 };
 use codelab_store::{MessageRange, StoreError};
 use futures_util::FutureExt as _;
@@ -38,9 +39,8 @@ pub(crate) struct ModelTasks(Vec<ModelTask>);
 
 struct ModelTask {
     id: ModelCallId,
-    /// Where a call tells of the waits that its server announced; before the call, its agent is
-    /// reminded.
-    waits: Option<mpsc::Receiver<Duration>>,
+    /// Where a call tells of what happens before its answer; before the call, its agent is reminded.
+    news: Option<mpsc::Receiver<CallNews>>,
     heard: Heard,
     task: JoinHandle<Ended>,
 }
@@ -63,8 +63,42 @@ impl Heard {
     }
 }
 
-/// Announced waits of one call that its owner has not heard of yet; it retries fewer times.
-const MAX_WAITS: usize = 8;
+/// News of one call that its owner has not heard of yet; it retries fewer times, and tries fewer
+/// models.
+const MAX_NEWS: usize = 32;
+
+/// What happens to a call before its answer begins.
+enum CallNews {
+    /// The server announced when it can be asked again.
+    Waits {
+        kind: ModelFailureKind,
+        wait: Duration,
+    },
+    /// Another model is asked.
+    FellBack {
+        from: String,
+        to: String,
+        kind: ModelFailureKind,
+    },
+}
+
+impl CallNews {
+    fn input(self, call: ModelCallId) -> Input {
+        match self {
+            Self::Waits { kind, wait } => Input::ModelWaits {
+                call,
+                ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                kind,
+            },
+            Self::FellBack { from, to, kind } => Input::ModelFellBack {
+                call,
+                from,
+                to,
+                kind,
+            },
+        }
+    }
+}
 
 enum Ended {
     Recalled(ModelCall, Vec<String>),
@@ -85,11 +119,11 @@ impl ModelTasks {
     /// Waits for the next thing to do; for ever when no call is under way.
     pub async fn next(&mut self) -> Next {
         let (slot, heard) = std::future::poll_fn(|context| {
-            for (slot, ModelTask { task, waits, .. }) in self.0.iter_mut().enumerate() {
-                if let Some(Poll::Ready(Some(wait))) =
-                    waits.as_mut().map(|waits| waits.poll_recv(context))
+            for (slot, ModelTask { task, news, .. }) in self.0.iter_mut().enumerate() {
+                if let Some(Poll::Ready(Some(told))) =
+                    news.as_mut().map(|news| news.poll_recv(context))
                 {
-                    return Poll::Ready((slot, Err(wait)));
+                    return Poll::Ready((slot, Err(told)));
                 }
                 if let Poll::Ready(ended) = Pin::new(task).poll(context) {
                     return Poll::Ready((slot, Ok(ended)));
@@ -100,13 +134,7 @@ impl ModelTasks {
         .await;
         match heard {
             Ok(ended) => outcome_of(self.0.swap_remove(slot).id, ended),
-            Err(wait) => {
-                let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                Next::Outcome(Input::ModelWaits {
-                    call: self.0[slot].id,
-                    ms,
-                })
-            }
+            Err(told) => Next::Outcome(told.input(self.0[slot].id)),
         }
     }
 
@@ -119,7 +147,7 @@ impl ModelTasks {
         while let Some(slot) = self
             .0
             .iter()
-            .position(|task| task.waits.is_some() && task.task.is_finished())
+            .position(|task| task.news.is_some() && task.task.is_finished())
         {
             let ModelTask { id, task, .. } = &mut self.0[slot];
             let (call, Some(ended)) = (*id, task.now_or_never()) else {
@@ -143,7 +171,7 @@ impl ModelTasks {
         });
         self.0.push(ModelTask {
             id,
-            waits: None,
+            news: None,
             heard: Heard::default(),
             task,
         });
@@ -164,7 +192,7 @@ impl ModelTasks {
         });
         self.0.push(ModelTask {
             id,
-            waits: None,
+            news: None,
             heard: Heard::default(),
             task,
         });
@@ -279,14 +307,14 @@ impl Owner {
             });
         }
         tracing::debug!(session = %self.name.id, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
-        let (waiting, waits) = mpsc::channel(MAX_WAITS);
+        let (tells, news) = mpsc::channel(MAX_NEWS);
         let heard = Heard::default();
         let hears = heard.clone();
         let task = tokio::spawn(async move {
             let _slot = slot;
             match request {
                 Ok((request, recalled)) => Ended::Finished(
-                    perform(&runtime, &feed, &call, request, (waiting, hears)).await,
+                    perform(&runtime, &feed, &call, request, (tells, hears)).await,
                     recalled,
                 ),
                 Err(failure) => Ended::Finished(Err(failure), Vec::new()),
@@ -294,7 +322,7 @@ impl Owner {
         });
         self.models.0.push(ModelTask {
             id,
-            waits: Some(waits),
+            news: Some(news),
             heard,
             task,
         });
@@ -445,6 +473,7 @@ impl Owner {
             history: recent.history_of(origin),
             recalled: &recalled,
             limits: &runtime.prompt,
+            window: window_of(&runtime, agent),
             region: &runtime.region,
             now: now(),
         });
@@ -500,18 +529,36 @@ async fn perform(
     feed: &Feed,
     call: &ModelCall,
     request: ModelRequest,
-    (waiting, hears): (mpsc::Sender<Duration>, Heard),
+    (news, hears): (mpsc::Sender<CallNews>, Heard),
 ) -> Result<ModelOutput, ModelFailure> {
-    let mut hear = |heard: StreamedPart<'_>| match (heard, answer_of(&call.purpose)) {
-        (StreamedPart::Text(text), shown) => {
-            hears.now();
-            if let Some((message_id, _)) = shown {
-                feed.push_text(message_id, call.id.attempt, text);
+    let attempt = call.id.attempt;
+    let mut hear = |heard: StreamedPart<'_>| {
+        let shown = answer_of(&call.purpose).map(|(message_id, _)| message_id);
+        let told = match heard {
+            StreamedPart::Text(text) => {
+                shown
+                    .iter()
+                    .for_each(|message_id| feed.push_text(message_id, attempt, text));
+                None
             }
-        }
-        // One that finds no room only counts as working time.
-        (StreamedPart::Waiting(wait), _) => {
-            let _ = waiting.try_send(wait);
+            StreamedPart::Reasoning(text) => {
+                shown
+                    .iter()
+                    .for_each(|message_id| feed.push_reasoning(message_id, attempt, text));
+                None
+            }
+            StreamedPart::ToolCall => None,
+            StreamedPart::Waiting { kind, wait } => Some(CallNews::Waits { kind, wait }),
+            StreamedPart::Fallback { from, to, kind } => Some(CallNews::FellBack {
+                from: from.to_owned(),
+                to: to.to_owned(),
+                kind,
+            }),
+        };
+        match told {
+            // A wait that finds no room only counts as working time.
+            Some(told) => drop(news.try_send(told)),
+            None => hears.now(),
         }
     };
     measured_call(runtime, &request, &mut hear).await
@@ -534,11 +581,20 @@ pub(crate) async fn measured_call(
             Metrics::count(&metrics.model_calls, "answered");
             metrics
                 .tokens
-                .inc_by(output.usage.map_or(0, |usage| usage.total_tokens));
+                .inc_by(output.usage.as_ref().map_or(0, |usage| usage.total_tokens));
         }
         Err(failure) => Metrics::count(&metrics.model_calls, failure.code.as_str()),
     }
     outcome
+}
+
+/// Asked only where it decides about the history.
+pub(crate) fn window_of(runtime: &Inner, agent: &Agent) -> Option<u64> {
+    let model = agent.model.as_deref().unwrap_or(&runtime.default_model);
+    match runtime.prompt.by_window {
+        true => runtime.model.window(model),
+        false => None,
+    }
 }
 
 /// The message that people see growing, and the task it belongs to.
@@ -551,9 +607,5 @@ fn answer_of(purpose: &Purpose) -> Option<(&MessageId, TaskOrigin)> {
 }
 
 fn failure(code: ErrorCode, message: &str) -> ModelFailure {
-    ModelFailure {
-        code,
-        message: message.to_owned(),
-        details: Default::default(),
-    }
+    ModelFailure::not_called(code, message)
 }

@@ -101,7 +101,7 @@ fn save_plan(key: Param, saved: &PlanSaved) -> Result<Stmt, StoreError> {
 }
 
 fn insert_spending(key: Param, spending: &NewSpending) -> Stmt {
-    let usage = spending.usage;
+    let usage = &spending.usage;
     let count = |number: u64| Param::from(number.min(MAX_PER_CALL));
     // A float becomes the nearest number that there is, and none becomes zero.
     let micro_usd = usage

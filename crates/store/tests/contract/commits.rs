@@ -45,6 +45,7 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
         completion_tokens: 2,
         total_tokens: 3,
         cost_usd: Some(0.25),
+        ..Usage::default()
     });
     let arguments = json!({"path": AWKWARD, "n": 1.5})
         .as_object()

@@ -20,6 +20,7 @@ fn spending(
         completion_tokens: 1,
         total_tokens: tokens,
         cost_usd: usd,
+        ..Usage::default()
     };
     NewSpending {
         agent: agent(name),
@@ -185,6 +186,7 @@ pub async fn what_was_spent_outlives_the_session_and_not_the_project(harness: Ha
         completion_tokens: 0,
         total_tokens: u64::MAX,
         cost_usd: Some(f64::MAX),
+        ..Usage::default()
     };
     let mut absurd = spending("agent_coder", 1, None, 7, None);
     absurd.usage = nonsense;

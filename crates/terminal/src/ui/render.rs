@@ -141,7 +141,7 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
             code,
             status,
         } => error(message, *code, *status, text_width, language),
-        Block::Spent(usage) => vec![quiet(&spent(*usage, language))],
+        Block::Spent(usage) => vec![quiet(&spent(usage, language))],
         Block::Cancelled => {
             let text = language.text(Text::Cancelled);
             vec![TextLine::styled(&format!("⊘ {text}"), BOLD)]
@@ -295,7 +295,7 @@ fn decided(
 }
 
 /// Tokens and dollars, in a row.
-pub fn spent(usage: Usage, language: Language) -> String {
+pub fn spent(usage: &Usage, language: Language) -> String {
     let cost = usage
         .cost_usd
         .map_or(language.text(Text::CostUnknown).to_owned(), dollars);

@@ -220,7 +220,7 @@ impl Talk {
             is_deciding: self
                 .prompt
                 .is_deciding(&self.state, Instant::now().into_std()),
-            spent: self.spent,
+            spent: self.spent.clone(),
             frame: self.frame,
             now: now(),
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use codelab_llm::{OpenAiConfig, OpenAiModel, ServerClock};
+use codelab_llm::{CallLimits, Models, ModelsConfig, ServerClock};
 use codelab_protocol::{ErrorCode, ModelFailure, ModelMessage, ModelOutput, ModelRequest};
 use codelab_server::{default_model, model_config};
 use codelab_transport::{ConnectError, HttpClient, HttpLimits, TransportError};
@@ -40,16 +40,17 @@ pub async fn check(subject: Arc<Subject>) -> ModelCheck {
     let Some(config) = model_config(&subject.settings) else {
         return ModelCheck::failed(demonstration(&subject));
     };
-    let config = OpenAiConfig {
+    let limits = CallLimits {
         timeout: subject.limit,
         idle_timeout: subject.limit,
         // The rest is for finding out why.
-        connect_timeout: config.connect_timeout.min(subject.limit / 2),
+        connect_timeout: config.limits.connect_timeout.min(subject.limit / 2),
         // A person waits, and wants to know about the first failure.
         max_retries: 0,
-        ..config
+        ..config.limits
     };
-    let model = match OpenAiModel::new(config) {
+    let config = ModelsConfig { limits, ..config };
+    let model = match Models::new(config) {
         Ok(model) => model,
         Err(error) => {
             let found = format!("The model cannot be called: {error}.");
@@ -77,6 +78,7 @@ fn question(model: &str) -> ModelRequest {
     ModelRequest {
         agent: "doctor".to_owned(),
         model: model.to_owned(),
+        fallback_models: Vec::new(),
         messages: vec![ModelMessage::User {
             content: QUESTION.to_owned(),
         }],

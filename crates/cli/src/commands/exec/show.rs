@@ -90,14 +90,16 @@ impl EventPrinter {
             SessionChange::Error(error) => self.error(&error.error),
             SessionChange::MessageStored(id) => {
                 let warnings = view.message(id).map(|message| message.warnings.as_slice());
-                let line = |text: &String| {
-                    language.with(Text::ExecWarning, &[&in_one_line(text)])
-                };
+                let line = |text: &String| language.with(Text::ExecWarning, &[&in_one_line(text)]);
                 warnings.unwrap_or_default().iter().map(line).collect()
             }
             SessionChange::Note(SessionNote::ModelFallback(fallback)) => vec![language.with(
                 Text::ModelFallback,
-                &[&fallback.from, &language.failure(fallback.kind), &fallback.to],
+                &[
+                    &fallback.from,
+                    &language.failure(fallback.kind),
+                    &fallback.to,
+                ],
             )],
             SessionChange::Note(SessionNote::ModelWaiting(waiting)) => vec![language.with(
                 Text::ModelWaiting,

@@ -226,6 +226,7 @@ fn size(messages: &[ModelMessage]) -> usize {
         ModelMessage::Assistant {
             content,
             tool_calls,
+            ..
         } => {
             let arguments = tool_calls
                 .iter()
@@ -278,6 +279,7 @@ fn keeps_last(earlier: &[Message], past: &[ModelMessage]) -> bool {
         ModelMessage::Assistant {
             content,
             tool_calls,
+            ..
         } => {
             let same_calls = tool_calls
                 .iter()

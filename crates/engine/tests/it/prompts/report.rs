@@ -135,6 +135,7 @@ fn after_a_switch_the_prompt_says_who_it_was_and_why() {
         history: History::default(),
         recalled: &["{{userId}} likes tests".to_owned()],
         limits: &PromptLimits::default(),
+        window: None,
         region: &Region::default(),
         now: super::NOW,
     });

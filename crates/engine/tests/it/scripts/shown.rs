@@ -2,7 +2,7 @@
 
 use codelab_engine::{Budget, Effect, EventBody, ModelCall, Purpose};
 use codelab_protocol::{
-    ChunkBody, ErrorData, Plan, Role, SessionEventBody, TaskOrigin, ToolCallChunk,
+    ChunkBody, ErrorData, ModelFallback, Plan, Role, SessionEventBody, TaskOrigin, ToolCallChunk,
 };
 use serde_json::{Map, Value};
 
@@ -254,6 +254,7 @@ fn chat(body: &SessionEventBody) -> String {
         E::WorkflowCompleted(done) => {
             let tokens = done
                 .usage
+                .as_ref()
                 .map(|usage| format!(", {} tokens", usage.total_tokens))
                 .unwrap_or_default();
             format!(
@@ -360,4 +361,19 @@ fn limits(budget: &Budget) -> String {
 
 fn json(arguments: &Map<String, Value>) -> Value {
     Value::from(arguments.clone())
+}
+
+fn model_fallback(fallback: &ModelFallback) -> String {
+    let ModelFallback {
+        from,
+        to,
+        kind,
+        origin,
+        ..
+    } = fallback;
+    format!(
+        "model_fallback{} {from} → {to}: {}",
+        of(origin),
+        kind.as_str()
+    )
 }

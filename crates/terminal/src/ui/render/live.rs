@@ -284,7 +284,7 @@ impl Live<'_> {
             Some(agent) => language.with(Text::Target, &[agent]),
             None => language.text(Text::Planned).to_owned(),
         });
-        parts.extend(self.spent.map(|usage| spent(usage, language)));
+        parts.extend(self.spent.as_ref().map(|usage| spent(usage, language)));
         parts.push(
             if self.state.is_working() {
                 language.text(Text::CancelHint)

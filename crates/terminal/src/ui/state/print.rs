@@ -46,7 +46,7 @@ impl ViewState {
             SessionChange::PlanEnded(id) => out.extend(self.plan_ended(id)),
             SessionChange::Error(error) => out.extend(self.error(error)),
             SessionChange::Note(note) => out.push(self.noted(note)),
-            SessionChange::Used(usage) => out.push(Block::Spent(*usage)),
+            SessionChange::Used(usage) => out.push(Block::Spent(usage.clone())),
             SessionChange::ReasoningChanged(_)
             | SessionChange::TaskStarted(..)
             | SessionChange::Stopped(_) => {}

@@ -217,5 +217,6 @@ pub(super) fn usage(total: &UsageTotal) -> Usage {
         completion_tokens: total.completion_tokens,
         total_tokens: total.total_tokens,
         cost_usd: Some(total.cost_usd).filter(|_| total.cost_known),
+        ..Usage::default()
     }
 }

@@ -17,11 +17,7 @@ impl Life {
             (false, _) => String::new(),
         };
         let outcome = match self.rng.one_in(10) {
-            true => Err(ModelFailure {
-                code: ErrorCode::LlmError,
-                message: "down".to_owned(),
-                details: Default::default(),
-            }),
+            true => Err(ModelFailure::not_called(ErrorCode::LlmError, "down")),
             false if text.is_empty() => Ok(self.step_output()),
             false => Ok(ModelOutput {
                 text,

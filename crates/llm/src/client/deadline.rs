@@ -72,6 +72,15 @@ impl CallDeadline {
         self.timer.as_mut().reset(self.deadline);
     }
 
+    /// Applies the idle limit before the answer has begun, too.
+    pub fn limit_beginning(&mut self) {
+        let now = Instant::now();
+        self.heard = Some(now);
+        self.timer
+            .as_mut()
+            .reset(self.deadline.min(now + self.idle));
+    }
+
     /// Records that the answer has begun. From now on the idle limit applies.
     pub fn answered(&mut self) {
         let now = Instant::now();

@@ -1,0 +1,373 @@
+//! All models that can be called: chooses the provider by the model's name, and another model when
+//! one cannot answer.
+//!
+//! `availability` remembers which models cannot answer now, `listing` asks providers what they
+//! offer, `honesty` finds what a server did silently.
+
+mod availability;
+mod honesty;
+mod listing;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+use codelab_protocol::{
+    AnswerCut, ModelFailure, ModelFailureKind, ModelList, ModelOutput, ModelRequest, Reasoning,
+};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::answer::{Finish, ModelAnswer};
+use crate::client::{CallDeadline, CallError, CallState, Persistence, Provider, ServerClock};
+use crate::config::{DEFAULT_PROVIDER, ModelConfigError, ModelsConfig};
+use crate::window::facts;
+use crate::{Model, ModelDescription, Price, StreamListener, StreamedPart};
+use availability::Availability;
+use listing::ListCache;
+
+/// A request tries at most this many models.
+const MAX_MODELS_PER_CALL: usize = 8;
+
+/// The providers of this server, and what is known about their models.
+pub struct Models {
+    config: ModelsConfig,
+    providers: BTreeMap<String, Provider>,
+    availability: Availability,
+    list: ListCache,
+}
+
+/// The result of a call that only tries whether the model works.
+#[derive(Debug)]
+pub struct Trial {
+    pub outcome: Result<ModelOutput, ModelFailure>,
+    /// `None` if there was no answer, or the answer had no `Date`.
+    pub clock: Option<ServerClock>,
+}
+
+/// Where a model is called.
+struct Route<'a> {
+    /// The name as it is configured: before `model_map`.
+    asked: &'a str,
+    provider: &'a Provider,
+    /// The name that the provider knows.
+    model: &'a str,
+}
+
+impl Route<'_> {
+    /// The name that is really called, with its provider.
+    fn called(&self) -> String {
+        self.provider.callee(self.model).full_name()
+    }
+}
+
+impl Models {
+    pub fn new(config: ModelsConfig) -> Result<Self, ModelConfigError> {
+        config.limits.check()?;
+        let providers = config
+            .providers
+            .iter()
+            .map(|(name, provider)| {
+                let provider = Provider::new(name, provider, config.limits, &config.network)?;
+                Ok((name.clone(), provider))
+            })
+            .collect::<Result<_, ModelConfigError>>()?;
+        let models = Self {
+            config,
+            providers,
+            availability: Availability::default(),
+            list: ListCache::default(),
+        };
+        models.check_names()?;
+        Ok(models)
+    }
+
+    /// Every configured name must lead to a provider.
+    fn check_names(&self) -> Result<(), ModelConfigError> {
+        let config = &self.config;
+        let default = config
+            .default_model
+            .iter()
+            .map(|model| ("LLM_MODEL", model));
+        let forced = config.model_override.iter();
+        let fallbacks = config.fallback_models.iter();
+        let named = default
+            .chain(forced.map(|model| ("LLM_MODEL_OVERRIDE", model)))
+            .chain(fallbacks.map(|model| ("llm.fallback_models", model)));
+        for (setting, model) in named {
+            if self.route(model).is_none() {
+                return Err(ModelConfigError::NoProvider {
+                    setting: setting.to_owned(),
+                    model: model.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one call, and reads the server's clock from the answer.
+    pub async fn trial(&self, request: &ModelRequest) -> Trial {
+        let mut hear = |_: StreamedPart<'_>| {};
+        let mut state = self.state(&mut hear);
+        let outcome = self.answer(request, &mut state).await;
+        Trial {
+            outcome,
+            clock: state.clock,
+        }
+    }
+
+    fn state<'a, 'h>(&self, hear: &'a mut StreamListener<'h>) -> CallState<'a, 'h> {
+        let limits = &self.config.limits;
+        CallState {
+            deadline: CallDeadline::new(limits.timeout, limits.idle_timeout),
+            hear,
+            clock: None,
+        }
+    }
+
+    /// The way to a model. `None` if its name leads to no provider.
+    fn route<'a>(&'a self, asked: &'a str) -> Option<Route<'a>> {
+        let wire = self.config.mapped(asked);
+        let headed = wire
+            .split_once('/')
+            .and_then(|(head, model)| Some((self.providers.get(head)?, model)));
+        let (provider, model) = match headed {
+            Some((provider, model)) => (provider, model),
+            None => (self.providers.get(DEFAULT_PROVIDER)?, wire),
+        };
+        Some(Route {
+            asked,
+            provider,
+            model,
+        })
+    }
+
+    /// The models to try, the requested one first. `LLM_MODEL` is not among them.
+    fn routes<'a>(&'a self, request: &'a ModelRequest) -> Vec<Route<'a>> {
+        if let Some(forced) = &self.config.model_override {
+            return self.route(forced).into_iter().collect();
+        }
+        let fallbacks = match request.fallback_models.is_empty() {
+            true => &self.config.fallback_models,
+            false => &request.fallback_models,
+        };
+        let mut routes: Vec<Route<'a>> = Vec::new();
+        for asked in std::iter::once(&request.model).chain(fallbacks) {
+            let Some(route) = self.route(asked) else {
+                continue;
+            };
+            let is_new = routes.iter().all(|other| {
+                (&other.provider.name, other.model) != (&route.provider.name, route.model)
+            });
+            if is_new && routes.len() < MAX_MODELS_PER_CALL {
+                routes.push(route);
+            }
+        }
+        routes
+    }
+
+    /// `LLM_MODEL`, where a provider does not know the requested model.
+    fn substitute<'a>(&'a self, routes: &[Route<'a>]) -> Option<Route<'a>> {
+        if self.config.model_override.is_some() {
+            return None;
+        }
+        let route = self.route(self.config.default_model.as_deref()?)?;
+        let called = route.called();
+        routes
+            .iter()
+            .all(|other| other.called() != called)
+            .then_some(route)
+    }
+
+    async fn answer(
+        &self,
+        request: &ModelRequest,
+        state: &mut CallState<'_, '_>,
+    ) -> Result<ModelOutput, ModelFailure> {
+        let mut routes = self.routes(request);
+        let Some(wanted) = routes.first().map(Route::called) else {
+            return Err(no_provider(&request.model));
+        };
+        let substitute = self.substitute(&routes);
+        let chain = routes.len();
+        routes.extend(substitute);
+        let names: Vec<String> = routes.iter().map(Route::called).collect();
+        let mut queue = self.availability.order(&names, chain, Instant::now());
+        let mut from = wanted.clone();
+        let mut kind = self.availability.reason(&wanted, Instant::now());
+        while let Some(position) = queue.pop_front() {
+            let (route, name) = (&routes[position], &names[position]);
+            if let Some(kind) = kind.filter(|_| *name != from) {
+                (state.hear)(StreamedPart::Fallback {
+                    from: &from,
+                    to: name,
+                    kind,
+                });
+            }
+            let persistence = match queue.is_empty() {
+                true => Persistence::Retry,
+                false => Persistence::OneAttempt,
+            };
+            let mut shape = self.availability.shape(name, route.model);
+            let called = route.provider.call(request, &mut shape, persistence, state);
+            let error = match called.await {
+                Ok(answer) => {
+                    self.availability.works(name, shape);
+                    return Ok(self.output(answer, request, route, &wanted, kind));
+                }
+                Err(error) => error,
+            };
+            self.failed(name, &route.provider.name, &error, request);
+            kind = error.failure.kind;
+            let may_go_on = error.unheard
+                && match kind {
+                    Some(ModelFailureKind::UnknownModel) => {
+                        next_after_unknown(&mut queue, position, chain, routes.len());
+                        true
+                    }
+                    Some(kind) => kind.falls_back(),
+                    None => false,
+                };
+            if !may_go_on || queue.is_empty() {
+                return Err(error.failure);
+            }
+            from.clone_from(name);
+        }
+        Err(no_provider(&request.model))
+    }
+
+    fn failed(&self, name: &str, provider: &str, error: &CallError, request: &ModelRequest) {
+        let failure = &error.failure;
+        let kind = failure.kind.map_or("", ModelFailureKind::as_str);
+        let status = failure
+            .details
+            .get("status")
+            .and_then(|status| status.as_u64());
+        let said = failure.provider_message.as_deref().unwrap_or_default();
+        tracing::warn!(agent = %request.agent, model = %name, %provider, kind, status, provider_message = %said, "model call failed");
+        if let Some(kind) = failure.kind {
+            self.availability
+                .failed(name, kind, error.wait, Instant::now());
+        }
+    }
+
+    fn output(
+        &self,
+        answer: ModelAnswer,
+        request: &ModelRequest,
+        route: &Route<'_>,
+        wanted: &str,
+        kind: Option<ModelFailureKind>,
+    ) -> ModelOutput {
+        let called = route.called();
+        let mut warnings = Vec::new();
+        if called != wanted {
+            warnings.push(replaced(wanted, &called, kind));
+        }
+        let cut = (answer.finish == Finish::TokenLimit).then_some(AnswerCut {
+            max_tokens: request.max_tokens,
+        });
+        if let Some(cut) = cut {
+            warnings.push(cut_short(cut));
+        }
+        if answer.finish == Finish::Filtered {
+            warnings.push("The model server withheld a part of the answer.".to_owned());
+        }
+        let usage = answer.usage.map(|mut usage| {
+            usage.cost_usd = self.config.prices.cost(&called, &usage);
+            usage.model = Some(route.asked.to_owned());
+            usage
+        });
+        let reasoning =
+            (!answer.reasoning.is_empty() || !answer.opaque_reasoning.is_null()).then(|| {
+                Reasoning {
+                    text: answer.reasoning,
+                    provider: route.provider.name.clone(),
+                    opaque: answer.opaque_reasoning,
+                }
+            });
+        let mut output = ModelOutput {
+            text: answer.text,
+            tool_calls: answer.tool_calls,
+            usage,
+            reasoning,
+            is_refusal: answer.is_refusal,
+            cut,
+            warnings,
+        };
+        honesty::check(request, &mut output);
+        output
+    }
+}
+
+impl Model for Models {
+    fn call<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        hear: &'a mut StreamListener<'a>,
+    ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
+        async move { self.answer(request, &mut self.state(hear)).await }.boxed()
+    }
+
+    fn price(&self, asked: &str) -> Option<Price> {
+        let asked = self.config.model_override.as_deref().unwrap_or(asked);
+        self.config.prices.price(&self.route(asked)?.called())
+    }
+
+    fn window(&self, asked: &str) -> Option<u64> {
+        let asked = self.config.model_override.as_deref().unwrap_or(asked);
+        facts(&self.config.facts, &self.route(asked)?.called()).window
+    }
+
+    fn models(&self) -> BoxFuture<'_, ModelList> {
+        self.listed().boxed()
+    }
+
+    fn describe(&self) -> ModelDescription {
+        let config = &self.config;
+        let named = config
+            .model_override
+            .as_ref()
+            .or(config.default_model.as_ref());
+        let label = named.map_or_else(|| "as each agent says".to_owned(), String::clone);
+        ModelDescription { label, demo: false }
+    }
+}
+
+/// A model that its provider does not know is followed by the next one, and at last by the
+/// substitute at `chain`, if there is one.
+fn next_after_unknown(queue: &mut VecDeque<usize>, position: usize, chain: usize, all: usize) {
+    if queue.is_empty() && position < chain && chain < all {
+        queue.push_back(chain);
+    }
+}
+
+fn replaced(wanted: &str, called: &str, kind: Option<ModelFailureKind>) -> String {
+    match kind {
+        Some(ModelFailureKind::UnknownModel) | None => {
+            format!("The model server does not know \"{wanted}\"; \"{called}\" answered instead.")
+        }
+        Some(kind) => format!(
+            "\"{wanted}\" could not answer ({}); \"{called}\" answered instead.",
+            kind.as_str()
+        ),
+    }
+}
+
+fn cut_short(cut: AnswerCut) -> String {
+    match cut.max_tokens {
+        Some(tokens) => format!("The answer was cut short at its token limit of {tokens} tokens."),
+        None => "The answer was cut short at the token limit of the model.".to_owned(),
+    }
+}
+
+fn no_provider(model: &str) -> ModelFailure {
+    let message = format!(
+        "The model \"{model}\" names no provider, and no default provider is set. Choose a model \
+         whose name begins with a provider, or set LLM_PROXY_URL."
+    );
+    ModelFailure {
+        kind: Some(ModelFailureKind::UnknownModel),
+        details: serde_json::Map::from_iter([("model".to_owned(), model.into())]),
+        ..ModelFailure::not_called(codelab_protocol::ErrorCode::LlmError, message)
+    }
+}

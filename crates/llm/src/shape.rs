@@ -1,0 +1,168 @@
+//! Optional parts of a request, and how a request degrades when the server refuses one of them.
+
+use codelab_protocol::{ModelFailureKind, ModelMessage, ModelRequest};
+
+use crate::provider_error::ProviderError;
+
+/// The parts of a request that a server may refuse. Each part degrades at most once, so the number
+/// of attempts is limited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// The name that the provider knows.
+    pub model: String,
+    pub schema: bool,
+    pub temperature: bool,
+    /// Use the name of the token limit that newer OpenAI models demand.
+    pub completion_tokens: bool,
+    /// Ask for one tool call at a time.
+    pub single_calls: bool,
+    /// Send the reasoning of earlier messages back.
+    pub reasoning: bool,
+}
+
+impl Shape {
+    pub fn new(model: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            schema: true,
+            temperature: true,
+            completion_tokens: false,
+            single_calls: true,
+            reasoning: true,
+        }
+    }
+
+    /// The shape to try after this refusal, if there is one.
+    pub fn after(&self, error: &ProviderError, request: &ModelRequest) -> Option<Self> {
+        let is_complaint = matches!(error.status, Some(400 | 422));
+        if !is_complaint || error.kind() != ModelFailureKind::Nonsense {
+            return None;
+        }
+        let complaint = error.text();
+        let mut next = self.clone();
+        if request.max_tokens.is_some()
+            && !self.completion_tokens
+            && complaint.contains("max_completion_tokens")
+        {
+            next.completion_tokens = true;
+        } else if request.temperature.is_some()
+            && self.temperature
+            && complaint.contains("temperature")
+        {
+            next.temperature = false;
+        } else if !request.tools.is_empty()
+            && self.single_calls
+            && complaint.contains("parallel_tool_calls")
+        {
+            next.single_calls = false;
+        } else if self.reasoning && has_reasoning(request) && complaint.contains("reasoning") {
+            next.reasoning = false;
+        } else if request.schema.is_some() && self.schema {
+            next.schema = false;
+        } else {
+            return None;
+        }
+        Some(next)
+    }
+}
+
+fn has_reasoning(request: &ModelRequest) -> bool {
+    let is_there = |message: &ModelMessage| {
+        matches!(
+            message,
+            ModelMessage::Assistant {
+                reasoning: Some(_),
+                ..
+            }
+        )
+    };
+    request.messages.iter().any(is_there)
+}
+
+#[cfg(test)]
+mod tests {
+    use codelab_protocol::{OutputSchema, Reasoning, Tool};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn each_complaint_changes_one_thing_once() {
+        let request = ModelRequest {
+            agent: "coder".to_owned(),
+            model: "a".to_owned(),
+            fallback_models: Vec::new(),
+            messages: vec![ModelMessage::Assistant {
+                content: String::new(),
+                tool_calls: Vec::new(),
+                reasoning: Some(Reasoning {
+                    text: "hm".to_owned(),
+                    provider: "default".to_owned(),
+                    opaque: Value::Null,
+                }),
+            }],
+            tools: vec![Tool::ReadFile.spec()],
+            temperature: Some(0.3),
+            max_tokens: Some(10),
+            schema: Some(OutputSchema {
+                name: "plan",
+                schema: json!({}),
+            }),
+        };
+        let shape = Shape::new("a");
+        let changed = |change: fn(&mut Shape)| {
+            let mut shape = shape.clone();
+            change(&mut shape);
+            Some(shape)
+        };
+        for (status, body, wanted) in [
+            (404, "404 page not found", None),
+            (400, "The model `a` does not exist", None),
+            (400, "the maximum context length is 10 tokens", None),
+            (
+                400,
+                "'max_tokens' is not supported with this model. Use 'max_completion_tokens'",
+                changed(|shape| shape.completion_tokens = true),
+            ),
+            (
+                400,
+                "Unsupported value: 'temperature'",
+                changed(|shape| shape.temperature = false),
+            ),
+            (
+                400,
+                "'parallel_tool_calls' is not supported with this model",
+                changed(|shape| shape.single_calls = false),
+            ),
+            (
+                400,
+                "reasoning_content is not a field of messages",
+                changed(|shape| shape.reasoning = false),
+            ),
+            (
+                400,
+                "response_format json_schema is not supported by this model",
+                changed(|shape| shape.schema = false),
+            ),
+            (
+                422,
+                "response_format: extra fields",
+                changed(|shape| shape.schema = false),
+            ),
+            (400, "no idea", changed(|shape| shape.schema = false)),
+            (401, "temperature", None),
+            (500, "temperature", None),
+        ] {
+            let error = ProviderError::of_body(status, body);
+            assert_eq!(shape.after(&error, &request), wanted, "{body}");
+        }
+        let all = "max_completion_tokens temperature parallel_tool_calls reasoning response_format";
+        let error = ProviderError::of_body(400, all);
+        let (mut current, mut steps) = (shape.clone(), 0);
+        while let Some(next) = current.after(&error, &request) {
+            current = next;
+            steps += 1;
+        }
+        assert_eq!(steps, 5);
+    }
+}
