@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, SessionEvent, SessionId,
-    SessionKind, SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, Reasoning, SessionEvent,
+    SessionId, SessionKind, SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -165,6 +165,8 @@ fn word(chunk: &ChunkBody) -> Option<String> {
         ChunkBody::Question(_) => "question".to_owned(),
         ChunkBody::Error(error) => format!("error {}", error.error_code.as_str()),
         ChunkBody::Completion(_) => "completion".to_owned(),
+        ChunkBody::ModelFallback(fallback) => format!("model_fallback {}", fallback.to),
+        ChunkBody::ModelWaiting(waiting) => format!("model_waiting {}", waiting.kind.as_str()),
         ChunkBody::Gap(gap) => format!("gap {}-{}", gap.from, gap.to),
     })
 }

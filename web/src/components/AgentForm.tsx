@@ -1,6 +1,7 @@
 // The form that creates or edits an agent.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { listModels } from "../api/projects";
 import type { ChangeAgent, ProjectAgent, ToolName } from "../api/types";
 import { t } from "../feeds/preferences";
 
@@ -90,8 +91,13 @@ function defaultModel(agent: ProjectAgent | undefined): string {
 export function AgentForm({ agent, onSave }: AgentFormProps) {
   const [values, setValues] = useState(() => valuesOf(agent));
   const [isSaving, setSaving] = useState(false);
+  const [models, setModels] = useState<string[]>([]);
+  // A list only helps: any name can be typed.
+  useEffect(() => {
+    listModels().then(setModels, () => setModels([]));
+  }, []);
   const set = (change: Partial<Values>) => setValues({ ...values, ...change });
-  const text = (name: keyof Values & ("role" | "description" | "model")) => (
+  const text = (name: keyof Values & ("role" | "description")) => (
     <input type="text" value={values[name]} onInput={(event) => set({ [name]: event.currentTarget.value })} />
   );
   const save = async () => {
@@ -122,7 +128,17 @@ export function AgentForm({ agent, onSave }: AgentFormProps) {
       <div class="field-row">
         <Field label={t("agents.role")}>{text("role")}</Field>
         <Field label={t("agents.model")} hint={t("agents.modelHint", { model: defaultModel(agent) })}>
-          {text("model")}
+          <input
+            type="text"
+            list="models"
+            value={values.model}
+            onInput={(event) => set({ model: event.currentTarget.value })}
+          />
+          <datalist id="models">
+            {models.map((model) => (
+              <option key={model} value={model} />
+            ))}
+          </datalist>
         </Field>
       </div>
       <Field label={t("agents.fallbacks")} hint={t("agents.fallbacksHint")}>

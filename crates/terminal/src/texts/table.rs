@@ -42,10 +42,6 @@ texts! {
         "thought for {0} characters: {1}",
         "размышление, символов: {0}: {1}",
         "міркування, символів: {0}: {1}";
-    Thinking:
-        "thinking",
-        "размышляет",
-        "міркує";
     EventsPruned:
         "events {0} to {1} are no longer stored",
         "события с {0} по {1} больше не хранятся",

@@ -115,11 +115,7 @@ impl Run {
             response,
             error: error.map(|error| error.message),
         };
-        let code = match exit_code(ending.status, workflow, has_refused, is_cancelled) {
-            // Half an answer must not look like a whole one to a script.
-            0 if is_cut => PARTIAL,
-            code => code,
-        };
+        let code = exit_code(ending.status, workflow, has_refused, is_cancelled, is_cut);
         show.ending(&session, &ending, code);
         Ok(ExitCode::from(code))
     }
@@ -315,6 +311,7 @@ fn exit_code(
     workflow: Option<WorkflowStatus>,
     has_refused: bool,
     is_cancelled: bool,
+    is_cut: bool,
 ) -> u8 {
     match (status, workflow) {
         (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) if is_cancelled => {
@@ -324,6 +321,8 @@ fn exit_code(
         (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) => CANCELLED,
         (TurnStatus::Failed, _) | (_, Some(WorkflowStatus::Failed)) => FAILED,
         (_, Some(WorkflowStatus::Partial)) => PARTIAL,
+        // Half an answer must not look like a whole one to a script.
+        _ if is_cut => PARTIAL,
         _ => 0,
     }
 }
@@ -355,9 +354,11 @@ mod tests {
             (Cancelled, None, true, true, 130),
             (Completed, None, false, true, 0),
         ];
+        assert_eq!(exit_code(Completed, None, false, false, true), 4, "cut");
+        assert_eq!(exit_code(Failed, None, false, false, true), 1);
         for (status, workflow, refused, cancelled, code) in cases {
             assert_eq!(
-                exit_code(status, workflow, refused, cancelled),
+                exit_code(status, workflow, refused, cancelled, false),
                 code,
                 "{status:?} {workflow:?} {refused} {cancelled}"
             );

@@ -202,7 +202,7 @@ impl EventPrinter {
     /// What the error means in the person's language, and below it what the server said.
     fn error(self, error: &ErrorData) -> Vec<String> {
         let message = in_one_line(&error.message);
-        match self.language.error(Some(error.error_code), None) {
+        match self.language.turn_error(error) {
             Some(meaning) => vec![
                 self.language.with(Text::ExecError, &[&meaning]),
                 self.language.with(Text::ExecDetails, &[&message]),

@@ -120,10 +120,25 @@ impl ViewState {
                 self.answer = None;
                 self.failure = Some(message.text.clone());
             }
-            Role::Assistant if self.is_main(&message.origin) => self.answer(&message, out),
+            Role::Assistant if self.is_main(&message.origin) => {
+                out.extend(self.thoughts(&message));
+                self.answer(&message, out);
+            }
             Role::User | Role::Assistant | Role::Tool | Role::System => {}
         }
         out.extend(message.warnings.into_iter().map(Block::Notice));
+    }
+
+    /// What the model thought, folded into one row.
+    fn thoughts(&self, message: &MessageView) -> Option<Block> {
+        let first = message
+            .reasoning
+            .lines()
+            .find(|line| !line.trim().is_empty())?;
+        let shown: String = first.trim().chars().take(MAX_NOTE_CHARS).collect();
+        let size = message.reasoning.chars().count().to_string();
+        let text = self.language.with(Text::Thought, &[&size, &shown]);
+        Some(Block::Notice(text))
     }
 
     fn answer(&mut self, message: &MessageView, out: &mut Vec<Block>) {
@@ -310,11 +325,7 @@ impl ViewState {
         self.failure = None;
         let error = &error.error;
         // A cancelled turn is told once, when it is over.
-        (error.error_code != ErrorCode::Cancelled).then(|| Block::Error {
-            message: error.message.clone(),
-            code: Some(error.error_code),
-            status: None,
-        })
+        (error.error_code != ErrorCode::Cancelled).then(|| Block::TurnError(error.clone()))
     }
 }
 
