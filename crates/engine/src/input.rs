@@ -115,6 +115,10 @@ pub enum Input {
         drop_queue: bool,
     },
     Reset,
+    /// A person chooses the model for the agents of this session; absent: each agent's own.
+    ChooseModel {
+        model: Option<String>,
+    },
 }
 
 /// How long no server was there since the owner before stopped, and since when one is there again.

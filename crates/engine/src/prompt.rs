@@ -178,6 +178,17 @@ pub struct Briefing<'a> {
     pub now: Timestamp,
 }
 
+impl Briefing<'_> {
+    /// The session's choice, the agent's own, or the server's default.
+    fn model(&self) -> &str {
+        let own = || self.agent.model.as_deref();
+        self.session
+            .model()
+            .or_else(own)
+            .unwrap_or(self.default_model)
+    }
+}
+
 /// What became of the history and of the placeholders of a prompt, for the log. It holds nothing
 /// that was said.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -262,10 +273,7 @@ pub fn step_request(briefing: &Briefing<'_>) -> (ModelRequest, PromptReport) {
     messages.extend(said[now..].iter().copied().map(sent));
     let request = ModelRequest {
         agent: agent.name.clone().into(),
-        model: agent
-            .model
-            .clone()
-            .unwrap_or_else(|| briefing.default_model.to_owned()),
+        model: briefing.model().to_owned(),
         fallback_models: agent.fallback_models.clone(),
         messages,
         tools: agent.tool_specs(briefing.lane),

@@ -63,6 +63,9 @@ pub struct Session {
     /// Messages of the session's own history when its last turn began.
     #[serde(default)]
     pub(crate) last_began_at: Option<u64>,
+    /// The model that a person chose for this session; absent: each agent's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
 }
 
 /// The size of a message, by the estimate.
@@ -114,6 +117,7 @@ impl Session {
             said: VecDeque::new(),
             compaction: Compaction::default(),
             last_began_at: None,
+            model: None,
         }
     }
 
@@ -179,6 +183,11 @@ impl Session {
             Input::Recovered { down, epoch } => step.recovered(down, epoch),
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
+            Input::ChooseModel { model } => {
+                step.session.model = model;
+                step.output.mark_changed();
+                CallerAnswer::Nothing
+            }
         };
         step.give_room();
         step.advance_workflow();
@@ -205,6 +214,11 @@ impl Session {
 
     pub fn last_seq(&self) -> u64 {
         self.last_seq
+    }
+
+    /// The model that a person chose for this session.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
     }
 
     pub fn message_count(&self) -> u64 {

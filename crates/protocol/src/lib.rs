@@ -61,12 +61,12 @@ pub use project::{
     ProjectAgentList, ProjectList, SavedAgent,
 };
 pub use project_session::{
-    AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult, ClaimCall,
-    CreateProjectSession, DirectAnswer, DirectErrorType, MessageAccepted, MessageList, MessageMode,
-    OpenApproval, PendingData, PendingToolCall, PlanDecision, PlanList, ProjectSession,
-    ProjectSessionAck, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
-    ProjectUsage, RenameProjectSession, ResultAck, SendMessage, SessionUsage, UsageReport,
-    UsageTotal,
+    AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult,
+    ChangeProjectSession, ClaimCall, CreateProjectSession, DirectAnswer, DirectErrorType,
+    MessageAccepted, MessageList, MessageMode, OpenApproval, PendingData, PendingToolCall,
+    PlanDecision, PlanList, ProjectSession, ProjectSessionAck, ProjectSessionCancelled,
+    ProjectSessionDetail, ProjectSessionList, ProjectUsage, ResultAck, SendMessage, SessionUsage,
+    UsageReport, UsageTotal,
 };
 pub use reminder::Reminder;
 pub use session_event::{

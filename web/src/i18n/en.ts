@@ -84,6 +84,8 @@ export const en = {
   "composer.placeholder": "Describe what you want done…",
   "composer.placeholderAnswer": "Your answer…",
   "composer.to": "To",
+  "composer.model": "Model",
+  "composer.modelOwn": "Each agent's own",
   "composer.planIt": "Make a plan",
   "composer.planItHint": "The orchestrator splits the request into tasks",
   "composer.send": "Send",

@@ -94,6 +94,8 @@ export const ru: Record<Key, Text> = {
   "composer.placeholder": "Опишите, что нужно сделать…",
   "composer.placeholderAnswer": "Ваш ответ…",
   "composer.to": "Кому",
+  "composer.model": "Модель",
+  "composer.modelOwn": "Своя у каждого агента",
   "composer.planIt": "Составить план",
   "composer.planItHint": "Оркестратор разобьёт запрос на задачи",
   "composer.send": "Отправить",

@@ -99,6 +99,8 @@ export const uk: Record<Key, Text> = {
   "composer.placeholder": "Опишіть, що треба зробити…",
   "composer.placeholderAnswer": "Ваша відповідь…",
   "composer.to": "Кому",
+  "composer.model": "Модель",
+  "composer.modelOwn": "Своя в кожного агента",
   "composer.planIt": "Скласти план",
   "composer.planItHint": "Оркестратор розіб’є запит на завдання",
   "composer.send": "Надіслати",

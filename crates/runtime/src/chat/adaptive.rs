@@ -269,7 +269,7 @@ impl<'a> Work<'a> {
                     },
                     recalled: &[],
                     limits: &self.runtime.prompt,
-                    window: window_of(self.runtime, agent),
+                    window: window_of(self.runtime, agent.model.as_deref()),
                     region: &self.runtime.region,
                     now: now(),
                 });

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use codelab_engine::{
-    Agent, Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair,
+    Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair,
     classification_request, joining_request, planning_request, step_request, summary_request,
 };
 use codelab_llm::{StreamListener, StreamedPart};
@@ -473,7 +473,7 @@ impl Owner {
             history: recent.history_of(origin),
             recalled: &recalled,
             limits: &runtime.prompt,
-            window: window_of(&runtime, agent),
+            window: window_of(&runtime, loaded.session.model().or(agent.model.as_deref())),
             region: &runtime.region,
             now: now(),
         });
@@ -589,8 +589,8 @@ pub(crate) async fn measured_call(
 }
 
 /// Asked only where it decides about the history.
-pub(crate) fn window_of(runtime: &Inner, agent: &Agent) -> Option<u64> {
-    let model = agent.model.as_deref().unwrap_or(&runtime.default_model);
+pub(crate) fn window_of(runtime: &Inner, model: Option<&str>) -> Option<u64> {
+    let model = model.unwrap_or(&runtime.default_model);
     match runtime.prompt.by_window {
         true => runtime.model.window(model),
         false => None,

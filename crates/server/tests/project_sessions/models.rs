@@ -106,7 +106,7 @@ async fn an_announced_wait_is_an_event() {
     let session = Person::new(&server, 1).session().await;
     server.model.reply(Reply::status_with_headers(
         429,
-        [("retry-after", "1")],
+        &[("retry-after", "1")],
         "{\"error\": {\"message\": \"slow down\"}}",
     ));
     session.call("coder", "hi").await.expect(200);

@@ -566,6 +566,22 @@ texts! {
         "run the failed tasks of the latest plan again",
         "запустить снова невыполненные задачи последнего плана",
         "запустити знову невиконані завдання останнього плану";
+    HelpModel:
+        "list the models, or choose one for this session (-: each agent's own)",
+        "показать модели или выбрать одну для этой сессии (-: своя у каждого агента)",
+        "показати моделі або вибрати одну для цієї сесії (-: своя в кожного агента)";
+    ModelChosen:
+        "this session uses {0}",
+        "эта сессия использует {0}",
+        "ця сесія використовує {0}";
+    ModelOfAgents:
+        "each agent uses its own model",
+        "каждый агент использует свою модель",
+        "кожен агент використовує свою модель";
+    ModelNeedsSession:
+        "send a message first: the model is chosen for a session",
+        "сначала отправьте сообщение: модель выбирается для сессии",
+        "спершу надішліть повідомлення: модель вибирається для сесії";
     HelpCost:
         "tokens and cost",
         "токены и стоимость",
