@@ -1,5 +1,5 @@
-//! A scripted model server that speaks the OpenAI chat format over real HTTP, for tests and load
-//! runs.
+//! A scripted model server over real HTTP, for tests and load runs. It speaks the OpenAI chat format
+//! and Anthropic's Messages, both from the same scripts.
 //!
 //! A test says what the model will answer, runs the code under test against [`FakeModel::url`], and
 //! then checks what that code asked. Misbehaviour (silence, cut connections, slow bytes, error
@@ -7,16 +7,20 @@
 //! in one cannot hide an error in the other. [`TlsFront`] and [`ForwardProxy`] stand between a client
 //! and this server, or any other.
 
+mod fault;
 mod gate;
 mod network;
 mod reply;
 mod script;
 mod server;
+mod wire;
 
+pub use fault::Fault;
 pub use gate::Gate;
 pub use network::{ForwardProxy, TestAuthority, TestCertificate, TlsFront};
 pub use reply::Reply;
 pub use server::{FakeModel, RecordedRequest};
+pub use wire::Wire;
 
 use serde_json::Value;
 

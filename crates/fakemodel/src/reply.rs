@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::fault::Fault;
 use crate::gate::Gate;
 
-/// One scripted answer. Start with a content (`text`, `tool_call`, `raw`, `status`, `hang`), then
-/// change it with the `with_…` and `hold…` methods.
+/// One scripted answer. Start with a content (`text`, `tool_call`, `raw`, `status`, `fault`,
+/// `hang`), then change it with the `with_…` and `hold…` methods. All but `raw` and `status` come in
+/// the format of the wire on which they are asked for.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub(crate) content: ReplyContent,
@@ -23,6 +25,11 @@ pub(crate) enum ReplyContent {
     Completion(ScriptedCompletion),
     /// A 200 event stream whose body is exactly these pieces.
     Raw(Vec<Bytes>),
+    /// An error answer in the words of the wire.
+    Fault {
+        fault: Fault,
+        headers: Vec<(String, String)>,
+    },
     Status {
         code: u16,
         headers: Vec<(String, String)>,
@@ -38,11 +45,34 @@ pub(crate) enum ReplyContent {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ScriptedCompletion {
+    pub reasoning: String,
     pub text: String,
+    pub refusal: String,
     pub calls: Vec<(String, String)>,
     pub argument_pieces: usize,
-    pub usage: Option<(u64, u64)>,
+    pub usage: Option<ScriptedUsage>,
     pub finish_reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ScriptedUsage {
+    /// With those that were read from a cache or written to it.
+    pub prompt_tokens: u64,
+    pub cached_tokens: u64,
+    pub cache_write_tokens: u64,
+    /// With those of the reasoning.
+    pub completion_tokens: u64,
+    pub reasoning_tokens: u64,
+}
+
+impl ScriptedUsage {
+    fn of(prompt_tokens: u64, completion_tokens: u64) -> Self {
+        Self {
+            prompt_tokens,
+            completion_tokens,
+            ..Self::default()
+        }
+    }
 }
 
 /// The position in the stream at which something happens.
@@ -58,6 +88,8 @@ pub(crate) enum Interruption {
     Cut,
     /// The connection stays open and nothing more comes.
     Silence,
+    /// The server reports an error, and ends the body.
+    Fault(Fault),
     /// The rest comes when the test opens the gate.
     Hold(Gate),
 }
@@ -69,7 +101,7 @@ impl Reply {
         let words = text.split_whitespace().count() as u64;
         Self::completion(ScriptedCompletion {
             text,
-            usage: Some((10, words)),
+            usage: Some(ScriptedUsage::of(10, words)),
             ..ScriptedCompletion::default()
         })
     }
@@ -94,7 +126,7 @@ impl Reply {
             .collect();
         Self::completion(ScriptedCompletion {
             calls,
-            usage: Some((10, 5)),
+            usage: Some(ScriptedUsage::of(10, 5)),
             ..ScriptedCompletion::default()
         })
     }
@@ -104,7 +136,7 @@ impl Reply {
         let calls = vec![(name.to_owned(), arguments.to_owned())];
         Self::completion(ScriptedCompletion {
             calls,
-            usage: Some((10, 5)),
+            usage: Some(ScriptedUsage::of(10, 5)),
             ..ScriptedCompletion::default()
         })
     }
@@ -125,24 +157,35 @@ impl Reply {
         headers: &[(&str, &str)],
         body: impl Into<String>,
     ) -> Self {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
         Self::with_content(ReplyContent::Status {
             code,
-            headers,
+            headers: owned(headers),
             body: body.into(),
         })
     }
 
     /// The answer of a server that does not serve the requested model.
     pub fn unknown_model(model: &str) -> Self {
-        let message = format!("The model `{model}` does not exist");
-        Self::status(
-            404,
-            json!({"error": {"message": message, "code": "model_not_found"}}).to_string(),
-        )
+        Self::fault(Fault::UnknownModel(model.to_owned()))
+    }
+
+    /// An error answer.
+    pub fn fault(fault: Fault) -> Self {
+        Self::fault_with_headers(fault, &[])
+    }
+
+    pub fn fault_with_headers(fault: Fault, headers: &[(&str, &str)]) -> Self {
+        let headers = owned(headers);
+        Self::with_content(ReplyContent::Fault { fault, headers })
+    }
+
+    /// The model refuses to answer, in these words.
+    pub fn refusal(text: impl Into<String>) -> Self {
+        Self::completion(ScriptedCompletion {
+            refusal: text.into(),
+            usage: Some(ScriptedUsage::of(10, 5)),
+            ..ScriptedCompletion::default()
+        })
     }
 
     /// Accepts the request and never answers, until the caller disconnects or the server is
@@ -164,7 +207,29 @@ impl Reply {
 
     pub fn with_usage(self, prompt_tokens: u64, completion_tokens: u64) -> Self {
         self.map_completion(|completion| {
-            completion.usage = Some((prompt_tokens, completion_tokens))
+            let usage = completion.usage.get_or_insert_default();
+            usage.prompt_tokens = prompt_tokens;
+            usage.completion_tokens = completion_tokens;
+        })
+    }
+
+    /// How many of the prompt's tokens came from a cache, and how many went into one. OpenAI does
+    /// not tell the second number.
+    pub fn with_cached(self, cached_tokens: u64, cache_write_tokens: u64) -> Self {
+        self.map_completion(|completion| {
+            let usage = completion.usage.get_or_insert_default();
+            usage.cached_tokens = cached_tokens;
+            usage.cache_write_tokens = cache_write_tokens;
+        })
+    }
+
+    /// Reasoning that comes before everything else. Anthropic does not tell the tokens.
+    pub fn with_reasoning(self, reasoning: impl Into<String>, reasoning_tokens: u64) -> Self {
+        let reasoning = reasoning.into();
+        self.map_completion(|completion| {
+            completion.reasoning = reasoning;
+            let usage = completion.usage.get_or_insert_default();
+            usage.reasoning_tokens = reasoning_tokens;
         })
     }
 
@@ -212,6 +277,11 @@ impl Reply {
         self.interrupt(After::Deltas(deltas), Interruption::Cut)
     }
 
+    /// The server reports an error after it has begun to answer.
+    pub fn fault_after_deltas(self, deltas: usize, fault: Fault) -> Self {
+        self.interrupt(After::Deltas(deltas), Interruption::Fault(fault))
+    }
+
     pub fn cut_after_bytes(self, bytes: usize) -> Self {
         self.interrupt(After::Bytes(bytes), Interruption::Cut)
     }
@@ -242,4 +312,11 @@ impl Reply {
             interruption: None,
         }
     }
+}
+
+fn owned(headers: &[(&str, &str)]) -> Vec<(String, String)> {
+    headers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }

@@ -1,24 +1,40 @@
 //! A reply as bytes and pauses. They are computed once, so that serving a reply a thousand times
 //! needs no JSON.
 
+mod anthropic;
+mod openai;
+
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::fault::Fault;
 use crate::gate::Gate;
 use crate::reply::{After, Interruption, Reply, ReplyContent, ScriptedCompletion};
+use crate::wire::Wire;
 
-/// What the server performs for one request.
+/// What the server performs for one request. The request's path says on which wire, and its body
+/// whether as a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplyScript {
     pub hold: Option<Gate>,
-    pub answer: ScriptAnswer,
+    /// One of each form in which the reply can be asked for.
+    answers: Vec<(Form, ScriptAnswer)>,
+}
+
+/// How a request wants its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub wire: Wire,
+    pub streamed: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum ScriptAnswer {
     Never,
+    /// In this form the reply has no such place as the one where it should be interrupted.
+    EndsTooSoon,
     Http {
         code: u16,
         headers: Vec<(String, String)>,
@@ -39,46 +55,94 @@ pub(crate) enum ScriptStep {
 
 impl ReplyScript {
     pub fn of(reply: &Reply) -> Self {
+        let forms = Wire::ALL
+            .into_iter()
+            .flat_map(|wire| [true, false].map(|streamed| Form { wire, streamed }));
+        let answers: Vec<_> = forms.map(|form| (form, answer_of(reply, form))).collect();
+        assert!(
+            answers
+                .iter()
+                .any(|(_, answer)| !matches!(answer, ScriptAnswer::EndsTooSoon)),
+            "the reply ends before the point where it should be interrupted"
+        );
         Self {
             hold: reply.hold.clone(),
-            answer: answer_of(reply),
+            answers,
         }
+    }
+
+    pub fn answer(&self, wanted: Form) -> &ScriptAnswer {
+        self.answers
+            .iter()
+            .find(|(form, _)| *form == wanted)
+            .map_or(&ScriptAnswer::Never, |(_, answer)| answer)
     }
 }
 
-fn answer_of(reply: &Reply) -> ScriptAnswer {
+fn answer_of(reply: &Reply, form: Form) -> ScriptAnswer {
     let pieces = match &reply.content {
         ReplyContent::Hang => return ScriptAnswer::Never,
         ReplyContent::Status {
             code,
             headers,
             body,
-        } => {
-            let mut headers = headers.clone();
-            if !headers
-                .iter()
-                .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
-            {
-                headers.push(("content-type".to_owned(), "application/json".to_owned()));
-            }
-            let steps = vec![ScriptStep::Send(Bytes::from(body.clone()))];
-            return ScriptAnswer::Http {
-                code: *code,
-                headers,
-                steps,
-            };
+        } => return status(*code, headers, body.clone()),
+        ReplyContent::Fault { fault, headers } => {
+            let on_wire = fault.on(form.wire);
+            let body = on_wire.body(form.wire).to_string();
+            return status(on_wire.status, headers, body);
         }
         ReplyContent::Dribble { every } => {
             return ok("text/event-stream", vec![ScriptStep::Dribble(*every)]);
         }
-        ReplyContent::Completion(completion) if !reply.streamed => {
-            let pieces = vec![Bytes::from(whole(completion).to_string())];
-            return ok("application/json", paced(pieces, reply));
+        ReplyContent::Completion(completion) if !(reply.streamed && form.streamed) => {
+            let pieces = vec![Bytes::from(whole(completion, form.wire).to_string())];
+            return match paced(pieces, reply, form.wire) {
+                Some(steps) => ok("application/json", steps),
+                None => ScriptAnswer::EndsTooSoon,
+            };
         }
-        ReplyContent::Completion(completion) => deltas(completion),
+        ReplyContent::Completion(completion) => match form.wire {
+            Wire::OpenAi => openai::deltas(completion),
+            Wire::Anthropic => anthropic::deltas(completion),
+        },
         ReplyContent::Raw(pieces) => pieces.clone(),
     };
-    ok("text/event-stream", paced(pieces, reply))
+    match paced(pieces, reply, form.wire) {
+        Some(steps) => ok("text/event-stream", steps),
+        None => ScriptAnswer::EndsTooSoon,
+    }
+}
+
+fn whole(completion: &ScriptedCompletion, wire: Wire) -> Value {
+    match wire {
+        Wire::OpenAi => openai::whole(completion),
+        Wire::Anthropic => anthropic::whole(completion),
+    }
+}
+
+fn status(code: u16, headers: &[(String, String)], body: String) -> ScriptAnswer {
+    let mut headers = headers.to_vec();
+    if !headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+    {
+        headers.push(("content-type".to_owned(), "application/json".to_owned()));
+    }
+    ScriptAnswer::Http {
+        code,
+        headers,
+        steps: vec![ScriptStep::Send(Bytes::from(body))],
+    }
+}
+
+/// What a server sends when it fails in the middle of an answer.
+fn error_event(fault: &Fault, wire: Wire) -> Bytes {
+    let body = fault.on(wire).body(wire);
+    match wire {
+        Wire::OpenAi => openai::error_event(body),
+        Wire::Anthropic => anthropic::error_event(body),
+    }
 }
 
 fn ok(content_type: &str, steps: Vec<ScriptStep>) -> ScriptAnswer {
@@ -89,7 +153,8 @@ fn ok(content_type: &str, steps: Vec<ScriptStep>) -> ScriptAnswer {
     }
 }
 
-fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<ScriptStep> {
+/// `None` if the reply ends before the place where it should be interrupted.
+fn paced(pieces: Vec<Bytes>, reply: &Reply, wire: Wire) -> Option<Vec<ScriptStep>> {
     let mut steps = Vec::with_capacity(pieces.len());
     let mut sent_bytes = 0;
     let mut pending = reply.interruption.as_ref();
@@ -116,96 +181,15 @@ fn paced(pieces: Vec<Bytes>, reply: &Reply) -> Vec<ScriptStep> {
                 ScriptStep::Pass(gate.clone()),
                 ScriptStep::Send(piece.slice(at..)),
             ]),
-            Interruption::Silence => return [steps, vec![ScriptStep::Silence]].concat(),
-            Interruption::Cut => return [steps, vec![ScriptStep::Cut]].concat(),
+            Interruption::Silence => return Some([steps, vec![ScriptStep::Silence]].concat()),
+            Interruption::Cut => return Some([steps, vec![ScriptStep::Cut]].concat()),
+            Interruption::Fault(fault) => {
+                let error = ScriptStep::Send(error_event(fault, wire));
+                return Some([steps, vec![error]].concat());
+            }
         }
     }
-    assert!(
-        pending.is_none(),
-        "the reply ends before the point where it should be interrupted"
-    );
-    steps
-}
-
-fn deltas(completion: &ScriptedCompletion) -> Vec<Bytes> {
-    let mut out = vec![event(chunk(
-        json!({"role": "assistant", "content": ""}),
-        None,
-    ))];
-    out.extend(
-        completion
-            .text
-            .split_inclusive(' ')
-            .map(|word| event(chunk(json!({"content": word}), None))),
-    );
-    for (index, (name, arguments)) in completion.calls.iter().enumerate() {
-        let first = json!({"index": index, "id": format!("call_{index}"), "type": "function",
-            "function": {"name": name, "arguments": ""}});
-        out.push(event(chunk(json!({"tool_calls": [first]}), None)));
-        for piece in split(arguments, completion.argument_pieces.max(1)) {
-            let next = json!({"index": index, "function": {"arguments": piece}});
-            out.push(event(chunk(json!({"tool_calls": [next]}), None)));
-        }
-    }
-    out.push(event(chunk(json!({}), Some(finish_reason(completion)))));
-    if let Some(usage) = completion.usage {
-        out.push(event(
-            json!({"object": "chat.completion.chunk", "choices": [], "usage": usage_json(usage)}),
-        ));
-    }
-    out.push(Bytes::from_static(b"data: [DONE]\n\n"));
-    out
-}
-
-fn whole(completion: &ScriptedCompletion) -> Value {
-    let calls: Vec<Value> = completion
-        .calls
-        .iter()
-        .enumerate()
-        .map(|(index, (name, arguments))| {
-            json!({"id": format!("call_{index}"), "type": "function",
-                "function": {"name": name, "arguments": arguments}})
-        })
-        .collect();
-    let content = if completion.text.is_empty() {
-        Value::Null
-    } else {
-        json!(completion.text)
-    };
-    let mut message = json!({"role": "assistant", "content": content});
-    if !calls.is_empty() {
-        message["tool_calls"] = Value::Array(calls);
-    }
-    let choice =
-        json!({"index": 0, "message": message, "finish_reason": finish_reason(completion)});
-    let mut body =
-        json!({"id": "fake", "object": "chat.completion", "model": "fake", "choices": [choice]});
-    if let Some(usage) = completion.usage {
-        body["usage"] = usage_json(usage);
-    }
-    body
-}
-
-fn finish_reason(completion: &ScriptedCompletion) -> &str {
-    let usual = if completion.calls.is_empty() {
-        "stop"
-    } else {
-        "tool_calls"
-    };
-    completion.finish_reason.as_deref().unwrap_or(usual)
-}
-
-fn usage_json((prompt, completion): (u64, u64)) -> Value {
-    json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
-}
-
-fn chunk(delta: Value, finish_reason: Option<&str>) -> Value {
-    json!({"id": "fake", "object": "chat.completion.chunk", "model": "fake",
-        "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]})
-}
-
-fn event(body: Value) -> Bytes {
-    Bytes::from(format!("data: {body}\n\n"))
+    pending.is_none().then_some(steps)
 }
 
 /// At most `pieces` parts of about the same length, cut between characters.

@@ -13,6 +13,7 @@ use futures_util::stream;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -23,7 +24,8 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::gate::wait_for;
 use crate::reply::Reply;
-use crate::script::{ReplyScript, ScriptAnswer, ScriptStep};
+use crate::script::{Form, ReplyScript, ScriptAnswer, ScriptStep};
+use crate::wire::Wire;
 
 /// A test that waits longer than this for a request has failed.
 const SAFETY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,9 +42,10 @@ pub struct FakeModel {
     serving: AbortHandle,
 }
 
-/// What a caller sent to `/v1/chat/completions`.
+/// What a caller asked the model.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
+    pub wire: Wire,
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: Value,
@@ -86,6 +89,7 @@ struct State {
     queue: VecDeque<Arc<ReplyScript>>,
     fallback: Option<Arc<ReplyScript>>,
     requests: VecDeque<RecordedRequest>,
+    offered: Vec<String>,
 }
 
 impl FakeModel {
@@ -137,6 +141,11 @@ impl FakeModel {
     pub fn route_to(&self, agent: &str) {
         let verdict = json!({"agent": agent, "confidence": "high", "reason": "scripted"});
         self.on(crate::is_classification, Reply::text(verdict.to_string()));
+    }
+
+    /// The models that `GET /v1/models` lists.
+    pub fn offer(&self, models: &[&str]) {
+        self.state().offered = models.iter().map(|model| (*model).to_owned()).collect();
     }
 
     /// Answers every request that neither a rule nor the script answers.
@@ -285,12 +294,20 @@ async fn answer(
     request: Request<Incoming>,
     shared: Arc<Shared>,
 ) -> Result<Response<Body>, Infallible> {
-    if request.method() != Method::POST || request.uri().path() != "/v1/chat/completions" {
+    let wire = match (request.method(), request.uri().path()) {
+        (&Method::GET, "/v1/models") => {
+            let is_anthropic = request.headers().contains_key("anthropic-version");
+            return Ok(models(&shared.state().offered, is_anthropic));
+        }
+        (&Method::POST, path) => Wire::of_path(path),
+        _ => None,
+    };
+    let Some(wire) = wire else {
         return Ok(plain(
             StatusCode::NOT_FOUND,
-            "the fake model serves POST /v1/chat/completions only",
+            "the fake model serves POST /v1/chat/completions, POST /v1/messages and GET /v1/models",
         ));
-    }
+    };
     let headers = request
         .headers()
         .iter()
@@ -304,14 +321,23 @@ async fn answer(
     let Ok(body) = request.into_body().collect().await else {
         return Ok(plain(StatusCode::BAD_REQUEST, "the request body was cut"));
     };
-    let Ok(body) = serde_json::from_slice(&body.to_bytes()) else {
+    let Ok(body) = serde_json::from_slice::<Value>(&body.to_bytes()) else {
         return Ok(plain(
             StatusCode::BAD_REQUEST,
             "the request body is not JSON",
         ));
     };
     let under_way = UnderWay::new(shared.clone());
-    let Some(script) = shared.take(RecordedRequest { headers, body }) else {
+    let form = Form {
+        wire,
+        streamed: body["stream"] == true,
+    };
+    let request = RecordedRequest {
+        wire,
+        headers,
+        body,
+    };
+    let Some(script) = shared.take(request) else {
         return Ok(plain(
             StatusCode::INTERNAL_SERVER_ERROR,
             "script exhausted: no reply is left for this request",
@@ -320,17 +346,23 @@ async fn answer(
     if let Some(gate) = &script.hold {
         gate.pass().await;
     }
-    Ok(perform(&script, under_way).await)
+    Ok(perform(script.answer(form), under_way).await)
 }
 
-async fn perform(script: &ReplyScript, under_way: UnderWay) -> Response<Body> {
-    let ScriptAnswer::Http {
-        code,
-        headers,
-        steps,
-    } = &script.answer
-    else {
-        return std::future::pending().await;
+async fn perform(answer: &ScriptAnswer, under_way: UnderWay) -> Response<Body> {
+    let (code, headers, steps) = match answer {
+        ScriptAnswer::Http {
+            code,
+            headers,
+            steps,
+        } => (code, headers, steps),
+        ScriptAnswer::Never => return std::future::pending().await,
+        ScriptAnswer::EndsTooSoon => {
+            return plain(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the reply ends before the point where it should be interrupted",
+            );
+        }
     };
     let mut response = Response::builder().status(*code);
     for (name, value) in headers {
@@ -370,12 +402,36 @@ async fn next_frame(steps: &mut VecDeque<ScriptStep>) -> Option<io::Result<Frame
     }
 }
 
+fn models(offered: &[String], is_anthropic: bool) -> Response<Body> {
+    let entry = |id: &String| {
+        if is_anthropic {
+            json!({"type": "model", "id": id, "display_name": id,
+                "created_at": "2025-01-01T00:00:00Z"})
+        } else {
+            json!({"id": id, "object": "model", "created": 1, "owned_by": "fake"})
+        }
+    };
+    let data: Vec<Value> = offered.iter().map(entry).collect();
+    let body = if is_anthropic {
+        json!({"data": data, "has_more": false, "first_id": offered.first(),
+            "last_id": offered.last()})
+    } else {
+        json!({"object": "list", "data": data})
+    };
+    json_answer(StatusCode::OK, &body)
+}
+
 fn plain(status: StatusCode, message: &str) -> Response<Body> {
-    let body = json!({"error": {"message": message}}).to_string();
-    let body = Full::new(Bytes::from(body))
+    json_answer(status, &json!({"error": {"message": message}}))
+}
+
+fn json_answer(status: StatusCode, body: &Value) -> Response<Body> {
+    let body = Full::new(Bytes::from(body.to_string()))
         .map_err(|never: Infallible| match never {})
         .boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
     response
 }

@@ -283,7 +283,10 @@ impl Provider {
     fn call_error(&self, error: AttemptError, model: &str) -> CallError {
         let callee = self.callee(model);
         let (failure, wait) = match error {
-            AttemptError::Refused { error, wait } => (self.refused(&error, wait, &callee), wait),
+            AttemptError::Refused { error, wait } => {
+                let wait = wait.or_else(|| retry::wait_in_text(&error.text()));
+                (self.refused(&error, wait, &callee), wait)
+            }
             AttemptError::Unreachable => (callee.unavailable(), None),
             AttemptError::Dropped => (callee.dropped(), None),
             AttemptError::Final(error) => return *error,

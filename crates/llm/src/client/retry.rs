@@ -103,6 +103,22 @@ pub fn announced_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> 
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
+/// The wait in a message such as `Please try again in 20s`, for servers that announce none in their
+/// headers. `message` is in lower case.
+pub fn wait_in_text(message: &str) -> Option<Duration> {
+    let (_, rest) = message.split_once("try again in ")?;
+    let mut words = rest.split_whitespace();
+    let amount = words.next()?.trim_end_matches(['.', ',']);
+    let unit = words.next().unwrap_or_default();
+    let seconds = match number(amount) {
+        Some(amount) if unit.starts_with("second") => amount,
+        Some(amount) if unit.starts_with("minute") => amount * 60.0,
+        Some(_) => return None,
+        None => go_duration(amount)?,
+    };
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
 /// The reset of the limit that is used up. Where the server does not say which one that is, the
 /// earliest counts: a second refusal costs less than a long wait for the wrong limit.
 fn reset<'a>(header: &impl Fn(&str) -> Option<&'a str>, now: SystemTime) -> Option<f64> {
@@ -197,6 +213,26 @@ mod tests {
     use http::{HeaderName, HeaderValue};
 
     use super::*;
+
+    #[test]
+    fn waits_in_messages_are_read() {
+        for (message, wanted) in [
+            (
+                "rate limit reached. please try again in 6m0s. visit",
+                Some(360.0),
+            ),
+            ("please try again in 345ms.", Some(0.345)),
+            (
+                "no deployments available, try again in 5 seconds. passed",
+                Some(5.0),
+            ),
+            ("try again in a while", None),
+            ("slow down", None),
+        ] {
+            let wait = wait_in_text(message).map(|wait| wait.as_secs_f64());
+            assert_eq!(wait, wanted, "{message}");
+        }
+    }
 
     #[test]
     fn servers_announce_waits_in_many_ways() {

@@ -12,6 +12,8 @@ use crate::shape::Shape;
 /// The rest of a model whose provider announced no wait. It doubles with each failure.
 const FIRST_REST: Duration = Duration::from_secs(5);
 const MAX_REST: Duration = Duration::from_secs(300);
+/// A provider that announces a longer wait is asked again after this time.
+const MAX_ANNOUNCED_REST: Duration = Duration::from_secs(24 * 3600);
 /// How long a model counts as unknown.
 const UNKNOWN_FOR: Duration = Duration::from_secs(300);
 /// More models are not remembered. Names come from people.
@@ -105,7 +107,7 @@ impl Availability {
         let growing = FIRST_REST.saturating_mul(2_u32.saturating_pow(failures));
         let rest = match kind {
             ModelFailureKind::UnknownModel => UNKNOWN_FOR,
-            _ => wait.unwrap_or(growing).min(MAX_REST),
+            _ => wait.map_or(growing.min(MAX_REST), |wait| wait.min(MAX_ANNOUNCED_REST)),
         };
         known.rest = Some(Rest {
             until: now + rest,
@@ -155,7 +157,7 @@ mod tests {
             (first(now + FIRST_REST), first(now + FIRST_REST * 2)),
             (1, 0)
         );
-        let wait = Duration::from_secs(60);
+        let wait = 2 * MAX_REST;
         seen.failed("a", ModelFailureKind::RateLimit, Some(wait), now);
         assert_eq!((first(now + FIRST_REST * 4), first(now + wait)), (1, 0));
         seen.works("a", Shape::new("a"));

@@ -24,12 +24,23 @@ pub fn check(request: &ModelRequest, output: &mut ModelOutput) {
 
 fn cut_prompt(request: &ModelRequest, output: &ModelOutput) -> Option<String> {
     let read = output.usage.as_ref()?.prompt_tokens;
-    let sent: usize = request.messages.iter().map(characters).sum();
-    // Servers that do not count report 0.
-    if read == 0 || sent < MIN_CHECKED_CHARS {
+    let plausible = read.saturating_mul(MAX_CHARS_PER_TOKEN);
+    let bytes: usize = request
+        .messages
+        .iter()
+        .map(|message| text(message).len())
+        .sum();
+    // Servers that do not count report 0. There are never more characters than bytes, so most
+    // prompts need no counting.
+    if read == 0 || bytes < MIN_CHECKED_CHARS || bytes as u64 <= plausible {
         return None;
     }
-    let is_cut = read.saturating_mul(MAX_CHARS_PER_TOKEN) < sent as u64;
+    let counts = request
+        .messages
+        .iter()
+        .map(|message| text(message).chars().count());
+    let sent: usize = counts.sum();
+    let is_cut = sent >= MIN_CHECKED_CHARS && sent as u64 > plausible;
     is_cut.then(|| {
         format!(
             "The model server read only {read} tokens of a prompt of {sent} characters. It may have \
@@ -38,12 +49,11 @@ fn cut_prompt(request: &ModelRequest, output: &ModelOutput) -> Option<String> {
     })
 }
 
-fn characters(message: &ModelMessage) -> usize {
-    let text = match message {
+fn text(message: &ModelMessage) -> &str {
+    match message {
         ModelMessage::System { content }
         | ModelMessage::User { content }
         | ModelMessage::Assistant { content, .. }
         | ModelMessage::Tool { content, .. } => content,
-    };
-    text.chars().count()
+    }
 }

@@ -18,24 +18,16 @@ pub fn shown(message: &str, secret: Option<&Secret>) -> Option<String> {
         Some(secret) => secret.redact(message),
         None => message.to_owned(),
     };
-    let mut shown = String::new();
-    let mut chars = 0;
-    for (index, word) in message.split_whitespace().enumerate() {
-        let word = visible(&without_key(word));
-        chars += word.chars().count() + usize::from(index > 0);
-        if chars > MAX_MESSAGE_CHARS {
-            let room = MAX_MESSAGE_CHARS.saturating_sub(shown.chars().count() + 1);
-            if index > 0 {
-                shown.push(' ');
-            }
-            shown.extend(word.chars().take(room));
-            shown.push('…');
-            break;
-        }
-        if index > 0 {
-            shown.push(' ');
-        }
-        shown.push_str(&word);
+    let words: Vec<String> = message
+        .split_whitespace()
+        // The limit counts characters, so no more words than that can be shown.
+        .take(MAX_MESSAGE_CHARS)
+        .map(|word| visible(&without_key(word)))
+        .collect();
+    let mut shown = words.join(" ");
+    if shown.chars().count() > MAX_MESSAGE_CHARS {
+        shown = shown.chars().take(MAX_MESSAGE_CHARS - 1).collect();
+        shown.push('…');
     }
     (!shown.is_empty()).then_some(shown)
 }

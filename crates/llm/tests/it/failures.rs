@@ -5,9 +5,9 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use codelab_fakemodel::{FakeModel, Reply};
+use codelab_fakemodel::{FakeModel, Fault, Reply};
 use codelab_llm::{DEFAULT_PROVIDER, ModelAuth, ModelsConfig, Secret};
-use codelab_protocol::ModelFailure;
+use codelab_protocol::{ModelFailure, ModelFailureKind};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tracing_subscriber::fmt::MakeWriter;
@@ -119,14 +119,6 @@ async fn broken_answers_are_errors() {
         ),
         ("a page", Reply::raw(["<html>canary-body-77aa</html>"]), ""),
         ("garbage", Reply::raw(["data: canary-body-77aa\n\n"]), ""),
-        (
-            "error inside",
-            Reply::raw([format!(
-                "data: {}\n\n",
-                json!({"error": {"message": CANARY_BODY}})
-            )]),
-            "",
-        ),
         ("too large", Reply::text("x".repeat(1001)), ""),
         (
             "endless line",
@@ -135,6 +127,103 @@ async fn broken_answers_are_errors() {
         ),
     ] {
         check(name, reply, "LLM_ERROR", 1, shown).await;
+    }
+}
+
+#[tokio::test]
+async fn an_error_inside_an_answer_is_tried_again_before_the_first_token() {
+    let inside = json!({"error": {"code": 502, "message": CANARY_BODY}}).to_string();
+    for body in [format!("data: {inside}\n\n"), inside] {
+        let failure = check("error inside", Reply::raw([body]), "LLM_ERROR", 3, "").await;
+        assert_eq!(failure.kind, Some(ModelFailureKind::ServerError));
+        assert_eq!(failure.provider_message.as_deref(), Some(CANARY_BODY));
+    }
+    let broken = Reply::text("one two").fault_after_deltas(2, Fault::Overloaded);
+    let failure = check("error later", broken, "LLM_ERROR", 1, "one ").await;
+    assert_eq!(failure.kind, Some(ModelFailureKind::Overloaded));
+}
+
+#[tokio::test]
+async fn people_read_why_a_call_failed() {
+    const KEY: &str = "Check LLM_API_KEY.";
+    for (fault, kind, code, requests, told) in [
+        (
+            Fault::WrongKey,
+            ModelFailureKind::WrongKey,
+            "LLM_ERROR",
+            1,
+            KEY,
+        ),
+        (
+            Fault::UnknownModel("gpt-4".to_owned()),
+            ModelFailureKind::UnknownModel,
+            "LLM_ERROR",
+            1,
+            "does not know",
+        ),
+        (
+            Fault::ContextTooLong,
+            ModelFailureKind::ContextTooLong,
+            "LLM_ERROR",
+            1,
+            "too long",
+        ),
+        (
+            Fault::ContentFilter,
+            ModelFailureKind::ContentFilter,
+            "LLM_ERROR",
+            1,
+            "content filter",
+        ),
+        (
+            Fault::RateLimit,
+            ModelFailureKind::RateLimit,
+            "LLM_ERROR",
+            3,
+            "rate limited",
+        ),
+        (
+            Fault::Quota,
+            ModelFailureKind::Quota,
+            "LLM_ERROR",
+            1,
+            "no quota",
+        ),
+        (
+            Fault::Overloaded,
+            ModelFailureKind::Overloaded,
+            "LLM_ERROR",
+            3,
+            "overloaded",
+        ),
+        (
+            Fault::ServerError,
+            ModelFailureKind::ServerError,
+            "LLM_ERROR",
+            3,
+            "failed",
+        ),
+        (
+            Fault::Timeout,
+            ModelFailureKind::Timeout,
+            "LLM_TIMEOUT",
+            3,
+            "in time",
+        ),
+    ] {
+        let failure = check("fault", Reply::fault(fault.clone()), code, requests, "").await;
+        assert_eq!(failure.kind, Some(kind), "{fault:?}");
+        assert!(failure.message.contains(told), "{failure:?}");
+        let said = failure
+            .provider_message
+            .clone()
+            .expect("the provider's words");
+        assert!(failure.message.contains(&said), "{failure:?}");
+        let details = failure.into_error().details;
+        assert_eq!(details["kind"], kind.as_str());
+        assert_eq!(details["provider_message"], said);
+        assert_eq!(details["model"], "gpt-4");
+        assert!(details["status"].is_u64());
     }
 }
 
@@ -250,6 +339,7 @@ async fn keys_are_not_in_the_log_even_at_trace_level() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
         .with_writer(log.clone())
         .finish();
     // For all threads: one that logs without a subscriber of its own can switch a line off for
@@ -267,6 +357,18 @@ async fn keys_are_not_in_the_log_even_at_trace_level() {
         text.contains(CANARY_BODY),
         "the upstream's words are for the log: {text}"
     );
+    let line = text
+        .lines()
+        .find(|line| line.contains("model call failed") && line.contains(CANARY_BODY))
+        .expect("one line says why");
+    for field in [
+        "model=gpt-4",
+        "provider=default",
+        "kind=\"nonsense\"",
+        "status=400",
+    ] {
+        assert!(line.contains(field), "{field}: {line}");
+    }
     assert!(!text.contains(CANARY_KEY), "{text}");
     assert!(!text.contains(&"x".repeat(1001)), "the log is bounded");
 }

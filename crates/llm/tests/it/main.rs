@@ -3,4 +3,6 @@
 mod answers;
 mod failures;
 mod harness;
+mod honesty;
+mod providers;
 mod requests;

@@ -72,7 +72,8 @@ async fn critical_path_ms(model: &str, text: &str) -> anyhow::Result<std::time::
         access: LoadAccess::Nobody,
     })
     .await?;
-    let body = json!({ "messages": [{ "role": "user", "content": text }] }).to_string();
+    let body = json!({ "stream": true, "messages": [{ "role": "user", "content": text }] });
+    let body = body.to_string();
     let mut times = Vec::new();
     for _ in 0..MODEL_CALLS {
         times.push(

@@ -20,11 +20,13 @@ const DEADLINE: &[(&str, &str)] = &[
 /// The two seconds above, and what a busy machine adds.
 const IN_TIME: Duration = Duration::from_secs(8);
 
-/// What a model server may say in an error; none of it is for the caller.
+/// What a model server sends beside its error message; none of it is for the caller.
 const INTERNAL: &str = "internal-words-of-the-model-server";
+/// The message of its errors, which the caller reads.
+const REASON: &str = "the reason that the model server gives";
 
 fn failures() -> Vec<(&'static str, ErrorCode, Reply)> {
-    let error = json!({"error": {"message": INTERNAL}}).to_string();
+    let error = json!({"error": {"message": REASON, "trace": INTERNAL}}).to_string();
     let refused = |status| Reply::status(status, error.clone());
     let words = || Reply::text("one two three four five six");
     let wait =
@@ -138,6 +140,10 @@ async fn one_failure(what: &'static str, code: ErrorCode, reply: Reply) {
         !shown.contains(INTERNAL) && !shown.contains("127.0.0.1"),
         "{what}: {shown}"
     );
+    if what.parse::<u16>().is_ok() {
+        assert_eq!(failed.error().details["provider_message"], REASON, "{what}");
+        assert!(failed.error().message.contains(REASON), "{what}: {shown}");
+    }
 
     server.model.on(|_| true, Reply::text("Here I am again"));
     completes(&server, what).await;
