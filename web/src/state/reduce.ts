@@ -289,7 +289,11 @@ function toolItem(call: ToolCall, said: MessageItem): ToolItem {
   };
 }
 
-function applyLive(draft: Draft, event: SessionEventOf<"message_delta"> | SessionEventOf<"reasoning_delta">, at: string) {
+function applyLive(
+  draft: Draft,
+  event: SessionEventOf<"message_delta"> | SessionEventOf<"reasoning_delta">,
+  at: string,
+) {
   const { data } = event;
   const present = find(draft, data.message_id);
   if (present !== undefined && present.kind !== "live") return;
