@@ -10,7 +10,8 @@ pub trait Asked {
     fn system_prompt(&self) -> &str;
     /// Everything that the system says: who the agent is, then facts and memory.
     fn told(&self) -> String;
-    /// The whole message at this index; a negative index counts from the end.
+    /// The whole message at this index; a negative index counts from the end. The message of facts
+    /// and memory does not count.
     fn wire_message(&self, index: isize) -> &Value;
     /// Without the message of facts and memory.
     fn roles(&self) -> Vec<&str>;
@@ -45,13 +46,17 @@ impl Asked for RecordedRequest {
         let messages = self.body["messages"]
             .as_array()
             .expect("a chat request has messages");
+        let messages: Vec<&Value> = messages
+            .iter()
+            .filter(|message| !is_context(message))
+            .collect();
         let place = if index < 0 {
             messages.len().checked_add_signed(index)
         } else {
             usize::try_from(index).ok()
         };
         place
-            .and_then(|place| messages.get(place))
+            .and_then(|place| messages.get(place).copied())
             .unwrap_or_else(|| panic!("no message {index}: {:#}", self.body))
     }
 

@@ -263,7 +263,7 @@ async fn an_architecture_is_written_down() {
         tools.contains(&"write_file") && !tools.contains(&"execute_command"),
         "{tools:?}"
     );
-    let last = steps[2].system_prompt();
+    let last = steps[2].body["messages"].to_string();
     assert!(
         documents.iter().all(|path| last.contains(path)),
         "the written files are known: {last}"
