@@ -1,7 +1,7 @@
 //! AdaptiveAgent: what wakes it, what it can do, how its failures are seen.
 
 use codelab_testkit::{Asked as _, Gate, Reply};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Room;
 use crate::kit::{metric, until};
