@@ -1,5 +1,7 @@
 //! A session's whole state, and the one way to change it.
 
+mod parts;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
@@ -10,6 +12,7 @@ use codelab_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::parts::{MessageSize, QueuedMessage};
 use crate::compaction::Compaction;
 use crate::output::{EventLog, Output};
 use crate::space::WorkingSpace;
@@ -66,25 +69,6 @@ pub struct Session {
     /// The model that a person chose for this session; absent: each agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
-}
-
-/// The size of a message, by the estimate.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct MessageSize {
-    pub turn: TurnId,
-    pub tokens: u64,
-}
-
-/// A message that was accepted while another turn runs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct QueuedMessage {
-    pub turn: TurnId,
-    pub message_id: MessageId,
-    /// The workflow that it will be, unless it goes to an agent directly.
-    pub workflow_id: Option<WorkflowId>,
-    pub text: String,
-    pub agent: Option<AgentName>,
-    pub caller: CallerContext,
 }
 
 impl Session {

@@ -3,6 +3,7 @@
 //! The work is one thread (an agent's loop of model steps and tool calls) or a workflow whose tasks
 //! are such threads.
 
+mod answer;
 mod approval;
 mod budget;
 mod call;
@@ -22,14 +23,15 @@ use codelab_protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub(crate) use answer::too_deep;
 pub(crate) use budget::BudgetQuestion;
 pub use budget::{BudgetScope, BudgetWhy};
 pub(crate) use claim::LateCall;
 pub use ending::cut;
 pub(crate) use reservation::{Funds, Reservation, Reserved};
 pub(crate) use show::View;
+pub(crate) use thread::PlannedCall;
 pub use thread::{CallClaim, OpenCall, Thread, ThreadPhase};
-pub(crate) use thread::{PlannedCall, too_deep};
 
 use crate::plan::Workflow;
 use crate::prompt::without_middle;

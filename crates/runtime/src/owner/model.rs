@@ -1,10 +1,10 @@
 //! The model calls of a session: started after their commit, their outcomes inputs again.
 
 mod log;
+mod news;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,14 @@ use codelab_engine::{
 };
 use codelab_llm::{StreamListener, StreamedPart};
 use codelab_protocol::{
-    ErrorCode, MessageId, ModelFailure, ModelFailureKind, ModelOutput, ModelRequest, TaskOrigin,
-    Timestamp, UserId,
+    ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, Timestamp, UserId,
 };
 use codelab_store::{MessageRange, StoreError};
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
+use self::news::{CallNews, Heard, MAX_NEWS};
 use super::recall::history;
 use super::{Owner, RETRY_DELAY};
 use crate::clock::now;
@@ -43,61 +43,6 @@ struct ModelTask {
     news: Option<mpsc::Receiver<CallNews>>,
     heard: Heard,
     task: JoinHandle<Ended>,
-}
-
-/// When a call was last heard, in milliseconds; 0 = not yet. The engine is told only when a clock
-/// is due, because a token must cost no commit.
-#[derive(Clone, Default)]
-struct Heard(Arc<AtomicI64>);
-
-impl Heard {
-    fn now(&self) {
-        self.0.store(now().as_millis(), Ordering::Relaxed);
-    }
-
-    fn last(&self) -> Option<Timestamp> {
-        match self.0.load(Ordering::Relaxed) {
-            0 => None,
-            millis => Some(Timestamp::from_millis(millis)),
-        }
-    }
-}
-
-/// News of one call that its owner has not heard of yet; it retries fewer times, and tries fewer
-/// models.
-const MAX_NEWS: usize = 32;
-
-/// What happens to a call before its answer begins.
-enum CallNews {
-    /// The server announced when it can be asked again.
-    Waits {
-        kind: ModelFailureKind,
-        wait: Duration,
-    },
-    /// Another model is asked.
-    FellBack {
-        from: String,
-        to: String,
-        kind: ModelFailureKind,
-    },
-}
-
-impl CallNews {
-    fn input(self, call: ModelCallId) -> Input {
-        match self {
-            Self::Waits { kind, wait } => Input::ModelWaits {
-                call,
-                ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-                kind,
-            },
-            Self::FellBack { from, to, kind } => Input::ModelFellBack {
-                call,
-                from,
-                to,
-                kind,
-            },
-        }
-    }
 }
 
 enum Ended {
