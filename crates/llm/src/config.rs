@@ -293,6 +293,11 @@ pub enum ModelConfigError {
          NAME/model, with the name of a [providers.NAME]"
     )]
     NoProvider { setting: String, model: String },
+    #[error(
+        "LLM_MODEL must be set to NAME/model, with the name of a [providers.NAME], because \
+         LLM_PROXY_URL is not set"
+    )]
+    NoDefault,
 }
 
 #[cfg(test)]

@@ -84,6 +84,10 @@ impl Models {
     /// Every configured name must lead to a provider.
     fn check_names(&self) -> Result<(), ModelConfigError> {
         let config = &self.config;
+        let is_named = config.default_model.is_some() || config.model_override.is_some();
+        if !is_named && !self.providers.contains_key(DEFAULT_PROVIDER) {
+            return Err(ModelConfigError::NoDefault);
+        }
         let default = config
             .default_model
             .iter()
@@ -210,6 +214,7 @@ impl Models {
             let mut shape = self.availability.shape(name, route.model);
             let called = route.provider.call(request, &mut shape, persistence, state);
             let error = match called.await {
+                Ok(answer) if is_withheld(&answer) => withheld(route),
                 Ok(answer) => {
                     self.availability.works(name, shape);
                     return Ok(self.output(answer, request, route, &wanted, kind));
@@ -338,6 +343,26 @@ impl Model for Models {
 fn next_after_unknown(queue: &mut VecDeque<usize>, position: usize, chain: usize, all: usize) {
     if queue.is_empty() && position < chain && chain < all {
         queue.push_back(chain);
+    }
+}
+
+/// Whether the provider's content filter left nothing of the answer.
+fn is_withheld(answer: &ModelAnswer) -> bool {
+    answer.finish == Finish::Filtered
+        && answer.text.trim().is_empty()
+        && answer.tool_calls.is_empty()
+}
+
+fn withheld(route: &Route<'_>) -> CallError {
+    let callee = route.provider.callee(route.model);
+    let refused = callee.refused(ModelFailureKind::ContentFilter, None, None, None);
+    CallError {
+        failure: ModelFailure {
+            message: "The content filter of the model server withheld the answer.".to_owned(),
+            ..refused
+        },
+        unheard: false,
+        wait: None,
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod answer;
 mod chunk;
+mod inline_thoughts;
 mod tool_calls;
 mod wire;
 

@@ -13,7 +13,7 @@ pub struct ModelRequest {
     pub agent: String,
     pub model: String,
     /// Models to try in this order when `model` cannot answer now. Empty: those that the server's
-    /// settings name.
+    /// settings name. To try no other model, name `model` here again.
     pub fallback_models: Vec<String>,
     pub messages: Vec<ModelMessage>,
     pub tools: Vec<&'static ToolSpec>,

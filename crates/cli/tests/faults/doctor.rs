@@ -304,6 +304,9 @@ async fn a_model_that_does_not_work_is_named() {
     let refusal = json!({"error": {"message": format!("Incorrect API key provided: {MODEL_KEY}")}})
         .to_string();
     let refuses = model_that_says(Reply::status(401, refusal)).await;
+    // LiteLLM without a database cannot look the key up.
+    let refusal = json!({"error": {"message": "No connected db.", "type": "no_db_connection", "code": "400"}});
+    let gateway = model_that_says(Reply::status(400, refusal.to_string())).await;
     let hangs = model_that_says(Reply::hang()).await;
     let choice = json!({"index": 0, "message": {"role": "assistant", "content": "OK."}, "finish_reason": "stop"});
     let body = json!({"object": "chat.completion", "choices": [choice]}).to_string();
@@ -327,6 +330,16 @@ async fn a_model_that_does_not_work_is_named() {
                 check: "model",
                 status: "problem",
                 found: &["LLM_API_KEY", "401"],
+                advice: "Put a valid key into LLM_API_KEY",
+            },
+        ),
+        (
+            "wrong key at a gateway",
+            at(&gateway.url()),
+            Said {
+                check: "model",
+                status: "problem",
+                found: &["LLM_API_KEY", "No connected db."],
                 advice: "Put a valid key into LLM_API_KEY",
             },
         ),

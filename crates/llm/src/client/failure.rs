@@ -81,13 +81,20 @@ impl Callee<'_> {
     }
 
     pub fn defective(&self, defect: &Defect) -> ModelFailure {
-        let message = match defect {
-            Defect::Cut => "The model's answer was cut off.",
-            Defect::NotAnAnswer => "The model server sent something that is not an answer.",
-            Defect::TooLarge => "The model's answer is too large.",
-            Defect::Reported(_) => "The model server reported an error while answering.",
+        use ModelFailureKind::{Nonsense, ServerError};
+        let (kind, message) = match defect {
+            Defect::Cut => (ServerError, "The model's answer was cut off."),
+            Defect::NotAnAnswer => (
+                Nonsense,
+                "The model server sent something that is not an answer.",
+            ),
+            Defect::TooLarge => (Nonsense, "The model's answer is too large."),
+            Defect::Reported(_) => (
+                ServerError,
+                "The model server reported an error while answering.",
+            ),
         };
-        self.failure(ModelFailureKind::Nonsense, message.to_owned())
+        self.failure(kind, message.to_owned())
     }
 
     /// The provider refused the call, or reported an error in its answer. `wait` is the time that

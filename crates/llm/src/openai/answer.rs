@@ -4,6 +4,7 @@ use codelab_transport::SseFields;
 use serde_json::{Map, Value};
 
 use super::chunk::{WireChoice, WireChunk, WireDelta, WireText};
+use super::inline_thoughts::{InlineThoughts, SplitText};
 use super::tool_calls::{TooManyCalls, ToolCalls};
 use crate::answer::{AnswerFormat, Defect, Finish, ModelAnswer, PartialAnswer};
 use crate::provider_error::ProviderError;
@@ -16,6 +17,7 @@ const MAX_REASONING_DETAILS: usize = 4096;
 #[derive(Debug, Default)]
 pub struct OpenAiFormat {
     tool_calls: ToolCalls,
+    inline_thoughts: InlineThoughts,
     /// The field in which the server sends its reasoning. It gets it back in the same one.
     reasoning_field: Option<&'static str>,
     /// OpenRouter's form of reasoning, which may hold signatures.
@@ -32,7 +34,7 @@ impl AnswerFormat for OpenAiFormat {
             [] => Ok(()),
             DONE => {
                 answer.done = true;
-                Ok(())
+                self.add_split(InlineThoughts::finish, answer)
             }
             data => {
                 let chunk = serde_json::from_slice(data).map_err(|_| Defect::NotAnAnswer)?;
@@ -54,6 +56,7 @@ impl AnswerFormat for OpenAiFormat {
             .is_some_and(|choices| choices.iter().any(|choice| choice.content().is_some()));
         let reported = chunk.error.is_some();
         self.add_chunk(chunk, answer)?;
+        self.add_split(InlineThoughts::finish, answer)?;
         if answered || reported {
             Ok(())
         } else {
@@ -66,6 +69,7 @@ impl AnswerFormat for OpenAiFormat {
             tool_calls,
             reasoning_field,
             reasoning_details,
+            ..
         } = *self;
         answer.tool_calls = tool_calls.finish();
         let (field, value) = match reasoning_field {
@@ -113,7 +117,30 @@ impl OpenAiFormat {
             "content_filter" | "safety" => answer.finish = Some(Finish::Filtered),
             _ => answer.finish = Some(Finish::Complete),
         }
-        Ok(())
+        match answer.finish {
+            Some(_) => self.add_split(InlineThoughts::finish, answer),
+            None => Ok(()),
+        }
+    }
+
+    fn add_text(&mut self, text: &str, answer: &mut PartialAnswer) -> Result<(), Defect> {
+        match self.inline_thoughts.is_over() {
+            true => answer.push_text(text),
+            false => self.add_split(|thoughts| thoughts.push(text), answer),
+        }
+    }
+
+    fn add_split(
+        &mut self,
+        split: impl FnOnce(&mut InlineThoughts) -> SplitText,
+        answer: &mut PartialAnswer,
+    ) -> Result<(), Defect> {
+        let SplitText {
+            thoughts,
+            answer: text,
+        } = split(&mut self.inline_thoughts);
+        answer.push_reasoning(&thoughts)?;
+        answer.push_text(&text)
     }
 
     fn add_delta(
@@ -122,7 +149,7 @@ impl OpenAiFormat {
         answer: &mut PartialAnswer,
     ) -> Result<(), Defect> {
         self.add_reasoning(delta, answer)?;
-        answer.push_text(WireText::of(&delta.content))?;
+        self.add_text(WireText::of(&delta.content), answer)?;
         // A refusal is shown as the answer. No server sends both in one piece.
         let refusal = WireText::of(&delta.refusal);
         if !refusal.is_empty() {

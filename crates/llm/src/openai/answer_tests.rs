@@ -270,6 +270,11 @@ fn odd_streams_are_told_apart() {
         ),
         ("only the end mark", events(&[hello()]) + "data: [DONE]\n\n", Ok("hi")),
         ("empty reason", events(&[hello(), finish("")]), Err(Defect::Cut)),
+        (
+            "thoughts between marks",
+            events(&[delta(json!({"content": "<think>hm"})), delta(json!({"content": "</think>\nhi"})), finish("stop")]),
+            Ok("hi"),
+        ),
         ("other reason", events(&[hello(), finish("eos")]), Ok("hi")),
         (
             "null usage and error",
@@ -322,5 +327,68 @@ fn the_reason_for_stopping_is_kept() {
             Ok(wanted),
             "{reason}"
         );
+    }
+}
+
+#[test]
+fn pieces_of_opaque_reasoning_become_whole_again() {
+    let detail = |detail: Value| delta(json!({"reasoning": "a", "reasoning_details": [detail]}));
+    let body = events(&[
+        detail(json!({"type": "reasoning.text", "text": "I ", "index": 0, "signature": null})),
+        detail(json!({"type": "reasoning.text", "text": "think", "index": 0})),
+        detail(json!({"type": "reasoning.text", "index": 0, "signature": "s1"})),
+        detail(json!({"type": "reasoning.encrypted", "data": "x", "index": 1})),
+        finish("stop"),
+    ]);
+    let answer = read_text(&body).unwrap();
+    assert_eq!(
+        answer.opaque_reasoning,
+        json!({"reasoning_details": [
+            {"type": "reasoning.text", "text": "I think", "index": 0, "signature": "s1"},
+            {"type": "reasoning.encrypted", "data": "x", "index": 1},
+        ]})
+    );
+}
+
+#[test]
+fn parts_of_usage_are_read_under_all_their_names() {
+    let usage = |usage: Value| {
+        let body = events(&[finish("stop"), json!({"choices": [], "usage": usage})]);
+        let usage = read_text(&body).unwrap().usage.unwrap();
+        (
+            usage.cached_tokens,
+            usage.cache_write_tokens,
+            usage.reasoning_tokens,
+        )
+    };
+    let whole = |more: Value| {
+        let mut usage = json!({"prompt_tokens": 10, "completion_tokens": 5});
+        let fields = usage.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        usage
+    };
+    for (more, wanted) in [
+        (
+            json!({"prompt_tokens_details": {"cached_tokens": 4}}),
+            (4, 0, 0),
+        ),
+        (
+            json!({"prompt_tokens_details": null, "prompt_cache_hit_tokens": 3}),
+            (3, 0, 0),
+        ),
+        (
+            json!({"cache_read_input_tokens": 4, "cache_creation_input_tokens": 5}),
+            (4, 5, 0),
+        ),
+        (
+            json!({"completion_tokens_details": {"reasoning_tokens": 2}}),
+            (0, 0, 2),
+        ),
+        (
+            json!({"prompt_tokens_details": {"cached_tokens": 99}, "completion_tokens_details": {"reasoning_tokens": 99}}),
+            (10, 0, 5),
+        ),
+    ] {
+        assert_eq!(usage(whole(more.clone())), wanted, "{more}");
     }
 }

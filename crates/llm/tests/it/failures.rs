@@ -228,6 +228,13 @@ async fn people_read_why_a_call_failed() {
 }
 
 #[tokio::test]
+async fn an_answer_that_was_withheld_is_a_failure() {
+    let withheld = Reply::text("").with_finish_reason("content_filter");
+    let failure = check("withheld", withheld, "LLM_ERROR", 1, "").await;
+    assert_eq!(failure.kind, Some(ModelFailureKind::ContentFilter));
+}
+
+#[tokio::test]
 async fn error_answers_are_errors() {
     let body = format!("{CANARY_BODY} {CANARY_KEY}");
     for (name, status, requests, told) in [
@@ -359,7 +366,7 @@ async fn keys_are_not_in_the_log_even_at_trace_level() {
     );
     let line = text
         .lines()
-        .find(|line| line.contains("model call failed") && line.contains(CANARY_BODY))
+        .find(|line| line.contains("model call failed") && line.contains(&"x".repeat(100)))
         .expect("one line says why");
     for field in [
         "model=gpt-4",

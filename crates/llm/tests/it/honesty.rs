@@ -103,9 +103,13 @@ async fn sent_back(field: &str, provider: &str) -> Option<Value> {
         (outcome.reasoning.as_str(), outcome.shown.as_str()),
         ("I think twice.", "")
     );
-    let reasoning = outcome.result.unwrap().reasoning.unwrap();
+    let reasoning = outcome
+        .result
+        .expect("an answer")
+        .reasoning
+        .expect("thoughts");
     assert_eq!(reasoning.text, "I think twice.");
-    let call_id = CallId::parse("c").unwrap();
+    let call_id = CallId::parse("c").expect("an id");
     let mut next = request();
     next.messages.push(ModelMessage::Assistant {
         content: String::new(),
@@ -123,7 +127,8 @@ async fn sent_back(field: &str, provider: &str) -> Option<Value> {
         call_id,
         content: "text".to_owned(),
     });
-    call(config(&server), &next).await.result.unwrap();
+    let second = call(config(&server), &next).await.result;
+    second.expect("an answer");
     server.requests()[1].body["messages"][2].get(field).cloned()
 }
 

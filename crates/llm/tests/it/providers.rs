@@ -18,7 +18,7 @@ fn provider(server: &FakeModel) -> ProviderConfig {
         key_file: None,
     };
     let key = |_: &str| Some("k-second".to_owned());
-    settings.resolve("second", key).unwrap()
+    settings.resolve("second", key).expect("usable settings")
 }
 
 /// The default provider, and one named `second`.
@@ -41,11 +41,12 @@ fn of(model: &str, fallbacks: &[&str]) -> ModelRequest {
 fn called(server: &FakeModel) -> Vec<String> {
     let requests = server.requests();
     let names = requests.iter().map(|sent| sent.body["model"].as_str());
-    names.map(|name| name.unwrap().to_owned()).collect()
+    names.map(|name| name.expect("a name").to_owned()).collect()
 }
 
 fn answered_by(outcome: Outcome) -> String {
-    outcome.result.unwrap().usage.unwrap().model.unwrap()
+    let usage = outcome.result.expect("an answer").usage;
+    usage.and_then(|usage| usage.model).expect("a model")
 }
 
 #[tokio::test]
@@ -88,6 +89,8 @@ async fn without_a_default_provider_every_name_needs_one() {
         default_model: Some(model.to_owned()),
         ..config.clone()
     };
+    let error = Models::new(config.clone()).err().unwrap().to_string();
+    assert!(error.starts_with("LLM_MODEL must be set"), "{error}");
     let error = Models::new(named("gpt-4")).err().unwrap().to_string();
     assert!(error.starts_with("LLM_MODEL is \"gpt-4\""), "{error}");
     let models = Models::new(named("second/a")).unwrap();
@@ -120,6 +123,10 @@ async fn another_model_answers_when_one_cannot() {
         ),
         (Reply::fault(Fault::Timeout), ModelFailureKind::Timeout),
         (Reply::hang(), ModelFailureKind::Timeout),
+        (
+            Reply::text("a b").cut_after_deltas(1),
+            ModelFailureKind::ServerError,
+        ),
         (
             Reply::text("a b").fault_after_deltas(1, Fault::Overloaded),
             ModelFailureKind::Overloaded,

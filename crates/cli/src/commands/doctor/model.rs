@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use codelab_llm::{CallLimits, Models, ModelsConfig, ServerClock};
-use codelab_protocol::{ErrorCode, ModelFailure, ModelMessage, ModelOutput, ModelRequest};
+use codelab_protocol::{
+    ErrorCode, ModelFailure, ModelFailureKind, ModelMessage, ModelOutput, ModelRequest,
+};
 use codelab_server::{default_model, model_config};
 use codelab_transport::{ConnectError, HttpClient, HttpLimits, TransportError};
 use http::{Request, Uri};
@@ -78,7 +80,8 @@ fn question(model: &str) -> ModelRequest {
     ModelRequest {
         agent: "doctor".to_owned(),
         model: model.to_owned(),
-        fallback_models: Vec::new(),
+        // Another model must not hide that this one does not work.
+        fallback_models: vec![model.to_owned()],
         messages: vec![ModelMessage::User {
             content: QUESTION.to_owned(),
         }],
@@ -167,8 +170,25 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
         .details
         .get("status")
         .and_then(serde_json::Value::as_u64);
+    let http = status.map_or_else(String::new, |code| format!(" (HTTP {code})"));
+    // The server's own words say more than its status.
+    let said = match &failure.provider_message {
+        Some(said) => format!(" It says: \"{said}\""),
+        None => String::new(),
+    };
     match (failure.code, status) {
         (ErrorCode::LlmProxyUnavailable, _) => unreachable(subject, &place, &address).await,
+        _ if failure.kind == Some(ModelFailureKind::WrongKey) => {
+            wrong_key(subject, &place, &(http + "." + &said))
+        }
+        _ if failure.kind == Some(ModelFailureKind::UnknownModel) => DoctorFinding::problem(
+            CHECK,
+            format!("{place} does not know the model {model}, or has another address{http}.{said}"),
+            format!(
+                "Correct {} or {address}.",
+                subject.place_of("llm.model", "LLM_MODEL")
+            ),
+        ),
         (ErrorCode::LlmTimeout, _) => DoctorFinding::problem(
             CHECK,
             format!(
@@ -177,15 +197,6 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
             ),
             "A local model may still be loading: try again, or give it longer with --timeout 60. Else look at the log of \
              the model server.",
-        ),
-        (_, Some(code @ (401 | 403))) => wrong_key(subject, &place, code),
-        (_, Some(404)) => DoctorFinding::problem(
-            CHECK,
-            format!("{place} does not know the model {model}, or has another address (HTTP 404)."),
-            format!(
-                "Correct {} or {address}.",
-                subject.place_of("llm.model", "LLM_MODEL")
-            ),
         ),
         (_, Some(code @ (301 | 302 | 303 | 307 | 308))) => DoctorFinding::problem(
             CHECK,
@@ -203,9 +214,9 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
             ),
             "Wait, or raise the limit at the provider; check that the account has credit.",
         ),
-        (_, Some(code)) => DoctorFinding::problem(
+        (_, Some(_)) => DoctorFinding::problem(
             CHECK,
-            format!("{place} refused a call of {model} (HTTP {code})."),
+            format!("{place} refused a call of {model}{http}.{said}"),
             format!(
                 "The log of the model server says why. Check {}, {} and {address}.",
                 subject.place_of("llm.model", "LLM_MODEL"),
@@ -223,17 +234,18 @@ async fn failed(subject: &Subject, asked: &str, failure: &ModelFailure) -> Docto
     }
 }
 
-fn wrong_key(subject: &Subject, place: &str, code: u64) -> DoctorFinding {
+/// `said` is the end of the sentence: the status, and what the server says.
+fn wrong_key(subject: &Subject, place: &str, said: &str) -> DoctorFinding {
     let setting = key_setting(subject);
     match subject.settings.llm.api_key {
         Some(_) => DoctorFinding::problem(
             CHECK,
-            format!("{place} refuses the key in {setting} (HTTP {code})."),
+            format!("{place} refuses the key in {setting}{said}"),
             format!("Put a valid key into {setting}."),
         ),
         None => DoctorFinding::problem(
             CHECK,
-            format!("{place} wants a key (HTTP {code}), and none is set."),
+            format!("{place} wants a key, and none is set{said}"),
             "Set LLM_API_KEY to a key of that server.",
         ),
     }

@@ -233,6 +233,9 @@ async fn answers_that_are_not_whole_say_so() {
             "{reason}: {:?}",
             failed.error()
         );
+        let kind = failed.error().details.get("kind").cloned();
+        let wanted = (reason == "content_filter").then(|| json!("content_filter"));
+        assert_eq!(kind, wanted, "{reason}");
     }
     let delta = |delta: serde_json::Value, reason: Option<&str>| {
         format!(
