@@ -411,3 +411,23 @@ async fn requests_in_a_row_begin_with_the_same_bytes() {
     let last = requests[7].told();
     assert!(last.contains("Last error: 2.md is missing"), "{last}");
 }
+
+#[tokio::test]
+async fn the_window_of_the_model_decides_how_much_is_sent() {
+    for (model, sends_all) in [("gpt-4o", true), ("tiny", false)] {
+        let server = server_with(&[
+            ("CODELAB_CONTEXT__TOKENS", "auto"),
+            ("CODELAB_MODELS__tiny__WINDOW", "6000"),
+            ("LLM_MODEL", model),
+        ])
+        .await;
+        let session = Person::new(&server, 1).session().await;
+        for number in 0..8 {
+            let text = format!("question {number} {}", "x".repeat(200));
+            session.call("coder", &text).await.expect(200);
+        }
+        let asked = server.model.requests().pop().unwrap();
+        let said = said_in(&asked);
+        assert_eq!(said.len() == 15, sends_all, "{model}: {}", said.len());
+    }
+}

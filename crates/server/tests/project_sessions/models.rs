@@ -197,3 +197,24 @@ async fn an_answer_warns_when_the_turn_before_was_not_sent_whole() {
     let third = session.call("coder", "and now?").await.expect(200);
     assert_eq!(third.get("warnings"), None, "{third:#}");
 }
+
+#[tokio::test]
+async fn a_session_can_have_a_model_of_its_own() {
+    let server = server().await;
+    let session = Person::new(&server, 1).session().await;
+    let path = format!("/my/chat/sessions/{}", session.id);
+    for (choice, called) in [(json!("other"), "other"), (Value::Null, "gpt-4")] {
+        let body = json!({ "model": choice });
+        let changed = session.ask("PATCH", &path, Some(body)).await.expect(200);
+        assert_eq!(changed.get("model").unwrap_or(&Value::Null), &choice);
+        let shown = session.detail().await;
+        assert_eq!(shown.get("model").unwrap_or(&Value::Null), &choice);
+        session.call("coder", "hi").await.expect(200);
+        let asked = server.model.requests().pop().unwrap();
+        assert_eq!(asked.body["model"], called);
+    }
+    for wrong in [json!({}), json!({ "model": "" }), json!({ "model": "a b" })] {
+        let refused = session.ask("PATCH", &path, Some(wrong)).await;
+        assert_eq!(refused.status, 422, "{:#}", refused.body);
+    }
+}
