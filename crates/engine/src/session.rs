@@ -8,7 +8,7 @@ use codelab_policy::RememberKey;
 use codelab_protocol::{
     AgentName, CallerContext, ClientId, ClientMessageId, ErrorCode, Message, MessageId,
     MessageQueued, SessionEventBody, SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp,
-    TurnId, TurnStatus, WorkflowId,
+    TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ mod news;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use codelab_engine::{
     Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair,
@@ -14,7 +14,7 @@ use codelab_engine::{
 };
 use codelab_llm::{StreamListener, StreamedPart};
 use codelab_protocol::{
-    ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, Timestamp, UserId,
+    ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, UserId,
 };
 use codelab_store::{MessageRange, StoreError};
 use futures_util::FutureExt as _;
