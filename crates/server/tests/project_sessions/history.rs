@@ -361,7 +361,8 @@ async fn what_a_token_says_of_its_user_reaches_the_agent() {
 async fn requests_in_a_row_begin_with_the_same_bytes() {
     let server = server().await;
     let session = Person::new(&server, 1).session().await;
-    for turn in 0..4 {
+    // Fewer messages than the window has, which would move otherwise.
+    for turn in 0..3 {
         let path = format!("{turn}.md");
         server
             .model
@@ -379,7 +380,7 @@ async fn requests_in_a_row_begin_with_the_same_bytes() {
         .await;
     }
     let requests = server.model.requests();
-    assert_eq!(requests.len(), 8);
+    assert_eq!(requests.len(), 6);
     let texts: Vec<String> = requests
         .iter()
         .map(|request| request.body["messages"].to_string())
@@ -387,7 +388,7 @@ async fn requests_in_a_row_begin_with_the_same_bytes() {
     let changing = |text: &str| {
         ["Context (facts about", "From your memory"]
             .iter()
-            .filter_map(|head| text.rfind(head))
+            .filter_map(|head| text.rfind(&format!("system\",\"content\":\"{head}")))
             .min()
     };
     for (number, pair) in texts.windows(2).enumerate() {
@@ -408,8 +409,11 @@ async fn requests_in_a_row_begin_with_the_same_bytes() {
             "request {number} differs too soon: {differs}"
         );
     }
-    let last = requests[7].told();
-    assert!(last.contains("Last error: 2.md is missing"), "{last}");
+    let last = requests[5].told();
+    assert!(
+        last.contains("Last error: read_file: 1.md is missing"),
+        "{last}"
+    );
 }
 
 #[tokio::test]

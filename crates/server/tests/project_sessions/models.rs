@@ -168,14 +168,22 @@ async fn a_cut_answer_says_so() {
 #[tokio::test]
 async fn the_models_to_choose_from_are_listed() {
     let server = server().await;
+    server.model.offer(&["gpt-4o", "local"]);
     let me = Person::new(&server, 1);
     let list = me.get("/my/models/").await.expect(200);
-    let (models, unavailable) = (&list["models"], &list["unavailable"]);
-    assert!(models.is_array() && unavailable.is_array(), "{list:#}");
-    let named = models[0]["provider"]
-        .as_str()
-        .or(unavailable[0]["provider"].as_str());
-    assert_eq!(named, Some("default"), "{list:#}");
+    let names: Vec<&Value> = list["models"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|offered| &offered["model"])
+        .collect();
+    assert_eq!(names, ["gpt-4o", "local"], "{list:#}");
+    let known = &list["models"][0];
+    assert_eq!(
+        (&known["provider"], &known["window"], &known["images"]),
+        (&json!("default"), &json!(128_000), &json!(true))
+    );
+    assert!(known["price"].is_object() && list["models"][1].get("price").is_none());
 }
 
 /// With ten earlier messages only a part of a long turn is sent along.
