@@ -188,7 +188,6 @@ async fn wrong_agents_are_refused() {
     for field in [
         "role",
         "description",
-        "model",
         "system_prompt",
         "allowed_tools",
         "concurrency_limit",
