@@ -23,7 +23,9 @@ const place = (origin: Origin | undefined) => ({
 });
 
 function message(item: Item) {
-  if ((item.kind !== "message" && item.kind !== "live") || item.content === "") return [];
+  if (item.kind !== "message" && item.kind !== "live") return [];
+  const reasoning = item.kind === "live" ? (item.reasoning?.content ?? "") : item.reasoning;
+  if (item.content === "" && reasoning === "") return [];
   const isLive = item.kind === "live";
   return [
     {
@@ -32,6 +34,7 @@ function message(item: Item) {
       agent: item.agent ?? null,
       text: item.content,
       status: isLive ? "streaming" : item.isError ? "error" : "complete",
+      ...(reasoning === "" ? {} : { reasoning }),
       ...place(item.origin),
     },
   ];
@@ -137,6 +140,10 @@ function note(item: Item) {
   switch (item.note.type) {
     case "compacted":
       return [{ kind: "history_compacted", messages: item.note.messages, summary: item.note.summary }];
+    case "fallback":
+      return [{ kind: "model_fallback", from: item.note.from, to: item.note.to, failure: item.note.failure }];
+    case "waiting":
+      return [{ kind: "model_waiting", until: item.note.until, failure: item.note.failure }];
     case "gap":
       return [{ kind: "gap", from: item.note.from, to: item.note.to }];
     case "start_over":

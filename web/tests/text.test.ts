@@ -92,9 +92,10 @@ describe("errors", () => {
       const texts = ERRORS[locale];
       const lacking = [...codes, ...[...statuses].map((status) => `status_${status}`)].filter((key) => !texts[key]);
       expect(lacking).toEqual([]);
-      expect(Object.keys(texts).filter((key) => !key.startsWith("status_") && !codes.has(key))).toEqual([]);
+      expect(Object.keys(texts).filter((key) => !/^(status|kind|why)_/.test(key) && !codes.has(key))).toEqual([]);
       expect(Object.keys(texts)).toEqual(Object.keys(ERRORS.en));
-      for (const [key, text] of Object.entries(texts)) expect(text, key).toMatch(/^\p{Lu}.+\.$/u);
+      const sentences = Object.entries(texts).filter(([key]) => !key.startsWith("why_"));
+      for (const [key, text] of sentences) expect(text, key).toMatch(/^\p{Lu}.+\.$/u);
     });
   }
   test.each([
@@ -104,6 +105,8 @@ describe("errors", () => {
     [{ code: "", status: 418 }, ERRORS.en["status_4xx"]],
     [{ code: "OFFLINE", status: 0 }, ERRORS.en["status_0"]],
     [{ code: "NEWER_THAN_THIS_PAGE" }, ERRORS.en["status_5xx"]],
+    [{ code: "LLM_ERROR", kind: "quota" }, ERRORS.en["kind_quota"]],
+    [{ code: "LLM_ERROR", kind: "newer_than_this_page" }, ERRORS.en["LLM_ERROR"]],
   ])("%o", (problem, text) => {
     expect(problemText("en", problem)).toBe(text);
   });

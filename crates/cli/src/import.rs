@@ -39,6 +39,7 @@ impl Definition {
             role: given(agent.role),
             description: given(agent.description),
             model: given(agent.model),
+            fallback_models: given(agent.fallback_models),
             temperature: given_or_none(agent.temperature),
             max_tokens: given_or_none(agent.max_tokens),
             system_prompt: given(agent.system_prompt),

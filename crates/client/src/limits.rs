@@ -8,8 +8,8 @@ pub struct ClientLimits {
     pub connect_timeout_ms: u64,
     /// For a plain call: until the whole answer is there. For a stream: until it starts.
     pub answer_timeout_ms: u64,
-    /// For a message to one agent whose answer is awaited: a direct call has 30 s, and may wait 30
-    /// s for its turn.
+    /// For a message to one agent whose answer is awaited: a direct call may work for ten minutes,
+    /// and may wait 30 s for its turn.
     pub direct_timeout_ms: u64,
     /// The longest silence on an open stream. The server sends a heartbeat every 15 s.
     pub idle_timeout_ms: u64,
@@ -28,7 +28,7 @@ impl Default for ClientLimits {
         Self {
             connect_timeout_ms: 5_000,
             answer_timeout_ms: 30_000,
-            direct_timeout_ms: 90_000,
+            direct_timeout_ms: 660_000,
             idle_timeout_ms: 45_000,
             answer_bytes: 64 << 20,
             event_bytes: 16 << 20,

@@ -23,10 +23,18 @@ pub trait LoggedEvent: DeserializeOwned + Send + 'static {
 /// A part of an answer, to be cut where it was shown before.
 #[derive(Debug)]
 pub struct DeltaPiece<'a> {
+    pub part: DeltaPart,
     pub message_id: &'a MessageId,
     pub attempt: u32,
     pub offset: &'a mut u64,
     pub content: &'a mut String,
+}
+
+/// Which text of an answer a delta belongs to. Each has offsets of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeltaPart {
+    Text,
+    Reasoning,
 }
 
 impl LoggedEvent for Chunk {
@@ -35,10 +43,13 @@ impl LoggedEvent for Chunk {
     }
 
     fn piece(&mut self) -> Option<DeltaPiece<'_>> {
-        let ChunkBody::AssistantDelta(delta) = &mut self.body else {
-            return None;
+        let (part, delta) = match &mut self.body {
+            ChunkBody::AssistantDelta(delta) => (DeltaPart::Text, delta),
+            ChunkBody::ReasoningDelta(delta) => (DeltaPart::Reasoning, delta),
+            _ => return None,
         };
         Some(DeltaPiece {
+            part,
             message_id: &delta.message_id,
             attempt: delta.attempt,
             offset: &mut delta.offset,
@@ -67,10 +78,13 @@ impl LoggedEvent for SessionEvent {
     }
 
     fn piece(&mut self) -> Option<DeltaPiece<'_>> {
-        let SessionEventBody::MessageDelta(delta) = &mut self.body else {
-            return None;
+        let (part, delta) = match &mut self.body {
+            SessionEventBody::MessageDelta(delta) => (DeltaPart::Text, delta),
+            SessionEventBody::ReasoningDelta(delta) => (DeltaPart::Reasoning, delta),
+            _ => return None,
         };
         Some(DeltaPiece {
+            part,
             message_id: &delta.message_id,
             attempt: delta.attempt,
             offset: &mut delta.offset,

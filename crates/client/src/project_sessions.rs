@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use codelab_protocol::{
-    CreateProjectSession, DirectAnswer, MessageAccepted, MessageList, ProjectId, ProjectSession,
-    ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList, RenameProjectSession, Role,
-    SendMessage, SessionEvent, SessionId, UsageReport,
+    ChangeProjectSession, CreateProjectSession, DirectAnswer, MessageAccepted, MessageList, Patch,
+    ProjectId, ProjectSession, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
+    Role, SendMessage, SessionEvent, SessionId, UsageReport,
 };
 use http::{HeaderValue, Method};
 
@@ -68,13 +68,22 @@ impl Client {
         session: &SessionId,
         title: &str,
     ) -> Result<ProjectSession, ClientError> {
-        let body = RenameProjectSession {
-            title: title.to_owned(),
+        let body = ChangeProjectSession {
+            title: Patch::Value(title.to_owned()),
+            ..ChangeProjectSession::default()
         };
+        self.change_project_session(session, &body).await
+    }
+
+    pub async fn change_project_session(
+        &self,
+        session: &SessionId,
+        body: &ChangeProjectSession,
+    ) -> Result<ProjectSession, ClientError> {
         self.json(self.transport.json_request(
             Method::PATCH,
             &format!("/my/chat/sessions/{session}"),
-            &body,
+            body,
         )?)
         .await
     }

@@ -58,6 +58,8 @@ pub struct TurnResult {
     pub response: Option<String>,
     /// The last error of the turn itself; errors of single tasks are in their plan.
     pub error: Option<ErrorData>,
+    /// An answer ended at its token limit.
+    pub is_cut: bool,
 }
 
 /// What an event changed. A front draws this; the details are in the view.
@@ -72,6 +74,8 @@ pub enum SessionChange {
         message_id: MessageId,
         from_bytes: usize,
     },
+    /// The model thought some more before this answer.
+    ReasoningChanged(MessageId),
     MessageQueued {
         message_id: MessageId,
         /// 1 = next.
@@ -247,6 +251,12 @@ impl SessionView {
         match body {
             SessionEventBody::MessageCreated(created) => self.message_created(created, changes),
             SessionEventBody::MessageDelta(delta) => self.message_delta(delta, changes),
+            SessionEventBody::ReasoningDelta(delta) => {
+                if self.timeline.think(delta) {
+                    self.task_writes(&delta.origin);
+                    changes.push(SessionChange::ReasoningChanged(delta.message_id.clone()));
+                }
+            }
             SessionEventBody::MessageQueued(queued) => {
                 if !self.queued.contains(&queued.message_id) && self.queued.len() < MAX_QUEUED {
                     self.queued.push(queued.message_id.clone());
@@ -285,6 +295,12 @@ impl SessionView {
             SessionEventBody::HistoryCompacted(compacted) => {
                 self.note(SessionNote::HistoryCompacted(compacted.clone()), changes)
             }
+            SessionEventBody::ModelFallback(fallback) => {
+                self.note(SessionNote::ModelFallback(fallback.clone()), changes)
+            }
+            SessionEventBody::ModelWaiting(waiting) => {
+                self.note(SessionNote::ModelWaiting(waiting.clone()), changes)
+            }
             SessionEventBody::Gap(gap) => {
                 self.last_seq = self.last_seq.max(gap.to);
                 self.note(SessionNote::Gap(*gap), changes);
@@ -311,9 +327,12 @@ impl SessionView {
             return;
         }
         match message.role {
-            Role::Assistant => self
-                .timeline
-                .end_proposed(|call| call.origin == created.origin, changes),
+            Role::Assistant => {
+                // One that goes on with tool calls was told, and may still finish.
+                self.result.is_cut |= message.is_cut && message.tool_calls.is_empty();
+                self.timeline
+                    .end_proposed(|call| call.origin == created.origin, changes);
+            }
             Role::User if created.origin == TaskOrigin::default() => {
                 self.result = TurnResult::default();
             }
@@ -383,6 +402,9 @@ fn wakes(body: &SessionEventBody) -> bool {
         SessionEventBody::ToolResult(result) => !result.late,
         SessionEventBody::MessageCreated(_)
         | SessionEventBody::MessageDelta(_)
+        | SessionEventBody::ReasoningDelta(_)
+        | SessionEventBody::ModelFallback(_)
+        | SessionEventBody::ModelWaiting(_)
         | SessionEventBody::DirectAgentCall(_)
         | SessionEventBody::AgentStatusChanged(_)
         | SessionEventBody::AgentSwitched(_)

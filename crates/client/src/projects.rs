@@ -2,7 +2,8 @@
 
 use codelab_protocol::{
     AddContext, AgentId, ChangeAgent, ContextAdded, ContextResults, CreateAgent, CreateProject,
-    Project, ProjectAgent, ProjectAgentList, ProjectId, ProjectList, SavedAgent, SearchContext,
+    ModelList, Project, ProjectAgent, ProjectAgentList, ProjectId, ProjectList, SavedAgent,
+    SearchContext,
 };
 use http::Method;
 
@@ -59,6 +60,11 @@ impl Client {
         let path = format!("/my/projects/{project}/agents/{agent}");
         self.json(self.transport.json_request(Method::PATCH, &path, body)?)
             .await
+    }
+
+    /// The models that the server's providers offer.
+    pub async fn models(&self) -> Result<ModelList, ClientError> {
+        self.get("/my/models").await
     }
 
     /// What an agent remembers about something, best first.

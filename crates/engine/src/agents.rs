@@ -17,6 +17,8 @@ pub struct Agent {
     pub description: String,
     /// The server's default model where absent.
     pub model: Option<String>,
+    /// Tried in order where the model cannot be called. The server's own where empty.
+    pub fallback_models: Vec<String>,
     pub temperature: Option<f32>,
     pub max_tokens: Option<u32>,
     pub prompt: String,
@@ -209,6 +211,7 @@ impl Agent {
             role: matter.role,
             description: matter.description,
             model: matter.model,
+            fallback_models: matter.fallback_models,
             temperature: matter.temperature,
             max_tokens: matter.max_tokens,
             prompt: prompt.trim().to_owned(),
@@ -225,10 +228,6 @@ impl Agent {
     /// over.
     pub fn offers(&self, tool: Tool, lane: Lane) -> bool {
         self.offered(lane).any(|offered| offered == tool)
-    }
-
-    pub(crate) fn offers_any(&self, lane: Lane) -> bool {
-        self.offered(lane).next().is_some()
     }
 
     fn offered(&self, lane: Lane) -> impl Iterator<Item = Tool> {
@@ -297,6 +296,8 @@ struct FrontMatter {
     description: String,
     #[serde(default)]
     model: Option<String>,
+    #[serde(default)]
+    fallback_models: Vec<String>,
     #[serde(default)]
     temperature: Option<f32>,
     #[serde(default)]
@@ -486,7 +487,7 @@ mod tests {
             assert_eq!((agent.name.as_str(), agent.role.as_str()), (name, role));
             assert_eq!(
                 (agent.model.as_deref(), agent.temperature),
-                (Some("gpt-4"), Some(temperature)),
+                (None, Some(temperature)),
                 "{name}"
             );
             assert_eq!(

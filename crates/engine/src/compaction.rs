@@ -53,6 +53,13 @@ struct Running {
     attempt: u32,
 }
 
+impl Compaction {
+    /// Messages of the session's own history.
+    pub(crate) fn said(&self) -> u64 {
+        self.said
+    }
+}
+
 impl Running {
     fn call_id(&self) -> ModelCallId {
         ModelCallId {

@@ -2,7 +2,7 @@
 
 use codelab_protocol::{
     AgentName, AgentStatus, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode,
-    ModelFailure, ModelOutput, Plan, Timestamp,
+    ModelFailure, ModelFailureKind, ModelOutput, Plan, Timestamp,
 };
 use serde_json::{Map, Value};
 
@@ -66,6 +66,20 @@ pub enum Input {
     ModelWaits {
         call: ModelCallId,
         ms: u64,
+        kind: ModelFailureKind,
+    },
+    /// The model `from` cannot answer now, and `to` is asked instead.
+    ModelFellBack {
+        call: ModelCallId,
+        from: String,
+        to: String,
+        kind: ModelFailureKind,
+    },
+    /// The model of this call was last heard then: a piece of its answer, its reasoning or a tool
+    /// call.
+    ModelHeard {
+        call: ModelCallId,
+        at: Timestamp,
     },
     /// A thread has the slot that it waited for.
     SlotGranted {
@@ -101,6 +115,10 @@ pub enum Input {
         drop_queue: bool,
     },
     Reset,
+    /// A person chooses the model for the agents of this session; absent: each agent's own.
+    ChooseModel {
+        model: Option<String>,
+    },
 }
 
 /// How long no server was there since the owner before stopped, and since when one is there again.

@@ -1,15 +1,18 @@
 //! A session's whole state, and the one way to change it.
 
+mod parts;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
     AgentName, CallerContext, ClientId, ClientMessageId, ErrorCode, Message, MessageId,
     MessageQueued, SessionEventBody, SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp,
-    TurnId, TurnStatus, WorkflowId,
+    TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::parts::{MessageSize, QueuedMessage};
 use crate::compaction::Compaction;
 use crate::output::{EventLog, Output};
 use crate::space::WorkingSpace;
@@ -60,25 +63,12 @@ pub struct Session {
     #[serde(default)]
     pub(crate) said: VecDeque<MessageSize>,
     pub(crate) compaction: Compaction,
-}
-
-/// The size of a message, by the estimate.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct MessageSize {
-    pub turn: TurnId,
-    pub tokens: u64,
-}
-
-/// A message that was accepted while another turn runs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct QueuedMessage {
-    pub turn: TurnId,
-    pub message_id: MessageId,
-    /// The workflow that it will be, unless it goes to an agent directly.
-    pub workflow_id: Option<WorkflowId>,
-    pub text: String,
-    pub agent: Option<AgentName>,
-    pub caller: CallerContext,
+    /// Messages of the session's own history when its last turn began.
+    #[serde(default)]
+    pub(crate) last_began_at: Option<u64>,
+    /// The model that a person chose for this session; absent: each agent's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
 }
 
 impl Session {
@@ -110,6 +100,8 @@ impl Session {
             unpriced_allowed: false,
             said: VecDeque::new(),
             compaction: Compaction::default(),
+            last_began_at: None,
+            model: None,
         }
     }
 
@@ -157,7 +149,14 @@ impl Session {
                 recalled,
             } => step.model_finished(call, outcome, recalled),
             Input::CallWaits { call, waits } => step.call_waits(call, waits),
-            Input::ModelWaits { call, ms } => step.model_waits(call, ms),
+            Input::ModelWaits { call, ms, kind } => step.model_waits(call, ms, kind),
+            Input::ModelFellBack {
+                call,
+                from,
+                to,
+                kind,
+            } => step.model_fell_back(call, (from, to), kind),
+            Input::ModelHeard { call, at } => step.model_heard(call, at),
             Input::SlotGranted { lane, status } => step.slot_granted(lane, status),
             Input::SlotLost { lane, closed } => step.slot_lost(lane, closed),
             // Looked at after every input.
@@ -168,6 +167,11 @@ impl Session {
             Input::Recovered { down, epoch } => step.recovered(down, epoch),
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
+            Input::ChooseModel { model } => {
+                step.session.model = model;
+                step.output.mark_changed();
+                CallerAnswer::Nothing
+            }
         };
         step.give_room();
         step.advance_workflow();
@@ -194,6 +198,11 @@ impl Session {
 
     pub fn last_seq(&self) -> u64 {
         self.last_seq
+    }
+
+    /// The model that a person chose for this session.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
     }
 
     pub fn message_count(&self) -> u64 {

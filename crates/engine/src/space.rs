@@ -137,6 +137,8 @@ pub struct ThreadEnd {
 pub enum WorkOutcome {
     Succeeded,
     Failed,
+    /// Failed through no fault of the agent: a wrong key, an empty account.
+    Hindered,
     Cancelled,
 }
 

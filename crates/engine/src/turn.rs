@@ -3,6 +3,7 @@
 //! The work is one thread (an agent's loop of model steps and tool calls) or a workflow whose tasks
 //! are such threads.
 
+mod answer;
 mod approval;
 mod budget;
 mod call;
@@ -16,20 +17,21 @@ mod thread;
 mod time;
 
 use codelab_protocol::{
-    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelOutput, Role,
-    SessionKind, TaskId, TurnId, TurnStatus,
+    AgentName, ErrorCode, ErrorData, Message, MessageId, ModelFailure, ModelFailureKind,
+    ModelOutput, Role, SessionKind, TaskId, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub(crate) use answer::too_deep;
 pub(crate) use budget::BudgetQuestion;
 pub use budget::{BudgetScope, BudgetWhy};
 pub(crate) use claim::LateCall;
 pub use ending::cut;
 pub(crate) use reservation::{Funds, Reservation, Reserved};
 pub(crate) use show::View;
+pub(crate) use thread::PlannedCall;
 pub use thread::{CallClaim, OpenCall, Thread, ThreadPhase};
-pub(crate) use thread::{PlannedCall, too_deep};
 
 use crate::plan::Workflow;
 use crate::prompt::without_middle;
@@ -37,7 +39,7 @@ use crate::session::{QueuedMessage, REQUESTED, Transition};
 use crate::world::{MAX_REQUEST_BYTES, MAX_TITLE_CHARS};
 use crate::{
     AgentMode, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, RecallAbout, Session,
-    orchestrator, routing,
+    WorkOutcome, orchestrator, routing,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -48,6 +50,12 @@ pub struct Turn {
     /// What was asked; a long one without its middle, so that one task can be told it.
     pub(crate) request: String,
     pub(crate) work: TurnWork,
+    /// Messages of the session's own history before this turn.
+    #[serde(default)]
+    pub(crate) earlier: u64,
+    /// How many messages of the turn before are not sent, because there are too many.
+    #[serde(default)]
+    pub(crate) left_out: u64,
     /// What each thread was told since its last model call, for the size of its next one.
     #[serde(default)]
     pub(crate) said: Vec<ThreadSize>,
@@ -186,11 +194,17 @@ impl Transition<'_, '_> {
             message_id: message_id.clone(),
             ..self.new_message(Role::User, text.clone())
         };
+        let earlier = self.session.compaction.said();
+        let before = self.session.last_began_at.replace(earlier);
+        let last_turn = before.map_or(0, |before| earlier.saturating_sub(before));
+        let sent = self.world.limits.prompt.window_of(earlier) as u64;
         self.session.turn = Some(Turn {
             id,
             message_id,
             request,
             work: TurnWork::Thread(None),
+            earlier,
+            left_out: last_turn.saturating_sub(sent),
             said: Vec::new(),
         });
         self.view()
@@ -234,8 +248,12 @@ impl Transition<'_, '_> {
     fn begin_direct(&mut self, id: TurnId, agent: AgentName) {
         self.session.current = agent.clone();
         self.view().show_direct_call(id, &agent);
-        let limit_ms = self.world.limits.direct_timeout_seconds * 1000;
-        self.work(Thread::new(id, Lane::OWN, agent, Some(limit_ms)));
+        let limits = self.world.limits;
+        let limit_ms = limits.task_timeout_seconds * 1000;
+        self.work(Thread {
+            silence_ms: Some(limits.direct_timeout_seconds * 1000),
+            ..Thread::new(id, Lane::OWN, agent, Some(limit_ms))
+        });
     }
 
     /// Changes the agent of a thread, and where it is the turn's own, of the session.
@@ -334,7 +352,11 @@ impl Transition<'_, '_> {
     }
 
     fn model_failed(&mut self, thread: Thread, failure: ModelFailure) {
-        self.fail_thread(thread, failure.into_error());
+        let outcome = match failure.kind {
+            Some(kind) if !is_agents_failure(kind) => WorkOutcome::Hindered,
+            Some(_) | None => WorkOutcome::Failed,
+        };
+        self.fail_thread_as(thread, failure.into_error(), outcome);
     }
 
     /// `max_tokens` is what a budget has room for.
@@ -392,6 +414,25 @@ impl Transition<'_, '_> {
 
     pub(crate) fn new_message(&mut self, role: Role, content: String) -> Message {
         Message::new(self.world.ids.message_id(), role, content, self.world.now)
+    }
+}
+
+/// Whether a failed model call says something about the agent. A key, an account, a limit of the
+/// provider, a setting or a request that does not fit do not: the agent works again as soon as they
+/// are put right, so it is not left alone for a while.
+fn is_agents_failure(kind: ModelFailureKind) -> bool {
+    match kind {
+        ModelFailureKind::WrongKey
+        | ModelFailureKind::UnknownModel
+        | ModelFailureKind::ContextTooLong
+        | ModelFailureKind::ContentFilter
+        | ModelFailureKind::RateLimit
+        | ModelFailureKind::Quota => false,
+        ModelFailureKind::Overloaded
+        | ModelFailureKind::ServerError
+        | ModelFailureKind::Timeout
+        | ModelFailureKind::Unreachable
+        | ModelFailureKind::Nonsense => true,
     }
 }
 

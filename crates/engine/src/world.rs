@@ -1,7 +1,7 @@
 //! What the engine is told about the world with each input, instead of looking for itself.
 
 use codelab_policy::Policy;
-use codelab_protocol::{CallId, MessageId, PlanId, Timestamp, WorkflowId};
+use codelab_protocol::{CallId, MessageId, PlanId, SessionKind, Timestamp, WorkflowId};
 
 use crate::prompt::CUT_MARK_BYTES;
 use crate::{PromptLimits, SpaceSnapshot, Team};
@@ -41,11 +41,12 @@ pub struct SessionLimits {
     /// 0 = approvals never expire.
     pub approval_timeout_seconds: u64,
     pub tool_result_timeout_seconds: u64,
-    /// Working time of a direct call.
+    /// How long an agent that is called directly may be silent.
     pub direct_timeout_seconds: u64,
-    /// Working time of one task of a plan.
+    /// Working time of a direct call, and of one task of a plan.
     pub task_timeout_seconds: u64,
-    pub multiple_tool_calls: MultipleToolCalls,
+    /// Absent: by the kind of the session.
+    pub multiple_tool_calls: Option<MultipleToolCalls>,
     /// A plan of this many tasks waits for a person.
     pub plan_approval_tasks: usize,
     /// A plan that may cost more than this waits for a person.
@@ -64,6 +65,17 @@ pub enum MultipleToolCalls {
     Sequence,
 }
 
+impl SessionLimits {
+    /// What to do with several tool calls at once in a session of this kind. The runtime API
+    /// documents the refusal. In a project it would only look like an error of the person's.
+    pub(crate) fn several_calls(&self, kind: SessionKind) -> MultipleToolCalls {
+        self.multiple_tool_calls.unwrap_or(match kind {
+            SessionKind::Runtime => MultipleToolCalls::Reject,
+            SessionKind::Project => MultipleToolCalls::Sequence,
+        })
+    }
+}
+
 impl Default for SessionLimits {
     fn default() -> Self {
         Self {
@@ -75,7 +87,7 @@ impl Default for SessionLimits {
             tool_result_timeout_seconds: 600,
             direct_timeout_seconds: 30,
             task_timeout_seconds: 600,
-            multiple_tool_calls: MultipleToolCalls::Reject,
+            multiple_tool_calls: None,
             plan_approval_tasks: 3,
             plan_approval_usd: 0.10,
             compact_tokens: None,
@@ -127,6 +139,8 @@ pub const MAX_TASKS: usize = 50;
 pub(crate) const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 /// Bytes of a task's result that are kept in the plan.
 pub(crate) const MAX_RESULT_BYTES: usize = 16 * 1024;
+/// Bytes of a model's reasoning that people can read later.
+pub(crate) const MAX_SHOWN_REASONING_BYTES: usize = 64 * 1024;
 /// Bytes of results that one prompt is given, of all tasks together.
 pub(crate) const MAX_HANDED_ON_BYTES: usize = 64 * 1024;
 /// A summary of a session's older part, and its last plan, in the state.

@@ -79,6 +79,8 @@ pub struct AnswerDraft {
     /// How much of the text and of the reasoning was passed on.
     shown_bytes: usize,
     shown_reasoning_bytes: usize,
+    /// How much output besides text and reasoning was told of.
+    told_call_bytes: usize,
     pub usage: Option<Usage>,
     /// Set when the model has finished; usage may still follow.
     pub finish: Option<Finish>,
@@ -143,6 +145,7 @@ impl AnswerReader {
             reasoning: String::new(),
             shown_bytes: 0,
             shown_reasoning_bytes: 0,
+            told_call_bytes: 0,
             usage: None,
             finish: None,
             done: false,
@@ -192,6 +195,11 @@ impl AnswerReader {
         let from = std::mem::replace(&mut answer.shown_bytes, answer.text.len());
         if from < answer.text.len() {
             hear(StreamedPart::Text(&answer.text[from..]));
+        }
+        let written = answer.text.len() + answer.reasoning.len();
+        let calls = answer.output_bytes.saturating_sub(written);
+        if std::mem::replace(&mut answer.told_call_bytes, calls) < calls {
+            hear(StreamedPart::ToolCall);
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use codelab_transport::{InvalidAddress, NetworkOptions, TransportConfigError};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::price::PriceTable;
 use crate::secret::Secret;
@@ -56,7 +56,7 @@ pub struct ProviderConfig {
 }
 
 /// The format that a provider speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderKind {
     #[default]
@@ -76,7 +76,7 @@ pub enum Thinking {
 }
 
 /// `[providers.NAME]` as a person writes it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderSettings {
     pub kind: ProviderKind,

@@ -44,6 +44,8 @@ pub enum StreamedPart<'a> {
     Text(&'a str),
     /// A piece of what the model thinks. It is not a part of the answer.
     Reasoning(&'a str),
+    /// A piece of a tool call has arrived. The call is a part of the output.
+    ToolCall,
     /// The server asked to wait this long before the next attempt.
     Waiting {
         kind: ModelFailureKind,

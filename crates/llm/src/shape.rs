@@ -22,6 +22,8 @@ pub struct Shape {
     pub thinking: bool,
     /// The longest answer that the model allows, once the provider has named it.
     pub max_tokens: Option<u32>,
+    /// Send system messages where they stand. Some chat templates take only one, at the beginning.
+    pub late_system: bool,
 }
 
 impl Shape {
@@ -35,6 +37,7 @@ impl Shape {
             reasoning: true,
             thinking: true,
             max_tokens: None,
+            late_system: true,
         }
     }
 
@@ -68,6 +71,8 @@ impl Shape {
             next.reasoning = false;
         } else if self.thinking && complaint.contains("thinking") {
             next.thinking = false;
+        } else if self.late_system && has_late_system(request) && is_about_roles(&complaint) {
+            next.late_system = false;
         } else if request.schema.is_some() && self.schema {
             next.schema = false;
         } else {
@@ -90,6 +95,17 @@ fn allowed_tokens(complaint: &str) -> Option<u32> {
     let (_, limit) = rest.split_once("> ")?;
     let digits = limit.find(|c: char| !c.is_ascii_digit());
     limit[..digits.unwrap_or(limit.len())].parse().ok()
+}
+
+fn has_late_system(request: &ModelRequest) -> bool {
+    let is_system = |message: &ModelMessage| matches!(message, ModelMessage::System { .. });
+    request.messages.iter().skip(1).any(is_system)
+}
+
+/// The words of vLLM, llama.cpp and Mistral about a system message that is not the first.
+fn is_about_roles(complaint: &str) -> bool {
+    let complaint = complaint.to_lowercase();
+    complaint.contains("system") || complaint.contains("alternate")
 }
 
 fn has_reasoning(request: &ModelRequest) -> bool {
@@ -118,15 +134,20 @@ mod tests {
             agent: "coder".to_owned(),
             model: "a".to_owned(),
             fallback_models: Vec::new(),
-            messages: vec![ModelMessage::Assistant {
-                content: String::new(),
-                tool_calls: Vec::new(),
-                reasoning: Some(Reasoning {
-                    text: "hm".to_owned(),
-                    provider: "default".to_owned(),
-                    opaque: Value::Null,
-                }),
-            }],
+            messages: vec![
+                ModelMessage::Assistant {
+                    content: String::new(),
+                    tool_calls: Vec::new(),
+                    reasoning: Some(Reasoning {
+                        text: "hm".to_owned(),
+                        provider: "default".to_owned(),
+                        opaque: Value::Null,
+                    }),
+                },
+                ModelMessage::System {
+                    content: "facts".to_owned(),
+                },
+            ],
             tools: vec![Tool::ReadFile.spec()],
             temperature: Some(0.3),
             max_tokens: Some(10),
@@ -177,6 +198,16 @@ mod tests {
             ),
             (
                 400,
+                "System message must be at the beginning.",
+                changed(|shape| shape.late_system = false),
+            ),
+            (
+                400,
+                "Conversation roles must alternate user/assistant/user/assistant/...",
+                changed(|shape| shape.late_system = false),
+            ),
+            (
+                400,
                 "response_format json_schema is not supported by this model",
                 changed(|shape| shape.schema = false),
             ),
@@ -192,13 +223,13 @@ mod tests {
             let error = ProviderError::of_body(status, body);
             assert_eq!(shape.after(&error, &request), wanted, "{body}");
         }
-        let all = "max_completion_tokens temperature parallel_tool_calls reasoning response_format";
+        let all = "max_completion_tokens temperature parallel_tool_calls reasoning system response_format";
         let error = ProviderError::of_body(400, all);
         let (mut current, mut steps) = (shape.clone(), 0);
         while let Some(next) = current.after(&error, &request) {
             current = next;
             steps += 1;
         }
-        assert_eq!(steps, 5);
+        assert_eq!(steps, 6);
     }
 }

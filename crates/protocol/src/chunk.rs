@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, CallId, CommandPart, Digest, ErrorCode, MessageId, Timestamp, ToolCall, Usage,
-    UserId,
+    AgentName, CallId, CommandPart, Digest, ErrorCode, MessageId, ModelFallback, ModelWaiting,
+    Timestamp, ToolCall, Usage, UserId,
 };
 
 /// One event of a session's log: `{"type", "data", "timestamp"}`.
@@ -22,12 +22,16 @@ pub enum ChunkBody {
     AssistantMessage(AssistantMessage),
     /// Tokens as they arrive; ephemeral, never stored, without an id.
     AssistantDelta(AssistantDelta),
+    /// What the model thinks, as it arrives; ephemeral as well. It is no part of the answer's text.
+    ReasoningDelta(AssistantDelta),
     ToolCall(ToolCallChunk),
     ToolResult(ToolResultChunk),
     SwitchAgent(SwitchAgent),
     Question(Question),
     Error(ErrorData),
     Completion(Completion),
+    ModelFallback(ModelFallback),
+    ModelWaiting(ModelWaiting),
     /// These event numbers were pruned and can no longer be read; never stored itself.
     Gap(Gap),
 }
@@ -194,12 +198,15 @@ impl ChunkBody {
         match self {
             Self::AssistantMessage(_) => "assistant_message",
             Self::AssistantDelta(_) => "assistant_delta",
+            Self::ReasoningDelta(_) => "reasoning_delta",
             Self::ToolCall(_) => "tool_call",
             Self::ToolResult(_) => "tool_result",
             Self::SwitchAgent(_) => "switch_agent",
             Self::Question(_) => "question",
             Self::Error(_) => "error",
             Self::Completion(_) => "completion",
+            Self::ModelFallback(_) => "model_fallback",
+            Self::ModelWaiting(_) => "model_waiting",
             Self::Gap(_) => "gap",
         }
     }

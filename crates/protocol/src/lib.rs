@@ -61,20 +61,20 @@ pub use project::{
     ProjectAgentList, ProjectList, SavedAgent,
 };
 pub use project_session::{
-    AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult, ClaimCall,
-    CreateProjectSession, DirectAnswer, DirectErrorType, MessageAccepted, MessageList, MessageMode,
-    OpenApproval, PendingData, PendingToolCall, PlanDecision, PlanList, ProjectSession,
-    ProjectSessionAck, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
-    ProjectUsage, RenameProjectSession, ResultAck, SendMessage, SessionUsage, UsageReport,
-    UsageTotal,
+    AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult,
+    ChangeProjectSession, ClaimCall, CreateProjectSession, DirectAnswer, DirectErrorType,
+    MessageAccepted, MessageList, MessageMode, OpenApproval, PendingData, PendingToolCall,
+    PlanDecision, PlanList, ProjectSession, ProjectSessionAck, ProjectSessionCancelled,
+    ProjectSessionDetail, ProjectSessionList, ProjectUsage, ResultAck, SendMessage, SessionUsage,
+    UsageReport, UsageTotal,
 };
 pub use reminder::Reminder;
 pub use session_event::{
     AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome,
-    DirectAgentCall, HistoryCompacted, MessageCreated, MessageDelta, MessageQueued, PlanRequest,
-    PlanResolved, SessionEvent, SessionEventBody, TaskCompleted, TaskFailed, TaskOrigin,
-    TaskProgress, TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent, ToolResultEvent,
-    TurnError, WorkflowCompleted, WorkflowStatus,
+    DirectAgentCall, HistoryCompacted, MessageCreated, MessageDelta, MessageQueued, ModelFallback,
+    ModelWaiting, PlanRequest, PlanResolved, SessionEvent, SessionEventBody, TaskCompleted,
+    TaskFailed, TaskOrigin, TaskProgress, TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent,
+    ToolResultEvent, TurnError, WorkflowCompleted, WorkflowStatus,
 };
 pub use session_kind::SessionKind;
 pub use space::{

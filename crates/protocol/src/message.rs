@@ -1,9 +1,9 @@
 //! What a session's history is made of.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, CallId, MessageId, PlanId, TaskId, Timestamp};
+use crate::{AgentName, CallId, MessageId, PlanId, Reasoning, TaskId, Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -67,6 +67,29 @@ pub struct Message {
     /// it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
+    /// What the model thought before it answered. What its provider wants back of it is stored, and
+    /// not shown.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "for_readers",
+        default
+    )]
+    pub reasoning: Option<Reasoning>,
+    /// The answer ended at its token limit.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_cut: bool,
+}
+
+/// Reasoning without what only its provider can read.
+fn for_readers<S: Serializer>(
+    reasoning: &Option<Reasoning>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let shown = reasoning.as_ref().map(|reasoning| Reasoning {
+        opaque: Value::Null,
+        ..reasoning.clone()
+    });
+    shown.serialize(serializer)
 }
 
 impl Message {
@@ -87,6 +110,8 @@ impl Message {
             plan_id: None,
             task_id: None,
             warnings: Vec::new(),
+            reasoning: None,
+            is_cut: false,
         }
     }
 }

@@ -64,7 +64,13 @@ pub struct ProjectAgent {
     pub name: AgentName,
     pub role: String,
     pub description: String,
+    /// The model that will be called, before `model_map` and `LLM_MODEL_OVERRIDE`.
     pub model: String,
+    /// Whether the model is the server's default, because nobody has chosen one.
+    pub model_inherited: bool,
+    /// Tried in order when a call fails before its first token. Empty: the server's own
+    /// (`llm.fallback_models`).
+    pub fallback_models: Vec<String>,
     /// Without it, the model's own default.
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
@@ -107,10 +113,13 @@ pub struct CreateAgent {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(max_length = 2000)]
     pub description: Option<String>,
-    /// Without it, the server's default model.
+    /// Without it, the agent follows the server's default model.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(min_length = 1, max_length = 200)]
     pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(max_items = 8)]
+    pub fallback_models: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(minimum = 0, maximum = 2)]
     pub temperature: Option<f64>,
@@ -133,7 +142,8 @@ pub struct CreateAgent {
     pub concurrency_limit: Option<u32>,
 }
 
-/// What is absent stays; `null` clears a temperature, a token limit or the file restrictions.
+/// What is absent stays; `null` clears a temperature, a token limit, the fallback models or the file
+/// restrictions. A model that is `null` follows the server's default again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ChangeAgent {
     /// The name cannot be changed; only the present one is accepted.
@@ -147,8 +157,11 @@ pub struct ChangeAgent {
     #[schema(value_type = String, required = false, max_length = 2000)]
     pub description: Patch<String>,
     #[serde(skip_serializing_if = "Patch::is_absent", default)]
-    #[schema(value_type = String, required = false, min_length = 1, max_length = 200)]
+    #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 200)]
     pub model: Patch<String>,
+    #[serde(skip_serializing_if = "Patch::is_absent", default)]
+    #[schema(value_type = Option<Vec<String>>, required = false, max_items = 8)]
+    pub fallback_models: Patch<Vec<String>>,
     #[serde(skip_serializing_if = "Patch::is_absent", default)]
     #[schema(value_type = Option<f64>, required = false, minimum = 0, maximum = 2)]
     pub temperature: Patch<f64>,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentName, AgentQuestion, ApprovalInfo, ApprovalRequest, CallId, ClientId, ClientMessageId,
-    DecisionChoice, MaybeKnown, Message, MessageId, Plan, PlannedTask, ProjectId, SessionId,
+    DecisionChoice, MaybeKnown, Message, MessageId, Patch, Plan, PlannedTask, ProjectId, SessionId,
     Timestamp, ToolCallEvent, TurnStatus, Usage, WorkflowId,
 };
 
@@ -26,10 +26,16 @@ pub struct CreateProjectSession {
     pub budget_tokens: Option<u64>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct RenameProjectSession {
-    #[schema(min_length = 1, max_length = 200)]
-    pub title: String,
+/// What is absent stays. At least one field is given.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ChangeProjectSession {
+    #[serde(skip_serializing_if = "Patch::is_absent", default)]
+    #[schema(value_type = String, required = false, min_length = 1, max_length = 200)]
+    pub title: Patch<String>,
+    /// The model for the agents of this session; `null` = each agent's own.
+    #[serde(skip_serializing_if = "Patch::is_absent", default)]
+    #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 200)]
+    pub model: Patch<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -43,6 +49,9 @@ pub struct ProjectSession {
     /// A question of an agent waits for an answer.
     #[serde(default)]
     pub asks: bool,
+    /// The model that was chosen for this session. Lists leave it out.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub model: Option<String>,
 }
 
 /// A session with its newest messages and its state.
@@ -292,6 +301,10 @@ pub struct UsageTotal {
     pub prompt_tokens: u64,
     pub completion_tokens: u64,
     pub total_tokens: u64,
+    /// The part of `prompt_tokens` that came from the providers' caches.
+    pub cached_tokens: u64,
+    /// The part of `completion_tokens` that the models spent on thinking.
+    pub reasoning_tokens: u64,
     /// The sum of the calls whose price is known.
     pub cost_usd: f64,
     /// Whether the price of every call is known.

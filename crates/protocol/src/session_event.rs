@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, CallId, ErrorData, Gap, Message,
-    MessageId, Plan, PlanId, PlannedTask, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk,
-    Usage, WorkflowId,
+    MessageId, ModelFailureKind, Plan, PlanId, PlannedTask, SessionId, SwitchAgent, TaskId,
+    Timestamp, ToolCallChunk, Usage, WorkflowId,
 };
 
 /// One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`.
@@ -27,6 +27,8 @@ pub enum SessionEventBody {
     MessageCreated(Box<MessageCreated>),
     /// Tokens as they arrive; ephemeral, never stored, without a number.
     MessageDelta(MessageDelta),
+    /// What the model thinks, as it arrives; ephemeral as well. It is no part of the answer's text.
+    ReasoningDelta(MessageDelta),
     MessageQueued(MessageQueued),
     DirectAgentCall(DirectAgentCall),
     AgentStatusChanged(AgentStatusChanged),
@@ -50,6 +52,8 @@ pub enum SessionEventBody {
     Question(AgentQuestion),
     Error(TurnError),
     HistoryCompacted(HistoryCompacted),
+    ModelFallback(ModelFallback),
+    ModelWaiting(ModelWaiting),
     /// These event numbers were pruned and can no longer be read; never stored itself.
     Gap(Gap),
 }
@@ -321,12 +325,36 @@ pub struct HistoryCompacted {
     pub summary: String,
 }
 
+/// A model cannot answer now, so another one is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ModelFallback {
+    /// Names as in the settings.
+    pub from: String,
+    pub to: String,
+    /// Why `from` cannot answer.
+    pub kind: ModelFailureKind,
+    pub agent: AgentName,
+    #[serde(flatten)]
+    pub origin: TaskOrigin,
+}
+
+/// The model's server said when it can be asked again, and the call waits for that.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ModelWaiting {
+    pub kind: ModelFailureKind,
+    pub until: Timestamp,
+    pub agent: AgentName,
+    #[serde(flatten)]
+    pub origin: TaskOrigin,
+}
+
 impl SessionEventBody {
     /// The `type` of the event on the wire.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::MessageCreated(_) => "message_created",
             Self::MessageDelta(_) => "message_delta",
+            Self::ReasoningDelta(_) => "reasoning_delta",
             Self::MessageQueued(_) => "message_queued",
             Self::DirectAgentCall(_) => "direct_agent_call",
             Self::AgentStatusChanged(_) => "agent_status_changed",
@@ -348,6 +376,8 @@ impl SessionEventBody {
             Self::Question(_) => "question",
             Self::Error(_) => "error",
             Self::HistoryCompacted(_) => "history_compacted",
+            Self::ModelFallback(_) => "model_fallback",
+            Self::ModelWaiting(_) => "model_waiting",
             Self::Gap(_) => "gap",
         }
     }

@@ -105,6 +105,8 @@ impl Load {
 pub enum TaskOutcome {
     Succeeded,
     Failed,
+    /// A failure that says nothing about the agent.
+    Hindered,
     Cancelled,
 }
 

@@ -13,6 +13,9 @@ use tokio::sync::Notify;
 /// Events kept for readers that are close behind.
 const MAX_RECENT_EVENTS: usize = 128;
 const MAX_RECENT_BYTES: usize = 256 * 1024;
+/// What is shown of one answer's reasoning while it is written. The rest is only kept with the
+/// message.
+const MAX_REASONING_BYTES: usize = 256 * 1024;
 
 #[derive(Default)]
 pub(crate) struct Feed {
@@ -52,6 +55,8 @@ pub(crate) struct PartialAnswer {
     pub attempt: u32,
     pub origin: TaskOrigin,
     pub text: String,
+    /// What the model thought so far.
+    pub reasoning: String,
 }
 
 impl FeedState {
@@ -144,6 +149,19 @@ impl Feed {
 
     /// Appends to the answer, if it is still the one being written.
     pub fn push_text(&self, message_id: &MessageId, attempt: u32, text: &str) {
+        self.push(message_id, attempt, |answer| answer.text.push_str(text));
+    }
+
+    /// The same for what the model thinks.
+    pub fn push_reasoning(&self, message_id: &MessageId, attempt: u32, text: &str) {
+        self.push(message_id, attempt, |answer| {
+            let room = MAX_REASONING_BYTES.saturating_sub(answer.reasoning.len());
+            let fits = text.floor_char_boundary(room);
+            answer.reasoning.push_str(&text[..fits]);
+        });
+    }
+
+    fn push(&self, message_id: &MessageId, attempt: u32, add: impl FnOnce(&mut PartialAnswer)) {
         let mut state = self.lock();
         let is_it = |answer: &&mut PartialAnswer| {
             answer.message_id == *message_id && answer.attempt == attempt
@@ -151,7 +169,7 @@ impl Feed {
         let Some(answer) = state.answers.iter_mut().find(is_it) else {
             return;
         };
-        answer.text.push_str(text);
+        add(answer);
         drop(state);
         self.changed.notify_waiters();
     }

@@ -103,6 +103,10 @@ impl Recent {
         // What comes late from an earlier turn is news to the current one.
         if self.turn.is_none_or(|turn| turn < record.turn) {
             self.turn = Some(record.turn);
+            // Providers want reasoning back only within the turn.
+            self.current
+                .iter_mut()
+                .for_each(|message| message.reasoning = None);
             self.earlier.append(&mut self.current);
             let surplus = self.earlier.len().saturating_sub(self.keep);
             self.earlier.drain(..surplus);

@@ -48,7 +48,7 @@ pub use ids::{random_hex, random_u32};
 pub use memories::{RebuildError, rebuild_memories};
 pub use metrics::{Metrics, OpenGauge, TurnOutcome};
 pub use project_sessions::{AcceptedMessage, ProjectMessage, ResultAccepted};
-pub use reader::{AnswerDelta, Reader, ReaderItem};
+pub use reader::{AnswerDelta, AnswerPart, Reader, ReaderItem};
 pub use runtime::{LiveLimits, Retention, Runtime, RuntimeParts, SessionSummary};
 pub use shares::{ReadSlot, ShareLimits, Shares, StreamSlot};
 pub use space::{CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, Space, SpaceKey, project_agent};

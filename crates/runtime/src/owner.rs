@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 pub(crate) use self::command::Command;
 use self::loaded::{LoadedSession, StepContext};
-pub(crate) use self::model::measured_call;
 use self::model::{ModelTasks, Next};
+pub(crate) use self::model::{measured_call, window_of};
 use self::step::TurnTimer;
 use crate::RuntimeError;
 use crate::clock::now;

@@ -322,6 +322,16 @@ impl Runtime {
         self.cancel_in(&name(session.id()), drop_queue).await
     }
 
+    /// For the agents of this session; none: each agent's own.
+    pub async fn choose_model(
+        &self,
+        session: &OwnedSession,
+        model: Option<String>,
+    ) -> Result<(), RuntimeError> {
+        self.tell_project_session(session.id(), Command::ChooseModel { model })
+            .await
+    }
+
     /// For a session that was found in its project.
     pub(crate) async fn tell_project_session(
         &self,

@@ -51,6 +51,7 @@ pub enum ReaderItem {
 /// A piece of an answer that is being written.
 #[derive(Debug, Clone)]
 pub struct AnswerDelta {
+    pub part: AnswerPart,
     pub content: String,
     pub agent: AgentName,
     pub message_id: MessageId,
@@ -58,6 +59,13 @@ pub struct AnswerDelta {
     /// Where `content` starts, in bytes.
     pub offset: u64,
     pub origin: TaskOrigin,
+}
+
+/// Which text of an answer a piece belongs to; each has offsets of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerPart {
+    Reasoning,
+    Text,
 }
 
 /// What all readers of a server need.
@@ -105,6 +113,7 @@ struct Shown {
     message_id: MessageId,
     attempt: u32,
     bytes: usize,
+    reasoning_bytes: usize,
 }
 
 enum Look {
@@ -400,27 +409,38 @@ impl Reader {
                         message_id,
                         attempt,
                         bytes: 0,
+                        reasoning_bytes: 0,
                     });
                     self.shown.len() - 1
                 });
             let Some(shown) = self.shown.get_mut(place) else {
                 continue;
             };
-            let text = answer.text.get(shown.bytes..).unwrap_or_default();
-            let content = &text[..text.floor_char_boundary(room_bytes)];
-            if content.is_empty() {
-                continue;
+            for (part, text, shown_bytes) in [
+                (
+                    AnswerPart::Reasoning,
+                    &answer.reasoning,
+                    &mut shown.reasoning_bytes,
+                ),
+                (AnswerPart::Text, &answer.text, &mut shown.bytes),
+            ] {
+                let text = text.get(*shown_bytes..).unwrap_or_default();
+                let content = &text[..text.floor_char_boundary(room_bytes)];
+                if content.is_empty() {
+                    continue;
+                }
+                room_bytes -= content.len();
+                self.ready.push_back(ReaderItem::Delta(AnswerDelta {
+                    part,
+                    content: content.to_owned(),
+                    agent: answer.agent.clone(),
+                    message_id: answer.message_id.clone(),
+                    attempt: answer.attempt,
+                    offset: *shown_bytes as u64,
+                    origin: answer.origin.clone(),
+                }));
+                *shown_bytes += content.len();
             }
-            room_bytes -= content.len();
-            self.ready.push_back(ReaderItem::Delta(AnswerDelta {
-                content: content.to_owned(),
-                agent: answer.agent.clone(),
-                message_id: answer.message_id.clone(),
-                attempt: answer.attempt,
-                offset: shown.bytes as u64,
-                origin: answer.origin.clone(),
-            }));
-            shown.bytes += content.len();
         }
     }
 }

@@ -11,7 +11,7 @@ use codelab_engine::{
 use codelab_llm::{Model, ModelDescription};
 use codelab_memory::Memory;
 use codelab_policy::Policy;
-use codelab_protocol::{AgentName, CallId, Digest, SessionId, SessionKind, TurnStatus};
+use codelab_protocol::{AgentName, CallId, Digest, ModelList, SessionId, SessionKind, TurnStatus};
 use codelab_store::{Schedule, SessionKey, SessionKeys, SessionRow, Store, StoreError};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -281,6 +281,11 @@ impl Runtime {
 
     pub fn model(&self) -> ModelDescription {
         self.inner.model.describe()
+    }
+
+    /// What the providers offer. Takes a few seconds at most.
+    pub async fn models(&self) -> ModelList {
+        self.inner.model.models().await
     }
 
     pub async fn user_message(

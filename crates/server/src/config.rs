@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use codelab_engine::{AgentMode, ChatLimits, Locale, PromptLimits, Region, SessionLimits};
-use codelab_llm::{PriceTable, Secret};
+use codelab_llm::{ModelFacts, PriceTable, ProviderConfig, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
@@ -117,8 +117,14 @@ pub struct SpaceSettings {
 
 #[derive(Debug)]
 pub struct LlmSettings {
-    /// A model is configured exactly when this is set.
+    /// A model is configured exactly when this or a provider is set.
     pub proxy_url: Option<String>,
+    /// `[providers.NAME]`, with their keys.
+    pub providers: BTreeMap<String, ProviderConfig>,
+    /// For agents that name none themselves.
+    pub fallback_models: Vec<String>,
+    /// `models.<name>`.
+    pub facts: BTreeMap<String, ModelFacts>,
     /// What a person set who seems to want a model, where none is configured.
     pub hint: Option<ModelHint>,
     pub model: Option<String>,

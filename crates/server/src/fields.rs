@@ -21,6 +21,8 @@ const PROJECT_DESCRIPTION_CHARS: usize = 10_000;
 const ROLE_CHARS: usize = 100;
 const AGENT_DESCRIPTION_CHARS: usize = 2000;
 const MODEL_CHARS: usize = 200;
+/// Models that are tried in turn for one call.
+pub(crate) const MAX_FALLBACK_MODELS: usize = 8;
 const MAX_TEMPERATURE: f64 = 2.0;
 const MAX_TOKENS: u32 = 200_000;
 const SYSTEM_PROMPT_BYTES: usize = 65_536;
@@ -132,6 +134,14 @@ pub(crate) fn model(text: String) -> ApiResult<String> {
         return Err(wrong("model", "must be the name of a model"));
     }
     at_most("model", MODEL_CHARS, model.to_owned())
+}
+
+pub(crate) fn fallback_models(names: Vec<String>) -> ApiResult<Vec<String>> {
+    if names.len() > MAX_FALLBACK_MODELS {
+        let why = format!("has at most {MAX_FALLBACK_MODELS} models");
+        return Err(wrong("fallback_models", &why));
+    }
+    names.into_iter().map(model).collect()
 }
 
 pub(crate) fn temperature(value: f64) -> ApiResult<f64> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use codelab_llm::PriceTable;
+use codelab_llm::{ModelDescription, PriceTable};
 
 use crate::config::{DEFAULT_MODEL, LlmSettings};
 
@@ -13,8 +13,8 @@ pub(crate) struct KnownModels {
     prices: PriceTable,
     /// In lower case.
     mapped: BTreeSet<String>,
-    /// Every call goes to one model, whatever its name.
-    overridden: bool,
+    /// Every call goes to this model, whatever its name.
+    overridden: Option<String>,
 }
 
 impl KnownModels {
@@ -30,7 +30,7 @@ impl KnownModels {
                 .keys()
                 .map(|name| name.to_lowercase())
                 .collect(),
-            overridden: settings.model_override.is_some(),
+            overridden: settings.model_override.clone(),
         }
     }
 
@@ -38,9 +38,18 @@ impl KnownModels {
         &self.default
     }
 
+    /// The model that answers for agents without one of their own, as people see it.
+    pub fn shown(&self, described: ModelDescription) -> String {
+        match (described.demo, &self.overridden) {
+            (true, _) => described.label,
+            (false, Some(model)) => model.clone(),
+            (false, None) => self.default.clone(),
+        }
+    }
+
     /// Chosen as the default, mapped to another name, or priced.
     pub fn knows(&self, model: &str) -> bool {
-        self.overridden
+        self.overridden.is_some()
             || model == self.default
             || self.mapped.contains(&model.to_lowercase())
             || self.prices.price(model).is_some()

@@ -14,6 +14,7 @@ mod frame;
 mod health;
 mod login;
 mod long_list;
+mod models;
 mod page;
 mod paging;
 mod project_agents;
@@ -96,6 +97,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
                 ],
             ),
         ),
+        ("models", resource!([models::list])),
         (
             "agent service",
             resource!(

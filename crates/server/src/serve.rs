@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{Team, starter_pack};
-use codelab_llm::{CallLimits, DemoModel, Model, ModelAuth, Models, ModelsConfig};
+use codelab_engine::{PromptLimits, Team, starter_pack};
+use codelab_llm::{CallLimits, DemoModel, Model, ModelAuth, Models, ModelsConfig, ProviderKind};
 use codelab_memory::{EmbeddedOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_protocol::UserId;
 use codelab_runtime::{
@@ -139,11 +139,17 @@ impl Server {
         };
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
+        let mut limits = settings.limits;
+        if settings.prompt.by_window && limits.compact_tokens.is_none() {
+            let window = model.window(models.default_model());
+            limits.compact_tokens = window.map(PromptLimits::compacts_at);
+        }
+        let shown_model = models.shown(description.clone());
         let runtime = Runtime::start(RuntimeParts {
             store,
             model,
             team,
-            limits: settings.limits,
+            limits,
             prompt: settings.prompt,
             region: settings.region,
             log_prompts: settings.log_prompts,
@@ -220,7 +226,7 @@ impl Server {
         ));
         Ok(Self {
             addr,
-            model: description.label,
+            model: shown_model,
             demo: description.demo,
             model_hint: settings.llm.hint,
             secrets: Arc::new(secrets),
@@ -382,9 +388,26 @@ pub fn embedded_memory(settings: &Settings, folder: &Path) -> Result<Memory, Con
 
 fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
     let (spaces, llm) = (&settings.spaces, &settings.llm);
-    match (&spaces.embedding_model, &llm.proxy_url) {
-        (Some(model), Some(url)) => {
-            let auth_header = match auth(settings, url) {
+    let Some(model) = &spaces.embedding_model else {
+        return Ok(None);
+    };
+    let named = model
+        .split_once('/')
+        .and_then(|(name, model)| Some((llm.providers.get(name)?, model)));
+    let found = match (named, &llm.proxy_url) {
+        (Some((provider, _)), _) if provider.kind == ProviderKind::Anthropic => {
+            let why = "names a provider of the kind anthropic, which has no embedding models";
+            return Err(wrong("embedding.model", why));
+        }
+        (Some((provider, model)), _) => {
+            Some((&provider.url, provider.auth.clone(), model.to_owned()))
+        }
+        (None, Some(url)) => Some((url, auth(settings, url), model.clone())),
+        (None, None) => None,
+    };
+    match found {
+        Some((url, auth, model)) => {
+            let auth_header = match auth {
                 ModelAuth::Key(key) => Some((
                     "authorization".to_owned(),
                     format!("Bearer {}", key.expose()),
@@ -397,17 +420,16 @@ fn embedder(settings: &Settings) -> Result<Option<Embedder>, ConfigError> {
             let options = EmbedderOptions {
                 auth_header,
                 network: settings.network.clone(),
-                ..EmbedderOptions::new(url.clone(), model.clone())
+                ..EmbedderOptions::new(url.clone(), model)
             };
             Ok(Some(Embedder::new(options).map_err(|error| {
                 wrong("embedding.model", &error.to_string())
             })?))
         }
-        (Some(_), None) => Err(wrong(
+        None => Err(wrong(
             "embedding.model",
-            "needs llm.proxy_url, where it is asked for",
+            "needs llm.proxy_url, where it is asked for, or the name of a provider",
         )),
-        (None, _) => Ok(None),
     }
 }
 
@@ -475,7 +497,12 @@ fn model(settings: &Settings) -> Result<Arc<dyn Model>, StartError> {
 /// How the configured model is called; none where the demonstration answers.
 pub fn model_config(settings: &Settings) -> Option<ModelsConfig> {
     let llm = &settings.llm;
-    let url = llm.proxy_url.as_ref()?;
+    let mut config = match &llm.proxy_url {
+        Some(url) => ModelsConfig::new(url, auth(settings, url)),
+        None if llm.providers.is_empty() => return None,
+        None => ModelsConfig::default(),
+    };
+    config.providers.extend(llm.providers.clone());
     let limits = CallLimits {
         timeout: Duration::from_secs(llm.timeout_seconds),
         idle_timeout: Duration::from_secs(llm.idle_timeout_seconds),
@@ -486,10 +513,12 @@ pub fn model_config(settings: &Settings) -> Option<ModelsConfig> {
         default_model: llm.model.clone(),
         model_override: llm.model_override.clone(),
         model_map: llm.model_map.clone(),
+        fallback_models: llm.fallback_models.clone(),
         limits,
         prices: llm.prices.clone(),
+        facts: llm.facts.clone(),
         network: settings.network.clone(),
-        ..ModelsConfig::new(url, auth(settings, url))
+        ..config
     })
 }
 

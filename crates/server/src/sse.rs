@@ -15,7 +15,7 @@ use codelab_protocol::{
     AssistantDelta, Chunk, ChunkBody, Done, ErrorCode, ErrorData, Gap, MessageDelta, SessionEvent,
     SessionEventBody, SessionId, TurnError,
 };
-use codelab_runtime::{AnswerDelta, ChatReader, Reader, ReaderItem, StreamSlot, now};
+use codelab_runtime::{AnswerDelta, AnswerPart, ChatReader, Reader, ReaderItem, StreamSlot, now};
 use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use tokio::time::{Instant, Sleep};
@@ -291,6 +291,7 @@ impl Dialect {
 
     fn write_delta(&self, frames: &mut String, delta: AnswerDelta) {
         let AnswerDelta {
+            part,
             content,
             agent,
             message_id,
@@ -307,7 +308,11 @@ impl Dialect {
                     attempt,
                     offset,
                 };
-                write_chunk(frames, None, "message", ChunkBody::AssistantDelta(delta));
+                let body = match part {
+                    AnswerPart::Reasoning => ChunkBody::ReasoningDelta(delta),
+                    AnswerPart::Text => ChunkBody::AssistantDelta(delta),
+                };
+                write_chunk(frames, None, "message", body);
             }
             Self::Session(session) => {
                 let delta = MessageDelta {
@@ -318,7 +323,11 @@ impl Dialect {
                     offset,
                     origin,
                 };
-                write_session_event(frames, session, None, SessionEventBody::MessageDelta(delta));
+                let body = match part {
+                    AnswerPart::Reasoning => SessionEventBody::ReasoningDelta(delta),
+                    AnswerPart::Text => SessionEventBody::MessageDelta(delta),
+                };
+                write_session_event(frames, session, None, body);
             }
         }
     }

@@ -60,6 +60,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "last_event",
         sql: include_str!("../migrations/sqlite/0009_last_event.sql"),
     },
+    Migration {
+        version: 10,
+        name: "models",
+        sql: include_str!("../migrations/sqlite/0010_models.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -107,6 +112,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         version: 9,
         name: "last_event",
         sql: include_str!("../migrations/postgres/0009_last_event.sql"),
+    },
+    Migration {
+        version: 10,
+        name: "models",
+        sql: include_str!("../migrations/postgres/0010_models.sql"),
     },
 ];
 

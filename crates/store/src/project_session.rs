@@ -84,6 +84,10 @@ pub struct UsageSum {
     pub prompt_tokens: u64,
     pub completion_tokens: u64,
     pub total_tokens: u64,
+    /// The part of the prompts that came from the providers' caches.
+    pub cached_tokens: u64,
+    /// The part of the answers that the models spent on thinking.
+    pub reasoning_tokens: u64,
     /// The sum of the known costs.
     pub cost_micro_usd: u64,
     /// Whether the costs of all calls are known.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, SessionEvent, SessionId,
-    SessionKind, SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, Reasoning, SessionEvent,
+    SessionId, SessionKind, SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -145,6 +145,11 @@ pub(crate) struct MessageNotes {
     pub task_id: Option<TaskId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// With what its provider wants back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<Reasoning>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut: bool,
 }
 
 impl MessageNotes {
@@ -154,15 +159,23 @@ impl MessageNotes {
             plan_id,
             task_id,
             warnings,
+            reasoning,
+            is_cut,
             ..
         } = message;
-        let has_any =
-            answers.is_some() || plan_id.is_some() || task_id.is_some() || !warnings.is_empty();
+        let has_any = answers.is_some()
+            || plan_id.is_some()
+            || task_id.is_some()
+            || !warnings.is_empty()
+            || reasoning.is_some()
+            || *is_cut;
         has_any.then(|| Self {
             answers: answers.clone(),
             plan_id: plan_id.clone(),
             task_id: task_id.clone(),
             warnings: warnings.clone(),
+            reasoning: reasoning.clone(),
+            is_cut: *is_cut,
         })
     }
 }

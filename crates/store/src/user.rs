@@ -37,7 +37,9 @@ pub struct NewAgent {
     pub name: AgentName,
     pub role: String,
     pub description: String,
-    pub model: String,
+    /// `None` follows the server's default.
+    pub model: Option<String>,
+    pub fallback_models: Vec<String>,
     /// `None` means the model's default.
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
@@ -70,7 +72,9 @@ pub struct ProjectChange {
 pub struct AgentChange {
     pub role: Option<String>,
     pub description: Option<String>,
-    pub model: Option<String>,
+    /// `Null` follows the server's default.
+    pub model: Patch<String>,
+    pub fallback_models: Option<Vec<String>>,
     pub temperature: Patch<f64>,
     pub max_tokens: Patch<u32>,
     pub system_prompt: Option<String>,

@@ -8,7 +8,7 @@ mod table;
 use std::collections::HashMap;
 
 use codelab_client::ClientError;
-use codelab_protocol::ErrorCode;
+use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind};
 
 pub use table::Text;
 
@@ -78,10 +78,27 @@ impl Language {
         out
     }
 
+    /// Why a model cannot answer, in a few words.
+    pub fn failure(self, kind: ModelFailureKind) -> String {
+        let texts = self.errors();
+        let word = texts.get(&format!("why_{}", kind.as_str()));
+        word.cloned().unwrap_or_else(|| kind.as_str().to_owned())
+    }
+
+    /// What an error of a turn means: of a model call by its kind, else by its code.
+    pub fn turn_error(self, error: &ErrorData) -> Option<String> {
+        let kind = error.details.get("kind").and_then(|kind| kind.as_str());
+        let by_kind = kind.and_then(|kind| self.errors().remove(&format!("kind_{kind}")));
+        by_kind.or_else(|| self.error(Some(error.error_code), None))
+    }
+
+    fn errors(self) -> HashMap<String, String> {
+        serde_json::from_str(ERRORS[self.index()]).unwrap_or_default()
+    }
+
     /// What an error means and what the person can do, by its code, else by the HTTP status.
     pub fn error(self, code: Option<ErrorCode>, status: Option<u16>) -> Option<String> {
-        let texts: HashMap<String, String> =
-            serde_json::from_str(ERRORS[self.index()]).unwrap_or_default();
+        let texts = self.errors();
         let group = match status {
             Some(400..=499) => "status_4xx",
             Some(_) | None => "status_5xx",

@@ -155,7 +155,7 @@ impl SeenEvents {
 fn word(chunk: &ChunkBody) -> Option<String> {
     Some(match chunk {
         ChunkBody::AssistantMessage(message) => format!("assistant_message {}", message.agent),
-        ChunkBody::AssistantDelta(_) => return None,
+        ChunkBody::AssistantDelta(_) | ChunkBody::ReasoningDelta(_) => return None,
         ChunkBody::ToolCall(call) => {
             let asks = if call.requires_approval { "?" } else { "" };
             format!("tool_call {}{asks}", call.tool_call.name)
@@ -165,6 +165,8 @@ fn word(chunk: &ChunkBody) -> Option<String> {
         ChunkBody::Question(_) => "question".to_owned(),
         ChunkBody::Error(error) => format!("error {}", error.error_code.as_str()),
         ChunkBody::Completion(_) => "completion".to_owned(),
+        ChunkBody::ModelFallback(fallback) => format!("model_fallback {}", fallback.to),
+        ChunkBody::ModelWaiting(waiting) => format!("model_waiting {}", waiting.kind.as_str()),
         ChunkBody::Gap(gap) => format!("gap {}-{}", gap.from, gap.to),
     })
 }

@@ -27,6 +27,11 @@ export async function listAgents(project: number): Promise<ProjectAgent[]> {
   return (await value(client.GET("/my/projects/{project_id}/agents", { params }))).agents;
 }
 
+/** The names of the models that the server's providers offer. */
+export async function listModels(): Promise<string[]> {
+  return (await value(client.GET("/my/models"))).models.map((offered) => offered.model);
+}
+
 export const createAgent = (project: number, body: CreateAgent) =>
   value(client.POST("/my/projects/{project_id}/agents", { params: inProject(project), body }));
 

@@ -587,7 +587,7 @@ export interface paths {
         };
         options?: never;
         head?: never;
-        /** Give a session another title */
+        /** Change a session's title or model */
         patch: {
             parameters: {
                 query?: never;
@@ -600,7 +600,7 @@ export interface paths {
             };
             requestBody: {
                 content: {
-                    "application/json": components["schemas"]["RenameProjectSession"];
+                    "application/json": components["schemas"]["ChangeProjectSession"];
                 };
             };
             responses: {
@@ -1359,6 +1359,46 @@ export interface paths {
                     };
                     content: {
                         "text/event-stream": components["schemas"]["UserEventFrame"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The models to choose from
+         * @description A provider that cannot list its models is named with the reason. A model that is not listed can
+         *     be used as well.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description What the connected providers offer */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ModelList"];
                     };
                 };
             };
@@ -2662,13 +2702,17 @@ export interface components {
             household_id?: string | null;
             locale?: string | null;
         };
-        /** @description What is absent stays; `null` clears a temperature, a token limit or the file restrictions. */
+        /**
+         * @description What is absent stays; `null` clears a temperature, a token limit, the fallback models or the file
+         *     restrictions. A model that is `null` follows the server's default again.
+         */
         ChangeAgent: {
             /** @description The name cannot be changed; only the present one is accepted. */
             name?: string;
             role?: string;
             description?: string;
-            model?: string;
+            model?: string | null;
+            fallback_models?: string[] | null;
             /** Format: double */
             temperature?: number | null;
             /** Format: int32 */
@@ -2688,6 +2732,12 @@ export interface components {
             /** Format: int64 */
             budget_tokens?: number | null;
         };
+        /** @description What is absent stays. At least one field is given. */
+        ChangeProjectSession: {
+            title?: string;
+            /** @description The model for the agents of this session; `null` = each agent's own. */
+            model?: string | null;
+        };
         /** @description One event of a session's log: `{"type", "data", "timestamp"}`. */
         Chunk: components["schemas"]["ChunkBody"] & {
             timestamp: components["schemas"]["Timestamp"];
@@ -2701,6 +2751,11 @@ export interface components {
             data: components["schemas"]["AssistantDelta"];
             /** @enum {string} */
             type: "assistant_delta";
+        } | {
+            /** @description What the model thinks, as it arrives; ephemeral as well. It is no part of the answer's text. */
+            data: components["schemas"]["AssistantDelta"];
+            /** @enum {string} */
+            type: "reasoning_delta";
         } | {
             data: components["schemas"]["ToolCallChunk"];
             /** @enum {string} */
@@ -2725,6 +2780,14 @@ export interface components {
             data: components["schemas"]["Completion"];
             /** @enum {string} */
             type: "completion";
+        } | {
+            data: components["schemas"]["ModelFallback"];
+            /** @enum {string} */
+            type: "model_fallback";
+        } | {
+            data: components["schemas"]["ModelWaiting"];
+            /** @enum {string} */
+            type: "model_waiting";
         } | {
             /** @description These event numbers were pruned and can no longer be read; never stored itself. */
             data: components["schemas"]["Gap"];
@@ -2805,8 +2868,9 @@ export interface components {
             name: string;
             role?: string | null;
             description?: string | null;
-            /** @description Without it, the server's default model. */
+            /** @description Without it, the agent follows the server's default model. */
             model?: string | null;
+            fallback_models?: string[] | null;
             /** Format: double */
             temperature?: number | null;
             /** Format: int32 */
@@ -3037,6 +3101,9 @@ export interface components {
              *     it.
              */
             warnings?: string[];
+            reasoning?: components["schemas"]["Reasoning"] | null;
+            /** @description The answer ended at its token limit. */
+            is_cut?: boolean;
         };
         /** @description The message is durable and will be worked on. */
         MessageAccepted: {
@@ -3095,6 +3162,56 @@ export interface components {
         };
         /** @enum {string} */
         MessageType: "user_message" | "tool_result" | "switch_agent" | "hitl_decision";
+        /**
+         * @description The reason for a failed model call, in words that a program can act upon.
+         * @enum {string}
+         */
+        ModelFailureKind: "wrong_key" | "unknown_model" | "context_too_long" | "content_filter" | "rate_limit" | "quota" | "overloaded" | "server_error" | "timeout" | "unreachable" | "nonsense";
+        /** @description A model cannot answer now, so another one is asked. */
+        ModelFallback: components["schemas"]["TaskOrigin"] & {
+            /** @description Names as in the settings. */
+            from: string;
+            to: string;
+            /** @description Why `from` cannot answer. */
+            kind: components["schemas"]["ModelFailureKind"];
+            agent: components["schemas"]["AgentName"];
+        };
+        /** @description The models that the connected providers offer. */
+        ModelList: {
+            models: components["schemas"]["OfferedModel"][];
+            /** @description Providers that did not list their models. */
+            unavailable: components["schemas"]["UnlistedProvider"][];
+        };
+        /** @description US dollars per million tokens. */
+        ModelPrice: {
+            /** Format: double */
+            input_per_million_usd: number;
+            /** Format: double */
+            output_per_million_usd: number;
+            /** Format: double */
+            cached_input_per_million_usd: number;
+            /** Format: double */
+            cache_write_per_million_usd: number;
+        };
+        /** @description The model's server said when it can be asked again, and the call waits for that. */
+        ModelWaiting: components["schemas"]["TaskOrigin"] & {
+            kind: components["schemas"]["ModelFailureKind"];
+            until: components["schemas"]["Timestamp"];
+            agent: components["schemas"]["AgentName"];
+        };
+        OfferedModel: {
+            /** @description The name to set for an agent. It begins with the provider, except for the default one. */
+            model: string;
+            provider: string;
+            /**
+             * Format: int64
+             * @description The context window in tokens.
+             */
+            window?: number | null;
+            /** @description Whether the model reads images. */
+            images?: boolean | null;
+            price?: components["schemas"]["ModelPrice"] | null;
+        };
         /** @description An open approval and where it waits. */
         OpenApproval: components["schemas"]["ApprovalInfo"] & {
             session_id: components["schemas"]["SessionId"];
@@ -3199,7 +3316,15 @@ export interface components {
             name: components["schemas"]["AgentName"];
             role: string;
             description: string;
+            /** @description The model that will be called, before `model_map` and `LLM_MODEL_OVERRIDE`. */
             model: string;
+            /** @description Whether the model is the server's default, because nobody has chosen one. */
+            model_inherited: boolean;
+            /**
+             * @description Tried in order when a call fails before its first token. Empty: the server's own
+             *     (`llm.fallback_models`).
+             */
+            fallback_models: string[];
             /**
              * Format: double
              * @description Without it, the model's own default.
@@ -3252,6 +3377,8 @@ export interface components {
             message_count: number;
             /** @description A question of an agent waits for an answer. */
             asks?: boolean;
+            /** @description The model that was chosen for this session. Lists leave it out. */
+            model?: string | null;
         };
         ProjectSessionAck: {
             session_id: components["schemas"]["SessionId"];
@@ -3297,8 +3424,14 @@ export interface components {
             options?: string[];
             agent: components["schemas"]["AgentName"];
         };
-        RenameProjectSession: {
-            title: string;
+        /** @description What a model thought before it answered. It is never a part of the answer's text. */
+        Reasoning: {
+            /** @description For people to read. Empty when the provider encrypts it. */
+            text: string;
+            /** @description The provider that made it. Only this provider gets it back. */
+            provider: string;
+            /** @description What the provider wants back, unchanged, in its own format. Nobody else reads it. */
+            opaque?: Record<string, unknown>;
         };
         ResultAck: {
             call_id: components["schemas"]["CallId"];
@@ -3375,6 +3508,11 @@ export interface components {
             data: components["schemas"]["MessageDelta"];
             /** @enum {string} */
             type: "message_delta";
+        } | {
+            /** @description What the model thinks, as it arrives; ephemeral as well. It is no part of the answer's text. */
+            data: components["schemas"]["MessageDelta"];
+            /** @enum {string} */
+            type: "reasoning_delta";
         } | {
             data: components["schemas"]["MessageQueued"];
             /** @enum {string} */
@@ -3461,6 +3599,14 @@ export interface components {
             data: components["schemas"]["HistoryCompacted"];
             /** @enum {string} */
             type: "history_compacted";
+        } | {
+            data: components["schemas"]["ModelFallback"];
+            /** @enum {string} */
+            type: "model_fallback";
+        } | {
+            data: components["schemas"]["ModelWaiting"];
+            /** @enum {string} */
+            type: "model_waiting";
         } | {
             /** @description These event numbers were pruned and can no longer be read; never stored itself. */
             data: components["schemas"]["Gap"];
@@ -3682,16 +3828,47 @@ export interface components {
          * @enum {string}
          */
         TurnStatus: "completed" | "awaiting_tool_result" | "awaiting_approval" | "awaiting_answer" | "failed" | "cancelled";
+        UnlistedProvider: {
+            provider: string;
+            kind: components["schemas"]["ModelFailureKind"];
+            message: string;
+        };
         /** @description What a model call used, as the model reported it. */
         Usage: {
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description All that the model read, `cached_tokens` and `cache_write_tokens` included.
+             */
             prompt_tokens: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description All that the model wrote, `reasoning_tokens` included.
+             */
             completion_tokens: number;
             /** Format: int64 */
             total_tokens: number;
+            /**
+             * Format: int64
+             * @description The part of `prompt_tokens` that came from the provider's cache.
+             */
+            cached_tokens?: number;
+            /**
+             * Format: int64
+             * @description The part of `completion_tokens` that the model spent on thinking.
+             */
+            reasoning_tokens?: number;
+            /**
+             * Format: int64
+             * @description The part of `prompt_tokens` that the provider wrote to its cache.
+             */
+            cache_write_tokens?: number;
             /** Format: double */
             cost_usd?: number | null;
+            /**
+             * @description The model that answered, as a setting names it: with its provider, unless that is the
+             *     default one. `None` in a sum over several models.
+             */
+            model?: string | null;
         };
         UsageReport: {
             total: components["schemas"]["UsageTotal"];
@@ -3710,6 +3887,16 @@ export interface components {
             completion_tokens: number;
             /** Format: int64 */
             total_tokens: number;
+            /**
+             * Format: int64
+             * @description The part of `prompt_tokens` that came from the providers' caches.
+             */
+            cached_tokens: number;
+            /**
+             * Format: int64
+             * @description The part of `completion_tokens` that the models spent on thinking.
+             */
+            reasoning_tokens: number;
             /**
              * Format: double
              * @description The sum of the calls whose price is known.

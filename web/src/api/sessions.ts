@@ -18,6 +18,15 @@ export const createSession = (project_id: number) => value(client.POST("/my/chat
 export const renameSession = (id: string, title: string) =>
   value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { title }, fetch: again }));
 
+/** The model that was chosen for a session. */
+export async function sessionModel(id: string): Promise<string | undefined> {
+  return (await value(client.GET("/my/chat/sessions/{session_id}", { params: at(id) }))).model ?? undefined;
+}
+
+/** `null`: each agent uses its own model. */
+export const chooseModel = (id: string, model: string | null) =>
+  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { model } }));
+
 export const deleteSession = (id: string) => value(client.DELETE("/my/chat/sessions/{session_id}", { params: at(id) }));
 
 /** All messages of a session, oldest first. */

@@ -1,6 +1,7 @@
 // The form that creates or edits an agent.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { listModels } from "../api/projects";
 import type { ChangeAgent, ProjectAgent, ToolName } from "../api/types";
 import { t } from "../feeds/preferences";
 
@@ -35,6 +36,7 @@ interface Values {
   role: string;
   description: string;
   model: string;
+  fallbacks: string;
   temperature: string;
   maxTokens: string;
   prompt: string;
@@ -48,7 +50,8 @@ function valuesOf(agent: ProjectAgent | undefined): Values {
     name: agent?.name ?? "",
     role: agent?.role ?? "",
     description: agent?.description ?? "",
-    model: agent?.model ?? "",
+    model: agent === undefined || agent.model_inherited ? "" : agent.model,
+    fallbacks: agent?.fallback_models.join("\n") ?? "",
     temperature: agent?.temperature?.toString() ?? "",
     maxTokens: agent?.max_tokens?.toString() ?? "",
     prompt: agent?.system_prompt ?? "",
@@ -58,13 +61,15 @@ function valuesOf(agent: ProjectAgent | undefined): Values {
   };
 }
 
-function bodyOf(values: Values): AgentValues {
+function bodyOf(values: Values, isChange: boolean): AgentValues {
   const number = (text: string) => (text.trim() === "" ? null : Number(text));
-  const restrictions = values.restrictions.split("\n").filter((line) => line.trim() !== "");
+  const lines = (text: string) => text.split("\n").filter((line) => line.trim() !== "");
+  const restrictions = lines(values.restrictions);
   const body: AgentValues = {
     name: values.name,
     role: values.role,
     description: values.description,
+    fallback_models: lines(values.fallbacks),
     temperature: number(values.temperature),
     max_tokens: number(values.maxTokens),
     system_prompt: values.prompt,
@@ -73,19 +78,31 @@ function bodyOf(values: Values): AgentValues {
     concurrency_limit: Number(values.concurrency),
   };
   if (values.model.trim() !== "") body.model = values.model;
+  // Without a model of its own the agent follows the server's default.
+  else if (isChange) body.model = null;
   return body;
+}
+
+/** The server's default, where this agent follows it. */
+function defaultModel(agent: ProjectAgent | undefined): string {
+  return agent?.model_inherited === true ? `: ${agent.model}` : "";
 }
 
 export function AgentForm({ agent, onSave }: AgentFormProps) {
   const [values, setValues] = useState(() => valuesOf(agent));
   const [isSaving, setSaving] = useState(false);
+  const [models, setModels] = useState<string[]>([]);
+  // A list only helps: any name can be typed.
+  useEffect(() => {
+    listModels().then(setModels, () => setModels([]));
+  }, []);
   const set = (change: Partial<Values>) => setValues({ ...values, ...change });
-  const text = (name: keyof Values & ("role" | "description" | "model")) => (
+  const text = (name: keyof Values & ("role" | "description")) => (
     <input type="text" value={values[name]} onInput={(event) => set({ [name]: event.currentTarget.value })} />
   );
   const save = async () => {
     setSaving(true);
-    await onSave(bodyOf(values));
+    await onSave(bodyOf(values, agent !== undefined));
     setSaving(false);
   };
   const offered = [...new Set([...TOOLS, ...values.tools])];
@@ -110,8 +127,28 @@ export function AgentForm({ agent, onSave }: AgentFormProps) {
       )}
       <div class="field-row">
         <Field label={t("agents.role")}>{text("role")}</Field>
-        <Field label={t("agents.model")}>{text("model")}</Field>
+        <Field label={t("agents.model")} hint={t("agents.modelHint", { model: defaultModel(agent) })}>
+          <input
+            type="text"
+            list="models"
+            value={values.model}
+            onInput={(event) => set({ model: event.currentTarget.value })}
+          />
+          <datalist id="models">
+            {models.map((model) => (
+              <option key={model} value={model} />
+            ))}
+          </datalist>
+        </Field>
       </div>
+      <Field label={t("agents.fallbacks")} hint={t("agents.fallbacksHint")}>
+        <textarea
+          class="mono"
+          rows={2}
+          value={values.fallbacks}
+          onInput={(event) => set({ fallbacks: event.currentTarget.value })}
+        />
+      </Field>
       <Field label={t("agents.description")}>{text("description")}</Field>
       <Field label={t("agents.prompt")} hint={t("agents.promptHint")}>
         <textarea

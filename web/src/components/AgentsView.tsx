@@ -78,7 +78,7 @@ function AgentList({ agents, current }: { agents: ProjectAgent[] | undefined; cu
               <AgentName name={agent.name} />
             </span>
             <span class="side-meta">
-              <span>{agent.model}</span>
+              <span>{agent.model_inherited ? t("agents.modelInherited", { model: agent.model }) : agent.model}</span>
               <span class="clip">{agent.description}</span>
             </span>
           </a>

@@ -10,6 +10,7 @@ import { isBusy, type SessionState } from "../state/session";
 import { linkTo } from "../state/route";
 import { useFocus } from "./focus";
 import { Icon } from "./Icon";
+import { ModelChoice } from "./ModelChoice";
 import { AgentName, Chip, Empty, Writer } from "./parts";
 import { Scroller } from "./Scroller";
 import { Timeline } from "./Timeline";
@@ -185,6 +186,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
             ))}
           </select>
         </label>
+        <ModelChoice sessionId={sessionId} />
         {isBusy(state.status) && (
           <button type="button" onClick={() => void attempt(() => stop(sessionId, false))}>
             <Icon name="stop" /> {t("composer.stop")}

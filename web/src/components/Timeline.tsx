@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { answerQuestion } from "../api/sessions";
 import { attempt } from "../feeds/app";
-import { locale, region, t } from "../feeds/preferences";
+import { failureWord, locale, region, t } from "../feeds/preferences";
 import { budgetOf } from "../state/budget";
 import { clockTime, count, fullTime, money } from "../state/format";
 import type { BudgetItem, Item, MessageItem, NoteItem, PlanItem, QuestionItem, SessionState } from "../state/session";
@@ -70,6 +70,7 @@ function Entry({ item, state, sessionId }: EntryProps) {
             <AgentName name={item.agent} />
             <span class="meta writing">{t("item.writing")}</span>
           </header>
+          <Thoughts text={item.reasoning?.content ?? ""} isLive={item.content === ""} />
           <Markdown text={item.content} />
         </article>
       );
@@ -90,14 +91,21 @@ function Entry({ item, state, sessionId }: EntryProps) {
     case "budget":
       return <BudgetEntry item={item} sessionId={sessionId} />;
     case "error":
-      return <ErrorLine code={item.code} message={item.message} />;
+      return (
+        <ErrorLine
+          code={item.code}
+          message={item.providerMessage === undefined ? item.message : `${item.message}\n${item.providerMessage}`}
+          failure={item.failure}
+        />
+      );
     case "note":
       return <NoteEntry item={item} />;
   }
 }
 
 function MessageEntry({ item }: { item: MessageItem }) {
-  if (item.role === "assistant" && item.content.trim() === "" && !item.isError) return null;
+  const isEmpty = item.content.trim() === "" && item.reasoning === "" && item.warnings.length === 0;
+  if (item.role === "assistant" && isEmpty && !item.isError) return null;
   return (
     <article class={`line role-${item.role} ${item.isError ? "is-error" : ""}`} data-id={item.key}>
       <header>
@@ -117,6 +125,7 @@ function MessageEntry({ item }: { item: MessageItem }) {
           </span>
         )}
       </header>
+      <Thoughts text={item.reasoning} isLive={false} />
       <Markdown text={item.content} />
       {item.warnings.map((warning) => (
         <p class="warning-line" key={warning}>
@@ -124,6 +133,17 @@ function MessageEntry({ item }: { item: MessageItem }) {
         </p>
       ))}
     </article>
+  );
+}
+
+/** What the model thought, folded: it is long, and it is not the answer. */
+function Thoughts({ text, isLive }: { text: string; isLive: boolean }) {
+  if (text === "") return null;
+  return (
+    <details class="tool thoughts">
+      <summary>{t(isLive ? "item.thinking" : "item.thoughts", { n: text.length })}</summary>
+      <Markdown text={text} />
+    </details>
   );
 }
 
@@ -242,6 +262,14 @@ function NoteEntry({ item: { note } }: { item: NoteItem }) {
     return <p class="switch">{t("item.gap", { from: count("en", note.from), to: count("en", note.to) })}</p>;
   }
   if (note.type === "start_over") return <p class="switch">{t("item.startOver")}</p>;
+  if (note.type === "fallback") {
+    const why = failureWord(note.failure);
+    return <p class="warning-line">{t("item.fallback", { from: note.from, to: note.to, why })}</p>;
+  }
+  if (note.type === "waiting") {
+    const until = clockTime(region.value, note.until);
+    return <p class="switch">{t("item.waiting", { until, why: failureWord(note.failure) })}</p>;
+  }
   return (
     <details class="tool">
       <summary>{t("item.compacted", { n: note.messages })}</summary>

@@ -102,10 +102,11 @@ export function TextWithDetails({ text, details, code }: TextWithDetailsProps) {
 }
 
 /** An `error` event of a session's stream. */
-export function ErrorLine({ code, message }: { code: string; message: string }) {
+export function ErrorLine({ code, message, failure }: { code: string; message: string; failure?: string | undefined }) {
+  const problem = failure === undefined ? { code } : { code, kind: failure };
   return (
     <p class="error-line" role="alert">
-      <Icon name="warning" /> <TextWithDetails text={tell({ code })} details={message} code={code} />
+      <Icon name="warning" /> <TextWithDetails text={tell(problem)} details={message} code={code} />
     </p>
   );
 }

@@ -1,7 +1,7 @@
 // The user's preferences in this browser. Without storage they last until the page is closed.
 import { computed, effect, signal } from "@preact/signals";
 import { startingLocale, translate, type Locale, type Values } from "../i18n/text";
-import { problemText, type Problem } from "../i18n/errors";
+import { ERRORS, problemText, type Problem } from "../i18n/errors";
 import type { Key } from "../i18n/en";
 
 export type Theme = "auto" | "light" | "dark";
@@ -50,6 +50,11 @@ export function t(key: Key, values?: Values): string {
 /** A sentence about what went wrong. */
 export function tell(problem: Problem): string {
   return problemText(locale.value, problem);
+}
+
+/** Why a model cannot answer, in a few words. */
+export function failureWord(kind: string): string {
+  return ERRORS[locale.value][`why_${kind}`] ?? kind;
 }
 
 /** Shows the choices on the document and remembers them. */

@@ -12,11 +12,14 @@ export interface Problem {
   code: string;
   /** The HTTP status, 0 for no answer at all; absent for what came in a stream. */
   status?: number;
+  /** Why a model call failed, from the error's details. */
+  kind?: string;
 }
 
-/** The code is the most exact, then the status, then the group of the status. */
-export function problemText(locale: Locale, { code, status }: Problem): string {
+/** The kind is the most exact, then the code, then the status, then the group of the status. */
+export function problemText(locale: Locale, { code, status, kind }: Problem): string {
   const texts = ERRORS[locale];
   const group = status !== undefined && status >= 400 && status < 500 ? "status_4xx" : "status_5xx";
-  return texts[code] ?? texts[`status_${status}`] ?? texts[group] ?? code;
+  const byKind = kind === undefined ? undefined : texts[`kind_${kind}`];
+  return byKind ?? texts[code] ?? texts[`status_${status}`] ?? texts[group] ?? code;
 }

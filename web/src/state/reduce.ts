@@ -75,6 +75,7 @@ function applyEvent(draft: Draft, event: SessionEvent) {
     case "message_created":
       return applyMessage(draft, event);
     case "message_delta":
+    case "reasoning_delta":
       return applyLive(draft, event, at);
     case "message_queued":
       if (!draft.queue.includes(event.data.message_id)) draft.queue.push(event.data.message_id);
@@ -133,8 +134,27 @@ function applyEvent(draft: Draft, event: SessionEvent) {
       });
     }
     case "error": {
-      const { message, error_code: code } = event.data;
-      return put(draft, { kind: "error", key: `error-${seq}`, at, origin: originOf(event.data), message, code });
+      const { message, error_code: code, details } = event.data;
+      const text = (name: string) => (typeof details?.[name] === "string" ? details[name] : undefined);
+      return put(draft, {
+        kind: "error",
+        key: `error-${seq}`,
+        at,
+        origin: originOf(event.data),
+        message,
+        code,
+        failure: text("kind"),
+        providerMessage: text("provider_message"),
+      });
+    }
+    case "model_fallback": {
+      const { from, to, kind: failure } = event.data;
+      const note = { type: "fallback" as const, from, to, failure };
+      return put(draft, { kind: "note", key: `note-${seq}`, at, origin: originOf(event.data), note });
+    }
+    case "model_waiting": {
+      const note = { type: "waiting" as const, until: event.data.until, failure: event.data.kind };
+      return put(draft, { kind: "note", key: `note-${seq}`, at, origin: originOf(event.data), note });
     }
     case "history_compacted": {
       const note = { type: "compacted" as const, messages: event.data.messages, summary: event.data.summary };
@@ -248,6 +268,7 @@ function messageItem(data: Message, origin: Origin | undefined): MessageItem {
     isError: data.error ?? false,
     usage: data.usage ?? undefined,
     warnings: data.warnings ?? [],
+    reasoning: data.reasoning?.text ?? "",
   };
 }
 
@@ -268,15 +289,25 @@ function toolItem(call: ToolCall, said: MessageItem): ToolItem {
   };
 }
 
-function applyLive(draft: Draft, event: SessionEventOf<"message_delta">, at: string) {
+function applyLive(
+  draft: Draft,
+  event: SessionEventOf<"message_delta"> | SessionEventOf<"reasoning_delta">,
+  at: string,
+) {
   const { data } = event;
   const present = find(draft, data.message_id);
   if (present !== undefined && present.kind !== "live") return;
   const delta: Delta = { content: data.content, attempt: data.attempt, offset: data.offset };
-  const grown = applyDelta(present, delta);
-  const { content, bytes, attempt } = grown;
-  const origin = originOf(data);
-  put(draft, { kind: "live", key: data.message_id, at, origin, agent: data.agent, content, bytes, attempt });
+  const place = { kind: "live" as const, key: data.message_id, at, origin: originOf(data), agent: data.agent };
+  // A higher attempt replaces the answer and its reasoning.
+  const before = present !== undefined && data.attempt > present.attempt ? undefined : present;
+  const empty = { content: "", bytes: 0, attempt: data.attempt };
+  if (event.type === "reasoning_delta") {
+    const { content, bytes, attempt } = before ?? empty;
+    return put(draft, { ...place, content, bytes, attempt, reasoning: applyDelta(before?.reasoning, delta) });
+  }
+  const { content, bytes, attempt } = applyDelta(before, delta);
+  put(draft, { ...place, content, bytes, attempt, reasoning: before?.reasoning });
 }
 
 function applyToolCall(draft: Draft, event: SessionEventOf<"tool_call">, at: string) {

@@ -10,6 +10,8 @@ import type {
   Usage,
 } from "../api/types";
 
+import type { LiveText } from "./delta";
+
 /** The task that something belongs to; absent for the session's own turn. */
 export interface Origin {
   planId: string;
@@ -35,6 +37,8 @@ export interface MessageItem extends Placed {
   isError: boolean;
   usage: Usage | undefined;
   warnings: readonly string[];
+  /** What the model thought before it answered; empty if nothing is known. */
+  reasoning: string;
 }
 
 /** An answer while its tokens arrive. Its message takes its place. */
@@ -44,6 +48,7 @@ export interface LiveItem extends Placed {
   content: string;
   bytes: number;
   attempt: number;
+  reasoning: LiveText | undefined;
 }
 
 export type ToolState =
@@ -101,12 +106,18 @@ export interface ErrorItem extends Placed {
   kind: "error";
   message: string;
   code: string;
+  /** Why a model call failed. */
+  failure: string | undefined;
+  /** The provider's own words about it. */
+  providerMessage: string | undefined;
 }
 
 export interface NoteItem extends Placed {
   kind: "note";
   note:
     | { type: "compacted"; messages: number; summary: string }
+    | { type: "fallback"; from: string; to: string; failure: string }
+    | { type: "waiting"; until: string; failure: string }
     | { type: "gap"; from: number; to: number }
     | { type: "start_over" };
 }

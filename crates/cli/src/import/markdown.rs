@@ -88,6 +88,7 @@ pub fn read(text: &str) -> anyhow::Result<Definition> {
         role: matter.role,
         description: matter.description,
         model,
+        fallback_models: None,
         temperature: matter.temperature,
         max_tokens: matter.max_tokens,
         system_prompt: Some(prompt.trim().to_owned()),

@@ -66,7 +66,10 @@ async fn events(client: &Client, id: &SessionId) -> Result<Vec<(u64, Chunk)>, Cl
             (None, EventData::Done(_)) => {}
             // The answer that is being written is shown as well.
             (None, EventData::Chunk(chunk))
-                if matches!(chunk.body, ChunkBody::AssistantDelta(_)) => {}
+                if matches!(
+                    chunk.body,
+                    ChunkBody::AssistantDelta(_) | ChunkBody::ReasoningDelta(_)
+                ) => {}
             (id, other) => {
                 return Err(ClientError::Invalid(format!(
                     "a stored event is {other:?}, number {id:?}"

@@ -278,7 +278,10 @@ impl Visit {
                 return Some(id);
             }
             (None, EventData::Chunk(chunk))
-                if matches!(chunk.body, ChunkBody::AssistantDelta(_)) => {}
+                if matches!(
+                    chunk.body,
+                    ChunkBody::AssistantDelta(_) | ChunkBody::ReasoningDelta(_)
+                ) => {}
             (None, EventData::Done(_)) => {}
             (None, EventData::Chunk(chunk))
                 if self.reach == Reach::Balanced && is_outage(&chunk.body) =>

@@ -2,8 +2,8 @@
 
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, CallId, CallOutcome, Gap,
-    HistoryCompacted, MessageCreated, MessageDelta, MessageId, PlanRequest, Role, SwitchAgent,
-    TaskOrigin, ToolCall, TurnError,
+    HistoryCompacted, MessageCreated, MessageDelta, MessageId, ModelFallback, ModelWaiting,
+    PlanRequest, Role, SwitchAgent, TaskOrigin, ToolCall, TurnError,
 };
 use serde_json::{Map, Value};
 
@@ -27,6 +27,8 @@ pub struct MessageView {
     pub role: Role,
     pub agent: Option<AgentName>,
     pub text: String,
+    /// What the model thought before it answered.
+    pub reasoning: String,
     pub status: MessageStatus,
     /// What the person should know about this answer, such as that it was cut.
     pub warnings: Vec<String>,
@@ -106,6 +108,10 @@ pub struct BudgetView {
 pub enum SessionNote {
     AgentSwitched(SwitchAgent),
     HistoryCompacted(HistoryCompacted),
+    /// Another model was asked.
+    ModelFallback(ModelFallback),
+    /// A call waits until its server can be asked again.
+    ModelWaiting(ModelWaiting),
     /// These events were pruned.
     Gap(Gap),
     /// The log was replaced, and this one starts at its beginning.
@@ -168,7 +174,7 @@ impl SessionItem {
     /// About how much memory it takes.
     pub(super) fn weight_bytes(&self) -> usize {
         match self {
-            Self::Message(message) => message.text.len(),
+            Self::Message(message) => message.text.len() + message.reasoning.len(),
             Self::Call(view) => {
                 let result = match &view.status {
                     ToolCallStatus::Finished { result, .. } => json_bytes(result),
@@ -193,7 +199,12 @@ impl SessionItem {
             Self::Error(error) => error.error.message.len() + map_bytes(&error.error.details),
             Self::Note(SessionNote::HistoryCompacted(compacted)) => compacted.summary.len(),
             Self::Note(SessionNote::AgentSwitched(switch)) => switch.reason.len(),
-            Self::Note(SessionNote::Gap(_) | SessionNote::StartOver) => 0,
+            Self::Note(SessionNote::ModelFallback(fallback)) => {
+                fallback.from.len() + fallback.to.len()
+            }
+            Self::Note(
+                SessionNote::ModelWaiting(_) | SessionNote::Gap(_) | SessionNote::StartOver,
+            ) => 0,
         }
     }
 }
@@ -206,6 +217,11 @@ impl MessageView {
             role: message.role,
             agent: message.agent_id.clone(),
             text: message.content.clone(),
+            reasoning: message
+                .reasoning
+                .as_ref()
+                .map(|reasoning| reasoning.text.clone())
+                .unwrap_or_default(),
             status: match message.error {
                 true => MessageStatus::Error,
                 false => MessageStatus::Complete,
@@ -221,6 +237,7 @@ impl MessageView {
             role: Role::Assistant,
             agent: Some(delta.agent.clone()),
             text: String::new(),
+            reasoning: String::new(),
             status: MessageStatus::Streaming {
                 attempt: delta.attempt,
             },
@@ -231,22 +248,7 @@ impl MessageView {
 
     /// Adds a delta; the first byte that differs, or `None` if the delta does not fit.
     pub(super) fn stream(&mut self, delta: &MessageDelta) -> Option<usize> {
-        let MessageStatus::Streaming { attempt } = self.status else {
-            return None;
-        };
-        if delta.attempt < attempt {
-            return None;
-        }
-        let offset = usize::try_from(delta.offset).ok()?;
-        let kept = match delta.attempt > attempt {
-            true => 0,
-            false => offset,
-        };
-        // Behind a hole nothing can be placed. The stored message closes the hole.
-        self.text.get(..kept)?;
-        self.status = MessageStatus::Streaming {
-            attempt: delta.attempt,
-        };
+        let kept = self.begin_piece(delta, |message| &message.text)?;
         let replaced = self.text.split_off(kept);
         self.text.push_str(&delta.content);
         // A repeated text changes nothing up to its end.
@@ -256,6 +258,45 @@ impl MessageView {
         } else {
             kept
         })
+    }
+}
+
+impl MessageView {
+    /// Adds a piece of what the model thinks. Whether it fits.
+    pub(super) fn think(&mut self, delta: &MessageDelta) -> bool {
+        let Some(kept) = self.begin_piece(delta, |message| &message.reasoning) else {
+            return false;
+        };
+        self.reasoning.truncate(kept);
+        self.reasoning.push_str(&delta.content);
+        true
+    }
+
+    /// How much of the text stays before this piece, or `None` if the piece does not fit. A higher
+    /// attempt replaces the answer and its reasoning.
+    fn begin_piece(
+        &mut self,
+        delta: &MessageDelta,
+        text: impl Fn(&Self) -> &String,
+    ) -> Option<usize> {
+        let MessageStatus::Streaming { attempt } = self.status else {
+            return None;
+        };
+        if delta.attempt < attempt {
+            return None;
+        }
+        if delta.attempt > attempt {
+            self.status = MessageStatus::Streaming {
+                attempt: delta.attempt,
+            };
+            self.text.clear();
+            self.reasoning.clear();
+            return Some(0);
+        }
+        let kept = usize::try_from(delta.offset).ok()?;
+        // Behind a hole nothing can be placed. The stored message closes the hole.
+        text(self).get(..kept)?;
+        Some(kept)
     }
 }
 

@@ -50,7 +50,7 @@ fn message(item: &SessionItem) -> Option<Value> {
     let SessionItem::Message(view) = item else {
         return None;
     };
-    if view.text.is_empty() {
+    if view.text.is_empty() && view.reasoning.is_empty() {
         return None;
     }
     let status = match view.status {
@@ -58,8 +58,11 @@ fn message(item: &SessionItem) -> Option<Value> {
         MessageStatus::Complete => "complete",
         MessageStatus::Error => "error",
     };
-    let value = json!({ "message_id": view.message_id, "role": view.role, "agent": view.agent,
+    let mut value = json!({ "message_id": view.message_id, "role": view.role, "agent": view.agent,
         "text": view.text, "status": status });
+    if !view.reasoning.is_empty() {
+        value["reasoning"] = json!(view.reasoning);
+    }
     with_origin(value, &view.origin)
 }
 
@@ -149,6 +152,10 @@ fn note(item: &SessionItem) -> Option<Value> {
             "from": switch.from_agent, "to": switch.to_agent, "reason": switch.reason }),
         SessionNote::HistoryCompacted(compacted) => json!({ "kind": "history_compacted",
             "messages": compacted.messages, "summary": compacted.summary }),
+        SessionNote::ModelFallback(fallback) => json!({ "kind": "model_fallback",
+            "from": fallback.from, "to": fallback.to, "failure": fallback.kind }),
+        SessionNote::ModelWaiting(waiting) => json!({ "kind": "model_waiting",
+            "until": waiting.until, "failure": waiting.kind }),
         SessionNote::Gap(gap) => json!({ "kind": "gap", "from": gap.from, "to": gap.to }),
         SessionNote::StartOver => json!({ "kind": "start_over" }),
     })

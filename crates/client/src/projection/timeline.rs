@@ -135,6 +135,27 @@ impl Timeline {
         from_bytes
     }
 
+    /// Adds a piece of what the model thinks. Whether anything changed.
+    pub fn think(&mut self, delta: &MessageDelta) -> bool {
+        let mut changed = false;
+        let is_known = self.change(
+            |item| match item {
+                SessionItem::Message(message) if message.message_id == delta.message_id => {
+                    Some(message)
+                }
+                _ => None,
+            },
+            |message| changed = message.think(delta),
+        );
+        if !is_known {
+            let mut message = MessageView::streamed(delta);
+            message.reasoning.clone_from(&delta.content);
+            self.push(SessionItem::Message(message));
+            changed = true;
+        }
+        changed
+    }
+
     /// What was streamed and never stored does not count.
     pub fn drop_streamed(&mut self) {
         self.remove(|item| {

@@ -5,16 +5,19 @@ use std::collections::VecDeque;
 
 use codelab_protocol::MessageId;
 
-use crate::logged::{DeltaPiece, LoggedEvent};
+use crate::logged::{DeltaPart, DeltaPiece, LoggedEvent};
 
-/// How many answers are remembered. Deltas of older ones no longer come.
-const REMEMBERED_MESSAGES: usize = 32;
+/// How many texts of answers are remembered. Deltas of older ones no longer come.
+const REMEMBERED_TEXTS: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct ShownDeltas {
     /// Newest last.
-    messages: VecDeque<(MessageId, Shown)>,
+    messages: VecDeque<(ShownText, Shown)>,
 }
+
+/// The text of an answer, or its reasoning.
+type ShownText = (MessageId, DeltaPart);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shown {
@@ -45,8 +48,8 @@ impl ShownDeltas {
             attempt: delta.attempt,
             end_bytes,
         };
-        let Some(shown) = self.of(delta.message_id) else {
-            self.remember(delta.message_id.clone(), now);
+        let Some(shown) = self.of(delta.message_id, delta.part) else {
+            self.remember((delta.message_id.clone(), delta.part), now);
             return true;
         };
         match *shown {
@@ -75,25 +78,27 @@ impl ShownDeltas {
     }
 
     fn finish(&mut self, message: &MessageId) {
-        match self.of(message) {
-            Some(shown) => *shown = Shown::Whole,
-            None => self.remember(message.clone(), Shown::Whole),
+        for part in [DeltaPart::Text, DeltaPart::Reasoning] {
+            match self.of(message, part) {
+                Some(shown) => *shown = Shown::Whole,
+                None => self.remember((message.clone(), part), Shown::Whole),
+            }
         }
     }
 
-    fn of(&mut self, message: &MessageId) -> Option<&mut Shown> {
+    fn of(&mut self, message: &MessageId, part: DeltaPart) -> Option<&mut Shown> {
         self.messages
             .iter_mut()
             .rev()
-            .find(|(id, _)| id == message)
+            .find(|((id, shown), _)| id == message && *shown == part)
             .map(|(_, shown)| shown)
     }
 
-    fn remember(&mut self, message: MessageId, shown: Shown) {
-        if self.messages.len() == REMEMBERED_MESSAGES {
+    fn remember(&mut self, text: ShownText, shown: Shown) {
+        if self.messages.len() == REMEMBERED_TEXTS {
             self.messages.pop_front();
         }
-        self.messages.push_back((message, shown));
+        self.messages.push_back((text, shown));
     }
 }
 
@@ -188,11 +193,11 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let mut shown = ShownDeltas::default();
-        for number in 0..10 * REMEMBERED_MESSAGES {
+        for number in 0..10 * REMEMBERED_TEXTS {
             let text = || chunk(&format!("m{number}"), 1, 0, "text");
             assert!(seen(&mut shown, text()).is_some());
             assert!(seen(&mut shown, text()).is_none());
         }
-        assert_eq!(shown.messages.len(), REMEMBERED_MESSAGES);
+        assert_eq!(shown.messages.len(), REMEMBERED_TEXTS);
     }
 }

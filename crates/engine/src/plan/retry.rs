@@ -74,6 +74,8 @@ impl Transition<'_, '_> {
             message_id,
             request,
             work,
+            earlier: self.session.compaction.said(),
+            left_out: 0,
             said: Vec::new(),
         });
         // What had failed is open again, for everybody who looks.

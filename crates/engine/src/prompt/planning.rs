@@ -35,12 +35,10 @@ pub fn planning_request(
          \"<what to do>\", \"depends_on\": [\"<id>\"], \"estimated_tokens\": <number>}}]}}. At most {MAX_TASKS} tasks, \
          ids of letters, digits, - and _, no circles. Each description must be understandable by itself."
     ));
-    if !history.earlier.is_empty() {
-        prompt.push_str(&format!("\n\n{RESULTS_ARE_DATA}"));
-    }
+    prompt.push_str(&format!("\n\n{RESULTS_ARE_DATA}"));
     prompt.push_str(&earlier_part(session));
     let mut messages = vec![ModelMessage::System { content: prompt }];
-    let earlier = select(history.earlier, limits, Form::Messages).messages;
+    let earlier = select(history.earlier, &limits.in_jumps(session), Form::Messages).messages;
     let said = order::results_first(earlier.iter());
     messages.extend(
         said.into_iter()

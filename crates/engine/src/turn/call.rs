@@ -303,16 +303,23 @@ impl Transition<'_, '_> {
         self.next_call(thread);
     }
 
-    pub(crate) fn refuse_several(&mut self, thread: Thread, calls: &[PlannedCall]) {
-        let message = format!(
-            "The model made {} tool calls at once; one at a time is allowed",
-            calls.len()
-        );
+    pub(crate) fn refuse_several(&mut self, thread: Thread, calls: &[PlannedCall], allowed: usize) {
+        let made = calls.len();
+        let (message, advice) = match allowed {
+            1 => (
+                format!("The model made {made} tool calls at once; one at a time is allowed"),
+                "Make one call, wait for its result.",
+            ),
+            most => (
+                format!("The model made {made} tool calls at once; at most {most} are allowed"),
+                "None of them ran. Make fewer calls.",
+            ),
+        };
         let mut error = error_data(ErrorCode::MultipleToolCalls, &message);
         let names: Vec<Value> = calls.iter().map(|call| call.name.clone().into()).collect();
         error.details.insert("tool_names".to_owned(), names.into());
         let told = format!(
-            "{REFUSED}{}: {message}. Make one call, wait for its result.",
+            "{REFUSED}{}: {message}. {advice}",
             error.error_code.as_str()
         );
         for call in calls {

@@ -86,8 +86,18 @@ impl Transition<'_, '_> {
         self.complete_thread(thread, content, completion);
     }
 
-    pub(crate) fn fail_thread(&mut self, mut thread: Thread, error: ErrorData) {
-        self.leave(&mut thread, Some(WorkOutcome::Failed));
+    pub(crate) fn fail_thread(&mut self, thread: Thread, error: ErrorData) {
+        self.fail_thread_as(thread, error, WorkOutcome::Failed);
+    }
+
+    /// `outcome` says whether the failure counts against the agent.
+    pub(crate) fn fail_thread_as(
+        &mut self,
+        mut thread: Thread,
+        error: ErrorData,
+        outcome: WorkOutcome,
+    ) {
+        self.leave(&mut thread, Some(outcome));
         self.session.note_error(&error.message);
         if thread.lane != Lane::OWN {
             self.remember_work(&thread, &error.message, false);

@@ -3,9 +3,9 @@
 use codelab_protocol::{
     AgentName, AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved,
     AssistantMessage, CallId, CallOutcome, ChunkBody, DirectAgentCall, ErrorData, Message,
-    MessageCreated, ModelOutput, Question, SessionEventBody, SessionKind, SwitchAgent,
-    TaskCompleted, TaskOrigin, Timestamp, Tool, ToolCallChunk, ToolCallClosed, ToolCallEvent,
-    ToolResultChunk, ToolResultEvent, TurnError, TurnId, WorkflowId,
+    MessageCreated, ModelFallback, ModelOutput, ModelWaiting, Question, SessionEventBody,
+    SessionKind, SwitchAgent, TaskCompleted, TaskOrigin, Timestamp, Tool, ToolCallChunk,
+    ToolCallClosed, ToolCallEvent, ToolResultChunk, ToolResultEvent, TurnError, TurnId, WorkflowId,
 };
 use serde_json::{Map, Value};
 
@@ -165,6 +165,24 @@ impl View<'_> {
                     SessionEventBody::Error(TurnError { error, origin }),
                 );
             }
+        }
+    }
+
+    pub(crate) fn show_model_waiting(&mut self, turn: TurnId, waiting: ModelWaiting) {
+        match self.is_runtime() {
+            true => self.log.event(turn, ChunkBody::ModelWaiting(waiting)),
+            false => self
+                .log
+                .event(turn, SessionEventBody::ModelWaiting(waiting)),
+        }
+    }
+
+    pub(crate) fn show_model_fallback(&mut self, turn: TurnId, fallback: ModelFallback) {
+        match self.is_runtime() {
+            true => self.log.event(turn, ChunkBody::ModelFallback(fallback)),
+            false => self
+                .log
+                .event(turn, SessionEventBody::ModelFallback(fallback)),
         }
     }
 

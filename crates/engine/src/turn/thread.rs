@@ -3,17 +3,16 @@
 use std::collections::VecDeque;
 
 use codelab_protocol::{
-    AgentName, AgentStatus, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, MessageId,
-    ModelOutput, RawToolCall, Role, SessionKind, Timestamp, Tool, ToolCall, TurnId, TurnStatus,
-    Usage,
+    AgentName, AgentStatus, CallId, ClientId, Digest, ErrorCode, ErrorData, MessageId, SessionKind,
+    Timestamp, Tool, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{COMPLETED, Reservation, cut, error_data};
+use super::{Reservation, error_data};
+use crate::prompt::session_facts;
 use crate::session::Transition;
 use crate::space::Slot;
-use crate::world::{MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MultipleToolCalls};
 use crate::{
     AgentClosed, Approval, BudgetScope, BudgetWhy, CallerAnswer, Lane, ModelCallId, Session,
     Spending,
@@ -29,8 +28,7 @@ pub struct Thread {
     pub(crate) switches: u32,
     pub(crate) last_call: Option<Digest>,
     pub(crate) repeats: u32,
-    /// Calls of the last answer that still wait for their turn (`multiple_tool_calls =
-    /// "sequence"`).
+    /// Calls of the last answer that still wait for their turn, where several run in sequence.
     pub(crate) waiting_calls: VecDeque<PlannedCall>,
     /// The agent at which it holds a slot, or waits for one. Stored under its former name.
     #[serde(rename = "place")]
@@ -43,6 +41,12 @@ pub struct Thread {
     /// Working time before `since`; waiting for somebody outside does not count.
     pub(crate) worked_ms: u64,
     pub(crate) since: Option<Timestamp>,
+    /// How long its model may say nothing; absent where only working time counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) silence_ms: Option<u64>,
+    /// When something was last heard of its model call, or when the call began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) heard: Option<Timestamp>,
     /// What the model call under way may cost.
     pub(crate) reserved: Option<Spending>,
     /// A model call that a crash took, to be made again.
@@ -56,6 +60,9 @@ pub struct Thread {
     pub(crate) begins_with: u32,
     /// What the agent was reminded of.
     pub(crate) recalled: Vec<String>,
+    /// What had happened in the session when the agent began; absent before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) facts: Option<Vec<String>>,
     /// What the last model call read, as it was reported.
     #[serde(default)]
     pub(crate) prompt_tokens: Option<u64>,
@@ -196,6 +203,8 @@ impl Thread {
             limit_ms,
             worked_ms: 0,
             since: None,
+            silence_ms: None,
+            heard: None,
             reserved: None,
             lost: None,
             started: false,
@@ -203,6 +212,7 @@ impl Thread {
             answer_id: None,
             begins_with: 1,
             recalled: Vec::new(),
+            facts: None,
             prompt_tokens: None,
             said: None,
             warnings: Vec::new(),
@@ -235,6 +245,10 @@ impl Thread {
 
     pub(crate) fn answer_id(&self) -> Option<MessageId> {
         self.answer_id.clone()
+    }
+
+    pub(crate) fn known_facts(&self) -> Option<&[String]> {
+        self.facts.as_deref()
     }
 
     /// What the agent was reminded of when it began.
@@ -375,6 +389,9 @@ impl Transition<'_, '_> {
             Reservation::Asks(question) => return self.ask_for_budget(thread, question),
         };
         thread.steps += 1;
+        if thread.steps == thread.begins_with {
+            thread.facts = Some(session_facts(self.session));
+        }
         let LostCall {
             message_id,
             attempt,
@@ -389,6 +406,7 @@ impl Transition<'_, '_> {
             message_id,
             attempt,
         };
+        thread.heard = Some(self.world.now);
         self.call_model(&thread, max_tokens);
         self.session.put(thread);
     }
@@ -404,162 +422,6 @@ impl Transition<'_, '_> {
         }
         self.session.put(thread);
     }
-
-    pub(crate) fn answered_by_model(
-        &mut self,
-        mut thread: Thread,
-        message_id: MessageId,
-        output: ModelOutput,
-    ) {
-        self.progressed(&thread, &output);
-        if output.tool_calls.is_empty() {
-            if output.text.trim().is_empty() {
-                return self.fail_thread(thread, empty_answer(&output));
-            }
-            self.keep_answer(
-                &mut thread,
-                message_id,
-                &output,
-                output.text.clone(),
-                Vec::new(),
-            );
-            return self.complete_thread(thread, output.text, COMPLETED.to_owned());
-        }
-        let calls: Vec<PlannedCall> = output
-            .tool_calls
-            .iter()
-            .map(|raw| self.plan_call(raw))
-            .collect();
-        let only = if calls.len() == 1 {
-            calls.first()
-        } else {
-            None
-        };
-        if let Some(result) =
-            only.and_then(|call| self.world.team.attempted_completion(&thread, call))
-        {
-            return self.completed_by_tool(thread, message_id, &output, result);
-        }
-        let recorded = calls.iter().map(PlannedCall::record).collect();
-        self.keep_answer(
-            &mut thread,
-            message_id,
-            &output,
-            output.text.clone(),
-            recorded,
-        );
-        let too_many = calls.len() > MAX_CALLS_PER_ANSWER;
-        let reject = self.world.limits.multiple_tool_calls == MultipleToolCalls::Reject;
-        if calls.len() > 1 && (reject || too_many) {
-            return self.refuse_several(thread, &calls);
-        }
-        thread.waiting_calls = calls.into();
-        self.next_call(thread);
-    }
-
-    /// Shows and records what the agent said.
-    pub(crate) fn keep_answer(
-        &mut self,
-        thread: &mut Thread,
-        message_id: MessageId,
-        output: &ModelOutput,
-        content: String,
-        tool_calls: Vec<ToolCall>,
-    ) {
-        let message = Message {
-            agent_id: Some(thread.agent.clone()),
-            name: Some(thread.agent.clone().into()),
-            tool_calls,
-            usage: output.usage.clone(),
-            warnings: output.warnings.clone(),
-            ..Message::new(message_id.clone(), Role::Assistant, content, self.world.now)
-        };
-        thread.answer_id = Some(message_id);
-        thread.warnings.clone_from(&output.warnings);
-        if self.session.kind == SessionKind::Project && !message.content.trim().is_empty() {
-            thread.said = Some(cut(&message.content, MAX_RESULT_BYTES).to_owned());
-        }
-        self.view().show_answer(thread, &message, output);
-        self.message(thread.turn, self.session.task_of(thread), message);
-    }
-
-    /// Goes on with the next waiting call of the last answer, else asks the model again.
-    pub(crate) fn next_call(&mut self, mut thread: Thread) {
-        match thread.waiting_calls.pop_front() {
-            Some(call) => self.run_call(thread, call),
-            None => self.work(thread),
-        }
-    }
-
-    fn plan_call(&mut self, raw: &RawToolCall) -> PlannedCall {
-        let text = if raw.arguments.trim().is_empty() {
-            "{}"
-        } else {
-            raw.arguments.as_str()
-        };
-        let arguments = match serde_json::from_str::<Value>(text) {
-            Ok(arguments) if too_deep(&arguments, MAX_ARGUMENT_DEPTH) => {
-                Err("the arguments are nested too deeply".to_owned())
-            }
-            Ok(Value::Object(arguments)) => Ok(arguments),
-            Ok(_) => Err("the arguments are not a JSON object".to_owned()),
-            Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
-        };
-        PlannedCall {
-            call_id: self.world.ids.call_id(),
-            name: raw.name.clone(),
-            arguments,
-        }
-    }
-}
-
-impl PlannedCall {
-    /// The call as the history keeps it and the model reads it: with a name that every
-    /// upstream takes, and without arguments that are no object.
-    fn record(&self) -> ToolCall {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        let name: String = self
-            .name
-            .chars()
-            .take(64)
-            .map(|c| if fits(c) { c } else { '_' })
-            .collect();
-        ToolCall {
-            call_id: self.call_id.clone(),
-            name: if name.is_empty() {
-                "unknown".to_owned()
-            } else {
-                name
-            },
-            arguments: self.arguments.clone().unwrap_or_default(),
-        }
-    }
-}
-
-/// Whether a value is nested deeper than this; looks no further than that.
-pub(crate) fn too_deep(value: &Value, levels: usize) -> bool {
-    match value {
-        Value::Array(items) => levels == 0 || items.iter().any(|item| too_deep(item, levels - 1)),
-        Value::Object(map) => levels == 0 || map.values().any(|item| too_deep(item, levels - 1)),
-        _ => false,
-    }
-}
-
-/// Says why there is nothing, where the model's server did: an answer that was withheld, or all
-/// spent on thoughts.
-fn empty_answer(output: &ModelOutput) -> ErrorData {
-    let message = "The model gave an empty answer";
-    if output.warnings.is_empty() {
-        return error_data(ErrorCode::LlmError, message);
-    }
-    let mut error = error_data(
-        ErrorCode::LlmError,
-        &format!("{message}: {}", output.warnings.join(" ")),
-    );
-    error
-        .details
-        .insert("warnings".to_owned(), output.warnings.clone().into());
-    error
 }
 
 fn unavailable(closed: AgentClosed) -> ErrorData {

@@ -1,13 +1,18 @@
 //! Time: working time and deadlines, what expires, what a restart changes.
 
-use codelab_protocol::{CallOutcome, ErrorCode, ErrorData, SessionKind, Timestamp};
+use codelab_protocol::{
+    AgentName, CallOutcome, ErrorCode, ErrorData, ModelFailureKind, ModelFallback, ModelWaiting,
+    SessionKind, TaskOrigin, Timestamp,
+};
 
 use super::thread::LostCall;
 use super::{OpenCall, REFUSED, Thread, ThreadPhase, Turn, TurnWork, error_data};
 use crate::output::Output;
 use crate::session::Transition;
 use crate::world::{MAX_ATTEMPTS, RECOVERY_GRACE_SECONDS};
-use crate::{Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId, Session};
+use crate::{
+    Approval, CallStatus, CallerAnswer, Downtime, Effect, Lane, ModelCallId, Session, orchestrator,
+};
 
 impl Thread {
     /// When the thread is due, if nothing comes before.
@@ -19,15 +24,28 @@ impl Thread {
                 claim: Some(claim), ..
             } => Some(claim.until),
             ThreadPhase::AwaitingResult { deadline, .. } => Some(*deadline),
-            ThreadPhase::Thinking { .. } => {
-                let left = self.limit_ms?.saturating_sub(self.worked_ms);
-                self.since.map(|since| since.plus_millis(left as i64))
-            }
+            ThreadPhase::Thinking { .. } => [self.work_ends(), self.silence_ends()]
+                .into_iter()
+                .flatten()
+                .min(),
             ThreadPhase::AwaitingAnswer { .. }
             | ThreadPhase::AwaitingRoom
             | ThreadPhase::Routing { .. }
             | ThreadPhase::Queued => None,
         }
+    }
+
+    /// When its working time is used up.
+    fn work_ends(&self) -> Option<Timestamp> {
+        let left = self.limit_ms?.saturating_sub(self.worked_ms);
+        Some(self.since?.plus_millis(left as i64))
+    }
+
+    /// When its model has been silent for too long. While the clock of its work is stopped, nobody
+    /// expects to hear anything.
+    fn silence_ends(&self) -> Option<Timestamp> {
+        let heard = self.heard?.max(self.since?);
+        Some(heard.plus_millis(self.silence_ms? as i64))
     }
 }
 
@@ -85,19 +103,91 @@ impl Transition<'_, '_> {
     }
 
     /// The thread's clock stops while the model's server keeps it waiting.
-    pub(crate) fn model_waits(&mut self, call: ModelCallId, ms: u64) -> CallerAnswer {
+    pub(crate) fn model_waits(
+        &mut self,
+        call: ModelCallId,
+        ms: u64,
+        kind: ModelFailureKind,
+    ) -> CallerAnswer {
         // The turn can have ended while its model call was under way.
+        let Some((agent, origin)) = self.maker_of(call) else {
+            return CallerAnswer::Nothing;
+        };
+        let until = i64::try_from(ms).map_or(self.world.now, |ms| self.world.now.plus_millis(ms));
+        self.view().show_model_waiting(
+            call.turn,
+            ModelWaiting {
+                kind,
+                until,
+                agent,
+                origin,
+            },
+        );
         let Some(turn) = &mut self.session.turn else {
             return CallerAnswer::Nothing;
         };
         let waits = |thread: &&mut Thread| thread.model_call() == Some(call);
-        if let Some(since) = turn
-            .threads_mut()
-            .into_iter()
-            .find(waits)
-            .and_then(|thread| thread.since.as_mut())
+        if let Some(thread) = turn.threads_mut().into_iter().find(waits)
+            && let Some(since) = thread.since
         {
-            *since = since.plus_millis(i64::try_from(ms).unwrap_or(i64::MAX));
+            let ms = i64::try_from(ms).unwrap_or(i64::MAX);
+            thread.since = Some(since.plus_millis(ms));
+            // Nothing is to be heard before the wait is over.
+            thread.heard = Some(self.world.now.plus_millis(ms));
+            self.output.mark_changed();
+        }
+        CallerAnswer::Nothing
+    }
+
+    /// Another model is asked; that is said, because it may answer differently and cost more.
+    pub(crate) fn model_fell_back(
+        &mut self,
+        call: ModelCallId,
+        (from, to): (String, String),
+        kind: ModelFailureKind,
+    ) -> CallerAnswer {
+        if let Some((agent, origin)) = self.maker_of(call) {
+            let fallback = ModelFallback {
+                from,
+                to,
+                kind,
+                agent,
+                origin,
+            };
+            self.view().show_model_fallback(call.turn, fallback);
+            let now = self.world.now;
+            self.model_heard(call, now);
+        }
+        CallerAnswer::Nothing
+    }
+
+    /// Who makes a model call that is awaited: the agent, and the task that it works for.
+    fn maker_of(&self, call: ModelCallId) -> Option<(AgentName, TaskOrigin)> {
+        let turn = self.session.turn.as_ref()?;
+        let is_it = |thread: &&Thread| thread.model_call() == Some(call);
+        if let Some(thread) = turn.threads().find(is_it) {
+            let agent = match &thread.phase {
+                ThreadPhase::Routing { .. } => orchestrator(),
+                _ => thread.agent.clone(),
+            };
+            return Some((agent, self.session.origin(thread)));
+        }
+        let own = turn.workflow()?.model_call(turn.id)?;
+        (own == call).then(|| (orchestrator(), TaskOrigin::default()))
+    }
+
+    /// The model was heard at that time, so it is not silent.
+    pub(crate) fn model_heard(&mut self, call: ModelCallId, at: Timestamp) -> CallerAnswer {
+        // The turn can have ended while its model call was under way.
+        let Some(turn) = &mut self.session.turn else {
+            return CallerAnswer::Nothing;
+        };
+        let is_it = |thread: &&mut Thread| thread.model_call() == Some(call);
+        if let Some(thread) = turn.threads_mut().into_iter().find(is_it)
+            && thread.silence_ms.is_some()
+            && thread.heard.is_none_or(|heard| heard < at)
+        {
+            thread.heard = Some(at);
             self.output.mark_changed();
         }
         CallerAnswer::Nothing
@@ -170,8 +260,17 @@ impl Transition<'_, '_> {
                 self.call_expired(thread, &call, CallStatus::TimedOut, outcome, error);
             }
             ThreadPhase::Thinking { .. } => {
-                let seconds = thread.limit_ms.unwrap_or_default() / 1000;
-                let message = format!("{} worked longer than its {seconds} seconds", thread.agent);
+                let now = self.world.now;
+                let message = if thread.work_ends().is_some_and(|end| end <= now) {
+                    let seconds = thread.limit_ms.unwrap_or_default() / 1000;
+                    format!("{} worked longer than its {seconds} seconds", thread.agent)
+                } else {
+                    let seconds = thread.silence_ms.unwrap_or_default() / 1000;
+                    format!(
+                        "The model of {} was silent for {seconds} seconds",
+                        thread.agent
+                    )
+                };
                 self.fail_thread(thread, error_data(ErrorCode::TaskTimeout, &message));
             }
             ThreadPhase::Routing { .. }

@@ -79,6 +79,7 @@ impl Case {
             },
             recalled: &[],
             limits: &self.limits,
+            window: None,
             region: &self.region,
             now: NOW,
         });

@@ -6,7 +6,8 @@
 //! fails: CODE`, `result: text`, `approve`, `approve remember`, `edit: {json}`, `reject: reason`,
 //! `cancel`, `cancel drop`, `reset`, `wait: seconds`, `crash: seconds` (`crash: 10 seen 290`:
 //! looked at so much later), `stopping` (until the crash), `single` (first line: single-agent
-//! mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`, `limits: compact=100`,
+//! mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`, `limits: compact=100
+//! task=60`,
 //! `summary: text`, `summary fails`.
 //!
 //! After a first line `project` (`project: tokens=100` bounds the session's budget) also: `plan:
@@ -18,7 +19,8 @@
 //! `others enter: agent`, `others leave: agent`, `close: agent`, `open: agent`, `deregister:
 //! agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
 //! agent), `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's
-//! server makes the call wait).
+//! server makes the call wait), `heard` (the model says something), `fell back: a b` (b is asked
+//! instead of a), `cut at: tokens` (the next answer ends at this limit), `model fails: CODE kind`.
 
 mod project;
 mod shown;
@@ -31,7 +33,8 @@ use codelab_engine::{
     Session, ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
-    CallId, CallerContext, ErrorCode, ModelFailure, ModelOutput, Plan, RawToolCall, Usage,
+    AnswerCut, CallId, CallerContext, ErrorCode, ModelFailure, ModelFailureKind, ModelOutput, Plan,
+    RawToolCall, Usage,
 };
 use serde_json::Value;
 
@@ -55,6 +58,8 @@ struct Play {
     calls: BTreeMap<CallId, KnownCall>,
     plan: Option<Plan>,
     used: Option<Usage>,
+    /// Of the next answer.
+    cut: Option<AnswerCut>,
     transcript: String,
 }
 
@@ -66,6 +71,7 @@ fn play(script: &str) -> String {
         calls: BTreeMap::new(),
         plan: None,
         used: None,
+        cut: None,
         transcript: String::new(),
     };
     for line in script
@@ -86,7 +92,7 @@ impl Play {
         match head {
             "stopping" => self.stage.stopping = true,
             "single" => self.stage = Stage::new(AgentMode::Single),
-            "sequence" => self.stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence,
+            "sequence" => self.stage.limits.multiple_tool_calls = Some(MultipleToolCalls::Sequence),
             "limits" => self.limits(rest),
             "wait" => {
                 self.stage.now = self.stage.now.plus_seconds(rest.parse().unwrap());
@@ -123,6 +129,7 @@ impl Play {
                 "switches" => self.stage.limits.switches = value,
                 "repeats" => self.stage.limits.repeats = value,
                 "queue" => self.stage.limits.queue_length = value as usize,
+                "task" => self.stage.limits.task_timeout_seconds = value.into(),
                 "compact" => self.stage.limits.compact_tokens = Some(value.into()),
                 other => panic!("no limit {other}"),
             }
@@ -138,12 +145,19 @@ impl Play {
                 agent: rest.parse().unwrap(),
             },
             ["model", task @ .., "fails"] => {
+                let (code, kind) = rest.split_once(' ').unwrap_or((rest, ""));
                 let code = ErrorCode::ALL
                     .iter()
                     .copied()
-                    .find(|code| code.as_str() == rest)
+                    .find(|known| known.as_str() == code)
                     .unwrap();
-                let failure = ModelFailure::not_called(code, "no answer");
+                let kind = ModelFailureKind::ALL
+                    .into_iter()
+                    .find(|known| known.as_str() == kind);
+                let failure = ModelFailure {
+                    kind,
+                    ..ModelFailure::not_called(code, "no answer")
+                };
                 self.model(task.first(), Err(failure))
             }
             ["summary"] => self.summary(Ok(output(rest))),
@@ -182,15 +196,17 @@ impl Play {
         }
     }
 
-    fn model(&self, task: Option<&&str>, outcome: Result<ModelOutput, ModelFailure>) -> Input {
+    fn model(&mut self, task: Option<&&str>, outcome: Result<ModelOutput, ModelFailure>) -> Input {
         let calls = self.session.model_calls();
         let lane = task.map(|task| self.lane(task));
         let call = calls
             .iter()
             .map(|(call, _)| *call)
             .find(|call| lane.is_none_or(|lane| call.lane == lane));
+        let cut = self.cut.take();
         let outcome = outcome.map(|output| ModelOutput {
             usage: self.used.clone(),
+            cut,
             ..output
         });
         let call =

@@ -81,7 +81,7 @@ fn live(seed: u64) {
     stage.limits.switches = rng.below(3) as u32;
     stage.limits.queue_length = rng.below(4);
     if rng.one_in(2) {
-        stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence;
+        stage.limits.multiple_tool_calls = Some(MultipleToolCalls::Sequence);
     }
     let mut life = Life {
         rng,

@@ -1,6 +1,8 @@
 //! The wire format of requests. It borrows from the request and is serialized directly into the
 //! body.
 
+use std::borrow::Cow;
+
 use codelab_protocol::{
     ModelMessage, ModelRequest, ModelToolCall, OutputSchema, Reasoning, ToolSpec,
 };
@@ -40,7 +42,7 @@ struct StreamOptions {
 #[serde(tag = "role", rename_all = "lowercase")]
 enum WireMessage<'a> {
     System {
-        content: &'a str,
+        content: Cow<'a, str>,
     },
     User {
         content: &'a str,
@@ -138,12 +140,30 @@ fn wire_messages<'a>(
     let is_user = |message: &ModelMessage| matches!(message, ModelMessage::User { .. });
     let begun = request.messages.iter().rposition(is_user).unwrap_or(0);
     let messages = request.messages.iter().enumerate();
-    messages
-        .map(|(position, message)| {
-            let is_wanted = shape.reasoning && position > begun;
-            wire_message(message, provider, is_wanted)
-        })
-        .collect()
+    let wired = messages.map(|(position, message)| {
+        let is_wanted = shape.reasoning && position > begun;
+        wire_message(message, provider, is_wanted)
+    });
+    match shape.late_system {
+        true => wired.collect(),
+        false => with_system_first(wired),
+    }
+}
+
+/// All system messages as one, at the beginning.
+fn with_system_first<'a>(messages: impl Iterator<Item = WireMessage<'a>>) -> Vec<WireMessage<'a>> {
+    let (mut told, mut said) = (Vec::new(), Vec::new());
+    for message in messages {
+        match message {
+            WireMessage::System { content } => told.push(content),
+            other => said.push(other),
+        }
+    }
+    if !told.is_empty() {
+        let content = told.join("\n\n").into();
+        said.insert(0, WireMessage::System { content });
+    }
+    said
 }
 
 fn wire_message<'a>(
@@ -152,7 +172,9 @@ fn wire_message<'a>(
     with_reasoning: bool,
 ) -> WireMessage<'a> {
     match message {
-        ModelMessage::System { content } => WireMessage::System { content },
+        ModelMessage::System { content } => WireMessage::System {
+            content: content.into(),
+        },
         ModelMessage::User { content } => WireMessage::User { content },
         ModelMessage::Assistant {
             content,

@@ -65,6 +65,7 @@ pub async fn call_with(model: &Models, request: &ModelRequest) -> Outcome {
     let mut hear = |heard: StreamedPart<'_>| match heard {
         StreamedPart::Text(text) => shown.push_str(text),
         StreamedPart::Reasoning(text) => reasoning.push_str(text),
+        StreamedPart::ToolCall => {}
         StreamedPart::Waiting { wait, .. } => waits.push(wait),
         StreamedPart::Fallback { from, to, kind } => {
             fallbacks.push((from.to_owned(), to.to_owned(), kind));

@@ -167,6 +167,11 @@ impl BusAgent {
                     });
                 }
             }
+            TaskOutcome::Hindered => {
+                state.count(busy);
+                state.failed += 1;
+                state.breaker.left(ticket, now);
+            }
             TaskOutcome::Cancelled => state.breaker.left(ticket, now),
         }
         state.admit_waiting();

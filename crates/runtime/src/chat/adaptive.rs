@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use codelab_engine::{
     ADAPTIVE_AGENT, Briefing, Budget, CHAT_PROMPT, Effect, EventBody, History, Input, Lane,
-    MAX_CHAT_TEXT_BYTES, ModelCall, MultipleToolCalls, Purpose, Session, SessionLimits,
-    SpaceSnapshot, Team, UserMessage, World, chat_history, chat_request, classification_request,
-    cut, for_prompts, is_known_as_result, step_request,
+    MAX_CHAT_TEXT_BYTES, ModelCall, Purpose, Session, SessionLimits, SpaceSnapshot, Team,
+    UserMessage, World, chat_history, chat_request, classification_request, cut, for_prompts,
+    is_known_as_result, step_request,
 };
 use codelab_llm::StreamedPart;
 use codelab_protocol::{
@@ -25,7 +25,7 @@ use super::NoAnswer;
 use crate::clock::now;
 use crate::ids::RandomIds;
 use crate::metrics::Metrics;
-use crate::owner::measured_call;
+use crate::owner::{measured_call, window_of};
 use crate::runtime::Inner;
 
 const CUT_MARK: &str = "\n[…]";
@@ -107,10 +107,8 @@ impl<'a> Work<'a> {
             runtime,
             team,
             woken_by,
-            // Several calls at once could hide an answer behind a question; a session of one turn
-            // needs no summary.
+            // A session of one turn needs no summary.
             limits: SessionLimits {
-                multiple_tool_calls: MultipleToolCalls::Reject,
                 compact_tokens: None,
                 ..runtime.limits.clone()
             },
@@ -261,10 +259,11 @@ impl<'a> Work<'a> {
         match &call.purpose {
             Purpose::Classify { text } => Ok(classification_request(self.team, model, text)),
             Purpose::Step { .. } => {
+                let agent = self.team.get(&call.agent).ok_or_else(missing)?;
                 let (request, _) = step_request(&Briefing {
                     session: &self.session,
                     lane: Lane::OWN,
-                    agent: self.team.get(&call.agent).ok_or_else(missing)?,
+                    agent,
                     team: self.team,
                     default_model: model,
                     session_prompt: CHAT_PROMPT,
@@ -274,6 +273,7 @@ impl<'a> Work<'a> {
                     },
                     recalled: &[],
                     limits: &self.runtime.prompt,
+                    window: window_of(self.runtime, agent.model.as_deref()),
                     region: &self.runtime.region,
                     now: now(),
                 });

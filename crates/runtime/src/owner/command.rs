@@ -46,6 +46,9 @@ pub(crate) enum Command {
         drop_queue: bool,
     },
     Reset,
+    ChooseModel {
+        model: Option<String>,
+    },
 }
 
 impl Owner {
@@ -132,6 +135,7 @@ impl Owner {
             }
             Command::Cancel { drop_queue } => Input::Cancel { drop_queue },
             Command::Reset => Input::Reset,
+            Command::ChooseModel { model } => Input::ChooseModel { model },
         })
     }
 

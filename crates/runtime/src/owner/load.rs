@@ -193,7 +193,10 @@ impl Owner {
             Err(RuntimeError::SessionNotFound) => return Ok(()),
             other => other?,
         }
-        self.take(vec![Input::Tick]).await.map(drop)
+        // Whoever was heard meanwhile is not silent.
+        let mut inputs = self.models.heard();
+        inputs.push(Input::Tick);
+        self.take(inputs).await.map(drop)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The model calls of a session: started after their commit, their outcomes inputs again.
 
 mod log;
+mod news;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use codelab_engine::{
     Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair,
@@ -20,6 +21,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
+use self::news::{CallNews, Heard, MAX_NEWS};
 use super::recall::history;
 use super::{Owner, RETRY_DELAY};
 use crate::clock::now;
@@ -37,14 +39,11 @@ pub(crate) struct ModelTasks(Vec<ModelTask>);
 
 struct ModelTask {
     id: ModelCallId,
-    /// Where a call tells of the waits that its server announced; before the call, its agent is
-    /// reminded.
-    waits: Option<mpsc::Receiver<Duration>>,
+    /// Where a call tells of what happens before its answer; before the call, its agent is reminded.
+    news: Option<mpsc::Receiver<CallNews>>,
+    heard: Heard,
     task: JoinHandle<Ended>,
 }
-
-/// Announced waits of one call that its owner has not heard of yet; it retries fewer times.
-const MAX_WAITS: usize = 8;
 
 enum Ended {
     Recalled(ModelCall, Vec<String>),
@@ -65,11 +64,11 @@ impl ModelTasks {
     /// Waits for the next thing to do; for ever when no call is under way.
     pub async fn next(&mut self) -> Next {
         let (slot, heard) = std::future::poll_fn(|context| {
-            for (slot, ModelTask { task, waits, .. }) in self.0.iter_mut().enumerate() {
-                if let Some(Poll::Ready(Some(wait))) =
-                    waits.as_mut().map(|waits| waits.poll_recv(context))
+            for (slot, ModelTask { task, news, .. }) in self.0.iter_mut().enumerate() {
+                if let Some(Poll::Ready(Some(told))) =
+                    news.as_mut().map(|news| news.poll_recv(context))
                 {
-                    return Poll::Ready((slot, Err(wait)));
+                    return Poll::Ready((slot, Err(told)));
                 }
                 if let Poll::Ready(ended) = Pin::new(task).poll(context) {
                     return Poll::Ready((slot, Ok(ended)));
@@ -80,13 +79,7 @@ impl ModelTasks {
         .await;
         match heard {
             Ok(ended) => outcome_of(self.0.swap_remove(slot).id, ended),
-            Err(wait) => {
-                let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                Next::Outcome(Input::ModelWaits {
-                    call: self.0[slot].id,
-                    ms,
-                })
-            }
+            Err(told) => Next::Outcome(told.input(self.0[slot].id)),
         }
     }
 
@@ -99,7 +92,7 @@ impl ModelTasks {
         while let Some(slot) = self
             .0
             .iter()
-            .position(|task| task.waits.is_some() && task.task.is_finished())
+            .position(|task| task.news.is_some() && task.task.is_finished())
         {
             let ModelTask { id, task, .. } = &mut self.0[slot];
             let (call, Some(ended)) = (*id, task.now_or_never()) else {
@@ -123,7 +116,8 @@ impl ModelTasks {
         });
         self.0.push(ModelTask {
             id,
-            waits: None,
+            news: None,
+            heard: Heard::default(),
             task,
         });
     }
@@ -143,13 +137,23 @@ impl ModelTasks {
         });
         self.0.push(ModelTask {
             id,
-            waits: None,
+            news: None,
+            heard: Heard::default(),
             task,
         });
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// When each call was last heard.
+    pub fn heard(&self) -> Vec<Input> {
+        let heard = self.0.iter().filter_map(|task| {
+            let at = task.heard.last()?;
+            Some(Input::ModelHeard { call: task.id, at })
+        });
+        heard.collect()
     }
 
     /// Stops the calls that are not wanted any more.
@@ -248,15 +252,18 @@ impl Owner {
                 attempt: id.attempt,
                 origin,
                 text: String::new(),
+                reasoning: String::new(),
             });
         }
         tracing::debug!(session = %self.name.id, turn = %id.turn, step = id.step, agent = %call.agent, "calling the model");
-        let (waiting, waits) = mpsc::channel(MAX_WAITS);
+        let (tells, news) = mpsc::channel(MAX_NEWS);
+        let heard = Heard::default();
+        let hears = heard.clone();
         let task = tokio::spawn(async move {
             let _slot = slot;
             match request {
                 Ok((request, recalled)) => Ended::Finished(
-                    perform(&runtime, &feed, &call, request, waiting).await,
+                    perform(&runtime, &feed, &call, request, (tells, hears)).await,
                     recalled,
                 ),
                 Err(failure) => Ended::Finished(Err(failure), Vec::new()),
@@ -264,7 +271,8 @@ impl Owner {
         });
         self.models.0.push(ModelTask {
             id,
-            waits: Some(waits),
+            news: Some(news),
+            heard,
             task,
         });
     }
@@ -414,6 +422,7 @@ impl Owner {
             history: recent.history_of(origin),
             recalled: &recalled,
             limits: &runtime.prompt,
+            window: window_of(&runtime, loaded.session.model().or(agent.model.as_deref())),
             region: &runtime.region,
             now: now(),
         });
@@ -469,17 +478,36 @@ async fn perform(
     feed: &Feed,
     call: &ModelCall,
     request: ModelRequest,
-    waiting: mpsc::Sender<Duration>,
+    (news, hears): (mpsc::Sender<CallNews>, Heard),
 ) -> Result<ModelOutput, ModelFailure> {
-    let mut hear = |heard: StreamedPart<'_>| match (heard, answer_of(&call.purpose)) {
-        (StreamedPart::Text(text), Some((message_id, _))) => {
-            feed.push_text(message_id, call.id.attempt, text)
-        }
-        (StreamedPart::Text(_) | StreamedPart::Reasoning(_) | StreamedPart::Fallback { .. }, _) => {
-        }
-        // One that finds no room only counts as working time.
-        (StreamedPart::Waiting { wait, .. }, _) => {
-            let _ = waiting.try_send(wait);
+    let attempt = call.id.attempt;
+    let mut hear = |heard: StreamedPart<'_>| {
+        let shown = answer_of(&call.purpose).map(|(message_id, _)| message_id);
+        let told = match heard {
+            StreamedPart::Text(text) => {
+                shown
+                    .iter()
+                    .for_each(|message_id| feed.push_text(message_id, attempt, text));
+                None
+            }
+            StreamedPart::Reasoning(text) => {
+                shown
+                    .iter()
+                    .for_each(|message_id| feed.push_reasoning(message_id, attempt, text));
+                None
+            }
+            StreamedPart::ToolCall => None,
+            StreamedPart::Waiting { kind, wait } => Some(CallNews::Waits { kind, wait }),
+            StreamedPart::Fallback { from, to, kind } => Some(CallNews::FellBack {
+                from: from.to_owned(),
+                to: to.to_owned(),
+                kind,
+            }),
+        };
+        match told {
+            // A wait that finds no room only counts as working time.
+            Some(told) => drop(news.try_send(told)),
+            None => hears.now(),
         }
     };
     measured_call(runtime, &request, &mut hear).await
@@ -507,6 +535,15 @@ pub(crate) async fn measured_call(
         Err(failure) => Metrics::count(&metrics.model_calls, failure.code.as_str()),
     }
     outcome
+}
+
+/// Asked only where it decides about the history.
+pub(crate) fn window_of(runtime: &Inner, model: Option<&str>) -> Option<u64> {
+    let model = model.unwrap_or(&runtime.default_model);
+    match runtime.prompt.by_window {
+        true => runtime.model.window(model),
+        false => None,
+    }
 }
 
 /// The message that people see growing, and the task it belongs to.

@@ -111,6 +111,7 @@ impl Owner {
                     | Input::RoomChanged
                     | Input::CallWaits { .. }
                     | Input::ModelWaits { .. }
+                    | Input::ModelHeard { .. }
                     | Input::Recovered { .. }
             );
             let (applied, changes) = loaded.apply(

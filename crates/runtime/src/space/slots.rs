@@ -119,6 +119,7 @@ impl HeldSlots {
             let outcome = match outcome {
                 WorkOutcome::Succeeded => TaskOutcome::Succeeded,
                 WorkOutcome::Failed => TaskOutcome::Failed,
+                WorkOutcome::Hindered => TaskOutcome::Hindered,
                 WorkOutcome::Cancelled => TaskOutcome::Cancelled,
             };
             permit.finished(outcome, Duration::from_millis(worked_ms));

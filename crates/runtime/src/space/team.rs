@@ -36,10 +36,10 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(row: AgentRow) -> Self {
+    fn of(row: AgentRow, default_model: &str) -> Self {
         let registered = row.registered;
         Self {
-            agent: project_agent(row),
+            agent: project_agent(row, default_model),
             registered,
         }
     }
@@ -175,7 +175,7 @@ impl Space {
             .await?
             .0
             .into_iter()
-            .map(Kept::of)
+            .map(|row| Kept::of(row, &self.default_model))
             .collect())
     }
 
@@ -218,7 +218,7 @@ impl Space {
             .collect();
         for row in agents {
             let id = row.agent.agent_id.clone();
-            let text: Arc<str> = json(&Kept::of(row)).into();
+            let text: Arc<str> = json(&Kept::of(row, &self.default_model)).into();
             if let Some(slot) = known.iter().position(|other| *other == id)
                 && let Some(fill) = fills.get_mut(slot).and_then(Option::take)
             {
@@ -285,7 +285,7 @@ fn json(value: &impl Serialize) -> String {
 }
 
 /// The stored agent as it is shown and cached.
-pub fn project_agent(row: AgentRow) -> ProjectAgent {
+pub fn project_agent(row: AgentRow, default_model: &str) -> ProjectAgent {
     let AgentRow {
         agent,
         registered: _,
@@ -297,7 +297,9 @@ pub fn project_agent(row: AgentRow) -> ProjectAgent {
         name: agent.name,
         role: agent.role,
         description: agent.description,
-        model: agent.model,
+        model_inherited: agent.model.is_none(),
+        model: agent.model.unwrap_or_else(|| default_model.to_owned()),
+        fallback_models: agent.fallback_models,
         temperature: agent.temperature,
         max_tokens: agent.max_tokens,
         system_prompt: agent.system_prompt,
@@ -315,7 +317,9 @@ fn engine_agent(agent: ProjectAgent) -> Agent {
         name: agent.name,
         role: agent.role,
         description: agent.description,
-        model: Some(agent.model),
+        // The cache may be older than this server's default.
+        model: (!agent.model_inherited).then_some(agent.model),
+        fallback_models: agent.fallback_models,
         temperature: agent.temperature.map(|temperature| temperature as f32),
         max_tokens: agent.max_tokens,
         prompt: agent.system_prompt,

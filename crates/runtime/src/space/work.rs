@@ -73,7 +73,7 @@ impl Space {
     pub(super) fn task_ended(&self, outcome: TaskOutcome) {
         let word = match outcome {
             TaskOutcome::Succeeded => "succeeded",
-            TaskOutcome::Failed => "failed",
+            TaskOutcome::Failed | TaskOutcome::Hindered => "failed",
             TaskOutcome::Cancelled => return,
         };
         lock(&self.calls).tasks += 1;

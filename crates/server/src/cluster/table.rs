@@ -61,6 +61,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
     ("GET", "/my/approvals", Local),
     ("GET", "/my/events", Local),
     ("GET", "/my/usage", Local),
+    ("GET", "/my/models", Local),
     // Projects. Reading rows needs no owner.
     ("GET", "/my/projects", Local),
     ("POST", "/my/projects", Local),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use codelab_engine::{AgentMode, ChatLimits, Locale, PromptLimits, Region, SessionLimits, Zone};
-use codelab_llm::{Price, PriceTable, Secret};
+use codelab_llm::{ModelConfigError, Price, PriceTable, Secret};
 use codelab_policy::Policy;
 use codelab_runtime::{Failpoint, Retention, ShareLimits};
 use codelab_store::DatabaseUrl;
@@ -13,7 +13,8 @@ use codelab_transport::{NetworkOptions, ProxySettings};
 use tokio::sync::Semaphore;
 
 use super::file::{
-    ClusterTable, File, HttpTable, PolicyTable, PriceRow, SandboxTable, ServerTable,
+    AutoTokens, ClusterTable, File, HistoryTokens, HttpTable, PolicyTable, PriceRow, SandboxTable,
+    ServerTable,
 };
 use super::{
     ChatSettings, ConfigError, DEFAULT_DATABASE, HttpOrigin, HttpSettings, JwtSettings,
@@ -195,10 +196,18 @@ impl File {
     }
 
     fn prompt_limits(&self) -> PromptLimits {
-        PromptLimits {
-            messages: self.context.messages,
-            tokens: self.context.tokens,
-            tool_result_bytes: self.context.tool_result_bytes,
+        let tool_result_bytes = self.context.tool_result_bytes;
+        match self.context.tokens {
+            HistoryTokens::Count(tokens) => PromptLimits {
+                messages: self.context.messages,
+                tokens,
+                tool_result_bytes,
+                by_window: false,
+            },
+            HistoryTokens::Named(AutoTokens::Auto) => PromptLimits {
+                tool_result_bytes,
+                ..PromptLimits::by_window()
+            },
         }
     }
 
@@ -218,8 +227,19 @@ impl File {
     fn llm(&self, environment: &BTreeMap<String, String>) -> Result<LlmSettings, ConfigError> {
         let llm = &self.llm;
         let proxy_url = given(&llm.proxy_url);
+        let variable = |name: &str| environment.get(name).cloned();
+        let mut providers = BTreeMap::new();
+        for (name, settings) in &self.providers {
+            let provider = settings.resolve(name, variable).map_err(of_provider)?;
+            providers.insert(name.clone(), provider);
+        }
+        if proxy_url.is_none() && !providers.is_empty() && given(&llm.model).is_none() {
+            let why =
+                "must be NAME/model, with the name of a provider, because LLM_PROXY_URL is not set";
+            return Err(wrong("llm.model", &format!("{why} (check LLM_MODEL)")));
+        }
         Ok(LlmSettings {
-            hint: if proxy_url.is_some() {
+            hint: if proxy_url.is_some() || !providers.is_empty() {
                 None
             } else {
                 ModelHint::of(llm, environment)
@@ -228,6 +248,9 @@ impl File {
             model: given(&llm.model),
             model_override: given(&llm.model_override),
             api_key: given(&llm.api_key).map(Secret::new),
+            fallback_models: llm.fallback_models.clone(),
+            providers,
+            facts: self.models.clone(),
             send_internal_key: llm.send_internal_key,
             model_map: self.model_map.clone(),
             prices: price_table(&self.prices)?,
@@ -257,6 +280,13 @@ impl File {
                 ..ChatLimits::default()
             },
         }
+    }
+}
+
+fn of_provider(error: ModelConfigError) -> ConfigError {
+    match error {
+        ModelConfigError::Provider { setting, why } => ConfigError { setting, why },
+        other => wrong("providers", &other.to_string()),
     }
 }
 
@@ -406,7 +436,17 @@ fn hosts(given: Vec<String>) -> Result<Vec<String>, ConfigError> {
 fn price_table(rows: &BTreeMap<String, PriceRow>) -> Result<PriceTable, ConfigError> {
     let mut prices = Vec::new();
     for (model, row) in rows {
+        let cached = |price: Price| match row.cached_input_per_million_usd {
+            Some(usd) => price.with_cached_input(usd),
+            None => Some(price),
+        };
+        let written = |price: Price| match row.cache_write_per_million_usd {
+            Some(usd) => price.with_cache_write(usd),
+            None => Some(price),
+        };
         let price = Price::per_million(row.input_per_million_usd, row.output_per_million_usd)
+            .and_then(cached)
+            .and_then(written)
             .ok_or_else(|| {
                 wrong(
                     &format!("prices.{model}"),

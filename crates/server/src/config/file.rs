@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use codelab_engine::{ChatLimits, MultipleToolCalls, PromptLimits, SessionLimits};
-use codelab_llm::CallLimits;
+use codelab_llm::{CallLimits, ModelFacts, ProviderSettings};
 use codelab_runtime::ShareLimits;
 use serde::{Deserialize, Serialize};
 
@@ -16,13 +16,15 @@ pub(super) struct File {
     pub addr: String,
     pub locale: Option<String>,
     pub multi_agent_mode: bool,
-    pub multiple_tool_calls: MultipleToolCalls,
+    pub multiple_tool_calls: Option<MultipleToolCalls>,
     pub database: Database,
     pub limits: LimitsTable,
     pub context: ContextTable,
     pub llm: LlmTable,
     pub model_map: BTreeMap<String, String>,
     pub prices: BTreeMap<String, PriceRow>,
+    pub models: BTreeMap<String, ModelFacts>,
+    pub providers: BTreeMap<String, ProviderSettings>,
     pub server: ServerTable,
     pub http: HttpTable,
     pub cluster: ClusterTable,
@@ -160,11 +162,25 @@ pub(super) struct LimitsTable {
     pub user_requests_per_second: u32,
 }
 
+/// How much of the past is sent: so many tokens, or what the model's window has room for.
+#[derive(Deserialize, Serialize, Clone, Copy)]
+#[serde(untagged, expecting = "must be a number of tokens, or \"auto\"")]
+pub(super) enum HistoryTokens {
+    Count(usize),
+    Named(AutoTokens),
+}
+
+#[derive(Deserialize, Serialize, Clone, Copy)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum AutoTokens {
+    Auto,
+}
+
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ContextTable {
     pub messages: usize,
-    pub tokens: usize,
+    pub tokens: HistoryTokens,
     pub tool_result_bytes: usize,
     pub timezone: String,
     pub log_prompts: bool,
@@ -179,6 +195,7 @@ pub(super) struct LlmTable {
     pub model: Option<String>,
     pub model_override: Option<String>,
     pub api_key: Option<String>,
+    pub fallback_models: Vec<String>,
     pub send_internal_key: bool,
 }
 
@@ -187,6 +204,10 @@ pub(super) struct LlmTable {
 pub(super) struct PriceRow {
     pub input_per_million_usd: f64,
     pub output_per_million_usd: f64,
+    #[serde(default)]
+    pub cached_input_per_million_usd: Option<f64>,
+    #[serde(default)]
+    pub cache_write_per_million_usd: Option<f64>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -211,6 +232,8 @@ impl Default for File {
             llm: LlmTable::default(),
             model_map: BTreeMap::new(),
             prices: BTreeMap::new(),
+            models: BTreeMap::new(),
+            providers: BTreeMap::new(),
             server: ServerTable::default(),
             http: HttpTable::default(),
             cluster: ClusterTable::default(),
@@ -309,10 +332,11 @@ impl Default for ContextTable {
             messages,
             tokens,
             tool_result_bytes,
+            ..
         } = PromptLimits::default();
         Self {
             messages,
-            tokens,
+            tokens: HistoryTokens::Count(tokens),
             tool_result_bytes,
             timezone: "UTC".to_owned(),
             log_prompts: false,

@@ -74,8 +74,9 @@ const NO_SETTINGS: [&str; 8] = [
 
 const MODEL_MAP: &str = "model_map";
 const PRICES: &str = "prices";
+const MODELS: &str = "models";
 /// Tables by models' names.
-const OF_MODELS: [&str; 2] = [MODEL_MAP, PRICES];
+const OF_MODELS: [&str; 3] = [MODEL_MAP, PRICES, MODELS];
 
 /// These stay texts even if they look like numbers.
 const TEXTS: [&str; 12] = [
@@ -236,7 +237,7 @@ impl Setting {
             return Some(Self(lower.split("__").map(str::to_owned).collect()));
         }
         Some(Self(match rest.rsplit_once("__") {
-            Some((model, field)) if table == PRICES => {
+            Some((model, field)) if table != MODEL_MAP => {
                 vec![table, model.to_owned(), field.to_lowercase()]
             }
             _ => vec![table, rest.to_owned()],

@@ -188,6 +188,33 @@ fn a_wrong_setting_is_named_in_one_line() {
             &[],
             "prices.gpt-4",
         ),
+        (
+            "[prices.m]\ninput_per_million_usd = 1\noutput_per_million_usd = 1\n\
+             cached_input_per_million_usd = -1\n",
+            &[],
+            "prices.m",
+        ),
+        (
+            "[providers.a]\nkind = \"openai\"\nurl = \"http://a\"\nkey_env = \"NO_SUCH_KEY\"\n",
+            &[],
+            "providers.a.key_env: names NO_SUCH_KEY, which is not set",
+        ),
+        (
+            "[providers.a]\nkind = \"gemini\"\nurl = \"http://a\"\n",
+            &[],
+            "providers.a.kind",
+        ),
+        (
+            "[providers.default]\nkind = \"openai\"\nurl = \"http://a\"\n",
+            &[],
+            "providers.default: is the server at LLM_PROXY_URL",
+        ),
+        (
+            "[providers.a]\nkind = \"openai\"\nurl = \"http://a\"\n",
+            &[],
+            "llm.model: must be NAME/model",
+        ),
+        ("[context]\ntokens = \"some\"\n", &[], "context.tokens"),
     ];
     for (file, environment, part) in cases {
         let error = load(file, environment)

@@ -94,7 +94,7 @@ pub(super) async fn report(app: &App, headers: &HeaderMap) -> Health {
             detail: problem,
         },
     };
-    let model = well(Some(&app.runtime.model().label));
+    let model = well(Some(&app.models.shown(app.runtime.model())));
     let checks = [
         ("cache", cache),
         ("database", database),

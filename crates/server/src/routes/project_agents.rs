@@ -56,11 +56,15 @@ impl FromRequestParts<App> for MyAgent {
     responses((status = 200, description = "A page of agents, oldest first", body = ProjectAgentList)),
 )]
 pub(super) async fn list(
+    State(app): State<App>,
     MyProject(project): MyProject,
     page: Page,
 ) -> ApiResult<Json<ProjectAgentList>> {
     let (rows, total) = project.agents(page.limit, page.offset).await?;
-    let agents = rows.into_iter().map(project_agent).collect();
+    let agents = rows
+        .into_iter()
+        .map(|row| project_agent(row, app.models.default_model()))
+        .collect();
     Ok(Json(ProjectAgentList {
         agents,
         total,
@@ -82,7 +86,7 @@ pub(super) async fn create(
     MyProject(project): MyProject,
     JsonBody(body): JsonBody<CreateAgent>,
 ) -> ApiResult<(StatusCode, Json<SavedAgent>)> {
-    let new = new_agent(app.models.default_model(), body)?;
+    let new = new_agent(body)?;
     if project.count_agents().await? >= MAX_AGENTS {
         return Err(ApiError::new(
             ErrorCode::Conflict,
@@ -107,8 +111,8 @@ pub(super) async fn create(
     get, path = "/my/projects/{project_id}/agents/{agent_id}",
     responses((status = 200, description = "The agent", body = ProjectAgent)),
 )]
-pub(super) async fn get(agent: MyAgent) -> Json<ProjectAgent> {
-    Json(project_agent(agent.row))
+pub(super) async fn get(State(app): State<App>, agent: MyAgent) -> Json<ProjectAgent> {
+    Json(project_agent(agent.row, app.models.default_model()))
 }
 
 /// Change an agent
@@ -177,10 +181,8 @@ pub(super) fn starter_agents(app: &App) -> ApiResult<Vec<NewAgent>> {
             name: agent.name.clone(),
             role: agent.role.clone(),
             description: agent.description.clone(),
-            model: agent
-                .model
-                .clone()
-                .unwrap_or_else(|| app.models.default_model().to_owned()),
+            model: agent.model.clone(),
+            fallback_models: agent.fallback_models.clone(),
             // By way of its text: 0.3 stays 0.3.
             temperature: agent
                 .temperature
@@ -201,18 +203,19 @@ pub(super) fn starter_agents(app: &App) -> ApiResult<Vec<NewAgent>> {
 
 /// Says in one line why an agent would be refused, without asking a server.
 pub fn check_agent(agent: CreateAgent) -> Result<(), String> {
-    new_agent("default", agent)
+    new_agent(agent)
         .map(drop)
         .map_err(|error| error.message().to_owned())
 }
 
-fn new_agent(default_model: &str, body: CreateAgent) -> ApiResult<NewAgent> {
+fn new_agent(body: CreateAgent) -> ApiResult<NewAgent> {
     Ok(NewAgent {
         agent_id: new_id()?,
         name: fields::agent_name(&body.name)?,
         role: fields::role(body.role.unwrap_or_else(|| DEFAULT_ROLE.to_owned()))?,
         description: fields::agent_description(body.description.unwrap_or_default())?,
-        model: fields::model(body.model.unwrap_or_else(|| default_model.to_owned()))?,
+        model: body.model.map(fields::model).transpose()?,
+        fallback_models: fields::fallback_models(body.fallback_models.unwrap_or_default())?,
         temperature: body.temperature.map(fields::temperature).transpose()?,
         max_tokens: body.max_tokens.map(fields::max_tokens).transpose()?,
         system_prompt: fields::system_prompt(body.system_prompt.unwrap_or_default())?,
@@ -229,6 +232,10 @@ fn checked(body: ChangeAgent) -> ApiResult<AgentChange> {
         codelab_protocol::Patch::Null => Some(Vec::new()),
         other => fields::not_null("file_restrictions", other)?,
     };
+    let fallbacks = match body.fallback_models {
+        codelab_protocol::Patch::Null => Some(Vec::new()),
+        other => fields::not_null("fallback_models", other)?,
+    };
     Ok(AgentChange {
         role: fields::not_null("role", body.role)?
             .map(fields::role)
@@ -236,9 +243,8 @@ fn checked(body: ChangeAgent) -> ApiResult<AgentChange> {
         description: fields::not_null("description", body.description)?
             .map(fields::agent_description)
             .transpose()?,
-        model: fields::not_null("model", body.model)?
-            .map(fields::model)
-            .transpose()?,
+        model: fields::patch(body.model, fields::model)?,
+        fallback_models: fallbacks.map(fields::fallback_models).transpose()?,
         temperature: fields::patch(body.temperature, fields::temperature)?,
         max_tokens: fields::patch(body.max_tokens, fields::max_tokens)?,
         system_prompt: fields::not_null("system_prompt", body.system_prompt)?
@@ -270,14 +276,17 @@ fn saved(app: &App, row: AgentRow) -> SavedAgent {
     if !warnings.is_empty() {
         tracing::warn!(agent = %row.agent.agent_id, unknown = warnings.len(), "an agent was saved with unknown placeholders in its prompt");
     }
-    let model = &row.agent.model;
-    if !app.models.knows(model) {
-        warnings.push(format!(
-            "model: {model} is not known to this server: requests use this name, and their cost is not counted"
-        ));
+    let own = row.agent.model.iter().map(|model| ("model", model));
+    let fallbacks = row.agent.fallback_models.iter();
+    for (field, model) in own.chain(fallbacks.map(|model| ("fallback_models", model))) {
+        if !app.models.knows(model) {
+            warnings.push(format!(
+                "{field}: {model} is not known to this server: requests use this name, and their cost is not counted"
+            ));
+        }
     }
     SavedAgent {
-        agent: project_agent(row),
+        agent: project_agent(row, app.models.default_model()),
         warnings,
     }
 }

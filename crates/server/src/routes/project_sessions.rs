@@ -11,10 +11,10 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use codelab_engine::Budget;
+use codelab_engine::{Budget, Session};
 use codelab_protocol::{
-    CreateProjectSession, ProjectId, ProjectSession, ProjectSessionDetail, ProjectSessionList,
-    RenameProjectSession, SessionId, UsageTotal,
+    ChangeProjectSession, CreateProjectSession, ErrorCode, Patch, ProjectId, ProjectSession,
+    ProjectSessionDetail, ProjectSessionList, SessionId, UsageTotal,
 };
 use codelab_runtime::{SpaceKey, state_of};
 use codelab_store::{OwnedSession, ProjectSessionRow, UsageSum, UserStore};
@@ -147,7 +147,7 @@ pub(super) async fn create(
         .await
         .or_missing(ProjectId::not_found)?;
     let row = mine.session(&id).await?.ok_or_else(SessionId::not_found)?;
-    Ok((StatusCode::CREATED, Json(shown(&row, false))))
+    Ok((StatusCode::CREATED, Json(shown(&row, &state_of(&row)?))))
 }
 
 /// One session with its newest messages
@@ -165,7 +165,7 @@ pub(super) async fn get(
     let usage = session.mine.session_usage(row.key).await?;
     let state = state_of(&row)?;
     Ok(Json(ProjectSessionDetail {
-        session: shown(&row, state.asks()),
+        session: shown(&row, &state),
         messages: messages.into_iter().map(|stored| stored.message).collect(),
         status: state.suspended(),
         busy: state.turn().is_some(),
@@ -176,23 +176,41 @@ pub(super) async fn get(
     }))
 }
 
-/// Give a session another title
+/// Change a session's title or model
 #[utoipa::path(
-    patch, path = "/my/chat/sessions/{session_id}", request_body = RenameProjectSession,
+    patch, path = "/my/chat/sessions/{session_id}", request_body = ChangeProjectSession,
     responses((status = 200, description = "As it is now", body = ProjectSession)),
 )]
 pub(super) async fn rename(
+    State(app): State<App>,
     session: MySession,
-    JsonBody(body): JsonBody<RenameProjectSession>,
+    JsonBody(body): JsonBody<ChangeProjectSession>,
 ) -> ApiResult<Json<ProjectSession>> {
-    let title = fields::title(body.title)?;
-    session
-        .mine
-        .rename_session(session.id(), &title)
-        .await
-        .or_missing(SessionId::not_found)?;
+    if body.title.is_absent() && body.model.is_absent() {
+        let message = "title is missing".to_owned();
+        return Err(ApiError::new(ErrorCode::MissingRequiredField, message).with("field", "title"));
+    }
+    let title = fields::not_null("title", body.title)?
+        .map(fields::title)
+        .transpose()?;
+    let model = fields::patch(body.model, fields::model)?;
+    if let Some(title) = title {
+        session
+            .mine
+            .rename_session(session.id(), &title)
+            .await
+            .or_missing(SessionId::not_found)?;
+    }
+    let chosen = match model {
+        Patch::Absent => None,
+        Patch::Null => Some(None),
+        Patch::Value(model) => Some(Some(model)),
+    };
+    if let Some(model) = chosen {
+        app.runtime.choose_model(&session.row, model).await?;
+    }
     let row = session.read_again().await?;
-    Ok(Json(shown(&row, state_of(&row)?.asks())))
+    Ok(Json(shown(&row, &state_of(&row)?)))
 }
 
 /// Delete a session with everything that was said in it
@@ -205,7 +223,7 @@ pub(super) async fn delete(State(app): State<App>, session: MySession) -> ApiRes
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn shown(row: &OwnedSession, asks: bool) -> ProjectSession {
+fn shown(row: &OwnedSession, state: &Session) -> ProjectSession {
     ProjectSession {
         session_id: row.id().clone(),
         project_id: row.project(),
@@ -213,7 +231,8 @@ fn shown(row: &OwnedSession, asks: bool) -> ProjectSession {
         created_at: row.created_at,
         last_activity: row.last_activity,
         message_count: row.message_count,
-        asks,
+        asks: state.asks(),
+        model: state.model().map(str::to_owned),
     }
 }
 
@@ -226,6 +245,7 @@ fn listed(row: ProjectSessionRow) -> ProjectSession {
         last_activity: row.last_activity,
         message_count: row.message_count,
         asks: row.asks,
+        model: None,
     }
 }
 
@@ -235,6 +255,8 @@ pub(super) fn total(sum: UsageSum) -> UsageTotal {
         prompt_tokens: sum.prompt_tokens,
         completion_tokens: sum.completion_tokens,
         total_tokens: sum.total_tokens,
+        cached_tokens: sum.cached_tokens,
+        reasoning_tokens: sum.reasoning_tokens,
         cost_usd: sum.cost_micro_usd as f64 / MICROS,
         cost_known: sum.cost_known,
     }

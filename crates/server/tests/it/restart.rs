@@ -410,8 +410,8 @@ async fn the_model_is_sent_the_same_past_after_a_restart() {
     assert_eq!(sent[0], sent[1]);
     assert_eq!(
         sent[0][1].len(),
-        12,
-        "the prompt, ten messages, and what was said now"
+        13,
+        "the prompt, ten messages, the facts, and what was said now"
     );
 }
 

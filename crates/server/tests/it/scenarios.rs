@@ -90,15 +90,14 @@ async fn a_new_function() {
         assert_eq!(step.tool_names(), CODER_TOOLS);
         assert_eq!(step.body["parallel_tool_calls"], false);
         assert!(
-            step.system_prompt()
-                .contains("Previous agent: orchestrator"),
+            step.told().contains("Previous agent: orchestrator"),
             "{}",
-            step.system_prompt()
+            step.told()
         );
         assert!(
-            step.system_prompt().contains("Reason for switch: scripted"),
+            step.told().contains("Reason for switch: scripted"),
             "{}",
-            step.system_prompt()
+            step.told()
         );
     }
     assert_eq!(requests[1].roles(), ["system", "user"]);
@@ -194,7 +193,7 @@ async fn an_error_is_found_and_then_repaired() {
     assert_eq!(tools(3), CODER_TOOLS);
     let told: Value = serde_json::from_str(steps[1].message(-1).as_str().unwrap()).unwrap();
     assert_eq!(told, matches);
-    let prompt = steps[3].system_prompt();
+    let prompt = steps[3].told();
     assert!(prompt.contains("Previous agent: debug"), "{prompt}");
     assert!(
         prompt.contains("Reason for switch: нужно добавить импорт"),
@@ -264,7 +263,7 @@ async fn an_architecture_is_written_down() {
         tools.contains(&"write_file") && !tools.contains(&"execute_command"),
         "{tools:?}"
     );
-    let last = steps[2].system_prompt();
+    let last = steps[2].body["messages"].to_string();
     assert!(
         documents.iter().all(|path| last.contains(path)),
         "the written files are known: {last}"

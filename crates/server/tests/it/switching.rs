@@ -542,7 +542,7 @@ async fn too_many_hand_overs_in_a_turn_end_it() {
 }
 
 #[tokio::test]
-async fn the_next_step_is_told_the_last_error() {
+async fn the_next_turn_is_told_the_last_error() {
     let server = TestServer::start().await;
     server
         .model
@@ -551,10 +551,13 @@ async fn the_next_step_is_told_the_last_error() {
     server.model.reply(Reply::text("It is not there."));
     let failed = json!({"success": false, "error": "File not found: config.py"});
     server.result("facts", &reading.call_id(), failed).await;
+    server.model.reply(Reply::text("Then look elsewhere."));
+    server.say("facts", "go on").await;
     let steps = server.steps();
-    let prompts = [steps[0].system_prompt(), steps[1].system_prompt()];
+    let prompts = [steps[0].told(), steps[1].told(), steps[2].told()];
     assert!(!prompts[0].contains("Last error"), "{}", prompts[0]);
-    let line = prompts[1]
+    assert_eq!(prompts[0], prompts[1], "the turn itself has the result");
+    let line = prompts[2]
         .lines()
         .find(|line| line.starts_with("Last error:"))
         .unwrap();

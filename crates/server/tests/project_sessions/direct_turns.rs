@@ -1,9 +1,11 @@
 //! Direct mode beyond one answer: handing over to another agent, and waiting for a person.
 
+use std::time::Duration;
+
 use codelab_testkit::{Asked as _, Reply};
 use serde_json::json;
 
-use crate::kit::{Person, is_planning, server, task, tasks};
+use crate::kit::{Person, is_planning, server, server_with, task, tasks};
 
 #[tokio::test]
 async fn a_direct_call_can_switch_agents_within_the_turn() {
@@ -39,11 +41,9 @@ async fn a_direct_call_can_switch_agents_within_the_turn() {
     );
     let steps = server.model.requests();
     assert!(
-        steps[1]
-            .system_prompt()
-            .contains("Previous agent: agent_coder"),
+        steps[1].told().contains("Previous agent: agent_coder"),
         "{}",
-        steps[1].system_prompt()
+        steps[1].told()
     );
     // What is asked next was handed over by nobody.
     server.model.on(
@@ -54,9 +54,9 @@ async fn a_direct_call_can_switch_agents_within_the_turn() {
     session.stream_plan("Build it").await.all().await;
     for request in &server.model.requests()[2..] {
         assert!(
-            !request.system_prompt().contains("Previous agent"),
+            !request.told().contains("Previous agent"),
             "{}",
-            request.system_prompt()
+            request.told()
         );
     }
     // A failure is of the agent that worked last.
@@ -137,4 +137,55 @@ async fn a_direct_call_that_waits_says_for_what() {
         (&question["status"], &question["pending"]["question"]),
         (&json!("awaiting_answer"), &json!("Which?"))
     );
+}
+
+#[tokio::test]
+async fn several_calls_at_once_run_in_order_each_with_its_approval() {
+    let server = server().await;
+    let session = Person::new(&server, 1).session().await;
+    server.model.reply(Reply::tool_calls(vec![
+        ("write_file", json!({ "path": "a.md", "content": "a" })),
+        ("write_file", json!({ "path": "b.md", "content": "b" })),
+    ]));
+    session.call("coder", "write both").await.expect(200);
+    for path in ["a.md", "b.md"] {
+        let asked = session
+            .wait_for("approval_request", |data| data["arguments"]["path"] == path)
+            .await;
+        let call = asked.data["call_id"].as_str().unwrap().to_owned();
+        let open = session.get(&session.path("approvals/")).await.expect(200);
+        assert_eq!(open["total"], 1, "one question at a time: {open:#}");
+        session
+            .decide(&call, json!({ "decision": "approve" }))
+            .await
+            .expect(200);
+        session.claim(&call, "laptop").await.expect(200);
+        session
+            .result(&call, "laptop", json!({ "success": true }))
+            .await
+            .expect(200);
+    }
+    session.wait_for("task_completed", |_| true).await;
+    let log = session.log().await;
+    assert!(!log.kinds().contains(&"error"), "{:?}", log.kinds());
+    let told = server.model.requests().pop().unwrap().body;
+    let roles: Vec<_> = told["messages"].as_array().unwrap()[1..]
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "tool"]);
+}
+
+/// The answer takes longer than the silence that is allowed, but no pause in it does.
+#[tokio::test]
+async fn an_answer_that_is_still_streaming_is_not_cut_off() {
+    let server = server_with(&[("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "1")]).await;
+    let session = Person::new(&server, 1).session().await;
+    let text = "one two three four five six seven eight";
+    let pace = Duration::from_millis(350);
+    server
+        .model
+        .reply(Reply::text(text).with_delay_per_delta(pace));
+    let answer = session.call("coder", "count").await.expect(200);
+    assert_eq!(answer["response"], text);
 }

@@ -1,6 +1,6 @@
 //! What is kept of a conversation, and what an agent is told of it.
 
-use codelab_testkit::{Asked, Reply};
+use codelab_testkit::{Asked, RecordedRequest, Reply, eventually};
 use serde_json::{Value, json};
 
 use crate::kit::{Person, is_planning, server, server_with, task, tasks};
@@ -245,35 +245,23 @@ async fn passing_the_message_history() {
     session.call("coder", "I am Ada").await.expect(200);
     session.call("writer", "Who am I?").await.expect(200);
     let asked = server.model.requests().pop().unwrap();
-    // The starter pack's prompts show the history themselves.
-    assert_eq!(
-        (asked.roles(), asked.message(-1)),
-        (vec!["system", "user"], &json!("Who am I?"))
-    );
-    let said = |text: &str| {
-        asked
-            .system_prompt()
-            .find(text)
-            .unwrap_or_else(|| panic!("{}", asked.system_prompt()))
-    };
-    assert!(said("] User: I am Ada") < said("] Assistant: Your name is Ada."));
+    let said = ["I am Ada", "Your name is Ada.", "Who am I?"];
+    assert_eq!(said_in(&asked), said);
     // A task's agent is told as well.
     server
         .model
         .on(is_planning, Reply::text(tasks(&[task("a", "coder", &[])])));
     session.stream_plan("And now?").await.all().await;
     let asked = server.model.requests().pop().unwrap();
-    let said = |text: &str| {
-        asked
-            .system_prompt()
-            .find(text)
-            .unwrap_or_else(|| panic!("{}", asked.system_prompt()))
-    };
-    assert!(said("] User: I am Ada") < said("] User: And now?"));
-    assert_eq!(
-        (asked.roles(), asked.message(-1)),
-        (vec!["system", "user"], &json!("Do a."))
-    );
+    let said = [
+        "I am Ada",
+        "Your name is Ada.",
+        "Who am I?",
+        "Done.",
+        "And now?",
+        "Do a.",
+    ];
+    assert_eq!(said_in(&asked), said);
     // Another session of the same project knows nothing of it.
     session
         .session()
@@ -281,15 +269,14 @@ async fn passing_the_message_history() {
         .call("coder", "Hello")
         .await
         .expect(200);
-    assert!(
-        !server
-            .model
-            .requests()
-            .pop()
-            .unwrap()
-            .system_prompt()
-            .contains("] User: I am Ada")
-    );
+    assert_eq!(said_in(&server.model.requests().pop().unwrap()), ["Hello"]);
+}
+
+/// What a request says beside what the system tells.
+fn said_in(asked: &RecordedRequest) -> Vec<&str> {
+    let messages = asked.body["messages"].as_array().unwrap();
+    let said = messages.iter().filter(|said| said["role"] != "system");
+    said.map(|said| said["content"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -304,18 +291,11 @@ async fn limiting_the_context_size() {
     }
     session.call("coder", "the last").await.expect(200);
     let asked = server.model.requests().pop().unwrap();
-    let prompt = asked.system_prompt();
-    let lines = prompt
-        .lines()
-        .filter(|line| line.contains("] User: ") || line.contains("] Assistant: "));
+    let said = said_in(&asked);
     assert_eq!(
-        (lines.count(), asked.message(-1)),
-        (10, &json!("the last")),
-        "the ten before it"
-    );
-    assert!(
-        prompt.contains("] User: question 3") && !prompt.contains("] User: question 2"),
-        "{prompt}"
+        (said.len(), said[0], said[8]),
+        (9, "question 4", "the last"),
+        "at most the ten before it; the window moves in jumps"
     );
 
     let long = session.session().await;
@@ -327,14 +307,14 @@ async fn limiting_the_context_size() {
     }
     long.call("coder", "the last").await.expect(200);
     let asked = server.model.requests().pop().unwrap();
-    let prompt = asked.system_prompt();
+    let prompt = said_in(&asked).join("\n");
     let sent = prompt.chars().filter(|letter| *letter == 'x').count();
     assert!(
         (8_000..16_000).contains(&sent),
         "4,000 tokens and no more: {sent}"
     );
     assert!(
-        prompt.contains("] User: 3xxx") && prompt.contains("characters left out"),
+        prompt.contains("\n3xxx") && prompt.contains("characters left out"),
         "the newest, without its middle"
     );
     // What is said now is always sent.
@@ -357,11 +337,7 @@ async fn the_context_has_settings() {
             .expect(200);
     }
     let asked = server.model.requests().pop().unwrap();
-    let prompt = asked.system_prompt();
-    assert!(
-        prompt.contains("] User: question 1") && !prompt.contains("] User: question 0"),
-        "{prompt}"
-    );
+    assert_eq!(said_in(&asked), ["question 1", "Done.", "question 2"]);
 }
 
 #[tokio::test]
@@ -377,4 +353,85 @@ async fn what_a_token_says_of_its_user_reaches_the_agent() {
         .system_prompt()
         .to_owned();
     assert!(prompt.contains("User: 77"), "{prompt}");
+}
+
+/// A model's server reads again only what differs from the request before. Facts and memory change
+/// from turn to turn, so they stand after the history, and stay within a turn.
+#[tokio::test]
+async fn requests_in_a_row_begin_with_the_same_bytes() {
+    let server = server().await;
+    let session = Person::new(&server, 1).session().await;
+    // Fewer messages than the window has, which would move otherwise.
+    for turn in 0..3 {
+        let path = format!("{turn}.md");
+        server
+            .model
+            .reply(Reply::tool_call("read_file", json!({ "path": path })));
+        let text = format!("read {path}");
+        let asked = session.call("coder", &text).await.expect(200);
+        let call = asked["pending"]["call_id"].as_str().unwrap();
+        session.claim(call, "laptop").await.expect(200);
+        let missing = json!({ "success": false, "error": format!("{path} is missing") });
+        session.result(call, "laptop", missing).await.expect(200);
+        eventually("the turn ends", async || {
+            let said = session.messages("?role=assistant").await.len();
+            (said == 2 * (turn + 1)).then_some(()).ok_or(said)
+        })
+        .await;
+    }
+    let requests = server.model.requests();
+    assert_eq!(requests.len(), 6);
+    let texts: Vec<String> = requests
+        .iter()
+        .map(|request| request.body["messages"].to_string())
+        .collect();
+    let changing = |text: &str| {
+        ["Context (facts about", "From your memory"]
+            .iter()
+            .filter_map(|head| text.rfind(&format!("system\",\"content\":\"{head}")))
+            .min()
+    };
+    for (number, pair) in texts.windows(2).enumerate() {
+        let same = pair[0]
+            .bytes()
+            .zip(pair[1].bytes())
+            .take_while(|(one, other)| one == other)
+            .count();
+        // All but the bracket at the end, within a turn.
+        let whole = pair[0].len() - 1;
+        let expected = match number % 2 {
+            0 => whole,
+            _ => changing(&pair[0]).unwrap_or(whole),
+        };
+        let differs = &pair[0][same.min(whole)..];
+        assert!(
+            same >= expected,
+            "request {number} differs too soon: {differs}"
+        );
+    }
+    let last = requests[5].told();
+    assert!(
+        last.contains("Last error: read_file: 1.md is missing"),
+        "{last}"
+    );
+}
+
+#[tokio::test]
+async fn the_window_of_the_model_decides_how_much_is_sent() {
+    for (model, sends_all) in [("gpt-4o", true), ("tiny", false)] {
+        let server = server_with(&[
+            ("CODELAB_CONTEXT__TOKENS", "auto"),
+            ("CODELAB_MODELS__tiny__WINDOW", "6000"),
+            ("LLM_MODEL", model),
+        ])
+        .await;
+        let session = Person::new(&server, 1).session().await;
+        for number in 0..8 {
+            let text = format!("question {number} {}", "x".repeat(200));
+            session.call("coder", &text).await.expect(200);
+        }
+        let asked = server.model.requests().pop().unwrap();
+        let said = said_in(&asked);
+        assert_eq!(said.len() == 15, sends_all, "{model}: {}", said.len());
+    }
 }

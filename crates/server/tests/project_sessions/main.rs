@@ -11,6 +11,7 @@ mod erasure;
 mod history;
 mod kit;
 mod memory;
+mod models;
 mod modes;
 mod orchestrated;
 mod plans;

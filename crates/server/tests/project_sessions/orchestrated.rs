@@ -492,10 +492,11 @@ async fn a_task_has_a_thread_of_its_own() {
     );
     assert_eq!(
         (step.roles(), step.message(-1)),
-        (vec!["system", "user"], &json!("Do a."))
+        (vec!["system", "user", "user"], &json!("Do a."))
     );
-    assert!(
-        step.system_prompt().contains("] User: Build it"),
+    assert_eq!(
+        step.wire_message(1)["content"],
+        "Build it",
         "the request is what was said before"
     );
 }

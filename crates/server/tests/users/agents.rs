@@ -1,5 +1,6 @@
 //! The agents of a project: made, checked, changed, removed.
 
+use codelab_testkit::Reply;
 use serde_json::{Value, json};
 
 use crate::kit::{Person, server, server_with};
@@ -187,7 +188,6 @@ async fn wrong_agents_are_refused() {
     for field in [
         "role",
         "description",
-        "model",
         "system_prompt",
         "allowed_tools",
         "concurrency_limit",
@@ -256,4 +256,53 @@ async fn a_project_holds_a_hundred_agents() {
     me.post(&path, json!({ "name": "one_more" }))
         .await
         .refused(409, "CONFLICT");
+}
+
+#[tokio::test]
+async fn an_agent_follows_the_servers_model_until_a_person_chooses() {
+    let server = server_with(&[("LLM_MODEL", "local-model")]).await;
+    server.model.default_reply(Reply::text("Done."));
+    let me = Person::user(&server, 1);
+    let project = me.project("p").await;
+    for agent in me.agents(project).await {
+        assert_eq!(
+            (&agent["model"], &agent["model_inherited"]),
+            (&json!("local-model"), &json!(true)),
+            "{agent:#}"
+        );
+    }
+    let health = me.get("/health").await.expect(200);
+    assert_eq!(health["checks"]["model"]["detail"], "local-model");
+    let coder = me.agent(project, "agent_coder").await;
+    let path = format!("/my/projects/{project}/agents/{coder}");
+    let session = me.session(project).await;
+    // The model before and after the change, and whether it follows.
+    for (change, model, inherited) in [
+        (json!({}), "local-model", true),
+        (json!({ "model": "gpt-4o" }), "gpt-4o", false),
+        (json!({ "role": "critic" }), "gpt-4o", false),
+        (json!({ "model": null }), "local-model", true),
+    ] {
+        let changed = me.patch(&path, change).await.expect(200);
+        assert_eq!(
+            (&changed["model"], &changed["model_inherited"]),
+            (&json!(model), &json!(inherited))
+        );
+        me.say(&session, "coder", "go").await.expect(200);
+        let asked = server.model.requests().pop().unwrap();
+        assert_eq!(
+            asked.body["model"], model,
+            "what is shown is what is called"
+        );
+    }
+    let fallbacks = json!({ "fallback_models": ["gpt-4o", "gpt-4o-mini"] });
+    let changed = me.patch(&path, fallbacks).await.expect(200);
+    assert_eq!(changed["fallback_models"], json!(["gpt-4o", "gpt-4o-mini"]));
+    for wrong in [json!(["a b"]), json!([""]), json!(vec!["m"; 9]), json!("m")] {
+        me.patch(&path, json!({ "fallback_models": wrong }))
+            .await
+            .refused(422, "VALIDATION_ERROR");
+    }
+    let cleared = me.patch(&path, json!({ "fallback_models": null })).await;
+    assert_eq!(cleared.expect(200)["fallback_models"], json!([]));
 }

@@ -17,8 +17,9 @@ const UPSERT_PLAN: &str = "INSERT INTO plans (session_key, plan_id, turn, status
      updated_at = excluded.updated_at, body = excluded.body";
 
 const INSERT_SPENDING: &str = "INSERT INTO spendings (agent, turn, task_id, prompt_tokens, completion_tokens, \
-     total_tokens, cost_micro_usd, created_at, session_key, user_id, project_id) \
-     SELECT $1, $2, $3, $4, $5, $6, $7, $8, id, user_id, project_id FROM sessions WHERE id = $9";
+     total_tokens, cached_tokens, reasoning_tokens, model, cost_micro_usd, created_at, session_key, user_id, \
+     project_id) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, id, user_id, project_id FROM sessions \
+     WHERE id = $12";
 
 // Nothing is stored for an agent that was removed meanwhile.
 const INSERT_INTERACTION: &str = "INSERT INTO interactions (task_id, type, success, text, metadata, created_at, \
@@ -113,6 +114,9 @@ fn insert_spending(key: Param, spending: &NewSpending) -> Stmt {
         count(usage.prompt_tokens),
         count(usage.completion_tokens),
         count(usage.total_tokens),
+        count(usage.cached_tokens),
+        count(usage.reasoning_tokens),
+        Param::optional_text(usage.model.as_deref()),
         Param::optional(micro_usd),
         spending.at.into(),
         key,

@@ -362,6 +362,8 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         plan_id,
         task_id,
         warnings,
+        reasoning,
+        is_cut,
     } = row.optional_json()?.unwrap_or_default();
     let content = row.string()?;
     let message = Message {
@@ -375,6 +377,8 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         plan_id,
         task_id,
         warnings,
+        reasoning,
+        is_cut,
         ..Message::new(message_id, role, content, timestamp)
     };
     Ok(StoredMessage {

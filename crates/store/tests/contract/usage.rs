@@ -19,7 +19,10 @@ fn spending(
         prompt_tokens: tokens - 1,
         completion_tokens: 1,
         total_tokens: tokens,
+        cached_tokens: tokens - 2,
+        reasoning_tokens: 1,
         cost_usd: usd,
+        model: Some("claude/sonnet".to_owned()),
         ..Usage::default()
     };
     NewSpending {
@@ -37,6 +40,8 @@ fn sum(calls: u64, tokens: u64, micro_usd: u64, cost_known: bool) -> UsageSum {
         prompt_tokens: tokens - calls,
         completion_tokens: calls,
         total_tokens: tokens,
+        cached_tokens: tokens - 2 * calls,
+        reasoning_tokens: calls,
         cost_micro_usd: micro_usd,
         cost_known,
     }

@@ -15,7 +15,8 @@ pub fn new_agent(name: &str) -> NewAgent {
         name: agent(name),
         role: "developer".to_owned(),
         description: "zero \0 and «quotes»".to_owned(),
-        model: "gpt-4".to_owned(),
+        model: Some("gpt-4".to_owned()),
+        fallback_models: vec!["gpt-4o".to_owned()],
         temperature: Some(0.1 + 0.2),
         max_tokens: Some(4096),
         system_prompt: "{{messageHistory}}".to_owned(),
@@ -236,7 +237,8 @@ pub async fn changes_touch_only_what_they_name(harness: Harness) -> Harness {
     let all = AgentChange {
         role: Some("r".to_owned()),
         description: Some("d".to_owned()),
-        model: Some("m".to_owned()),
+        model: Patch::Value("m".to_owned()),
+        fallback_models: Some(vec!["a".to_owned(), "b/c".to_owned()]),
         temperature: Patch::Null,
         max_tokens: Patch::Value(7),
         system_prompt: Some("p".to_owned()),
@@ -250,7 +252,8 @@ pub async fn changes_touch_only_what_they_name(harness: Harness) -> Harness {
         name: agent("reviewer"),
         role: "r".to_owned(),
         description: "d".to_owned(),
-        model: "m".to_owned(),
+        model: Some("m".to_owned()),
+        fallback_models: vec!["a".to_owned(), "b/c".to_owned()],
         temperature: None,
         max_tokens: Some(7),
         system_prompt: "p".to_owned(),
@@ -262,6 +265,12 @@ pub async fn changes_touch_only_what_they_name(harness: Harness) -> Harness {
         (row.agent, row.created_at, row.updated_at),
         (expected, at(4), at(5))
     );
+    let follow = AgentChange {
+        model: Patch::Null,
+        ..AgentChange::default()
+    };
+    let row = project.change_agent(agent_id, follow, at(5)).await.unwrap();
+    assert_eq!(row.agent.model, None, "it follows the server's default");
     for registered in [false, true] {
         project
             .set_agent_registered(agent_id, registered, at(6))

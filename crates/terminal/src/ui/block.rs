@@ -2,7 +2,7 @@
 
 use codelab_client::PlanView;
 use codelab_protocol::{
-    AgentName, ApprovalOutcome, CallOutcome, CommandPart, ErrorCode, PlanStatus, TaskId,
+    AgentName, ApprovalOutcome, CallOutcome, CommandPart, ErrorCode, ErrorData, PlanStatus, TaskId,
     TaskStatus, ToolCall, Usage,
 };
 use serde_json::{Map, Value};
@@ -70,6 +70,8 @@ pub enum Block {
         code: Option<ErrorCode>,
         status: Option<u16>,
     },
+    /// An error of a turn, which its details may explain better than its code.
+    TurnError(ErrorData),
     Spent(Usage),
     Cancelled,
     /// A dim line.

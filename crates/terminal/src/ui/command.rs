@@ -15,6 +15,8 @@ pub enum SlashCommand {
     Plan(Option<String>),
     /// Runs what failed in the newest plan again.
     Retry,
+    /// The models to choose from, or the one for this session (`-`: each agent's own).
+    Model(Option<String>),
     Cost,
     Cancel,
     New,
@@ -22,13 +24,14 @@ pub enum SlashCommand {
     Unknown(String),
 }
 
-pub const HELP: [(&str, Text); 11] = [
+pub const HELP: [(&str, Text); 12] = [
     ("/help", Text::HelpHelp),
     ("/agents", Text::HelpAgents),
     ("/switch [AGENT]", Text::HelpSwitch),
     ("/sessions [ID]", Text::HelpSessions),
     ("/plan [TASK]", Text::HelpPlan),
     ("/retry", Text::HelpRetry),
+    ("/model [NAME]", Text::HelpModel),
     ("/cost", Text::HelpCost),
     ("/cancel", Text::HelpCancel),
     ("/new", Text::HelpNew),
@@ -52,6 +55,7 @@ impl SlashCommand {
             "sessions" => Self::Sessions(argument),
             "plan" => Self::Plan(argument),
             "retry" => Self::Retry,
+            "model" => Self::Model(argument),
             "cost" => Self::Cost,
             "cancel" => Self::Cancel,
             "new" => Self::New,
@@ -79,6 +83,10 @@ mod tests {
                 Some(SlashCommand::Plan(Some("tests".to_owned()))),
             ),
             ("/exit", Some(SlashCommand::Quit)),
+            (
+                "/model claude/sonnet",
+                Some(SlashCommand::Model(Some("claude/sonnet".to_owned()))),
+            ),
             (
                 "/frobnicate",
                 Some(SlashCommand::Unknown("frobnicate".to_owned())),

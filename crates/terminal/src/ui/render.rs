@@ -140,7 +140,13 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
             message,
             code,
             status,
-        } => error(message, *code, *status, text_width, language),
+        } => explained(message, *code, language.error(*code, *status), text_width),
+        Block::TurnError(data) => explained(
+            &data.message,
+            Some(data.error_code),
+            language.turn_error(data),
+            text_width,
+        ),
         Block::Spent(usage) => vec![quiet(&spent(usage, language))],
         Block::Cancelled => {
             let text = language.text(Text::Cancelled);
@@ -161,18 +167,18 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
 }
 
 /// What the error means in the person's language, and below it what the server said.
-fn error(
+/// What an error means in the person's language, and below it what the server said.
+fn explained(
     message: &str,
     code: Option<ErrorCode>,
-    status: Option<u16>,
+    meaning: Option<String>,
     width: usize,
-    language: Language,
 ) -> Vec<TextLine> {
     let code_name = code
         .map(|code| format!(" ({})", code.as_str()))
         .unwrap_or_default();
     let (mark, indent) = (TextLine::styled("✗ ", BAD.bold()), TextLine::plain("  "));
-    let Some(meaning) = language.error(code, status) else {
+    let Some(meaning) = meaning else {
         let text = TextLine::plain(message).with(&code_name, DIM);
         return wrap(&text, width, &mark, &indent);
     };

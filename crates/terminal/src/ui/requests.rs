@@ -4,8 +4,8 @@
 
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
-    CallId, ClientMessageId, CreateProjectSession, HitlDecision, PlanDecision, PlanId, ProjectId,
-    SendMessage, SessionId, UsageTotal,
+    CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, HitlDecision, Patch,
+    PlanDecision, PlanId, ProjectId, SendMessage, SessionId, UsageTotal,
 };
 
 use crate::{Language, Text};
@@ -16,6 +16,9 @@ use super::render::grouped;
 use super::state::PendingAsk;
 
 const LISTED_SESSIONS: u64 = 15;
+const LISTED_MODELS: usize = 100;
+/// What is typed instead of a model's name to go back to each agent's own.
+const AGENTS_OWN: &str = "-";
 const MESSAGE_ID_BYTES: usize = 12;
 /// Columns for what a total is of.
 const NAME_WIDTH: usize = 14;
@@ -157,7 +160,7 @@ pub async fn agents(client: Client, project: ProjectId) -> RequestOutcome {
                     "{:width$}  {}  ({})",
                     short(&agent.name),
                     agent.description,
-                    agent.model
+                    agent.model,
                 )
             };
             RequestOutcome::Shown(vec![Block::Listing(agents.iter().map(row).collect())])
@@ -186,6 +189,64 @@ pub async fn switch(
                 }
             }
         }
+        Err(error) => RequestOutcome::Failed(error),
+    }
+}
+
+/// What the providers offer, and what was chosen for the session.
+pub async fn models(
+    client: Client,
+    session: Option<SessionId>,
+    language: Language,
+) -> RequestOutcome {
+    let chosen = match session {
+        Some(session) => match client.project_session(&session).await {
+            Ok(detail) => detail.session.model,
+            Err(error) => return RequestOutcome::Failed(error),
+        },
+        None => None,
+    };
+    match client.models().await {
+        Ok(list) => {
+            let mut rows: Vec<String> = list
+                .models
+                .iter()
+                .take(LISTED_MODELS)
+                .map(|offered| offered.model.clone())
+                .collect();
+            let missing = |one: &codelab_protocol::UnlistedProvider| {
+                format!("{}: {}", one.provider, language.failure(one.kind))
+            };
+            rows.extend(list.unavailable.iter().map(missing));
+            rows.push(match &chosen {
+                Some(model) => language.with(Text::ModelChosen, &[model]),
+                None => language.text(Text::ModelOfAgents).to_owned(),
+            });
+            RequestOutcome::Shown(vec![Block::Listing(rows)])
+        }
+        Err(error) => RequestOutcome::Failed(error),
+    }
+}
+
+pub async fn choose_model(
+    client: Client,
+    session: SessionId,
+    model: String,
+    language: Language,
+) -> RequestOutcome {
+    let model = match model.as_str() {
+        AGENTS_OWN => Patch::Null,
+        _ => Patch::Value(model),
+    };
+    let body = ChangeProjectSession {
+        model,
+        ..ChangeProjectSession::default()
+    };
+    match client.change_project_session(&session, &body).await {
+        Ok(session) => RequestOutcome::Shown(vec![Block::Notice(match &session.model {
+            Some(model) => language.with(Text::ModelChosen, &[model]),
+            None => language.text(Text::ModelOfAgents).to_owned(),
+        })]),
         Err(error) => RequestOutcome::Failed(error),
     }
 }

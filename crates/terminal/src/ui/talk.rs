@@ -382,6 +382,17 @@ impl Talk {
                     None => self.say(Text::NoPlanToRetry, &[]),
                 }
             }
+            (SlashCommand::Model(None), session) => {
+                _ = self
+                    .requests
+                    .spawn(requests::models(client, session, language))
+            }
+            (SlashCommand::Model(Some(model)), Some(session)) => {
+                _ = self
+                    .requests
+                    .spawn(requests::choose_model(client, session, model, language))
+            }
+            (SlashCommand::Model(Some(_)), None) => self.say(Text::ModelNeedsSession, &[]),
             (SlashCommand::Cost, session) => {
                 _ = self
                     .requests

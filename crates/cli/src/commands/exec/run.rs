@@ -108,13 +108,14 @@ impl Run {
             workflow,
             response,
             error,
+            is_cut,
         } = view.result().clone();
         let ending = ExecResult {
             status: status?,
             response,
             error: error.map(|error| error.message),
         };
-        let code = exit_code(ending.status, workflow, has_refused, is_cancelled);
+        let code = exit_code(ending.status, workflow, has_refused, is_cancelled, is_cut);
         show.ending(&session, &ending, code);
         Ok(ExitCode::from(code))
     }
@@ -217,6 +218,7 @@ impl Run {
                 SessionChange::StartedOver
                 | SessionChange::MessageStored(_)
                 | SessionChange::TextChanged { .. }
+                | SessionChange::ReasoningChanged(_)
                 | SessionChange::MessageQueued { .. }
                 | SessionChange::Call(_)
                 | SessionChange::QuestionEnded(_)
@@ -309,6 +311,7 @@ fn exit_code(
     workflow: Option<WorkflowStatus>,
     has_refused: bool,
     is_cancelled: bool,
+    is_cut: bool,
 ) -> u8 {
     match (status, workflow) {
         (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) if is_cancelled => {
@@ -318,6 +321,8 @@ fn exit_code(
         (TurnStatus::Cancelled, _) | (_, Some(WorkflowStatus::Cancelled)) => CANCELLED,
         (TurnStatus::Failed, _) | (_, Some(WorkflowStatus::Failed)) => FAILED,
         (_, Some(WorkflowStatus::Partial)) => PARTIAL,
+        // Half an answer must not look like a whole one to a script.
+        _ if is_cut => PARTIAL,
         _ => 0,
     }
 }
@@ -349,9 +354,11 @@ mod tests {
             (Cancelled, None, true, true, 130),
             (Completed, None, false, true, 0),
         ];
+        assert_eq!(exit_code(Completed, None, false, false, true), 4, "cut");
+        assert_eq!(exit_code(Failed, None, false, false, true), 1);
         for (status, workflow, refused, cancelled, code) in cases {
             assert_eq!(
-                exit_code(status, workflow, refused, cancelled),
+                exit_code(status, workflow, refused, cancelled, false),
                 code,
                 "{status:?} {workflow:?} {refused} {cancelled}"
             );

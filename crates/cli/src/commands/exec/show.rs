@@ -32,7 +32,10 @@ impl EventPrinter {
     /// Tokens are left out; the message that they become has an event of its own.
     pub fn event(self, event: &SessionEvent) {
         if self.format == OutputFormat::Text
-            || matches!(event.body, SessionEventBody::MessageDelta(_))
+            || matches!(
+                event.body,
+                SessionEventBody::MessageDelta(_) | SessionEventBody::ReasoningDelta(_)
+            )
         {
             return;
         }
@@ -85,12 +88,29 @@ impl EventPrinter {
             SessionChange::Call(id) => self.call(id, view),
             SessionChange::Waits(id) => self.waits(id, view),
             SessionChange::Error(error) => self.error(&error.error),
+            SessionChange::MessageStored(id) => {
+                let warnings = view.message(id).map(|message| message.warnings.as_slice());
+                let line = |text: &String| language.with(Text::ExecWarning, &[&in_one_line(text)]);
+                warnings.unwrap_or_default().iter().map(line).collect()
+            }
+            SessionChange::Note(SessionNote::ModelFallback(fallback)) => vec![language.with(
+                Text::ModelFallback,
+                &[
+                    &fallback.from,
+                    &language.failure(fallback.kind),
+                    &fallback.to,
+                ],
+            )],
+            SessionChange::Note(SessionNote::ModelWaiting(waiting)) => vec![language.with(
+                Text::ModelWaiting,
+                &[&language.failure(waiting.kind), &waiting.until.to_string()],
+            )],
             SessionChange::Note(
                 SessionNote::HistoryCompacted(_) | SessionNote::Gap(_) | SessionNote::StartOver,
             )
             | SessionChange::StartedOver
-            | SessionChange::MessageStored(_)
             | SessionChange::TextChanged { .. }
+            | SessionChange::ReasoningChanged(_)
             | SessionChange::MessageQueued { .. }
             | SessionChange::QuestionEnded(_)
             | SessionChange::PlanEnded(_)
@@ -182,7 +202,7 @@ impl EventPrinter {
     /// What the error means in the person's language, and below it what the server said.
     fn error(self, error: &ErrorData) -> Vec<String> {
         let message = in_one_line(&error.message);
-        match self.language.error(Some(error.error_code), None) {
+        match self.language.turn_error(error) {
             Some(meaning) => vec![
                 self.language.with(Text::ExecError, &[&meaning]),
                 self.language.with(Text::ExecDetails, &[&message]),

@@ -1,7 +1,9 @@
 //! The lines of a script that only a project's session has.
 
 use codelab_engine::{AgentClosed, Budget, Input, Spending, Team};
-use codelab_protocol::{AgentName, ClientId, ErrorCode, ModelOutput, Usage};
+use codelab_protocol::{
+    AgentName, AnswerCut, ClientId, ErrorCode, ModelFailureKind, ModelOutput, Usage,
+};
 use serde_json::{Value, json};
 
 use super::{Play, json_or_text};
@@ -71,7 +73,27 @@ impl Play {
                 self.apply(Input::ModelWaits {
                     call,
                     ms: rest.parse::<u64>().unwrap() * 1000,
+                    kind: ModelFailureKind::RateLimit,
                 });
+            }
+            "fell back" => {
+                let call = self.session.model_calls()[0].0;
+                let (from, to) = rest.split_once(' ').unwrap();
+                self.apply(Input::ModelFellBack {
+                    call,
+                    from: from.to_owned(),
+                    to: to.to_owned(),
+                    kind: ModelFailureKind::Overloaded,
+                });
+            }
+            "cut at" => {
+                self.cut = Some(AnswerCut {
+                    max_tokens: rest.parse().ok(),
+                })
+            }
+            "heard" => {
+                let (call, at) = (self.session.model_calls()[0].0, self.stage.now);
+                self.apply(Input::ModelHeard { call, at });
             }
             "price" => self.stage.space.price_usd = rest.parse().ok(),
             "usual" => self.stage.space.usual_tokens = rest.parse().ok(),

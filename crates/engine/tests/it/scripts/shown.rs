@@ -2,7 +2,7 @@
 
 use codelab_engine::{Budget, Effect, EventBody, ModelCall, Purpose};
 use codelab_protocol::{
-    ChunkBody, ErrorData, Plan, Role, SessionEventBody, TaskOrigin, ToolCallChunk,
+    ChunkBody, ErrorData, ModelFallback, Plan, Role, SessionEventBody, TaskOrigin, ToolCallChunk,
 };
 use serde_json::{Map, Value};
 
@@ -143,7 +143,9 @@ fn chunk(body: &ChunkBody) -> String {
         ChunkBody::AssistantMessage(message) => {
             format!("{} says: {}", message.agent, message.content)
         }
-        ChunkBody::AssistantDelta(_) | ChunkBody::Gap(_) => {
+        ChunkBody::ModelFallback(fallback) => model_fallback(fallback),
+        ChunkBody::ModelWaiting(waiting) => format!("model_waiting {}", waiting.kind.as_str()),
+        ChunkBody::AssistantDelta(_) | ChunkBody::ReasoningDelta(_) | ChunkBody::Gap(_) => {
             "never an event of the engine".to_owned()
         }
         ChunkBody::ToolCall(call) => tool_call(call),
@@ -306,7 +308,15 @@ fn chat(body: &SessionEventBody) -> String {
             "history_compacted {}: {}",
             compacted.messages, compacted.summary
         ),
-        E::MessageDelta(_) | E::Gap(_) => "never an event of the engine".to_owned(),
+        E::ModelFallback(fallback) => model_fallback(fallback),
+        E::ModelWaiting(waiting) => format!(
+            "model_waiting{} {}",
+            of(&waiting.origin),
+            waiting.kind.as_str()
+        ),
+        E::MessageDelta(_) | E::ReasoningDelta(_) | E::Gap(_) => {
+            "never an event of the engine".to_owned()
+        }
     }
 }
 
@@ -351,4 +361,19 @@ fn limits(budget: &Budget) -> String {
 
 fn json(arguments: &Map<String, Value>) -> Value {
     Value::from(arguments.clone())
+}
+
+fn model_fallback(fallback: &ModelFallback) -> String {
+    let ModelFallback {
+        from,
+        to,
+        kind,
+        origin,
+        ..
+    } = fallback;
+    format!(
+        "model_fallback{} {from} → {to}: {}",
+        of(origin),
+        kind.as_str()
+    )
 }

@@ -101,7 +101,7 @@ impl Life {
         stage.space.prompt_tokens = rng.below(300) as u64;
         stage.space.budget.tokens = rng.one_in(3).then(|| rng.below(9000) as u64);
         if rng.one_in(2) {
-            stage.limits.multiple_tool_calls = MultipleToolCalls::Sequence;
+            stage.limits.multiple_tool_calls = Some(MultipleToolCalls::Reject);
         }
         let budget = Budget {
             usd: None,

@@ -12,7 +12,8 @@ const HEADING: &str = "| key | environment, flag | default | meaning |";
 /// Settings under a name that the operator chooses. The document writes `<name>` for it, which is a
 /// name like any other.
 const NAMED_BY_OPERATORS: &str = "[model_map]\n\"<name>\" = \"wire\"\n\
-    [prices.\"<model>\"]\ninput_per_million_usd = 1.0\noutput_per_million_usd = 2.0\n";
+    [prices.\"<model>\"]\ninput_per_million_usd = 1.0\noutput_per_million_usd = 2.0\n\
+    [models.\"<model>\"]\nwindow = 1\n[providers.\"<name>\"]\nkind = \"openai\"\nurl = \"http://a\"\n";
 
 /// A row of one of the document's tables.
 struct Row {
@@ -155,14 +156,16 @@ fn the_document_tells_the_variables() {
         );
         for variable in variables {
             // A number, a text or a list: whichever the setting takes.
-            let source = ["1", "true", "text", "[]", "reject", "off", "HS256"]
-                .into_iter()
-                .find_map(|value| {
-                    let all = shown(NAMED_BY_OPERATORS, &[(variable, value)]);
-                    all.into_iter()
-                        .find(|setting| setting.name == row.key)
-                        .map(|setting| setting.source)
-                });
+            let source = [
+                "1", "true", "text", "[]", "reject", "off", "HS256", "openai",
+            ]
+            .into_iter()
+            .find_map(|value| {
+                let all = shown(NAMED_BY_OPERATORS, &[(variable, value)]);
+                all.into_iter()
+                    .find(|setting| setting.name == row.key)
+                    .map(|setting| setting.source)
+            });
             let expected = Source::Environment(variable.clone());
             assert_eq!(
                 source,

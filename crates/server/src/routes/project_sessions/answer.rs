@@ -245,6 +245,9 @@ impl Seen {
             // The answer to a direct call says nothing of these.
             SessionEventBody::AgentSwitched(_)
             | SessionEventBody::MessageDelta(_)
+            | SessionEventBody::ReasoningDelta(_)
+            | SessionEventBody::ModelFallback(_)
+            | SessionEventBody::ModelWaiting(_)
             | SessionEventBody::AgentStatusChanged(_)
             | SessionEventBody::TaskPlanCreated(_)
             | SessionEventBody::PlanRequest(_)

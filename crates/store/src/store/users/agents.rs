@@ -1,6 +1,6 @@
 //! The agents of a project.
 
-use codelab_protocol::{AgentId, AgentName, ProjectId, Timestamp, UserId};
+use codelab_protocol::{AgentId, AgentName, Patch, ProjectId, Timestamp, UserId};
 use serde::Serialize;
 
 use super::ProjectStore;
@@ -15,8 +15,8 @@ use crate::user::{AgentChange, AgentRow, NewAgent};
 macro_rules! select_agents {
     ($where:literal) => {
         concat!(
-            "SELECT agent_id, name, role, description, model, temperature, max_tokens, system_prompt, allowed_tools, ",
-            "file_restrictions, concurrency_limit, registered, created_at, updated_at ",
+            "SELECT agent_id, name, role, description, model, fallback_models, temperature, max_tokens, ",
+            "system_prompt, allowed_tools, file_restrictions, concurrency_limit, registered, created_at, updated_at ",
             "FROM project_agents WHERE project_id = $1 ",
             $where
         )
@@ -34,21 +34,23 @@ const COUNT_OF_NAME: &str =
 macro_rules! insert_into_agents {
     ($source:literal) => {
         concat!(
-            "INSERT INTO project_agents (agent_id, name, role, description, model, temperature, max_tokens, ",
-            "system_prompt, allowed_tools, file_restrictions, concurrency_limit, created_at, updated_at, project_id) ",
-            "SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, id FROM projects ",
+            "INSERT INTO project_agents (agent_id, name, role, description, model, fallback_models, temperature, ",
+            "max_tokens, system_prompt, allowed_tools, file_restrictions, concurrency_limit, created_at, updated_at, ",
+            "project_id) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, id FROM projects ",
             $source
         )
     };
 }
-const INSERT_WITH_PROJECT: &str = insert_into_agents!("WHERE nonce = $13");
-const INSERT: &str = insert_into_agents!("WHERE id = $13 ON CONFLICT DO NOTHING");
+const INSERT_WITH_PROJECT: &str = insert_into_agents!("WHERE nonce = $14");
+const INSERT: &str = insert_into_agents!("WHERE id = $14 ON CONFLICT DO NOTHING");
 
 const TOUCH: &str =
     "UPDATE project_agents SET updated_at = $1 WHERE project_id = $2 AND agent_id = $3";
 const SET_ROLE: &str = "UPDATE project_agents SET role = $1 WHERE agent_id = $2";
 const SET_DESCRIPTION: &str = "UPDATE project_agents SET description = $1 WHERE agent_id = $2";
 const SET_MODEL: &str = "UPDATE project_agents SET model = $1 WHERE agent_id = $2";
+const SET_FALLBACK_MODELS: &str =
+    "UPDATE project_agents SET fallback_models = $1 WHERE agent_id = $2";
 const SET_TEMPERATURE: &str = "UPDATE project_agents SET temperature = $1 WHERE agent_id = $2";
 const SET_MAX_TOKENS: &str = "UPDATE project_agents SET max_tokens = $1 WHERE agent_id = $2";
 const SET_SYSTEM_PROMPT: &str = "UPDATE project_agents SET system_prompt = $1 WHERE agent_id = $2";
@@ -177,7 +179,11 @@ impl ProjectStore {
         let changed = [
             (SET_ROLE, change.role.map(Param::from)),
             (SET_DESCRIPTION, change.description.map(Param::from)),
-            (SET_MODEL, change.model.map(Param::from)),
+            (SET_MODEL, model_change(change.model)),
+            (
+                SET_FALLBACK_MODELS,
+                change.fallback_models.map(json).transpose()?,
+            ),
             (SET_TEMPERATURE, patched(change.temperature.map(number))),
             (SET_MAX_TOKENS, patched(change.max_tokens.map(u64::from))),
             (SET_SYSTEM_PROMPT, change.system_prompt.map(Param::from)),
@@ -253,7 +259,8 @@ fn columns(new: NewAgent, now: Timestamp) -> Result<Vec<Param>, StoreError> {
         Param::text(new.name.as_str()),
         new.role.into(),
         new.description.into(),
-        new.model.into(),
+        new.model.unwrap_or_default().into(),
+        json(new.fallback_models)?,
         Param::optional(new.temperature.map(number)),
         Param::optional(new.max_tokens.map(u64::from)),
         new.system_prompt.into(),
@@ -262,6 +269,15 @@ fn columns(new: NewAgent, now: Timestamp) -> Result<Vec<Param>, StoreError> {
         u64::from(new.concurrency_limit).into(),
         now.into(),
     ])
+}
+
+/// A row without a model of its own follows the server's default; its column is empty.
+fn model_change(change: Patch<String>) -> Option<Param> {
+    match change {
+        Patch::Absent => None,
+        Patch::Null => Some(Param::text("")),
+        Patch::Value(model) => Some(model.into()),
+    }
 }
 
 /// The shortest text that reads back as the same number.
@@ -281,7 +297,8 @@ fn agent(row: &mut Columns<'_>) -> Result<AgentRow, StoreError> {
         name: row.id()?,
         role: row.string()?,
         description: row.string()?,
-        model: row.string()?,
+        model: Some(row.string()?).filter(|model| !model.is_empty()),
+        fallback_models: row.json()?,
         temperature: row.optional_parsed(|text| text.parse().ok())?,
         max_tokens: row.optional_small()?,
         system_prompt: row.string()?,

@@ -25,6 +25,7 @@ macro_rules! sums {
     () => {
         "COUNT(*), CAST(COALESCE(SUM(prompt_tokens), 0) AS BIGINT), \
          CAST(COALESCE(SUM(completion_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(total_tokens), 0) AS BIGINT), \
+         CAST(COALESCE(SUM(cached_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(reasoning_tokens), 0) AS BIGINT), \
          CAST(COALESCE(SUM(cost_micro_usd), 0) AS BIGINT), COUNT(cost_micro_usd) FROM "
     };
 }
@@ -147,6 +148,8 @@ impl Default for UsageSum {
             prompt_tokens: 0,
             completion_tokens: 0,
             total_tokens: 0,
+            cached_tokens: 0,
+            reasoning_tokens: 0,
             cost_micro_usd: 0,
             cost_known: true,
         }
@@ -169,6 +172,8 @@ fn usage_sum(row: &mut Columns<'_>) -> Result<UsageSum, StoreError> {
         prompt_tokens: row.count()?,
         completion_tokens: row.count()?,
         total_tokens: row.count()?,
+        cached_tokens: row.count()?,
+        reasoning_tokens: row.count()?,
         cost_micro_usd: row.count()?,
         cost_known: row.count()? == calls,
     })

@@ -47,7 +47,9 @@ impl ViewState {
             SessionChange::Error(error) => out.extend(self.error(error)),
             SessionChange::Note(note) => out.push(self.noted(note)),
             SessionChange::Used(usage) => out.push(Block::Spent(usage.clone())),
-            SessionChange::TaskStarted(..) | SessionChange::Stopped(_) => {}
+            SessionChange::ReasoningChanged(_)
+            | SessionChange::TaskStarted(..)
+            | SessionChange::Stopped(_) => {}
         }
         out
     }
@@ -63,6 +65,21 @@ impl ViewState {
                 self.language
                     .with(Text::HistoryCompacted, &[&compacted.messages.to_string()]),
             ),
+            SessionNote::ModelFallback(fallback) => Block::Notice(self.language.with(
+                Text::ModelFallback,
+                &[
+                    &fallback.from,
+                    &self.language.failure(fallback.kind),
+                    &fallback.to,
+                ],
+            )),
+            SessionNote::ModelWaiting(waiting) => Block::Notice(self.language.with(
+                Text::ModelWaiting,
+                &[
+                    &self.language.failure(waiting.kind),
+                    &waiting.until.to_string(),
+                ],
+            )),
             SessionNote::Gap(gap) => Block::Notice(self.language.with(
                 Text::EventsPruned,
                 &[&gap.from.to_string(), &gap.to.to_string()],
@@ -103,10 +120,25 @@ impl ViewState {
                 self.answer = None;
                 self.failure = Some(message.text.clone());
             }
-            Role::Assistant if self.is_main(&message.origin) => self.answer(&message, out),
+            Role::Assistant if self.is_main(&message.origin) => {
+                out.extend(self.thoughts(&message));
+                self.answer(&message, out);
+            }
             Role::User | Role::Assistant | Role::Tool | Role::System => {}
         }
         out.extend(message.warnings.into_iter().map(Block::Notice));
+    }
+
+    /// What the model thought, folded into one row.
+    fn thoughts(&self, message: &MessageView) -> Option<Block> {
+        let first = message
+            .reasoning
+            .lines()
+            .find(|line| !line.trim().is_empty())?;
+        let shown: String = first.trim().chars().take(MAX_NOTE_CHARS).collect();
+        let size = message.reasoning.chars().count().to_string();
+        let text = self.language.with(Text::Thought, &[&size, &shown]);
+        Some(Block::Notice(text))
     }
 
     fn answer(&mut self, message: &MessageView, out: &mut Vec<Block>) {
@@ -293,11 +325,7 @@ impl ViewState {
         self.failure = None;
         let error = &error.error;
         // A cancelled turn is told once, when it is over.
-        (error.error_code != ErrorCode::Cancelled).then(|| Block::Error {
-            message: error.message.clone(),
-            code: Some(error.error_code),
-            status: None,
-        })
+        (error.error_code != ErrorCode::Cancelled).then(|| Block::TurnError(error.clone()))
     }
 }
 

@@ -29,6 +29,7 @@ fn sources(blocks: &[Block]) -> Vec<String> {
         Block::AnswerRestarted => Some("(again)".to_owned()),
         Block::AnswerCut => Some("(cut)".to_owned()),
         Block::Error { message, .. } => Some(format!("error {message}")),
+        Block::TurnError(error) => Some(format!("error {}", error.message)),
         Block::Cancelled => Some("(cancelled)".to_owned()),
         _ => None,
     };
