@@ -65,7 +65,7 @@ pub enum ProviderKind {
 }
 
 /// How models of Anthropic are asked to think.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinking {
     /// The model decides how much. For Claude 4.6 and newer.
