@@ -9,7 +9,7 @@ use crate::workload::found::Found;
 use crate::workload::visit::Watched;
 
 /// Longer texts are cut.
-const MAX_LINE_CHARS: usize = 300;
+const MAX_LINE_CHARS: usize = 3_000;
 
 pub fn session(watched: &Watched, now: Option<&Found>) -> String {
     let ledger = watched.ledger();
