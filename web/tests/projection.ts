@@ -27,17 +27,15 @@ function message(item: Item) {
   const reasoning = item.kind === "live" ? (item.reasoning?.content ?? "") : item.reasoning;
   if (item.content === "" && reasoning === "") return [];
   const isLive = item.kind === "live";
-  return [
-    {
-      message_id: item.key,
-      role: isLive ? "assistant" : item.role,
-      agent: item.agent ?? null,
-      text: item.content,
-      status: isLive ? "streaming" : item.isError ? "error" : "complete",
-      ...(reasoning === "" ? {} : { reasoning }),
-      ...place(item.origin),
-    },
-  ];
+  const shown = {
+    message_id: item.key,
+    role: isLive ? "assistant" : item.role,
+    agent: item.agent ?? null,
+    text: item.content,
+    status: isLive ? "streaming" : item.isError ? "error" : "complete",
+    ...place(item.origin),
+  };
+  return [reasoning === "" ? shown : { ...shown, reasoning }];
 }
 
 function toolCall(item: ToolItem) {
