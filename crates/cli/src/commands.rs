@@ -80,8 +80,8 @@ pub fn local_token(
         let algorithm = settings.jwt.algorithm.as_str();
         bail!("auth.jwt_algorithm is {algorithm}: tokens come from whoever has the private key");
     }
-    let secrets = Secrets::of_folder(settings)?;
-    Ok(sign_token(identity, &secrets.jwt_secret, now(), seconds)?)
+    let secret = Secrets::jwt_secret_beside(settings)?;
+    Ok(sign_token(identity, &secret, now(), seconds)?)
 }
 
 pub fn project_id(text: &str) -> Result<ProjectId, &'static str> {

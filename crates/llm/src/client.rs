@@ -13,14 +13,14 @@ use bytes::Bytes;
 use codelab_protocol::{ModelFailure, ModelFailureKind, ModelRequest};
 use codelab_transport::{HttpClient, HttpLimits, NetworkOptions, redirect_host};
 use http::header::{ACCEPT, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, Request, Response, Uri};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 
 use crate::address::endpoint;
 use crate::answer::{Defect, ModelAnswer};
 use crate::config::{CallLimits, ModelAuth, ModelConfigError, ProviderConfig};
-use crate::provider_error::ProviderError;
+use crate::provider_error::{ProviderError, words};
 use crate::shape::Shape;
 use crate::wire::{ProviderWire, wire_of};
 use crate::{StreamListener, StreamedPart};
@@ -36,7 +36,6 @@ const MAX_IDLE_CONNECTIONS: usize = 256;
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(50);
 /// How much of an error answer is read, and how much of that is logged.
 const MAX_ERROR_BODY_BYTES: usize = 16 * 1024;
-const MAX_LOGGED_CHARS: usize = 1000;
 const INTERNAL_AUTH: HeaderName = HeaderName::from_static("x-internal-auth");
 
 /// One provider: its address, its key, its format.
@@ -243,7 +242,8 @@ impl Provider {
             tracing::warn!(provider = %self.name, model = %shape.model, %host, "redirect of the model server refused, it would carry the key along");
             return Err(final_error(callee.redirected(status.as_u16()), true));
         }
-        let wait = retry::announced_wait(response.headers(), SystemTime::now());
+        let is_limited = status == StatusCode::TOO_MANY_REQUESTS;
+        let wait = retry::announced_wait(response.headers(), is_limited, SystemTime::now());
         if !status.is_success() {
             let error = self.refusal(response, &shape.model, state).await;
             return Err(AttemptError::Refused { error, wait });
@@ -271,11 +271,7 @@ impl Provider {
         }
         kept.truncate(MAX_ERROR_BODY_BYTES);
         let body = String::from_utf8_lossy(&kept);
-        let redacted = match self.config.auth.secret() {
-            Some(secret) => secret.redact(&body),
-            None => body.to_string(),
-        };
-        let logged: String = redacted.chars().take(MAX_LOGGED_CHARS).collect();
+        let logged = words::shown(&body, self.config.auth.secret()).unwrap_or_default();
         tracing::debug!(provider = %self.name, %model, status, body = %logged, "model server refused a call");
         ProviderError::of_body(status, &body)
     }

@@ -26,7 +26,7 @@ use availability::Availability;
 use listing::ListCache;
 
 /// A request tries at most this many models.
-const MAX_MODELS_PER_CALL: usize = 8;
+const MAX_MODELS_PER_CALL: usize = 9;
 
 /// The providers of this server, and what is known about their models.
 pub struct Models {

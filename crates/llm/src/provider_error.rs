@@ -4,7 +4,7 @@
 //! that says anything: the error's code and type, then known phrases, then the HTTP status.
 
 mod kinds;
-mod words;
+pub mod words;
 
 use codelab_protocol::ModelFailureKind;
 use serde_json::Value;

@@ -67,9 +67,13 @@ pub struct ProjectAgent {
     /// The model that will be called, before `model_map` and `LLM_MODEL_OVERRIDE`.
     pub model: String,
     /// Whether the model is the server's default, because nobody has chosen one.
+    #[serde(default)]
+    #[schema(required)]
     pub model_inherited: bool,
     /// Tried in order when a call fails before its first token. Empty: the server's own
     /// (`llm.fallback_models`).
+    #[serde(default)]
+    #[schema(required)]
     pub fallback_models: Vec<String>,
     /// Without it, the model's own default.
     pub temperature: Option<f64>,

@@ -302,8 +302,12 @@ pub struct UsageTotal {
     pub completion_tokens: u64,
     pub total_tokens: u64,
     /// The part of `prompt_tokens` that came from the providers' caches.
+    #[serde(default)]
+    #[schema(required)]
     pub cached_tokens: u64,
     /// The part of `completion_tokens` that the models spent on thinking.
+    #[serde(default)]
+    #[schema(required)]
     pub reasoning_tokens: u64,
     /// The sum of the calls whose price is known.
     pub cost_usd: f64,

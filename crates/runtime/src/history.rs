@@ -54,16 +54,18 @@ impl Recent {
                 },
             )
             .await?;
-        let messages = |stored: Vec<StoredMessage>| {
+        let messages = |stored: Vec<StoredMessage>| -> Vec<_> {
             let told = stored
                 .iter()
                 .filter(|stored| !is_known_as_result(&stored.message, None));
             told.map(|stored| for_prompts(&stored.message, limits))
                 .collect()
         };
+        let mut earlier = messages(earlier);
+        forget_reasoning(&mut earlier);
         Ok(Self {
             turn,
-            earlier: messages(earlier),
+            earlier,
             current: messages(current),
             ..Self::empty(keep)
         })
@@ -103,10 +105,7 @@ impl Recent {
         // What comes late from an earlier turn is news to the current one.
         if self.turn.is_none_or(|turn| turn < record.turn) {
             self.turn = Some(record.turn);
-            // Providers want reasoning back only within the turn.
-            self.current
-                .iter_mut()
-                .for_each(|message| message.reasoning = None);
+            forget_reasoning(&mut self.current);
             self.earlier.append(&mut self.current);
             let surplus = self.earlier.len().saturating_sub(self.keep);
             self.earlier.drain(..surplus);
@@ -151,4 +150,11 @@ impl Recent {
 /// Two plans of a session can use the same task id.
 fn thread_of(origin: &TaskOrigin) -> Option<(PlanId, TaskId)> {
     origin.plan_id.clone().zip(origin.task_id.clone())
+}
+
+/// Providers want reasoning back only within the turn.
+fn forget_reasoning(messages: &mut [Message]) {
+    messages
+        .iter_mut()
+        .for_each(|message| message.reasoning = None);
 }

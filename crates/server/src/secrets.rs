@@ -111,27 +111,22 @@ impl Secrets {
         }
     }
 
-    /// For a command beside a server. The secrets of one that runs are not made up: what is not in its
-    /// folder came from its settings.
-    pub fn of_folder(settings: &Settings) -> Result<Self, SecretsError> {
-        let folder = settings.data_dir.join(FOLDER);
-        let given = [
-            (
-                "INTERNAL_API_KEY",
-                &settings.internal_api_key,
-                INTERNAL_KEY_FILE,
-            ),
-            ("JWT_SECRET", &settings.jwt_secret, JWT_SECRET_FILE),
-        ];
-        let missing = given
-            .into_iter()
-            .find(|(_, secret, file)| secret.is_none() && !folder.join(file).exists());
-        match missing {
-            Some((name, ..)) if living_url(&settings.data_dir).is_some() => {
-                Err(SecretsError::NotInFolder { name })
-            }
-            _ => Self::load(settings),
-        }
+    /// What tokens are signed with, for a command beside a server.
+    pub fn jwt_secret_beside(settings: &Settings) -> Result<Secret, SecretsError> {
+        let kept = beside(
+            settings,
+            "JWT_SECRET",
+            &settings.jwt_secret,
+            JWT_SECRET_FILE,
+        )?;
+        kept.map_or_else(|| Ok(Self::load(settings)?.jwt_secret), Ok)
+    }
+
+    /// The key of operators, for a command beside a server.
+    pub fn internal_api_key_beside(settings: &Settings) -> Result<Secret, SecretsError> {
+        let given = &settings.internal_api_key;
+        let kept = beside(settings, "INTERNAL_API_KEY", given, INTERNAL_KEY_FILE)?;
+        kept.map_or_else(|| Ok(Self::load(settings)?.internal_api_key), Ok)
     }
 
     pub fn load(settings: &Settings) -> Result<Self, SecretsError> {
@@ -147,6 +142,24 @@ impl Secrets {
             jwt_secret: kept(&settings.jwt_secret, &folder.join(JWT_SECRET_FILE))?,
             internal_key_file: settings.internal_api_key.is_none().then_some(key_file),
         })
+    }
+}
+
+/// A secret that is given or in the folder. The secrets of a server that runs are not made up: what is
+/// not in its folder came from its settings.
+fn beside(
+    settings: &Settings,
+    name: &'static str,
+    given: &Option<Secret>,
+    file: &str,
+) -> Result<Option<Secret>, SecretsError> {
+    let found = match given {
+        Some(secret) => Some(secret.clone()),
+        None => kept(&settings.data_dir.join(FOLDER).join(file))?,
+    };
+    match found {
+        None if living_url(&settings.data_dir).is_some() => Err(SecretsError::NotInFolder { name }),
+        found => Ok(found),
     }
 }
 

@@ -94,7 +94,7 @@ function Entry({ item, state, sessionId }: EntryProps) {
       return (
         <ErrorLine
           code={item.code}
-          message={item.providerMessage === undefined ? item.message : `${item.message}\n${item.providerMessage}`}
+          message={item.message}
           failure={item.failure}
         />
       );

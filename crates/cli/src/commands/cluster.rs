@@ -114,7 +114,7 @@ fn local_server(settings: &Settings) -> anyhow::Result<(String, String)> {
     let Some(url) = living_url(data_dir) else {
         bail!("no server runs with the data folder {}", data_dir.display())
     };
-    let key = Secrets::of_folder(settings)?.internal_api_key;
+    let key = Secrets::internal_api_key_beside(settings)?;
     Ok((url, key.expose().to_owned()))
 }
 

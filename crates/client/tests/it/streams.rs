@@ -27,7 +27,7 @@ fn chunks() -> Vec<Value> {
         (
             "assistant_message",
             json!({"content": "Привет 🦀\n", "agent": "coder", "message_id": "m1", "timestamp": time,
-            "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, "cost_usd": 0.5},
+            "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, "cached_tokens": 0, "reasoning_tokens": 0, "cost_usd": 0.5},
             "warnings": ["another model"]}),
         ),
         (

@@ -8,8 +8,7 @@ use codelab_protocol::{
 use serde_json::{Map, Value};
 
 use super::{
-    COMPLETED, EDITED_BY_PERSON, OpenCall, PlannedCall, REFUSED, Thread, ThreadPhase, agent_of,
-    error_data,
+    EDITED_BY_PERSON, OpenCall, PlannedCall, REFUSED, Thread, ThreadPhase, agent_of, error_data,
 };
 use crate::output::Output;
 use crate::session::Transition;
@@ -245,22 +244,10 @@ impl Transition<'_, '_> {
                 };
                 self.server_result(thread, &call, result);
             }
-            // The last of several calls. A completion that is the only call of an answer is handled
-            // before.
-            (ToolSide::Server, ToolArguments::AttemptCompletion { result })
-                if thread.waiting_calls.is_empty() =>
-            {
-                self.tool_message(&thread, &call.call_id, &call.name, COMPLETED.to_owned());
-                let result = if result.trim().is_empty() {
-                    COMPLETED.to_owned()
-                } else {
-                    result
-                };
-                self.complete_thread(thread, result.clone(), result);
-            }
-            // Before others a completion would cut them off.
+            // The model has not seen what became of the other calls. A completion that is the only
+            // call of an answer is handled before.
             (ToolSide::Server, ToolArguments::AttemptCompletion { .. }) => {
-                let message = format!("{} must be the last call of an answer", call.name);
+                let message = format!("{} must be the only call of an answer", call.name);
                 self.refuse_call(
                     thread,
                     &call,
@@ -367,8 +354,13 @@ impl Transition<'_, '_> {
             "" => "switch_mode".to_owned(),
             reason => reason.chars().take(MAX_REASON_CHARS).collect(),
         };
+        // The other calls were meant for the agent that made them, and for its rights.
+        let not_run = format!("Not run, because the session was handed over to {target}");
+        for call in std::mem::take(&mut thread.waiting_calls) {
+            self.tool_message(&thread, &call.call_id, &call.name, not_run.clone());
+        }
         self.hand_over(&mut thread, target, reason, None);
-        self.next_call(thread);
+        self.work(thread);
     }
 
     fn client_call(&mut self, thread: Thread, open: OpenCall, checked: &ToolArguments) {

@@ -19,6 +19,7 @@ fn read<'a>(
     let mut hear = |part: StreamedPart<'_>| match part {
         StreamedPart::Text(text) => shown.push_str(text),
         StreamedPart::Reasoning(text) => thought.push_str(text),
+        StreamedPart::ToolCall => {}
         other => panic!("{other:?}"),
     };
     for piece in pieces {

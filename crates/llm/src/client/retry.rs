@@ -84,9 +84,9 @@ pub fn is_temporary(kind: ModelFailureKind) -> bool {
     }
 }
 
-/// How long the server asks to wait. `Retry-After` comes first. The time at which a limit is reset
-/// counts where there is nothing better.
-pub fn announced_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+/// How long the server asks to wait. `Retry-After` comes first. Where a limit was reached and there is
+/// nothing better, the time at which it is reset counts.
+pub fn announced_wait(headers: &HeaderMap, is_limited: bool, now: SystemTime) -> Option<Duration> {
     let prefixed = |name: &str| {
         PREFIXES.iter().find_map(|prefix| {
             let value = headers.get(format!("{prefix}{name}").as_str())?;
@@ -99,7 +99,7 @@ pub fn announced_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> 
         number(text).or_else(|| seconds_until(httpdate::parse_http_date(text).ok()?, now))
     });
     seconds
-        .or_else(|| reset(&prefixed, now))
+        .or_else(|| reset(&prefixed, now).filter(|_| is_limited))
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
@@ -286,7 +286,7 @@ mod tests {
                     HeaderValue::try_from(*value).unwrap(),
                 );
             }
-            let wait = announced_wait(&headers, now).map(|wait| wait.as_secs_f64());
+            let wait = announced_wait(&headers, true, now).map(|wait| wait.as_secs_f64());
             assert_eq!(wait, *wanted, "{fields:?}");
         }
     }

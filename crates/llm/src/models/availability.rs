@@ -81,7 +81,9 @@ impl Availability {
         known.unwrap_or_else(|| Shape::new(model))
     }
 
-    pub fn works(&self, name: &str, shape: Shape) {
+    pub fn works(&self, name: &str, mut shape: Shape) {
+        // These were refused because of the messages of one request. The next may be fine.
+        (shape.reasoning, shape.thinking) = (true, true);
         let mut models = self.lock();
         // Most models need no entry at all.
         let is_plain = shape == Shape::new(&shape.model);
@@ -103,14 +105,20 @@ impl Availability {
         let Some(known) = entry(&mut models, name, now) else {
             return;
         };
-        let failures = known.rest.map_or(0, |rest| rest.failures);
+        // Calls that were made at the same time fail together, and count once.
+        let running = known.rest.filter(|rest| rest.until > now);
+        let failures = match running {
+            Some(rest) => rest.failures.saturating_sub(1),
+            None => known.rest.map_or(0, |rest| rest.failures),
+        };
         let growing = FIRST_REST.saturating_mul(2_u32.saturating_pow(failures));
         let rest = match kind {
             ModelFailureKind::UnknownModel => UNKNOWN_FOR,
             _ => wait.map_or(growing.min(MAX_REST), |wait| wait.min(MAX_ANNOUNCED_REST)),
         };
+        let until = running.map_or(now + rest, |running| running.until.max(now + rest));
         known.rest = Some(Rest {
-            until: now + rest,
+            until,
             kind,
             failures: failures.saturating_add(1),
         });
@@ -152,6 +160,9 @@ mod tests {
         assert_eq!(first(now), 0);
         seen.failed("a", ModelFailureKind::Overloaded, None, now);
         assert_eq!((first(now), first(now + FIRST_REST)), (1, 0));
+        seen.failed("a", ModelFailureKind::Overloaded, None, now);
+        assert_eq!(first(now + FIRST_REST), 0, "both failed at the same time");
+        let now = now + FIRST_REST;
         seen.failed("a", ModelFailureKind::Overloaded, None, now);
         assert_eq!(
             (first(now + FIRST_REST), first(now + FIRST_REST * 2)),

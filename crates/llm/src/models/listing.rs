@@ -1,10 +1,10 @@
 //! What the providers offer.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use codelab_protocol::{ModelList, OfferedModel, UnlistedProvider};
 use futures_util::future::join_all;
+use tokio::sync::Mutex;
 
 use super::Models;
 use crate::client::{ListedModel, Provider};
@@ -14,23 +14,27 @@ use crate::window::facts;
 /// A list is asked for again after this time, so that people who look at it often do not load the
 /// providers.
 const KEPT_FOR: Duration = Duration::from_secs(60);
+/// A provider that failed may answer at the next look.
+const KEPT_INCOMPLETE_FOR: Duration = Duration::from_secs(10);
 const MAX_MODELS_PER_PROVIDER: usize = 2000;
 
 #[derive(Default)]
 pub struct ListCache {
+    /// Held while the providers are asked, so that one request does it for all.
     kept: Mutex<Option<(Instant, ModelList)>>,
 }
 
 impl Models {
     pub(super) async fn listed(&self) -> ModelList {
-        let kept = self
-            .list
-            .kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        if let Some((_, list)) = kept.filter(|(since, _)| since.elapsed() < KEPT_FOR) {
-            return list;
+        let mut kept = self.list.kept.lock().await;
+        if let Some((since, list)) = &*kept {
+            let kept_for = match list.unavailable.is_empty() {
+                true => KEPT_FOR,
+                false => KEPT_INCOMPLETE_FOR,
+            };
+            if since.elapsed() < kept_for {
+                return list.clone();
+            }
         }
         let lists = self
             .providers
@@ -43,14 +47,7 @@ impl Models {
                 Err(provider) => list.unavailable.push(provider),
             }
         }
-        // A provider that failed now may answer at the next look.
-        if list.unavailable.is_empty() {
-            *self
-                .list
-                .kept
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), list.clone()));
-        }
+        *kept = Some((Instant::now(), list.clone()));
         list
     }
 

@@ -3,6 +3,8 @@
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
+/// Blanks before the first mark that are held back.
+const MAX_HELD_BYTES: usize = 1024;
 
 /// Splits the text of one answer into thoughts and answer, while it arrives. Only an answer that
 /// begins with the mark has thoughts: further marks are text about such marks.
@@ -80,7 +82,7 @@ impl InlineThoughts {
         if let Some(thoughts) = begun.strip_prefix(OPEN) {
             self.held = thoughts.to_owned();
             self.state = ThoughtState::Thinking;
-        } else if !OPEN.starts_with(begun) {
+        } else if !OPEN.starts_with(begun) || self.held.len() > MAX_HELD_BYTES {
             self.state = ThoughtState::Answering;
         }
     }

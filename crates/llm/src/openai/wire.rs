@@ -104,10 +104,12 @@ struct WireSchema<'a> {
 
 impl<'a> WireRequest<'a> {
     pub fn new(request: &'a ModelRequest, shape: &'a Shape, provider: &str) -> Self {
-        let (max_tokens, max_completion_tokens) = if shape.completion_tokens {
-            (None, request.max_tokens)
-        } else {
-            (request.max_tokens, None)
+        let limit = request
+            .max_tokens
+            .map(|asked| shape.max_tokens.map_or(asked, |most| asked.min(most)));
+        let (max_tokens, max_completion_tokens) = match shape.completion_tokens {
+            true => (None, limit),
+            false => (limit, None),
         };
         Self {
             model: &shape.model,

@@ -76,6 +76,7 @@ async fn text_arrives_piece_by_piece_before_the_end() {
         let mut hear = |part: StreamedPart<'_>| match part {
             StreamedPart::Text(text) => heard.send(text.to_owned()).unwrap(),
             StreamedPart::Reasoning(text) => heard.send(format!("({text})")).unwrap(),
+            StreamedPart::ToolCall => {}
             other => panic!("{other:?}"),
         };
         let watch = async {

@@ -7,7 +7,7 @@ use codelab_store::{NewServer, ServerRow, Store, StoreError};
 use tokio::time::Instant;
 
 use super::lease::LEASE;
-use super::{ClusterOptions, Member, Peer, ServerRun, lock};
+use super::{ClusterOptions, Member, OwnedThing, Peer, ServerRun, lock};
 use crate::ids::random_hex;
 use crate::runtime::Inner;
 use crate::timers::{log_failure, pause, resume_running};
@@ -145,7 +145,9 @@ async fn begin_anew(runtime: &Arc<Inner>, run: &ServerRun) {
     tracing::warn!(server = %run.server_id, "other servers took over while this one was away, it joins again");
     runtime.metrics.cluster_lost_leases.inc();
     run.ended.cancel();
+    let lost = runtime.cluster.held.owned();
     runtime.cluster.held.clear();
+    tokio::spawn(forget_memories(Arc::clone(runtime), lost));
     runtime.registry.abandon();
     runtime.user_events.stop();
     runtime.spaces.clear();
@@ -163,6 +165,15 @@ async fn begin_anew(runtime: &Arc<Inner>, run: &ServerRun) {
         }
         if !halt(runtime, RETRY_EVERY).await {
             return;
+        }
+    }
+}
+
+/// What is deleted by the new owners must not stay in this server's files.
+async fn forget_memories(runtime: Arc<Inner>, lost: Vec<OwnedThing>) {
+    for thing in lost {
+        if let OwnedThing::Project(project) = thing {
+            runtime.memories.leaves(project).await;
         }
     }
 }

@@ -51,7 +51,10 @@ impl Memories {
         self.moved.forget(project);
         let removed = async {
             for name in self.memory.collections().await? {
-                if name.parts().1 == project {
+                // Unless it has come back meanwhile.
+                let cluster = self.cluster.as_ref();
+                let is_back = cluster.is_some_and(|cluster| cluster.owns_project(project));
+                if name.parts().1 == project && !is_back {
                     self.memory.remove(&name).await?;
                 }
             }

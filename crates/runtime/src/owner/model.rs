@@ -94,10 +94,13 @@ impl ModelTasks {
             .iter()
             .position(|task| task.news.is_some() && task.task.is_finished())
         {
-            let ModelTask { id, task, .. } = &mut self.0[slot];
+            let ModelTask { id, task, news, .. } = &mut self.0[slot];
             let (call, Some(ended)) = (*id, task.now_or_never()) else {
                 break;
             };
+            while let Some(told) = news.as_mut().and_then(|news| news.try_recv().ok()) {
+                outcomes.push(told.input(call));
+            }
             self.0.swap_remove(slot);
             outcomes.extend(match outcome_of(call, ended) {
                 Next::Outcome(outcome) => Some(outcome),

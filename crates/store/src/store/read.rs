@@ -47,7 +47,7 @@ pub(super) use message_columns;
 
 macro_rules! message_bytes {
     () => {
-        "CAST(OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(tool_calls), 0) AS BIGINT)"
+        "CAST(OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(tool_calls), 0) + COALESCE(OCTET_LENGTH(notes), 0) AS BIGINT)"
     };
 }
 pub(super) use message_bytes;

@@ -34,6 +34,11 @@ async fn a_drained_server_owns_nothing_any_more() {
         remembering.push(remember(&user, number).await);
     }
     assert!(installation.servers[0].owned().await > 0);
+    until("the first server knows the other one", async || {
+        let cluster = installation.servers[0].cluster().await.unwrap();
+        cluster["servers"].as_array().map(Vec::len) == Some(2)
+    })
+    .await;
     let read = sleeping_session_of(&installation, 0).await;
     let mut events = installation.servers[0]
         .client()
