@@ -95,20 +95,20 @@ test("the keyboard reaches and does everything a decision needs", async () => {
 testOfLooks("the page speaks three languages and remembers which", async () => {
   const { page } = await world.open("#/approvals");
   for (const [locale, title, failure] of [
-    ["uk", "Погодження", "Сервер моделі повернув помилку"],
-    ["ru", "Одобрения", "Сервер модели вернул ошибку"],
-    ["en", "Approvals", "The model server returned an error"],
+    ["uk", "Погодження", "Сервер моделі надіслав не відповідь або не зрозумів запит"],
+    ["ru", "Одобрения", "Сервер модели прислал не ответ или не понял запрос"],
+    ["en", "Approvals", "The model server sent something that is not an answer"],
   ] as const) {
     await page.locator(".settings select").nth(1).selectOption(locale);
     await page.locator("h1", { hasText: title }).waitFor();
     await page.reload();
     await page.locator("h1", { hasText: title }).waitFor();
     expect(await page.evaluate(() => document.documentElement.lang)).toBe(locale);
-    // An error is told in the person's language, with the server's own words beneath.
+    // An error is told in the person's language, with the words of the model server beneath.
     await page.evaluate((id) => (location.hash = `#/sessions/${id}`), content.failed);
     await page
       .locator(".error-line", { hasText: failure })
-      .locator(".server-details", { hasText: "HTTP 400" })
+      .locator(".server-details", { hasText: "scripted failure" })
       .waitFor();
     await page.evaluate(() => (location.hash = "#/approvals"));
   }

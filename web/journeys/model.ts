@@ -36,6 +36,11 @@ export class Model {
   }
 
   private async answer(incoming: IncomingMessage, response: ServerResponse) {
+    if (incoming.method === "GET") {
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ object: "list", data: [{ id: "scripted", object: "model" }] }));
+      return;
+    }
     const request = JSON.parse(await bodyOf(incoming)) as ModelRequest;
     this.requests.push(request);
     const reply = this.rules.map((rule) => rule(request)).find((found) => found !== undefined) ?? {

@@ -144,7 +144,6 @@ function applyEvent(draft: Draft, event: SessionEvent) {
         message,
         code,
         failure: text("kind"),
-        providerMessage: text("provider_message"),
       });
     }
     case "model_fallback": {

@@ -108,8 +108,6 @@ export interface ErrorItem extends Placed {
   code: string;
   /** Why a model call failed. */
   failure: string | undefined;
-  /** The provider's own words about it. */
-  providerMessage: string | undefined;
 }
 
 export interface NoteItem extends Placed {
