@@ -314,8 +314,8 @@ impl Inner {
         if owner.is_some_and(|owner| *owner.server_id == *run.server_id) {
             return Ok(Some(Claim::free()));
         }
-        let claimed = self.store.claim_session(key, &run.server_id).await?;
-        Ok(claimed.map(|_| Claim::free()))
+        let taken = self.store.take_session(key, &run.server_id).await?;
+        Ok(taken.map(|_| Claim::free()))
     }
 
     async fn route(&self, thing: &OwnedThing) -> Result<Destination, RouteError> {
