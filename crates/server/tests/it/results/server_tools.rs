@@ -246,28 +246,33 @@ async fn several_calls_can_run_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_completion_may_be_the_last_of_several_calls() {
+async fn a_completion_waits_until_the_model_has_seen_the_other_results() {
     let server = TestServer::with(&[("CODELAB_MULTIPLE_TOOL_CALLS", "sequence")]).await;
     let result = json!({"result": "Both done"});
     server.model.reply(Reply::tool_calls(vec![
         ("echo", json!({"text": "one"})),
-        ("attempt_completion", result),
+        ("attempt_completion", result.clone()),
     ]));
+    server
+        .model
+        .reply(Reply::tool_call("attempt_completion", result));
     let seen = server.say_to("last", "coder", "go").await;
     assert_eq!(
-        seen.story(),
-        ["switch_agent coder", "tool_result echo", "completion"]
+        seen.story()[..3],
+        [
+            "switch_agent coder",
+            "tool_result echo",
+            "error TOOL_VALIDATION_ERROR"
+        ]
     );
     assert_eq!(
         (seen.completion().message.as_str(), seen.status()),
         ("Both done", TurnStatus::Completed)
     );
-    server.model.reply(Reply::text("Yes?"));
-    server.say("last", "hello").await;
-    let next = server.steps().pop().unwrap();
+    let again = server.steps().pop().unwrap();
     assert_eq!(
-        next.roles(),
-        ["system", "user", "assistant", "tool", "tool", "user"],
+        again.roles(),
+        ["system", "user", "assistant", "tool", "tool"],
         "every call has a result"
     );
 }
