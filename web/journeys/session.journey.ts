@@ -34,7 +34,7 @@ afterAll(() => world.close());
 test("a message to a chosen agent is answered word by word", async () => {
   const { page, complaints } = await world.open("#/sessions");
   await page.locator(".side-head button").click();
-  await page.locator(".dock select").selectOption({ label: "coder" });
+  await page.locator(".dock select").first().selectOption({ label: "coder" });
   await page.locator(".dock textarea").fill("Count slowly");
   await page.locator(".dock textarea").press("Enter");
   await page.locator(".line.is-live", { hasText: "One two" }).waitFor();
@@ -57,7 +57,7 @@ test("what is said meanwhile waits in line, and stopping ends the turn", async (
   const { page } = await world.open(`#/sessions/${session}`);
   await page.locator(".is-live").waitFor();
   await world.loseOwner();
-  await page.locator(".dock select").selectOption({ label: "coder" });
+  await page.locator(".dock select").first().selectOption({ label: "coder" });
   await page.locator(".dock textarea").fill("And then this");
   await page.locator(".dock textarea").press("Enter");
   await page.locator(".queue li", { hasText: "And then this" }).waitFor();

@@ -73,8 +73,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// For what is not handed over by a count of its uses: everything of a server that is alone, and
-    /// sessions of the runtime kind.
+    /// For what needs no row: everything of a server that is alone, and sessions of the runtime
+    /// kind, which are claimed when they are first worked on.
     pub fn free() -> Self {
         Self {
             epoch: 0,
@@ -279,7 +279,7 @@ impl Inner {
         let row = match thing {
             OwnedThing::Project(project) => OwnedRow::Project(*project),
             OwnedThing::Chat => OwnedRow::Chat,
-            OwnedThing::Session(id) => return self.claim_session(id).await,
+            OwnedThing::Session(_) => return Ok(Some(Claim::free())),
         };
         let _one_at_a_time = self.cluster.claim_lock(thing).lock().await;
         if let Some(claim) = self.cluster.held.uses(thing) {
@@ -300,22 +300,6 @@ impl Inner {
             return Ok(None);
         }
         Ok(Some(self.cluster.held.add(thing, epoch.0)))
-    }
-
-    /// A session that is only read is claimed as well: its readers would hear nothing of what another
-    /// server does with it. One that does not exist yet is claimed by its first commit.
-    async fn claim_session(&self, id: &SessionId) -> Result<Option<Claim>, StoreError> {
-        let row = self.store.owner_of_session(id).await?;
-        let Some((row, (key, _))) = row.and_then(|row| row.session.map(|of| (row, of))) else {
-            return Ok(Some(Claim::free()));
-        };
-        let run = self.cluster.run();
-        let owner = row.owner.filter(|owner| !owner.given_away);
-        if owner.is_some_and(|owner| *owner.server_id == *run.server_id) {
-            return Ok(Some(Claim::free()));
-        }
-        let taken = self.store.take_session(key, &run.server_id).await?;
-        Ok(taken.map(|_| Claim::free()))
     }
 
     async fn route(&self, thing: &OwnedThing) -> Result<Destination, RouteError> {

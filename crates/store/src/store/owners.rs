@@ -66,10 +66,6 @@ const CLAIM: &str = concat!(
     claimable_session!("$1"),
     " RETURNING epoch"
 );
-// Unlike a claim, this leaves alone what the server has already: a new epoch would stop its work.
-const TAKE: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 1 WHERE id = $2 \
-     AND (sessions.owner IS NULL OR NOT EXISTS (SELECT 1 FROM servers WHERE server_id = sessions.owner \
-     AND ended = 0 AND (draining = 0 OR sessions.running = 1))) RETURNING epoch";
 // The owner of a worker space owns its sessions, whoever had them before.
 const CLAIM_IN_PROJECT: &str = "UPDATE sessions SET owner = $1, epoch = epoch + 1 WHERE id = $2 \
      AND EXISTS (SELECT 1 FROM owners WHERE kind = 'project' AND number = sessions.project_id AND owner = $1) \
@@ -202,16 +198,6 @@ impl Store {
         server_id: &str,
     ) -> Result<Option<Epoch>, StoreError> {
         self.claim_with(CLAIM, key, server_id).await
-    }
-
-    /// Makes `server_id` the owner of a session that nobody owns. `None` if a living server owns it,
-    /// `server_id` included.
-    pub async fn take_session(
-        &self,
-        key: SessionKey,
-        server_id: &str,
-    ) -> Result<Option<Epoch>, StoreError> {
-        self.claim_with(TAKE, key, server_id).await
     }
 
     /// Claims a session of a project whose worker space this server owns.
