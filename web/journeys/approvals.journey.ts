@@ -102,13 +102,13 @@ test("a browser that looks elsewhere is notified", async () => {
   });
   await page.locator("button", { hasText: "Turn on notifications" }).click();
   await page.locator("button[aria-pressed=true]", { hasText: "Notifications are on" }).waitFor();
-  await world.loseOwner();
   const session = await world.session("Look here");
   await world.send(session, "Please tidy up", "coder");
   await page.locator(".approval").waitFor();
   expect(await page.evaluate(() => (window as unknown as { shown: string[] }).shown)).toEqual([
     "CodeLab needs your approval: execute_command: Dangerous command: rm -rf",
   ]);
+  await world.loseOwner();
   await page.locator(".approval button", { hasText: "Approve" }).click();
   await page.locator(".empty-title").waitFor();
 });

@@ -91,13 +91,7 @@ function Entry({ item, state, sessionId }: EntryProps) {
     case "budget":
       return <BudgetEntry item={item} sessionId={sessionId} />;
     case "error":
-      return (
-        <ErrorLine
-          code={item.code}
-          message={item.message}
-          failure={item.failure}
-        />
-      );
+      return <ErrorLine code={item.code} message={item.message} failure={item.failure} />;
     case "note":
       return <NoteEntry item={item} />;
   }
