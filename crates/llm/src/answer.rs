@@ -4,6 +4,9 @@
 //! What is the same for all providers lives here: event stream or plain JSON, limits, what was
 //! already shown. What one event means is told by an [`AnswerFormat`].
 
+#[cfg(test)]
+pub mod heard;
+
 use codelab_protocol::{RawToolCall, Usage};
 use codelab_transport::{EventTooLong, SseFields, SseParser};
 use serde_json::Value;

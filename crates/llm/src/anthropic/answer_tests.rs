@@ -4,38 +4,20 @@ use codelab_protocol::{ModelFailureKind, RawToolCall, Usage};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::StreamedPart;
-use crate::answer::{AnswerReader, Progress};
+use crate::answer::heard::{self, HeardAnswer, MAX_OUTPUT_BYTES};
 
-const MAX_OUTPUT_BYTES: usize = 2000;
 const MODEL: &str = "claude";
 
-/// The answer, and the text and reasoning that were reported while it arrived.
-fn read<'a>(
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> Result<(ModelAnswer, String, String), Defect> {
-    let mut reader = AnswerReader::new(Box::new(AnthropicFormat::new(MODEL)), MAX_OUTPUT_BYTES);
-    let (mut shown, mut thought) = (String::new(), String::new());
-    let mut hear = |part: StreamedPart<'_>| match part {
-        StreamedPart::Text(text) => shown.push_str(text),
-        StreamedPart::Reasoning(text) => thought.push_str(text),
-        StreamedPart::ToolCall => {}
-        other => panic!("{other:?}"),
-    };
-    for piece in pieces {
-        let progress = reader.push(piece)?;
-        reader.show(&mut hear);
-        if progress == Progress::Done {
-            break;
-        }
-    }
-    reader.end()?;
-    reader.show(&mut hear);
-    Ok((reader.into_answer(), shown, thought))
+fn format() -> Box<dyn AnswerFormat> {
+    Box::new(AnthropicFormat::new(MODEL))
+}
+
+fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<HeardAnswer, Defect> {
+    heard::read(format(), pieces)
 }
 
 fn read_text(body: &str) -> Result<ModelAnswer, Defect> {
-    read([body.as_bytes()]).map(|(answer, _, _)| answer)
+    read([body.as_bytes()]).map(|heard| heard.answer)
 }
 
 fn events(events: &[Value]) -> String {
@@ -199,14 +181,7 @@ fn recorded() -> Vec<(&'static str, String, ModelAnswer)> {
 #[test]
 fn an_answer_is_the_same_however_its_bytes_are_cut() {
     for (name, body, wanted) in recorded() {
-        let bytes = body.as_bytes();
-        let wanted = Ok((wanted.clone(), wanted.text, wanted.reasoning));
-        assert_eq!(read([bytes]), wanted, "{name} whole");
-        assert_eq!(read(bytes.chunks(1)), wanted, "{name} byte by byte");
-        for cut in 0..=bytes.len() {
-            let (left, right) = bytes.split_at(cut);
-            assert_eq!(read([left, right]), wanted, "{name} cut at {cut}");
-        }
+        heard::assert_the_same_however_cut(format, (name, &body, wanted));
     }
 }
 
@@ -216,9 +191,11 @@ fn a_body_that_ends_early_is_never_taken_for_an_answer() {
         for end in 0..body.len() {
             match read([&body.as_bytes()[..end]]) {
                 Err(defect) => assert_eq!(defect, Defect::Cut, "{name} ended at {end}"),
-                Ok((got, shown, _)) => {
+                Ok(HeardAnswer {
+                    answer: got, text, ..
+                }) => {
                     assert_eq!(got, wanted, "{name} ended at {end}");
-                    assert_eq!(shown, wanted.text, "{name} ended at {end}");
+                    assert_eq!(text, wanted.text, "{name} ended at {end}");
                 }
             }
         }

@@ -4,31 +4,15 @@ use codelab_protocol::{RawToolCall, Usage};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::StreamedPart;
-use crate::answer::{AnswerReader, ENVELOPE_BYTES, Progress};
+use crate::answer::ENVELOPE_BYTES;
+use crate::answer::heard::{self, HeardAnswer, MAX_OUTPUT_BYTES};
 
-const MAX_OUTPUT_BYTES: usize = 2000;
+fn format() -> Box<dyn AnswerFormat> {
+    Box::<OpenAiFormat>::default()
+}
 
-/// The answer, and the text that was reported while it arrived.
-fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(ModelAnswer, String), Defect> {
-    let format = Box::<OpenAiFormat>::default();
-    let mut reader = AnswerReader::new(format, MAX_OUTPUT_BYTES);
-    let mut shown = String::new();
-    let mut hear = |part: StreamedPart<'_>| {
-        if let StreamedPart::Text(text) = part {
-            shown.push_str(text);
-        }
-    };
-    for piece in pieces {
-        let progress = reader.push(piece)?;
-        reader.show(&mut hear);
-        if progress == Progress::Done {
-            break;
-        }
-    }
-    reader.end()?;
-    reader.show(&mut hear);
-    Ok((reader.into_answer(), shown))
+fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<HeardAnswer, Defect> {
+    heard::read(format(), pieces)
 }
 
 fn reported<T>(error: Value) -> Result<T, Defect> {
@@ -36,7 +20,7 @@ fn reported<T>(error: Value) -> Result<T, Defect> {
 }
 
 fn read_text(body: &str) -> Result<ModelAnswer, Defect> {
-    read([body.as_bytes()]).map(|(answer, _)| answer)
+    read([body.as_bytes()]).map(|heard| heard.answer)
 }
 
 /// An event stream of these chunks, without an end mark.
@@ -139,14 +123,7 @@ fn recorded() -> Vec<(&'static str, String, ModelAnswer)> {
 #[test]
 fn an_answer_is_the_same_however_its_bytes_are_cut() {
     for (name, body, wanted) in recorded() {
-        let bytes = body.as_bytes();
-        let wanted = Ok((wanted.clone(), wanted.text));
-        assert_eq!(read([bytes]), wanted, "{name} whole");
-        assert_eq!(read(bytes.chunks(1)), wanted, "{name} byte by byte");
-        for cut in 0..=bytes.len() {
-            let (left, right) = bytes.split_at(cut);
-            assert_eq!(read([left, right]), wanted, "{name} cut at {cut}");
-        }
+        heard::assert_the_same_however_cut(format, (name, &body, wanted));
     }
 }
 
@@ -156,14 +133,16 @@ fn a_body_that_ends_early_is_never_taken_for_an_answer() {
         for end in 0..body.len() {
             match read([&body.as_bytes()[..end]]) {
                 Err(defect) => assert_eq!(defect, Defect::Cut, "{name} ended at {end}"),
-                Ok((got, shown)) => {
+                Ok(HeardAnswer {
+                    answer: got, text, ..
+                }) => {
                     // Only usage, which comes last, may be missing.
                     assert_eq!(
                         (&got.text, &got.tool_calls),
                         (&wanted.text, &wanted.tool_calls),
                         "{name} at {end}"
                     );
-                    assert_eq!(shown, wanted.text, "{name} ended at {end}");
+                    assert_eq!(text, wanted.text, "{name} ended at {end}");
                 }
             }
         }

@@ -1,21 +1,20 @@
 //! What moves between servers that live: by hand, when a server stops, and when one joins. And what
 //! a server that lost the database does not do.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use codelab_client::{Client, Method};
 use codelab_protocol::{
     AgentId, CreateProject, CreateSession, ProjectId, SearchContext, SessionId,
 };
+use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
 use crate::installation::Installation;
 use crate::is_wanted;
 use crate::server::Server;
 
-/// More than what is idle stays where it is, and the time that a lease takes.
-const WITHIN: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(100);
+const CUT_WITHIN: Duration = Duration::from_secs(60);
 /// So many that each of two servers is to have some of them.
 const PROJECTS: usize = 12;
 const REMEMBERED: &str = "The harbour crane is painted green";
@@ -60,7 +59,7 @@ async fn a_drained_server_owns_nothing_any_more() {
     let nothing = json!({"projects": 0, "sessions": 0, "chat": false});
     assert_eq!(owned, nothing);
     // Its reader is cut, because it would hear nothing more here.
-    let cut = tokio::time::timeout(WITHIN, async {
+    let cut = tokio::time::timeout(CUT_WITHIN, async {
         while let Some(Ok(_)) = events.next().await {}
     });
     cut.await.expect("the reader of a session ends");
@@ -163,7 +162,8 @@ async fn a_server_without_its_lease_answers_nothing() {
     };
     let (user, project) = (installation.user_at(0, 1).await, json!({"name": "later"}));
     installation.postgres.freeze();
-    let path = "/my/models/no-such-route";
+    // Needs nothing of the database, so that only the pause can make it fail.
+    let path = "/my/no-such-route";
     until("the server is paused", async || {
         let answer = user.raw(Method::GET, path, &[], "").await.unwrap();
         let has_retry_after = answer.headers.contains_key("retry-after");
@@ -259,9 +259,5 @@ async fn post(client: &Client, path: &str, body: &Value) -> codelab_client::RawR
 }
 
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + WITHIN;
-    while !is_so().await {
-        assert!(Instant::now() < deadline, "{what}: not within {WITHIN:?}");
-        tokio::time::sleep(POLL).await;
-    }
+    eventually(what, async || is_so().await.then_some(()).ok_or("not so")).await;
 }
