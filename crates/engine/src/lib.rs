@@ -51,8 +51,8 @@ pub use prompt::{
 pub use routing::{Route, keyword_route, parse_classification};
 pub use session::Session;
 pub use space::{
-    AgentClosed, AgentFacts, AgentGate, AgentSlots, Budget, BudgetState, Lane, SpaceSnapshot,
-    Spending, TeamFacts, ThreadEnd, TokenPrice, WorkOutcome,
+    AgentClosed, AgentFacts, AgentGate, AgentSlots, Budget, BudgetState, Lane, SessionModel,
+    SpaceSnapshot, Spending, TeamFacts, ThreadEnd, TokenPrice, WorkOutcome,
 };
 pub use turn::{BudgetScope, BudgetWhy, CallClaim, OpenCall, Thread, ThreadPhase, Turn, cut};
 pub use world::{

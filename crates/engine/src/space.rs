@@ -14,7 +14,7 @@ use std::sync::Arc;
 use codelab_protocol::{AgentName, ErrorCode};
 use serde::{Deserialize, Serialize};
 
-pub use facts::{AgentFacts, TeamFacts, TokenPrice};
+pub use facts::{AgentFacts, SessionModel, TeamFacts, TokenPrice};
 pub(crate) use working::{Slot, WorkingSpace};
 
 /// One thread of work within a turn: 0 is the turn's own, the tasks of a plan count from 1.
@@ -61,6 +61,7 @@ pub struct SpaceSnapshot {
     /// Set aside for the model calls of this session.
     pub reserved: BTreeMap<Lane, Spending>,
     pub facts: Arc<TeamFacts>,
+    pub session_model: Option<SessionModel>,
     /// Tokens that a task of an agent used on average of late; absent for one that did none.
     pub usual_tokens: Arc<BTreeMap<AgentName, u64>>,
     /// Whether a client is there that could run a tool.

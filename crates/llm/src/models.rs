@@ -342,11 +342,14 @@ impl Model for Models {
     }
 }
 
-/// A model that its provider does not know is followed by the next one, and at last by the
-/// substitute at `chain`, if there is one.
+/// The substitute at `chain`, if there is one, takes the place of the requested model when its provider
+/// does not know that. It comes last when a fallback is not known.
 fn next_after_unknown(queue: &mut VecDeque<usize>, position: usize, chain: usize, all: usize) {
-    if queue.is_empty() && position < chain && chain < all {
-        queue.push_back(chain);
+    let has_substitute = chain < all && position < chain && !queue.contains(&chain);
+    match position {
+        0 if has_substitute => queue.push_front(chain),
+        _ if has_substitute && queue.is_empty() => queue.push_back(chain),
+        _ => {}
     }
 }
 

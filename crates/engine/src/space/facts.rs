@@ -31,6 +31,14 @@ pub struct AgentFacts {
     pub task_prompt_tokens: u64,
 }
 
+/// The model that a person chose for a session, in place of its agents' own.
+#[derive(Debug, Clone)]
+pub struct SessionModel {
+    pub model: String,
+    /// Absent when the price is not known.
+    pub price: Option<TokenPrice>,
+}
+
 /// Dollars for a million tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenPrice {
@@ -88,9 +96,25 @@ impl TeamFacts {
 }
 
 impl SpaceSnapshot {
+    /// The session's model, where the agent's calls go to it.
+    fn chosen_for(&self, agent: &AgentName) -> Option<&SessionModel> {
+        let chosen = self.session_model.as_ref();
+        chosen.filter(|_| self.facts.agents.contains_key(agent))
+    }
+
     /// The model that the agent's calls go to.
     pub(crate) fn model_of(&self, agent: &AgentName) -> &str {
-        &self.facts.of(agent).model
+        match self.chosen_for(agent) {
+            Some(chosen) => &chosen.model,
+            None => &self.facts.of(agent).model,
+        }
+    }
+
+    fn price_of(&self, agent: &AgentName) -> Option<TokenPrice> {
+        match self.chosen_for(agent) {
+            Some(chosen) => chosen.price,
+            None => self.facts.of(agent).price,
+        }
     }
 
     pub(crate) fn prompt_tokens(&self, agent: &AgentName, lane: Lane) -> u64 {
@@ -108,20 +132,66 @@ impl SpaceSnapshot {
         prompt_tokens: u64,
         answer_tokens: u64,
     ) -> Option<f64> {
-        let price = self.facts.of(agent).price?;
-        Some(price.of_call(prompt_tokens, answer_tokens))
+        Some(self.price_of(agent)?.of_call(prompt_tokens, answer_tokens))
     }
 
     pub(crate) fn answer_token_usd(&self, agent: &AgentName) -> Option<f64> {
-        Some(self.facts.of(agent).price?.of_answer_token())
+        Some(self.price_of(agent)?.of_answer_token())
     }
 
     /// What a task of so many tokens costs, where that is known.
     pub(crate) fn task_usd(&self, agent: &AgentName, tokens: u64) -> Option<f64> {
-        Some(self.facts.of(agent).price?.of_task(tokens))
+        Some(self.price_of(agent)?.of_task(tokens))
     }
 
     pub(crate) fn usual_tokens(&self, agent: &AgentName) -> Option<u64> {
         self.usual_tokens.get(agent).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn calls_of_a_session_with_its_own_model_cost_what_that_model_costs() {
+        let price = |usd: f64| TokenPrice {
+            prompt_usd: usd,
+            answer_usd: usd,
+        };
+        let facts = |usd| AgentFacts {
+            model: "cheap".to_owned(),
+            price: Some(price(usd)),
+            ..AgentFacts::default()
+        };
+        let coder: AgentName = "agent_coder".parse().unwrap();
+        let orchestrator: AgentName = "orchestrator".parse().unwrap();
+        let mut space = SpaceSnapshot {
+            facts: Arc::new(TeamFacts {
+                agents: [(coder.clone(), facts(1.0))].into(),
+                orchestrator: facts(2.0),
+            }),
+            ..SpaceSnapshot::default()
+        };
+        assert_eq!(space.call_usd(&coder, 1_000_000, 0), Some(1.0));
+        let mut choose = |price| {
+            space.session_model = Some(SessionModel {
+                model: "dear".to_owned(),
+                price,
+            });
+            let of = |agent| {
+                (
+                    space.model_of(agent).to_owned(),
+                    space.task_usd(agent, 1_000_000),
+                )
+            };
+            (of(&coder), of(&orchestrator))
+        };
+        let cheap = ("cheap".to_owned(), Some(2.0));
+        let dear = |usd| ("dear".to_owned(), usd);
+        assert_eq!(choose(Some(price(50.0))), (dear(Some(50.0)), cheap.clone()));
+        assert_eq!(choose(None), (dear(None), cheap), "its price is not known");
     }
 }

@@ -204,6 +204,7 @@ impl TestSpace {
                     .collect(),
             ),
             client_attached: self.client_attached,
+            session_model: None,
         }
     }
 

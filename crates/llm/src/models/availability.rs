@@ -52,15 +52,18 @@ impl Availability {
         let is_unknown = |position| {
             rest(position).is_some_and(|rest| rest.kind == ModelFailureKind::UnknownModel)
         };
-        let ready: VecDeque<usize> = (0..chain)
-            .filter(|position| rest(*position).is_none())
+        let substitute = (chain..names.len()).next();
+        // The requested model is not known, so its substitute stands in its place.
+        let replaced = substitute.filter(|position| is_unknown(0) && rest(*position).is_none());
+        let ready: VecDeque<usize> = replaced
+            .into_iter()
+            .chain((0..chain).filter(|position| rest(*position).is_none()))
             .collect();
         if !ready.is_empty() {
             return ready;
         }
         let known = (0..chain).filter(|position| !is_unknown(*position));
         let soonest = known.min_by_key(|position| rest(*position).map(|rest| rest.until));
-        let substitute = (chain..names.len()).next();
         // A model that nobody can replace is asked even if it was not known: it may be there now.
         soonest
             .or(substitute)
@@ -191,6 +194,9 @@ mod tests {
         assert_eq!(seen.order(&chain, 2, now), [0]);
         seen.failed("a", ModelFailureKind::UnknownModel, None, now);
         assert_eq!(seen.order(&chain, 2, now), [2]);
+        assert_eq!(seen.order(&chain, 2, now + short), [2]);
+        let other = names(&["a", "c", "LLM_MODEL"]);
+        assert_eq!(seen.order(&other, 2, now), [2, 1], "before any fallback");
         assert_eq!(seen.order(&chain[..2], 2, now), [0], "nobody else is there");
     }
 

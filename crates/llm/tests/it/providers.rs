@@ -249,6 +249,9 @@ async fn a_model_that_is_not_known_is_not_tried_at_every_step() {
         );
     }
     assert_eq!(called(&server), ["gpt-4", "llama3", "llama3", "llama3"]);
+    // Fallbacks are for models that cannot answer now.
+    let answer = call_with(&models, &of("gpt-4", &["b"])).await;
+    assert_eq!(answered_by(answer), "llama3");
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ impl LoadedSession {
         let session_id = self.session.id().clone();
         let _admission = project.map(|(space, _)| space.bus().admission());
         let snapshot =
-            project.map(|(space, team)| space.snapshot(&session_id, team, slots, earlier));
+            project.map(|(space, team)| space.snapshot(&self.session, team, slots, earlier));
         let mut world = World {
             now,
             ids: &mut RandomIds,

@@ -9,7 +9,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use codelab_engine::{
-    AgentClosed, AgentGate, AgentSlots, Effect, Input, Lane, SpaceSnapshot, ThreadEnd, WorkOutcome,
+    AgentClosed, AgentGate, AgentSlots, Effect, Input, Lane, Session, SessionModel, SpaceSnapshot,
+    ThreadEnd, TokenPrice, WorkOutcome,
 };
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode, SessionId};
 
@@ -236,7 +237,7 @@ impl Space {
     /// its commit: the bus still counts what they gave back.
     pub(crate) fn snapshot(
         &self,
-        session: &SessionId,
+        session: &Session,
         team: &TeamSnapshot,
         slots: &HeldSlots,
         earlier: &[SlotChanges],
@@ -268,8 +269,21 @@ impl Space {
             client_attached: self.client_attached(),
             ..SpaceSnapshot::default()
         };
-        self.add_budget(session, &mut snapshot);
+        snapshot.session_model = session.model().map(|model| SessionModel {
+            model: model.to_owned(),
+            price: self.price_of(model),
+        });
+        self.add_budget(session.id(), &mut snapshot);
         snapshot
+    }
+
+    /// What the tokens of a model cost, where that is known.
+    pub(super) fn price_of(&self, model: &str) -> Option<TokenPrice> {
+        let price = self.model.price(model)?;
+        Some(TokenPrice {
+            prompt_usd: price.input_usd(),
+            answer_usd: price.output_usd(),
+        })
     }
 
     pub(super) fn status(&self, agent: &AgentName) -> AgentStatus {

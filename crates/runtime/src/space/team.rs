@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use codelab_engine::{Agent, FilePattern, Team, TeamFacts, TokenPrice};
+use codelab_engine::{Agent, FilePattern, Team, TeamFacts};
 use codelab_protocol::{AgentId, AgentName, ProjectAgent, Tool};
 use codelab_store::{AgentRow, StoreError};
 use serde::{Deserialize, Serialize};
@@ -142,13 +142,7 @@ impl Space {
                 .map(|kept| engine_agent(kept.agent))
                 .collect(),
         );
-        let price = |model: &str| {
-            let price = self.model.price(model)?;
-            Some(TokenPrice {
-                prompt_usd: price.input_usd(),
-                answer_usd: price.output_usd(),
-            })
-        };
+        let price = |model: &str| self.price_of(model);
         let facts = Arc::new(TeamFacts::new(&team, &self.default_model, price));
         let team = Arc::new(TeamSnapshot { team, facts, ids });
         let names: Vec<AgentName> = slots.iter().map(|slot| slot.name.clone()).collect();
