@@ -12,7 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use codelab_protocol::TurnStatus;
-use codelab_testkit::{FakeModel, Fault, ModelWire, Reply, SeenEvents, TestServer};
+use codelab_testkit::{
+    FakeModel, Fault, Gate, ModelWire, Reply, SeenEvents, TestServer, message_to,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -254,10 +256,7 @@ fn models() -> Vec<(&'static str, Reply)> {
     let wait = &[("retry-after", "3600")];
     let read = || Reply::tool_call("read_file", json!({"path": "a.md"}));
     vec![
-        (
-            "text",
-            Reply::text_with_usage("one two three", 120, 30).with_cached(100, 0),
-        ),
+        ("text", Reply::text("one two three")),
         ("thinking", Reply::text("yes").with_reasoning("is it so", 3)),
         ("tool", read().with_text("Let me see.").split_arguments(3)),
         ("wrong-key", Reply::fault(Fault::WrongKey)),
@@ -351,10 +350,18 @@ async fn answers_stream_with_usage(lab: &Lab) {
         ("claude/text", ModelWire::Anthropic),
     ] {
         let server = lab.server(model, KEY).await;
-        let seen = ask(&server).await;
+        let gate = Gate::new();
+        let reply = Reply::text_with_usage("one two three", 120, 30).with_cached(100, 0);
+        lab.upstream.on(
+            |body| body["model"] == "text",
+            reply.hold_after_deltas(3, &gate),
+        );
+        let mut stream = server.open(&message_to("coder", "s", "Hello")).await;
+        let mut seen = SeenEvents::until_delta(&mut stream).await;
+        gate.open();
+        seen.events.extend(SeenEvents::all(stream).await.events);
         assert_eq!(seen.status(), TurnStatus::Completed, "{model}: {seen:?}");
         assert_eq!(seen.streamed_text(), "one two three", "{model}");
-        assert!(seen.deltas().len() > 1, "{model} streams");
         let used = seen.answer().usage.clone().expect("usage is told");
         assert_eq!(
             (

@@ -25,7 +25,7 @@ pub use haproxy::{HttpsProxy, LoadBalancer};
 pub use process::announced_url;
 pub use seen::SeenEvents;
 pub use server::{
-    INTERNAL_KEY, TestServer, hitl_decision, id, message, refusal, request, tool_result,
+    INTERNAL_KEY, TestServer, hitl_decision, id, message, message_to, refusal, request, tool_result,
 };
 pub use through_another::skipped_through_another;
 pub use waiting::eventually;

@@ -47,6 +47,14 @@ impl SeenEvents {
         }
     }
 
+    /// The events up to the first text of an answer that is still being written.
+    pub async fn until_delta(stream: &mut EventStream) -> Self {
+        Self::until(stream, |event| {
+            matches!(&event.data, EventData::Chunk(chunk) if matches!(chunk.body, ChunkBody::AssistantDelta(_)))
+        })
+        .await
+    }
+
     /// One word per stored event, such as `switch_agent coder`, `tool_call write_file?` (asks) or
     /// `error LLM_ERROR`.
     pub fn story(&self) -> Vec<String> {

@@ -150,11 +150,7 @@ impl TestServer {
     }
 
     pub async fn say_to(&self, session: &str, agent: &str, text: &str) -> SeenEvents {
-        self.send(&AgentStreamRequest {
-            agent_type: Some(agent.to_owned()),
-            ..message(session, text)
-        })
-        .await
+        self.send(&message_to(agent, session, text)).await
     }
 
     pub async fn switch(&self, session: &str, agent: &str) -> SeenEvents {
@@ -410,6 +406,13 @@ pub fn message(session: &str, text: &str) -> AgentStreamRequest {
     AgentStreamRequest {
         message: Some(text.to_owned()),
         ..request(session)
+    }
+}
+
+pub fn message_to(agent: &str, session: &str, text: &str) -> AgentStreamRequest {
+    AgentStreamRequest {
+        agent_type: Some(agent.to_owned()),
+        ..message(session, text)
     }
 }
 

@@ -8,17 +8,14 @@ use codelab_protocol::{
 };
 use codelab_testkit::{
     Asked, ClientError, EventStream, Gate, Method, Reply, SeenEvents, TestServer, hitl_decision,
-    id, message, tool_result,
+    id, message, message_to, tool_result,
 };
 use serde_json::json;
 
 /// A session with the coder pinned, whose first turn stands at the gate.
 async fn busy(server: &TestServer, session: &str, gate: &Gate) -> EventStream {
     server.model.reply(Reply::text("First answer.").hold(gate));
-    let first = AgentStreamRequest {
-        agent_type: Some("coder".to_owned()),
-        ..message(session, "first")
-    };
+    let first = message_to("coder", session, "first");
     let stream = server.open(&first).await;
     gate.reached().await;
     stream
@@ -457,11 +454,7 @@ async fn a_repeat_gets_the_first_ones_stream_however_far_the_turn_is() {
         "write_file",
         json!({"path": "a.py", "content": "x"}),
     ));
-    let request = AgentStreamRequest {
-        agent_type: Some("coder".to_owned()),
-        ..message("far", "write")
-    };
-    let request = named("m-3", request);
+    let request = named("m-3", message_to("coder", "far", "write"));
     let asked = server.send(&request).await;
     let same = |again: &SeenEvents| {
         let expected = (asked.ids(), asked.story(), TurnStatus::AwaitingApproval);

@@ -3,9 +3,10 @@
 
 mod drops;
 
-use codelab_protocol::{AgentStreamRequest, Chunk, ChunkBody, CreateSession, TurnStatus};
+use codelab_protocol::{Chunk, ChunkBody, CreateSession, TurnStatus};
 use codelab_testkit::{
     EventData, EventStream, Gate, Method, Reply, SeenEvents, StreamEvent, TestServer, id, message,
+    message_to,
 };
 use serde_json::{Value, json};
 
@@ -37,18 +38,11 @@ fn has_text(seen: &StreamEvent, text: &str) -> bool {
     matches!(&seen.data, EventData::Chunk(chunk) if serde_json::to_string(chunk).unwrap().contains(text))
 }
 
-fn to_coder(session: &str, text: &str) -> AgentStreamRequest {
-    AgentStreamRequest {
-        agent_type: Some("coder".to_owned()),
-        ..message(session, text)
-    }
-}
-
 /// Reads until this much of the answer was streamed.
 async fn read_text(stream: &mut EventStream, text: &str) -> SeenEvents {
     let mut seen = SeenEvents { events: Vec::new() };
     while seen.streamed_text() != text {
-        let next = SeenEvents::until(stream, |event| has_text(event, "assistant_delta")).await;
+        let next = SeenEvents::until_delta(stream).await;
         seen.events.extend(next.events);
         assert!(
             text.starts_with(&seen.streamed_text()),
@@ -318,7 +312,7 @@ async fn tokens_come_without_numbers_and_add_up_to_the_answer() {
     server
         .model
         .reply(Reply::text(text).hold_after_deltas(1 + words, &gate));
-    let mut stream = server.open(&to_coder("tokens", "talk")).await;
+    let mut stream = server.open(&message_to("coder", "tokens", "talk")).await;
     let mut seen = read_text(&mut stream, text).await;
     gate.open();
     seen.events.extend(SeenEvents::all(stream).await.events);
@@ -351,10 +345,10 @@ async fn a_reader_that_joins_mid_answer_first_gets_the_text_so_far() {
     server
         .model
         .reply(Reply::text("один два три четыре").hold_after_deltas(3, &gate));
-    let mut first = server.open(&to_coder("joining", "count")).await;
+    let mut first = server.open(&message_to("coder", "joining", "count")).await;
     read_text(&mut first, "один два ").await;
     let mut joined = server.follow("joining", 0).await;
-    let so_far = SeenEvents::until(&mut joined, |event| has_text(event, "assistant_delta")).await;
+    let so_far = SeenEvents::until_delta(&mut joined).await;
     assert_eq!(so_far.story(), ["switch_agent coder"]);
     let delta = so_far.deltas()[0];
     assert_eq!((delta.offset, delta.content.as_str()), (0, "один два "));
@@ -388,12 +382,12 @@ async fn a_client_that_goes_away_does_not_stop_the_turn_and_misses_nothing() {
         .model
         .reply(Reply::text("Slowly spoken words.").hold_after_deltas(2, &gate));
     let mut stream = server.open(&message("away", "talk")).await;
-    let seen = SeenEvents::until(&mut stream, |event| has_text(event, "assistant_delta")).await;
+    let seen = SeenEvents::until_delta(&mut stream).await;
     assert_eq!(seen.story(), ["switch_agent coder", "tool_result echo"]);
     drop(stream);
 
     let mut back = server.follow("away", *seen.ids().last().unwrap()).await;
-    let so_far = SeenEvents::until(&mut back, |event| has_text(event, "assistant_delta")).await;
+    let so_far = SeenEvents::until_delta(&mut back).await;
     assert_eq!(
         (
             so_far.deltas()[0].offset,

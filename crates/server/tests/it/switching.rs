@@ -3,8 +3,8 @@
 
 use codelab_protocol::{AgentStreamRequest, TurnStatus};
 use codelab_testkit::{
-    Asked, Gate, Method, Reply, SeenEvents, TestServer, id, is_classification, message, refusal,
-    request,
+    Asked, Gate, Method, Reply, SeenEvents, TestServer, id, is_classification, message, message_to,
+    refusal, request,
 };
 use serde_json::{Value, json};
 
@@ -230,10 +230,7 @@ async fn in_one_agent_mode_everything_goes_to_universal_unclassified() {
     ] {
         assert!(offered.contains(&tool), "{tool}: {offered:?}");
     }
-    let coder = AgentStreamRequest {
-        agent_type: Some("coder".into()),
-        ..message("single", "go")
-    };
+    let coder = message_to("coder", "single", "go");
     assert_eq!(
         server.refused(&coder).await,
         (404, "AGENT_NOT_FOUND".to_owned())

@@ -15,7 +15,10 @@ async fn everything(person: &Person) -> Value {
         let project = project["project_id"].as_i64().unwrap();
         agents.push(person.agents(project).await);
         let mut space = person.space(project).await;
-        space.as_object_mut().unwrap().remove("uptime");
+        // These tell of the server.
+        for name in ["uptime", "is_healthy"] {
+            space.as_object_mut().unwrap().remove(name).unwrap();
+        }
         spaces.push(space);
     }
     let mut all = json!({ "projects": projects, "agents": agents, "spaces": spaces });

@@ -1,18 +1,11 @@
 //! The server stops while a model works: the call is finished or made again, and one answer
 //! results.
 
-use codelab_protocol::{AgentStreamRequest, Message, Role, TurnStatus};
+use codelab_protocol::{Message, Role, TurnStatus};
 use codelab_testkit::{
     Asked, EventData, EventStream, Gate, Reply, SeenEvents, TestServer, is_classification, message,
-    skipped_through_another,
+    message_to, skipped_through_another,
 };
-
-fn to_coder(session: &str, text: &str) -> AgentStreamRequest {
-    AgentStreamRequest {
-        agent_type: Some("coder".to_owned()),
-        ..message(session, text)
-    }
-}
 
 /// Reads until the stopping server ends the stream.
 async fn until_stopped(stream: &mut EventStream) -> SeenEvents {
@@ -48,7 +41,7 @@ async fn a_call_that_ends_while_the_server_stops_is_kept_and_not_repeated() {
     let mut server = TestServer::start().await;
     let gate = Gate::new();
     server.model.reply(Reply::text("Just in time.").hold(&gate));
-    let mut stream = server.open(&to_coder("grace", "talk")).await;
+    let mut stream = server.open(&message_to("coder", "grace", "talk")).await;
     gate.reached().await;
     let url = server.url.clone();
     let ending = async {
@@ -100,7 +93,7 @@ async fn a_turn_goes_on_by_itself_from_the_step_that_was_next() {
     server.model.reply(Reply::text("Found it."));
     server.model.reply(Reply::text("And the next."));
     let mut stream = server.open(&message("step", "It fails")).await;
-    let mut waiting = server.open(&to_coder("step", "and then?")).await;
+    let mut waiting = server.open(&message_to("coder", "step", "and then?")).await;
     gate.reached().await;
     let url = server.url.clone();
     let ending = async {
@@ -147,7 +140,7 @@ async fn a_call_that_hangs_is_made_again_and_replaces_what_was_shown() {
     server
         .model
         .reply(Reply::text("Half an answer that never ends.").hang_after_deltas(3));
-    let mut stream = server.open(&to_coder("hang", "talk")).await;
+    let mut stream = server.open(&message_to("coder", "hang", "talk")).await;
     let half = SeenEvents::until(&mut stream, |event| shows(event, "Half ")).await;
     let (message_id, attempt) = (
         half.deltas()[0].message_id.clone(),
