@@ -23,8 +23,10 @@ pub(crate) use self::lease::{ServerLease, ServerRun};
 pub use self::members::JoinError;
 pub(crate) use self::members::{joined, keep_lease, watch_servers};
 pub(crate) use self::moving::balance;
+use crate::RuntimeError;
 use crate::clock::now;
 use crate::metrics::Metrics;
+use crate::owner::Mail;
 use crate::registry::SessionName;
 use crate::runtime::{Inner, Runtime};
 
@@ -265,10 +267,7 @@ impl Inner {
         match thing {
             OwnedThing::Project(_) | OwnedThing::Chat => self.cluster.held.uses(thing),
             OwnedThing::Session(id) => {
-                let name = SessionName {
-                    kind: SessionKind::Runtime,
-                    id: id.clone(),
-                };
+                let name = session_name(id);
                 self.registry.is_live(&name).then(Claim::free)
             }
         }
@@ -302,7 +301,31 @@ impl Inner {
         Ok(Some(self.cluster.held.add(thing, epoch.0)))
     }
 
-    async fn route(&self, thing: &OwnedThing) -> Result<Destination, RouteError> {
+    /// Takes what nobody owns. `None` if another server was faster.
+    async fn take_free(
+        self: &Arc<Self>,
+        thing: &OwnedThing,
+        last_epoch: Epoch,
+    ) -> Result<Option<Claim>, StoreError> {
+        match thing {
+            // Without an owner, a reader here would hear nothing of what another server does with
+            // the session. A session that does not exist yet gets its owner with its first commit.
+            OwnedThing::Session(id) if last_epoch.0 > 0 => {
+                let name = session_name(id);
+                let woken = self
+                    .ask(&name, |reply| Mail::Touch { reply: Some(reply) })
+                    .await;
+                // Any other failure is told by the request itself.
+                let is_elsewhere = matches!(woken, Err(RuntimeError::Elsewhere));
+                Ok((!is_elsewhere).then(Claim::free))
+            }
+            OwnedThing::Session(_) | OwnedThing::Project(_) | OwnedThing::Chat => {
+                self.claim(thing).await
+            }
+        }
+    }
+
+    async fn route(self: &Arc<Self>, thing: &OwnedThing) -> Result<Destination, RouteError> {
         if let Some(claim) = self.held_here(thing) {
             return Ok(Destination::Here(claim));
         }
@@ -323,7 +346,7 @@ impl Inner {
                 },
                 Standing::Nobodys(known) if self.cluster.is_chosen(thing) => {
                     epoch = known.0;
-                    match self.claim(thing).await? {
+                    match self.take_free(thing, known).await? {
                         Some(claim) => return Ok(Destination::Here(claim)),
                         None => continue,
                     }
@@ -358,10 +381,7 @@ impl Inner {
         let Some(peer) = self.cluster.chosen(thing) else {
             return Ok(None);
         };
-        let name = SessionName {
-            kind: SessionKind::Runtime,
-            id: id.clone(),
-        };
+        let name = session_name(id);
         if !self.registry.end_readers_of_sleeping(&name) {
             return Ok(None);
         }
@@ -371,7 +391,7 @@ impl Inner {
         Ok(Some(peer))
     }
 
-    async fn accept_forwarded(&self, thing: &OwnedThing) -> Result<Claim, RouteError> {
+    async fn accept_forwarded(self: &Arc<Self>, thing: &OwnedThing) -> Result<Claim, RouteError> {
         if let Some(claim) = self.held_here(thing) {
             return Ok(claim);
         }
@@ -385,8 +405,13 @@ impl Inner {
                 {
                     return Err(RouteError::Stopping);
                 }
-                Standing::Mine(_) | Standing::Nobodys(_) => {
+                Standing::Mine(_) => {
                     if let Some(claim) = self.claim(thing).await? {
+                        return Ok(claim);
+                    }
+                }
+                Standing::Nobodys(last_epoch) => {
+                    if let Some(claim) = self.take_free(thing, last_epoch).await? {
                         return Ok(claim);
                     }
                 }
@@ -496,6 +521,14 @@ impl Runtime {
             held.remember_project(session, project);
         }
         Ok(project)
+    }
+}
+
+/// The name of a session of the runtime kind.
+fn session_name(id: &SessionId) -> SessionName {
+    SessionName {
+        kind: SessionKind::Runtime,
+        id: id.clone(),
     }
 }
 

@@ -524,15 +524,24 @@ impl Runtime {
         name: &SessionName,
         mail: impl FnOnce(ReplyTo<T>) -> Mail,
     ) -> Result<T, RuntimeError> {
-        let (reply, answer) = oneshot::channel();
-        self.inner.registry.send(&self.inner, name, mail(reply))?;
-        // The owner answers everything it takes. It disappears without an answer only when the
-        // server stops, or because of a bug.
-        answer.await.unwrap_or(Err(RuntimeError::Stopping))
+        self.inner.ask(name, mail).await
     }
 }
 
 impl Inner {
+    /// Sends mail to the session's owner, and waits for the answer.
+    pub async fn ask<T>(
+        self: &Arc<Self>,
+        name: &SessionName,
+        mail: impl FnOnce(ReplyTo<T>) -> Mail,
+    ) -> Result<T, RuntimeError> {
+        let (reply, answer) = oneshot::channel();
+        self.registry.send(self, name, mail(reply))?;
+        // The owner answers everything it takes. It disappears without an answer only when the
+        // server stops, or because of a bug.
+        answer.await.unwrap_or(Err(RuntimeError::Stopping))
+    }
+
     pub fn count_input(&self, accepted: &Result<Accepted, RuntimeError>) {
         let outcome = match accepted {
             Ok(_) => "taken",

@@ -1,7 +1,12 @@
 //! Two servers of one installation on one PostgreSQL: either of them answers every request.
 
-use codelab_testkit::{Method, OwnDatabase, Reply, TestServer, eventually};
+use std::time::Duration;
+
+use codelab_testkit::{Method, OwnDatabase, Reply, SeenEvents, TestServer, eventually};
 use serde_json::{Value, json};
+use tokio::time::timeout;
+
+const WITHIN: Duration = Duration::from_secs(20);
 
 /// Both know each other when this returns.
 async fn installation(name: &str) -> Option<(TestServer, TestServer, OwnDatabase)> {
@@ -9,11 +14,17 @@ async fn installation(name: &str) -> Option<(TestServer, TestServer, OwnDatabase
     let first = TestServer::member(&database.url, &[]).await;
     let model = first.model.url();
     let second = TestServer::member(&database.url, &[("LLM_PROXY_URL", &model)]).await;
-    for server in [&first, &second] {
-        eventually("the servers know each other", async || {
+    know(&[&first, &second], 2).await;
+    Some((first, second, database))
+}
+
+/// Waits until each of these knows of so many servers.
+async fn know(servers: &[&TestServer], count: usize) {
+    for server in servers {
+        eventually("the server knows of the others", async || {
             let (_, health) = server.http(Method::GET, "/health", None).await;
             let servers = health["cluster"]["servers"].as_array().map(Vec::len);
-            if servers == Some(2) {
+            if servers == Some(count) {
                 Ok(())
             } else {
                 Err(health)
@@ -21,7 +32,6 @@ async fn installation(name: &str) -> Option<(TestServer, TestServer, OwnDatabase
         })
         .await;
     }
-    Some((first, second, database))
 }
 
 async fn end((mut first, mut second, database): (TestServer, TestServer, OwnDatabase)) {
@@ -81,6 +91,38 @@ async fn sessions_and_the_chat_are_the_same_at_every_server() {
 }
 
 /// A user's request, with the answer's status and body.
+#[tokio::test]
+async fn a_session_that_is_read_has_an_owner() {
+    const SESSIONS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+    let Some(mut all) = installation("it_forwarding_readers").await else {
+        return;
+    };
+    let (first, second, _) = &mut all;
+    second.model.default_reply(Reply::text("Hi."));
+    first.model.default_reply(Reply::text("Hi."));
+    for session in SESSIONS {
+        first.say_to(session, "coder", "hello").await;
+    }
+    first.stop().await;
+    know(&[second], 1).await;
+    let mut readers = Vec::new();
+    for session in SESSIONS {
+        let read = second.log(session).await.ids();
+        let last = *read.last().unwrap();
+        readers.push(second.follow(session, last).await);
+    }
+    first.restart().await;
+    know(&[first, second], 2).await;
+    // Some of them would be the first server's share.
+    for (session, mut reader) in SESSIONS.into_iter().zip(readers) {
+        let sent = first.say_to(session, "coder", "hello again").await;
+        let heard = SeenEvents::until_done(&mut reader);
+        let heard = timeout(WITHIN, heard).await.expect("the reader hears it");
+        assert_eq!(heard.story(), sent.story());
+    }
+    end(all).await;
+}
+
 async fn ask(
     server: &TestServer,
     user: i64,
