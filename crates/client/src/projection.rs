@@ -301,6 +301,8 @@ impl SessionView {
             SessionEventBody::ModelWaiting(waiting) => {
                 self.note(SessionNote::ModelWaiting(waiting.clone()), changes)
             }
+            // The approvals and questions themselves are shown.
+            SessionEventBody::WaitingAdded(_) | SessionEventBody::WaitingRemoved(_) => {}
             SessionEventBody::Gap(gap) => {
                 self.last_seq = self.last_seq.max(gap.to);
                 self.note(SessionNote::Gap(*gap), changes);
@@ -398,6 +400,8 @@ fn wakes(body: &SessionEventBody) -> bool {
     match body {
         SessionEventBody::MessageQueued(_)
         | SessionEventBody::HistoryCompacted(_)
+        | SessionEventBody::WaitingAdded(_)
+        | SessionEventBody::WaitingRemoved(_)
         | SessionEventBody::Gap(_) => false,
         SessionEventBody::ToolResult(result) => !result.late,
         SessionEventBody::MessageCreated(_)

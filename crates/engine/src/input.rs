@@ -119,6 +119,10 @@ pub enum Input {
     ChooseModel {
         model: Option<String>,
     },
+    /// A person chooses whom messages go to that name nobody; absent: they are planned.
+    ChooseAgent {
+        agent: Option<AgentName>,
+    },
 }
 
 /// How long no server was there since the owner before stopped, and since when one is there again.

@@ -50,6 +50,42 @@ impl Output {
         }
     }
 
+    /// The last event of the turn is now the one after which its readers may stop, if another one
+    /// was.
+    pub fn settle_with_last(&mut self, turn: TurnId) {
+        let mut events = self
+            .effects
+            .iter_mut()
+            .rev()
+            .filter_map(Effect::as_event_mut)
+            .filter(|event| event.turn == turn);
+        if let Some(last) = events.next() {
+            last.settled = events.find_map(|event| event.settled.take());
+        }
+    }
+
+    fn insert_event(&mut self, last_seq: u64, turn: TurnId, body: EventBody) {
+        let mut place = self.effects.len();
+        let mut seq = last_seq;
+        let events = self.effects.iter_mut().enumerate();
+        let events = events.filter_map(|(at, effect)| Some((at, effect.as_event_mut()?)));
+        for (number, (at, event)) in events.enumerate() {
+            if number == 0 && event.settled.is_none() {
+                continue;
+            }
+            place = place.min(at);
+            seq = seq.min(event.seq);
+            event.seq += 1;
+        }
+        let record = EventRecord {
+            seq,
+            turn,
+            body,
+            settled: None,
+        };
+        self.effects.insert(place, Effect::Event(record));
+    }
+
     pub fn finish(self, answer: CallerAnswer) -> Applied {
         let changed = self.changed || !self.effects.is_empty() || answer != CallerAnswer::Nothing;
         Applied {
@@ -75,5 +111,12 @@ impl EventLog<'_> {
             body: body.into(),
             settled: None,
         }));
+    }
+
+    /// Puts an event behind the first one of the step, or before it if the turn ends with that. The
+    /// later ones move up by one.
+    pub fn second_event(&mut self, turn: TurnId, body: impl Into<EventBody>) {
+        *self.last_seq += 1;
+        self.output.insert_event(*self.last_seq, turn, body.into());
     }
 }

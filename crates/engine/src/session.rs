@@ -1,6 +1,7 @@
 //! A session's whole state, and the one way to change it.
 
 mod parts;
+mod waiting;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,6 +14,7 @@ use codelab_protocol::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::parts::{MessageSize, QueuedMessage};
+pub(crate) use self::waiting::in_one_line;
 use crate::compaction::Compaction;
 use crate::output::{EventLog, Output};
 use crate::space::WorkingSpace;
@@ -69,6 +71,9 @@ pub struct Session {
     /// The model that a person chose for this session; absent: each agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
+    /// Whom messages of a project's session go to that name nobody; absent: they are planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chosen: Option<AgentName>,
 }
 
 impl Session {
@@ -102,12 +107,14 @@ impl Session {
             compaction: Compaction::default(),
             last_began_at: None,
             model: None,
+            chosen: None,
         }
     }
 
     /// Takes one input. After an error nothing has changed.
     pub fn apply(&mut self, input: Input, world: &mut World<'_>) -> Result<Applied, Refusal> {
         let shown = self.task_statuses();
+        let waiting = self.waiting_ids();
         let space = WorkingSpace::new(std::mem::take(&mut world.space));
         let mut step = Transition {
             session: self,
@@ -167,6 +174,14 @@ impl Session {
             Input::Recovered { down, epoch } => step.recovered(down, epoch),
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
+            Input::ChooseAgent { agent } => {
+                if let Some(agent) = &agent {
+                    step.world.team.known_agent(agent)?;
+                }
+                step.session.chosen = agent;
+                step.output.mark_changed();
+                CallerAnswer::Nothing
+            }
             Input::ChooseModel { model } => {
                 step.session.model = model;
                 step.output.mark_changed();
@@ -177,6 +192,7 @@ impl Session {
         step.advance_workflow();
         step.save_changed_plan(shown);
         step.settle_workflow();
+        step.tell_waiting(&waiting);
         Ok(step.output.finish(answer))
     }
 
@@ -203,6 +219,11 @@ impl Session {
     /// The model that a person chose for this session.
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()
+    }
+
+    /// Whom messages go to that name nobody.
+    pub fn chosen_agent(&self) -> Option<&AgentName> {
+        self.chosen.as_ref()
     }
 
     pub fn message_count(&self) -> u64 {
@@ -356,7 +377,10 @@ impl Output {
 }
 
 impl Transition<'_, '_> {
-    fn user_message(&mut self, message: UserMessage) -> Result<CallerAnswer, Refusal> {
+    fn user_message(&mut self, mut message: UserMessage) -> Result<CallerAnswer, Refusal> {
+        if message.agent.is_none() && !self.session.asks() {
+            message.agent.clone_from(&self.session.chosen);
+        }
         if let Some(agent) = &message.agent {
             self.world.team.known_agent(agent)?;
             self.free_agent(agent)?;

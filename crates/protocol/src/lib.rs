@@ -24,6 +24,7 @@ mod session_kind;
 mod space;
 mod time;
 mod tool;
+mod waiting;
 
 pub use api::{
     AckStatus, AgentHistory, AgentInfo, AgentList, AgentStreamRequest, Alive, AliveStatus,
@@ -63,10 +64,10 @@ pub use project::{
 pub use project_session::{
     AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult,
     ChangeProjectSession, ClaimCall, CreateProjectSession, DirectAnswer, DirectErrorType,
-    MessageAccepted, MessageList, MessageMode, OpenApproval, PendingData, PendingToolCall,
-    PlanDecision, PlanList, ProjectSession, ProjectSessionAck, ProjectSessionCancelled,
-    ProjectSessionDetail, ProjectSessionList, ProjectUsage, ResultAck, SendMessage, SessionUsage,
-    UsageReport, UsageTotal,
+    ExportedSession, MessageAccepted, MessageList, MessageMode, OpenApproval, PendingData,
+    PendingToolCall, PlanDecision, PlanList, ProjectSession, ProjectSessionAck,
+    ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList, ProjectUsage, ResultAck,
+    SendMessage, SessionUsage, UsageReport, UsageTotal,
 };
 pub use reminder::Reminder;
 pub use session_event::{
@@ -87,3 +88,4 @@ pub use tool::{
     CommandPart, ExecuteCommand, FileEdit, InvalidArguments, ListFiles, ReadFile, SearchInCode,
     SwitchMode, Tool, ToolArguments, ToolSide, WriteFile,
 };
+pub use waiting::{Waiting, WaitingInSession, WaitingKind, WaitingList, WaitingRemoved};

@@ -36,6 +36,18 @@ pub struct ChangeProjectSession {
     #[serde(skip_serializing_if = "Patch::is_absent", default)]
     #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 200)]
     pub model: Patch<String>,
+    /// The agent that messages without `target_agent` go to, by id or name; `null` = they are
+    /// planned.
+    #[serde(skip_serializing_if = "Patch::is_absent", default)]
+    #[schema(value_type = Option<String>, required = false, min_length = 1, max_length = 200)]
+    pub agent: Patch<String>,
+    #[serde(skip_serializing_if = "Patch::is_absent", default)]
+    #[schema(value_type = bool, required = false)]
+    pub pinned: Patch<bool>,
+    /// Lists leave archived sessions out.
+    #[serde(skip_serializing_if = "Patch::is_absent", default)]
+    #[schema(value_type = bool, required = false)]
+    pub archived: Patch<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -52,6 +64,15 @@ pub struct ProjectSession {
     /// The model that was chosen for this session. Lists leave it out.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub model: Option<String>,
+    /// The agent that messages without `target_agent` go to. Lists leave it out.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub agent: Option<AgentName>,
+    #[serde(default)]
+    #[schema(required)]
+    pub pinned: bool,
+    #[serde(default)]
+    #[schema(required)]
+    pub archived: bool,
 }
 
 /// A session with its newest messages and its state.
@@ -69,6 +90,14 @@ pub struct ProjectSessionDetail {
     pub budget_usd: Option<f64>,
     pub budget_tokens: Option<u64>,
     pub usage: UsageTotal,
+}
+
+/// A whole session, to keep or to read elsewhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ExportedSession {
+    pub session: ProjectSession,
+    /// Oldest first.
+    pub messages: Vec<Message>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]

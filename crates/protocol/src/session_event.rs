@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::{
     AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, CallId, ErrorData, Gap, Message,
     MessageId, ModelFailureKind, Plan, PlanId, PlannedTask, SessionId, SwitchAgent, TaskId,
-    Timestamp, ToolCallChunk, Usage, WorkflowId,
+    Timestamp, ToolCallChunk, Usage, Waiting, WaitingRemoved, WorkflowId,
 };
 
 /// One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`.
@@ -54,6 +54,10 @@ pub enum SessionEventBody {
     HistoryCompacted(HistoryCompacted),
     ModelFallback(ModelFallback),
     ModelWaiting(ModelWaiting),
+    /// Something begins to wait for a person.
+    WaitingAdded(Waiting),
+    /// It was decided or answered, it expired, or its turn ended.
+    WaitingRemoved(WaitingRemoved),
     /// These event numbers were pruned and can no longer be read; never stored itself.
     Gap(Gap),
 }
@@ -378,6 +382,8 @@ impl SessionEventBody {
             Self::HistoryCompacted(_) => "history_compacted",
             Self::ModelFallback(_) => "model_fallback",
             Self::ModelWaiting(_) => "model_waiting",
+            Self::WaitingAdded(_) => "waiting_added",
+            Self::WaitingRemoved(_) => "waiting_removed",
             Self::Gap(_) => "gap",
         }
     }

@@ -9,9 +9,9 @@ use codelab_engine::{
 };
 use codelab_protocol::{
     AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId,
-    SessionId, SessionKind, TurnId, UserId,
+    SessionId, SessionKind, TurnId, UserId, WaitingInSession,
 };
-use codelab_store::{OpenApprovalRow, OwnedSession, Schedule};
+use codelab_store::{OpenApprovalRow, OwnedSession, Schedule, WaitingSession};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
@@ -20,10 +20,12 @@ use crate::registry::SessionName;
 use crate::runtime::{Runtime, SessionSummary, whole};
 use crate::space::{AGENTS_PAGE, CallMode, ClientsFull, Space, SpaceKey};
 use crate::user_events::{UserCursor, UserEvents, UserReader};
-use crate::{Reader, RuntimeError};
+use crate::{Reader, RuntimeError, state};
 
 /// Sessions that are recovered beside each other, so that their commits share transactions.
 const RECOVERED_AT_ONCE: usize = 64;
+/// What is listed of what waits for a user.
+const MAX_WAITING: usize = 1000;
 
 /// A message to a project's session.
 #[derive(Debug, Clone)]
@@ -39,7 +41,7 @@ pub struct ProjectMessage {
 pub struct AcceptedMessage {
     /// The events of its turn.
     pub reader: Reader,
-    /// The agent that was named.
+    /// The agent that it went to.
     pub agent: Option<AgentName>,
 }
 
@@ -95,6 +97,10 @@ impl Runtime {
             },
             None => None,
         };
+        let chosen = match agent {
+            Some(_) => None,
+            None => crate::state_of(session)?.chosen_agent().cloned(),
+        };
         let message = UserMessage {
             text,
             agent: agent.clone(),
@@ -105,6 +111,8 @@ impl Runtime {
         let feed = self.inner.registry.feed(&name(id));
         let accepted = self.input(&name(id), Command::UserMessage(message)).await?;
         let reader = self.reader(feed, accepted.key, accepted.answer);
+        let answers = matches!(accepted.answer, CallerAnswer::Answered(_));
+        let agent = agent.or(chosen.filter(|_| !answers));
         // The answer to a question is part of a call, and a repeat is none.
         if matches!(accepted.answer, CallerAnswer::Span(_)) {
             self.call_began(
@@ -332,6 +340,21 @@ impl Runtime {
             .await
     }
 
+    /// Whom messages of this session go to that name nobody; none: they are planned.
+    pub async fn choose_agent(
+        &self,
+        session: &OwnedSession,
+        target: Option<String>,
+    ) -> Result<(), RuntimeError> {
+        let space = self.space(SpaceKey::of_session(session));
+        let agent = match target {
+            Some(target) => Some(self.target(&space, &target).await?),
+            None => None,
+        };
+        self.tell_project_session(session.id(), Command::ChooseAgent { agent })
+            .await
+    }
+
     /// For a session that was found in its project.
     pub(crate) async fn tell_project_session(
         &self,
@@ -422,6 +445,23 @@ impl Runtime {
         Ok(recovered.contains(&true))
     }
 
+    /// What waits for a user in all sessions, oldest first.
+    pub async fn waiting(&self, user: UserId) -> Result<Vec<WaitingInSession>, RuntimeError> {
+        let mine = self.inner.store.of(user);
+        let (open, _) = mine.open_approvals(None, MAX_WAITING as u64, 0).await?;
+        self.touch_sessions_of(user, &open).await?;
+        let (mut found, mut after) = (Vec::new(), None);
+        while found.len() < MAX_WAITING {
+            let part = mine.waiting_sessions(after).await?;
+            let Some(last) = part.last() else { break };
+            after = Some(last.key);
+            found.extend(part.into_iter().flat_map(waiting_in));
+        }
+        found.sort_by_key(|found| found.waiting.created_at);
+        found.truncate(MAX_WAITING);
+        Ok(found)
+    }
+
     pub fn project_session_events(&self, row: &OwnedSession, after: u64, follow: bool) -> Reader {
         self.log_of(&name(&row.session_id), row, after, follow)
     }
@@ -455,6 +495,25 @@ fn name(id: &SessionId) -> SessionName {
         kind: SessionKind::Project,
         id: id.clone(),
     }
+}
+
+fn waiting_in(session: WaitingSession) -> Vec<WaitingInSession> {
+    let state = match state::parse(&session.state) {
+        Ok(state) => state,
+        Err(error) => {
+            tracing::warn!(session = %session.session_id, %error, "session cannot be read, what waits in it is not listed");
+            return Vec::new();
+        }
+    };
+    let waiting = state.waiting().into_iter();
+    waiting
+        .map(|waiting| WaitingInSession {
+            session_id: session.session_id.clone(),
+            project_id: session.project_id,
+            title: session.title.clone(),
+            waiting,
+        })
+        .collect()
 }
 
 fn full(error: ClientsFull) -> RuntimeError {

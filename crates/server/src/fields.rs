@@ -21,6 +21,7 @@ const PROJECT_DESCRIPTION_CHARS: usize = 10_000;
 const ROLE_CHARS: usize = 100;
 const AGENT_DESCRIPTION_CHARS: usize = 2000;
 const MODEL_CHARS: usize = 200;
+const AGENT_CHARS: usize = 200;
 /// Models that are tried in turn for one call.
 pub(crate) const MAX_FALLBACK_MODELS: usize = 8;
 const MAX_TEMPERATURE: f64 = 2.0;
@@ -134,6 +135,15 @@ pub(crate) fn model(text: String) -> ApiResult<String> {
         return Err(wrong("model", "must be the name of a model"));
     }
     at_most("model", MODEL_CHARS, model.to_owned())
+}
+
+/// An agent's id or name; whether it exists is looked up.
+pub(crate) fn agent(text: String) -> ApiResult<String> {
+    let agent = text.trim();
+    if agent.is_empty() {
+        return Err(wrong("agent", "must name an agent"));
+    }
+    at_most("agent", AGENT_CHARS, agent.to_owned())
 }
 
 pub(crate) fn fallback_models(names: Vec<String>) -> ApiResult<Vec<String>> {

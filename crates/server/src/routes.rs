@@ -36,7 +36,7 @@ pub use project_agents::check_agent;
 pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
-use self::project_sessions::{approvals, messages, mine, plans, tools};
+use self::project_sessions::{approvals, export, messages, mine, plans, tools};
 use crate::app::App;
 use crate::page::WebPage;
 
@@ -145,6 +145,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
                 [approvals::answer],
                 [approvals::audit],
                 [mine::approvals],
+                [mine::waiting],
             ),
         ),
         (
@@ -164,9 +165,10 @@ fn of_project_sessions() -> OpenApiRouter<App> {
         [project_sessions::list, project_sessions::create],
         [
             project_sessions::get,
-            project_sessions::rename,
+            project_sessions::change,
             project_sessions::delete
         ],
+        [export::export],
         [messages::send],
         [messages::list],
         [messages::events],

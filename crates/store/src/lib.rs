@@ -32,12 +32,13 @@ pub use options::{DatabaseUrl, StoreOptions};
 pub use project_session::{
     AgentUsageRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction, NewSpending,
     OpenApprovalRow, PlanRow, PlanSaved, ProjectBudget, ProjectSessionRow, ProjectUsageRow,
-    SessionUsageRow, UnfinishedSession, UnindexedInteraction, UsageRows, UsageSum,
+    SessionChange, SessionUsageRow, UnfinishedSession, UnindexedInteraction, UsageRows, UsageSum,
+    WaitingSession,
 };
 pub use row::{
     ApprovalRow, ApprovalStatus, AuditHead, AuditRecord, AuditRow, AuditSession, ContextRow,
-    InputRow, Schedule, SessionLogRow, SessionRef, SessionRow, StoredEvent, StoredMessage,
-    StoredSwitch, ToolCallRow, ToolCallStatus,
+    InputRow, Schedule, SessionLogRow, SessionMarks, SessionRef, SessionRow, StoredEvent,
+    StoredMessage, StoredSwitch, ToolCallRow, ToolCallStatus,
 };
 pub use sqlite::backup::{Restored, restore_sqlite};
 pub use store::{

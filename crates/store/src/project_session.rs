@@ -6,6 +6,7 @@ use codelab_protocol::{
 use serde_json::{Map, Value};
 
 use crate::SessionKey;
+use crate::row::SessionMarks;
 
 /// A project session, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,15 @@ pub struct ProjectSessionRow {
     pub message_count: u64,
     /// A question of an agent waits for an answer.
     pub asks: bool,
+    pub marks: SessionMarks,
+}
+
+/// What is absent stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionChange {
+    pub title: Option<String>,
+    pub pinned: Option<bool>,
+    pub archived: Option<bool>,
 }
 
 /// A project session whose turn may not be over, with its state.
@@ -26,6 +36,16 @@ pub struct ProjectSessionRow {
 pub struct UnfinishedSession {
     pub key: SessionKey,
     pub session_id: SessionId,
+    pub state: String,
+}
+
+/// A project session that waits for its user, with its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingSession {
+    pub key: SessionKey,
+    pub session_id: SessionId,
+    pub project_id: ProjectId,
+    pub title: Option<String>,
     pub state: String,
 }
 

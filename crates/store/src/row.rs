@@ -76,6 +76,15 @@ pub struct SessionRow {
     pub owner: Option<String>,
     pub epoch: Epoch,
     pub schedule: Schedule,
+    pub marks: SessionMarks,
+}
+
+/// What a person marked a session with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionMarks {
+    pub pinned: bool,
+    /// Lists leave it out.
+    pub archived: bool,
 }
 
 /// When a session must be loaded although there is no request.

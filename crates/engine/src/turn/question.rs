@@ -4,7 +4,7 @@ use codelab_protocol::{CallId, ErrorCode, Message, Role, TaskOrigin, Tool};
 
 use super::call::ended_or_unknown;
 use super::{Thread, ThreadPhase};
-use crate::session::Transition;
+use crate::session::{Transition, in_one_line};
 use crate::{CallStatus, CallerAnswer, KnownCall, Refusal, Session};
 
 impl Session {
@@ -12,7 +12,9 @@ impl Session {
     pub(crate) fn oldest_question(&self) -> Option<CallId> {
         let turn = self.turn.as_ref()?;
         let asked = turn.threads().filter_map(|thread| match &thread.phase {
-            ThreadPhase::AwaitingAnswer { call_id, asked_seq } => Some((*asked_seq, call_id)),
+            ThreadPhase::AwaitingAnswer {
+                call_id, asked_seq, ..
+            } => Some((*asked_seq, call_id)),
             ThreadPhase::Routing { .. }
             | ThreadPhase::Queued
             | ThreadPhase::Thinking { .. }
@@ -37,10 +39,16 @@ impl Transition<'_, '_> {
     ) {
         self.output
             .open_call(&thread, &call_id, Tool::AskFollowupQuestion);
+        let shown = in_one_line(&question);
         self.view()
             .show_question(&thread, &call_id, question, options);
-        let asked_seq = self.session.last_seq;
-        self.suspend(thread, ThreadPhase::AwaitingAnswer { call_id, asked_seq });
+        let phase = ThreadPhase::AwaitingAnswer {
+            call_id,
+            asked_seq: self.session.last_seq,
+            question: shown,
+            asked_at: Some(self.world.now),
+        };
+        self.suspend(thread, phase);
     }
 
     /// A person answered this question. For people the answer is a message of the session; for the

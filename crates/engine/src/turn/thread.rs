@@ -105,7 +105,15 @@ pub enum ThreadPhase {
         approval: Box<Approval>,
     },
     /// A person answers a question.
-    AwaitingAnswer { call_id: CallId, asked_seq: u64 },
+    AwaitingAnswer {
+        call_id: CallId,
+        asked_seq: u64,
+        /// Its beginning.
+        #[serde(default)]
+        question: String,
+        #[serde(default)]
+        asked_at: Option<Timestamp>,
+    },
     /// The budget has no room for the next call before others end.
     AwaitingRoom,
     /// A person decides whether more may be spent.

@@ -49,6 +49,9 @@ pub(crate) enum Command {
     ChooseModel {
         model: Option<String>,
     },
+    ChooseAgent {
+        agent: Option<AgentName>,
+    },
 }
 
 impl Owner {
@@ -136,6 +139,7 @@ impl Owner {
             Command::Cancel { drop_queue } => Input::Cancel { drop_queue },
             Command::Reset => Input::Reset,
             Command::ChooseModel { model } => Input::ChooseModel { model },
+            Command::ChooseAgent { agent } => Input::ChooseAgent { agent },
         })
     }
 

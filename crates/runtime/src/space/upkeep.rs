@@ -427,7 +427,7 @@ impl Runtime {
         let mut live = Vec::new();
         let mut seen = 0;
         loop {
-            let (page, total) = mine.sessions(Some(key.project), PAGE, seen).await?;
+            let (page, total) = mine.sessions(Some(key.project), None, PAGE, seen).await?;
             seen += page.len() as u64;
             let is_last = page.is_empty() || seen >= total;
             live.extend(

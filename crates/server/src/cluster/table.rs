@@ -59,6 +59,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
     ("POST", "/chat/user_message", Chat),
     // What a user has in all projects.
     ("GET", "/my/approvals", Local),
+    ("GET", "/my/waiting", Local),
     ("GET", "/my/events", Local),
     ("GET", "/my/usage", Local),
     ("GET", "/my/models", Local),
@@ -159,6 +160,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
     ("GET", "/my/chat/sessions/{session_id}", ProjectOfSession),
     ("PATCH", "/my/chat/sessions/{session_id}", ProjectOfSession),
     ("DELETE", "/my/chat/sessions/{session_id}", ProjectOfSession),
+    ("GET", "/my/chat/sessions/{session_id}/export", Local),
     ("GET", "/my/chat/{session_id}/approvals", ProjectOfSession),
     (
         "POST",

@@ -2,6 +2,7 @@
 
 pub(super) mod answer;
 pub(super) mod approvals;
+pub(super) mod export;
 pub(super) mod messages;
 pub(super) mod mine;
 pub(super) mod plans;
@@ -17,7 +18,7 @@ use codelab_protocol::{
     ProjectSessionDetail, ProjectSessionList, SessionId, UsageTotal,
 };
 use codelab_runtime::{SpaceKey, state_of};
-use codelab_store::{OwnedSession, ProjectSessionRow, UsageSum, UserStore};
+use codelab_store::{OwnedSession, ProjectSessionRow, SessionChange, UsageSum, UserStore};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -73,6 +74,14 @@ pub(super) struct Of {
     project_id: Option<i64>,
 }
 
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Which {
+    /// Archived sessions instead of the others.
+    #[serde(default)]
+    archived: bool,
+}
+
 impl Of {
     /// A number that is no project's names one that does not exist.
     pub async fn project(&self, mine: &UserStore) -> ApiResult<Option<ProjectId>> {
@@ -87,7 +96,7 @@ impl Of {
 
 /// The sessions of the user
 #[utoipa::path(
-    get, path = "/my/chat/sessions", params(PageQuery, Of),
+    get, path = "/my/chat/sessions", params(PageQuery, Of, Which),
     responses(
         (status = 200, description = "A page of sessions, newest activity first", body = ProjectSessionList),
         (status = 404, description = "Unknown project"),
@@ -98,10 +107,13 @@ pub(super) async fn list(
     user: User,
     page: Page,
     Params(of): Params<Of>,
+    Params(which): Params<Which>,
 ) -> ApiResult<Json<ProjectSessionList>> {
     let mine = app.runtime.store().of(user.id());
     let project = of.project(&mine).await?;
-    let (rows, total) = mine.sessions(project, page.limit, page.offset).await?;
+    let (rows, total) = mine
+        .sessions(project, Some(which.archived), page.limit, page.offset)
+        .await?;
     let sessions = rows.into_iter().map(listed).collect();
     Ok(Json(ProjectSessionList {
         sessions,
@@ -176,41 +188,55 @@ pub(super) async fn get(
     }))
 }
 
-/// Change a session's title or model
+/// Change a session's title, model, agent or marks
 #[utoipa::path(
     patch, path = "/my/chat/sessions/{session_id}", request_body = ChangeProjectSession,
     responses((status = 200, description = "As it is now", body = ProjectSession)),
 )]
-pub(super) async fn rename(
+pub(super) async fn change(
     State(app): State<App>,
     session: MySession,
     JsonBody(body): JsonBody<ChangeProjectSession>,
 ) -> ApiResult<Json<ProjectSession>> {
-    if body.title.is_absent() && body.model.is_absent() {
+    let change = SessionChange {
+        title: fields::not_null("title", body.title)?
+            .map(fields::title)
+            .transpose()?,
+        pinned: fields::not_null("pinned", body.pinned)?,
+        archived: fields::not_null("archived", body.archived)?,
+    };
+    let model = chosen(fields::patch(body.model, fields::model)?);
+    let agent = chosen(fields::patch(body.agent, fields::agent)?);
+    let marks = change != SessionChange::default();
+    if !marks && model.is_none() && agent.is_none() {
         let message = "title is missing".to_owned();
         return Err(ApiError::new(ErrorCode::MissingRequiredField, message).with("field", "title"));
     }
-    let title = fields::not_null("title", body.title)?
-        .map(fields::title)
-        .transpose()?;
-    let model = fields::patch(body.model, fields::model)?;
-    if let Some(title) = title {
+    // What can be refused comes first.
+    if let Some(agent) = agent {
+        app.runtime.choose_agent(&session.row, agent).await?;
+    }
+    if let Some(model) = model {
+        app.runtime.choose_model(&session.row, model).await?;
+    }
+    if marks {
         session
             .mine
-            .rename_session(session.id(), &title)
+            .change_session(session.id(), change)
             .await
             .or_missing(SessionId::not_found)?;
     }
-    let chosen = match model {
-        Patch::Absent => None,
-        Patch::Null => Some(None),
-        Patch::Value(model) => Some(Some(model)),
-    };
-    if let Some(model) = chosen {
-        app.runtime.choose_model(&session.row, model).await?;
-    }
     let row = session.read_again().await?;
     Ok(Json(shown(&row, &state_of(&row)?)))
+}
+
+/// What was given, if anything was; `None` in it is `null`.
+fn chosen<T>(given: Patch<T>) -> Option<Option<T>> {
+    match given {
+        Patch::Absent => None,
+        Patch::Null => Some(None),
+        Patch::Value(value) => Some(Some(value)),
+    }
 }
 
 /// Delete a session with everything that was said in it
@@ -233,6 +259,9 @@ fn shown(row: &OwnedSession, state: &Session) -> ProjectSession {
         message_count: row.message_count,
         asks: state.asks(),
         model: state.model().map(str::to_owned),
+        agent: state.chosen_agent().cloned(),
+        pinned: row.marks.pinned,
+        archived: row.marks.archived,
     }
 }
 
@@ -246,6 +275,9 @@ fn listed(row: ProjectSessionRow) -> ProjectSession {
         message_count: row.message_count,
         asks: row.asks,
         model: None,
+        agent: None,
+        pinned: row.marks.pinned,
+        archived: row.marks.archived,
     }
 }
 

@@ -93,6 +93,11 @@ impl Person {
         Answer::of(self.request(method, path, body).send().await.unwrap()).await
     }
 
+    /// An answer that is no JSON.
+    pub async fn file(&self, path: &str) -> reqwest::Response {
+        self.request("GET", path, None).send().await.unwrap()
+    }
+
     /// An event stream that must be given.
     pub async fn open(
         &self,

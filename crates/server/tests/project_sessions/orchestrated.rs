@@ -221,7 +221,12 @@ async fn approval_for_complex_plans() {
         assert_eq!(
             (seen.kinds(), seen.status()),
             (
-                vec!["message_created", "task_plan_created", "plan_request"],
+                vec![
+                    "message_created",
+                    "task_plan_created",
+                    "plan_request",
+                    "waiting_added"
+                ],
                 "awaiting_approval"
             )
         );

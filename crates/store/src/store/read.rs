@@ -9,8 +9,8 @@ use super::Store;
 use super::pages::{MAX_PART_BYTES, MAX_PART_ROWS, SizedList};
 use crate::columns::Columns;
 use crate::row::{
-    ApprovalRow, ApprovalStatus, ContextRow, InputRow, MessageNotes, Schedule, SessionRow,
-    StoredEvent, StoredMessage, ToolCallRow,
+    ApprovalRow, ApprovalStatus, ContextRow, InputRow, MessageNotes, Schedule, SessionMarks,
+    SessionRow, StoredEvent, StoredMessage, ToolCallRow,
 };
 use crate::statement::Param;
 use crate::{Epoch, SessionKey, StoreError};
@@ -33,7 +33,7 @@ pub enum MessageRange {
 
 const SESSION: &str = "SELECT id, realm, session_id, user_id, project_id, title, system_prompt, created_at, \
      last_activity, deleted_at, message_count, last_seq, first_seq, state, owner, epoch, \
-     wake_at, running FROM sessions WHERE realm = $1 AND session_id = $2";
+     wake_at, running, pinned, archived FROM sessions WHERE realm = $1 AND session_id = $2";
 const LIST: &str = "SELECT session_id, title, created_at, last_activity, is_active, message_count FROM sessions \
      WHERE realm = $1 AND deleted_at IS NULL ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM sessions WHERE realm = $1 AND deleted_at IS NULL";
@@ -296,6 +296,13 @@ impl Store {
     }
 }
 
+pub(super) fn marks(row: &mut Columns<'_>) -> Result<SessionMarks, StoreError> {
+    Ok(SessionMarks {
+        pinned: row.flag()?,
+        archived: row.flag()?,
+    })
+}
+
 fn session(row: &mut Columns<'_>) -> Result<SessionRow, StoreError> {
     Ok(SessionRow {
         key: SessionKey::from_raw(row.int()?),
@@ -318,6 +325,7 @@ fn session(row: &mut Columns<'_>) -> Result<SessionRow, StoreError> {
             wake_at: row.optional_time()?,
             running: row.flag()?,
         },
+        marks: marks(row)?,
     })
 }
 

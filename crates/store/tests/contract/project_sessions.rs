@@ -5,7 +5,7 @@ use codelab_protocol::{
 };
 use codelab_store::{
     ApprovalClosed, ApprovalStatus, Commit, MessageRange, PlanSaved, ProjectStore, Schedule,
-    Search, SessionKey, StoreError, StoredMessage, UserStore,
+    Search, SessionChange, SessionKey, SessionMarks, StoreError, StoredMessage, UserStore,
 };
 
 use crate::harness::{
@@ -97,7 +97,7 @@ pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
         (Some(two.id()), 10, 0, vec!["middle"], 1),
         (Some(other.id()), 10, 0, vec![], 0),
     ] {
-        let (page, total) = mine.sessions(project, limit, offset).await.unwrap();
+        let (page, total) = mine.sessions(project, None, limit, offset).await.unwrap();
         assert_eq!(
             page.iter()
                 .map(|row| row.session_id.as_str())
@@ -106,7 +106,7 @@ pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
         );
         assert_eq!(total, count);
     }
-    let row = mine.sessions(None, 1, 0).await.unwrap().0.remove(0);
+    let row = mine.sessions(None, None, 1, 0).await.unwrap().0.remove(0);
     assert_eq!(
         (row.project_id, row.title.as_deref()),
         (one.id(), Some("about new"))
@@ -124,12 +124,32 @@ pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
     for hidden in ["gone", "foreign", "runtime", "never"] {
         assert_eq!(mine.session(&id(hidden)).await.unwrap(), None, "{hidden}");
         assert_eq!(
-            mine.rename_session(&id(hidden), "x").await,
+            mine.change_session(&id(hidden), renamed("x")).await,
             Err(StoreError::NotFound),
             "{hidden}"
         );
     }
-    mine.rename_session(&id("new"), "renamed \0").await.unwrap();
+    let pin = SessionChange {
+        pinned: Some(true),
+        ..SessionChange::default()
+    };
+    let archive = SessionChange {
+        archived: Some(true),
+        ..renamed("renamed \0")
+    };
+    for change in [pin, archive] {
+        mine.change_session(&id("new"), change).await.unwrap();
+    }
+    for (archived, expected) in [(true, vec!["new"]), (false, vec!["middle", "old"])] {
+        let (page, total) = mine.sessions(None, Some(archived), 10, 0).await.unwrap();
+        let ids: Vec<&str> = page.iter().map(|row| row.session_id.as_str()).collect();
+        assert_eq!((total, ids), (expected.len() as u64, expected));
+        let marks = SessionMarks {
+            pinned: archived,
+            archived,
+        };
+        assert_eq!(page[0].marks, marks);
+    }
     assert_eq!(
         mine.session(&id("new"))
             .await
@@ -140,10 +160,17 @@ pub async fn sessions_are_listed_for_their_user(harness: Harness) -> Harness {
         Some("renamed \0")
     );
     assert_eq!(
-        theirs.rename_session(&id("new"), "x").await,
+        theirs.change_session(&id("new"), renamed("x")).await,
         Err(StoreError::NotFound)
     );
     harness
+}
+
+fn renamed(title: &str) -> SessionChange {
+    SessionChange {
+        title: Some(title.to_owned()),
+        ..SessionChange::default()
+    }
 }
 
 pub async fn a_session_is_made_only_in_a_living_project_of_its_user(harness: Harness) -> Harness {
@@ -183,7 +210,7 @@ pub async fn a_session_is_made_only_in_a_living_project_of_its_user(harness: Har
         .commit(project_session("late", user(1), project.id()))
         .await;
     assert_eq!(late, Err(StoreError::NotFound));
-    assert_eq!(mine.sessions(None, 10, 0).await.unwrap(), (vec![], 0));
+    assert_eq!(mine.sessions(None, None, 10, 0).await.unwrap(), (vec![], 0));
     harness
 }
 
@@ -439,6 +466,14 @@ pub async fn open_approvals_of_all_sessions_are_found(harness: Harness) -> Harne
     });
     stored(&harness, commit).await;
 
+    let waiting = mine.waiting_sessions(None).await.unwrap();
+    let ids: Vec<&str> = waiting
+        .iter()
+        .map(|session| session.session_id.as_str())
+        .collect();
+    assert_eq!(ids, ["late", "early"], "by key");
+    let rest = mine.waiting_sessions(Some(waiting[0].key)).await.unwrap();
+    assert_eq!(rest, waiting[1..]);
     let (open, total) = mine.open_approvals(None, 10, 0).await.unwrap();
     assert_eq!(
         open.iter()
@@ -531,7 +566,11 @@ pub async fn another_user_reads_nothing(harness: Harness) -> Harness {
         );
         assert_eq!(reader.plan(key, &plan).await.unwrap().is_some(), sees);
         assert_eq!(
-            reader.sessions(Some(project.id()), 10, 0).await.unwrap().1,
+            reader
+                .sessions(Some(project.id()), None, 10, 0)
+                .await
+                .unwrap()
+                .1,
             u64::from(sees)
         );
     }

@@ -314,6 +314,11 @@ fn chat(body: &SessionEventBody) -> String {
             of(&waiting.origin),
             waiting.kind.as_str()
         ),
+        E::WaitingAdded(waiting) => format!(
+            "waiting_added {:?} of {}: {}",
+            waiting.kind, waiting.agent, waiting.text
+        ),
+        E::WaitingRemoved(_) => "waiting_removed".to_owned(),
         E::MessageDelta(_) | E::ReasoningDelta(_) | E::Gap(_) => {
             "never an event of the engine".to_owned()
         }

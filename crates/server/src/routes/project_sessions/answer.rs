@@ -248,6 +248,8 @@ impl Seen {
             | SessionEventBody::ReasoningDelta(_)
             | SessionEventBody::ModelFallback(_)
             | SessionEventBody::ModelWaiting(_)
+            | SessionEventBody::WaitingAdded(_)
+            | SessionEventBody::WaitingRemoved(_)
             | SessionEventBody::AgentStatusChanged(_)
             | SessionEventBody::TaskPlanCreated(_)
             | SessionEventBody::PlanRequest(_)

@@ -4,7 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use codelab_protocol::{AgentUsage, ApprovalList, ProjectUsage, SessionUsage, UsageReport};
+use codelab_protocol::{
+    AgentUsage, ApprovalList, ProjectUsage, SessionUsage, UsageReport, WaitingList,
+};
 
 use super::super::events::{UserStreamPosition, user_cursor};
 use super::super::frame::UserFrame;
@@ -64,6 +66,21 @@ pub(in crate::routes) async fn approvals(
         (open, total) = mine.open_approvals(None, page.limit, page.offset).await?;
     }
     Ok(Json(approval_list(open, total, page)))
+}
+
+/// Everything that waits for the user: approvals of tool calls, plans and budgets, and questions
+///
+/// `/my/events` tells of each with `waiting_added`, and with `waiting_removed` when it is over.
+#[utoipa::path(
+    get, path = "/my/waiting",
+    responses((status = 200, description = "At most 1,000, oldest first", body = WaitingList)),
+)]
+pub(in crate::routes) async fn waiting(
+    State(app): State<App>,
+    user: User,
+) -> ApiResult<Json<WaitingList>> {
+    let waiting = app.runtime.waiting(user.id()).await?;
+    Ok(Json(WaitingList { waiting }))
 }
 
 /// What the user's model calls used

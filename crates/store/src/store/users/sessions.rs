@@ -10,11 +10,13 @@ use codelab_protocol::{PlanId, ProjectId, Role, SessionId, SessionKind, TaskId, 
 use super::projects::missing;
 use super::{ProjectStore, UserStore};
 use crate::columns::Columns;
-use crate::project_session::{OpenApprovalRow, PlanRow, ProjectSessionRow, UnfinishedSession};
+use crate::project_session::{
+    OpenApprovalRow, PlanRow, ProjectSessionRow, SessionChange, UnfinishedSession, WaitingSession,
+};
 use crate::row::{SessionRow, StoredMessage};
 use crate::statement::{Param, Stmt};
-use crate::store::pages::{MAX_LIST_BYTES, SizedList};
-use crate::store::read::{approval_info, message, message_bytes, message_columns, of_task};
+use crate::store::pages::{MAX_LIST_BYTES, MAX_PART_ROWS, SizedList};
+use crate::store::read::{approval_info, marks, message, message_bytes, message_columns, of_task};
 use crate::{SessionKey, StoreError};
 
 macro_rules! my_sessions {
@@ -35,7 +37,7 @@ macro_rules! list_sessions {
         my_sessions!(
             "id, session_id, project_id, title, created_at, last_activity, message_count, \
              (SELECT COUNT(*) FROM tool_calls WHERE session_key = sessions.id AND status = 'open' \
-             AND tool_name = 'ask_followup_question')",
+             AND tool_name = 'ask_followup_question'), pinned, archived",
             $whose,
             $rest
         )
@@ -43,16 +45,23 @@ macro_rules! list_sessions {
 }
 const SESSIONS: &str = list_sessions!(
     "user_id = $1",
-    " ORDER BY last_activity DESC, id DESC LIMIT $2 OFFSET $3"
+    " AND archived = COALESCE(CAST($2 AS BIGINT), archived) ORDER BY last_activity DESC, id DESC LIMIT $3 OFFSET $4"
 );
 // The sign keeps planners from scanning all of the user's sessions instead of the project's.
 const SESSIONS_OF_PROJECT: &str = list_sessions!(
     "+user_id = $1 AND project_id = $2",
-    " ORDER BY last_activity DESC, id DESC LIMIT $3 OFFSET $4"
+    " AND archived = COALESCE(CAST($3 AS BIGINT), archived) ORDER BY last_activity DESC, id DESC LIMIT $4 OFFSET $5"
 );
-const COUNT_SESSIONS: &str = my_sessions!("COUNT(*)", "user_id = $1", "");
-const COUNT_SESSIONS_OF_PROJECT: &str =
-    my_sessions!("COUNT(*)", "+user_id = $1 AND project_id = $2", "");
+const COUNT_SESSIONS: &str = my_sessions!(
+    "COUNT(*)",
+    "user_id = $1",
+    " AND archived = COALESCE(CAST($2 AS BIGINT), archived)"
+);
+const COUNT_SESSIONS_OF_PROJECT: &str = my_sessions!(
+    "COUNT(*)",
+    "+user_id = $1 AND project_id = $2",
+    " AND archived = COALESCE(CAST($3 AS BIGINT), archived)"
+);
 
 // A turn that is not over runs, has a deadline, or waits for a decision, an answer or a tool
 // result.
@@ -65,8 +74,26 @@ const UNFINISHED: &str = my_sessions!(
      ORDER BY +id LIMIT $4"
 );
 
-const RENAME: &str =
-    "UPDATE sessions SET title = $1 WHERE id = $2 AND user_id = $3 AND deleted_at IS NULL";
+macro_rules! waiting_sessions {
+    ($select:literal) => {
+        my_sessions!(
+            $select,
+            "user_id = $1",
+            " AND id > $2 AND (EXISTS (SELECT 1 FROM pending_approvals WHERE session_key = sessions.id AND status = 'pending') \
+             OR EXISTS (SELECT 1 FROM tool_calls WHERE session_key = sessions.id AND status = 'open' \
+             AND tool_name = 'ask_followup_question')) ORDER BY id LIMIT $3"
+        )
+    };
+}
+const WAITING: SizedList<WaitingSession> = SizedList {
+    sizes: waiting_sessions!("CAST(OCTET_LENGTH(state) AS BIGINT)"),
+    rows: waiting_sessions!("id, session_id, project_id, title, state"),
+    decode: waiting,
+};
+
+const CHANGE: &str = "UPDATE sessions SET title = COALESCE(CAST($1 AS TEXT), title), \
+     pinned = COALESCE(CAST($2 AS BIGINT), pinned), archived = COALESCE(CAST($3 AS BIGINT), archived) \
+     WHERE id = $4 AND user_id = $5 AND deleted_at IS NULL";
 
 /// `$1` is the session and `$2` its user.
 macro_rules! of_my_session {
@@ -222,10 +249,11 @@ impl Deref for OwnedSession {
 
 impl UserStore {
     /// A page of the user's sessions, in one project or in all, newest activity first, and how many
-    /// there are.
+    /// there are. `archived`: only those, or only the others.
     pub async fn sessions(
         &self,
         project: Option<ProjectId>,
+        archived: Option<bool>,
         limit: u64,
         offset: u64,
     ) -> Result<(Vec<ProjectSessionRow>, u64), StoreError> {
@@ -236,6 +264,7 @@ impl UserStore {
         let whose: Vec<Param> = [self.user.into()]
             .into_iter()
             .chain(project.map(Param::from))
+            .chain([Param::optional(archived)])
             .collect();
         let total = self
             .store
@@ -262,12 +291,20 @@ impl UserStore {
     }
 
     /// `NotFound` when there is none.
-    pub async fn rename_session(&self, id: &SessionId, title: &str) -> Result<(), StoreError> {
+    pub async fn change_session(
+        &self,
+        id: &SessionId,
+        change: SessionChange,
+    ) -> Result<(), StoreError> {
         let key = self.session(id).await?.ok_or(StoreError::NotFound)?.key;
-        let stmt = Stmt::one(
-            RENAME,
-            vec![Param::text(title), key.into(), self.user.into()],
-        );
+        let params = vec![
+            Param::optional_text(change.title.as_deref()),
+            Param::optional(change.pinned),
+            Param::optional(change.archived),
+            key.into(),
+            self.user.into(),
+        ];
+        let stmt = Stmt::one(CHANGE, params);
         self.store
             .write(Some(key), vec![stmt])
             .await
@@ -381,6 +418,18 @@ impl UserStore {
         self.page(count, page, whose, limit, offset).await
     }
 
+    /// Some of the sessions that wait for a decision or an answer of the user, by key after the last
+    /// one that is known. An empty list is the end.
+    pub async fn waiting_sessions(
+        &self,
+        after: Option<SessionKey>,
+    ) -> Result<Vec<WaitingSession>, StoreError> {
+        let whose = vec![self.user.into(), after.map_or(Param::Int(0), Param::from)];
+        self.store
+            .read_sized(WAITING, whose, MAX_PART_ROWS, None, MAX_LIST_BYTES)
+            .await
+    }
+
     pub(super) fn of(&self, key: SessionKey) -> [Param; 2] {
         [key.into(), self.user.into()]
     }
@@ -430,6 +479,16 @@ fn unfinished(row: &mut Columns<'_>) -> Result<UnfinishedSession, StoreError> {
     })
 }
 
+fn waiting(row: &mut Columns<'_>) -> Result<WaitingSession, StoreError> {
+    Ok(WaitingSession {
+        key: SessionKey::from_raw(row.int()?),
+        session_id: row.id()?,
+        project_id: row.project()?,
+        title: row.optional_string()?,
+        state: row.string()?,
+    })
+}
+
 fn chat_session(row: &mut Columns<'_>) -> Result<ProjectSessionRow, StoreError> {
     Ok(ProjectSessionRow {
         key: SessionKey::from_raw(row.int()?),
@@ -440,6 +499,7 @@ fn chat_session(row: &mut Columns<'_>) -> Result<ProjectSessionRow, StoreError> 
         last_activity: row.time()?,
         message_count: row.count()?,
         asks: row.count()? > 0,
+        marks: marks(row)?,
     })
 }
 
@@ -509,6 +569,10 @@ mod tests {
             (
                 OPEN_APPROVALS.rows,
                 "pending_approvals_open (session_key=?)",
+            ),
+            (
+                WAITING.rows,
+                "SEARCH sessions USING INDEX sessions_by_user (user_id=?)",
             ),
             (
                 OPEN_APPROVALS_OF_SESSION.rows,

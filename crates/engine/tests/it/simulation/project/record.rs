@@ -30,6 +30,8 @@ pub struct Record {
     unanswered: BTreeMap<CallId, (TurnId, Option<TaskOrigin>)>,
     calls: BTreeMap<CallId, Call>,
     approvals: BTreeMap<CallId, Asked>,
+    /// What was told to wait for a person.
+    waiting: BTreeSet<CallId>,
     accepted: BTreeSet<TurnId>,
     begun: Vec<TurnId>,
     ended: BTreeMap<TurnId, TurnStatus>,
@@ -270,6 +272,12 @@ impl Record {
                     assert_eq!(call.results_shown, 1, "{} has two results", result.call_id);
                 }
             }
+            SessionEventBody::WaitingAdded(added) => {
+                assert!(self.waiting.insert(added.call_id.clone()), "told twice");
+            }
+            SessionEventBody::WaitingRemoved(removed) => {
+                assert!(self.waiting.remove(&removed.call_id), "never told");
+            }
             SessionEventBody::TaskFailed(failed) => {
                 self.failed_in_step.insert(failed.task_id.clone());
                 self.stopped_in_step +=
@@ -473,6 +481,8 @@ impl Record {
     fn after(&self, input: &Input, session: &Session, stage: &Stage) {
         assert_eq!(session.last_seq(), self.last_seq);
         assert_eq!(session.message_count(), self.messages);
+        let waiting = session.waiting().into_iter().map(|found| found.call_id);
+        assert_eq!(waiting.collect::<BTreeSet<CallId>>(), self.waiting);
         assert_eq!(
             session.spent(),
             Spending {

@@ -1,0 +1,156 @@
+//! A whole session as one file.
+
+use std::fmt::Write as _;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use codelab_protocol::{ExportedSession, Message, Role, SessionId};
+use codelab_runtime::state_of;
+use codelab_store::{SessionKey, StoreError, UserStore};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::super::long_list;
+use super::{MySession, shown};
+use crate::body::Params;
+use crate::error::{ApiResult, log_refusal};
+
+/// Messages read at once.
+const PART: u64 = 200;
+const MARKDOWN: &str = "text/markdown; charset=utf-8";
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in super::super) struct Form {
+    /// Without it, Markdown.
+    #[serde(default)]
+    format: ExportFormat,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ExportFormat {
+    #[default]
+    Markdown,
+    Json,
+}
+
+/// The whole session as a file
+#[utoipa::path(
+    get, path = "/my/chat/sessions/{session_id}/export", params(Form),
+    responses((status = 200, description = "Every message, oldest first", content((String = "text/markdown"), (ExportedSession = "application/json")))),
+)]
+pub(in crate::routes) async fn export(
+    session: MySession,
+    Params(form): Params<Form>,
+) -> ApiResult<Response> {
+    let state = state_of(&session.row)?;
+    let (about, id) = (shown(&session.row, &state), session.id().clone());
+    let messages = parts(session.mine, session.row.key);
+    match form.format {
+        ExportFormat::Json => {
+            let about = serde_json::to_string(&about)
+                .map_err(|error| StoreError::Corrupt(error.to_string()))?;
+            let opening = format!(r#"{{"session":{about},"messages":["#);
+            let answer = long_list::response(opening, messages, "]}").await?;
+            Ok(as_file(answer, &id, "json"))
+        }
+        ExportFormat::Markdown => {
+            let title = about.title.as_deref().unwrap_or(id.as_str());
+            let opening = format!("# {title}\n");
+            let rest = messages.map_ok(|part| part.iter().map(written).collect::<String>());
+            let text = stream::iter([Ok(opening)]).chain(rest.inspect_err(log_refusal));
+            let mut answer = Response::new(Body::from_stream(text.map_ok(Bytes::from)));
+            let kind = HeaderValue::from_static(MARKDOWN);
+            answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+            Ok(as_file(answer, &id, "md"))
+        }
+    }
+}
+
+fn as_file(mut answer: Response, id: &SessionId, ending: &str) -> Response {
+    let disposition = format!("attachment; filename=\"{id}.{ending}\"");
+    if let Ok(value) = HeaderValue::try_from(disposition) {
+        answer
+            .headers_mut()
+            .insert(header::CONTENT_DISPOSITION, value);
+    }
+    answer
+}
+
+/// The messages of a session, some at a time.
+fn parts(
+    mine: UserStore,
+    key: SessionKey,
+) -> impl Stream<Item = Result<Vec<Message>, StoreError>> + Send {
+    stream::try_unfold((mine, 0), move |(mine, read)| async move {
+        let (part, _) = mine.messages(key, PART, read, None).await?;
+        if part.is_empty() {
+            return Ok(None);
+        }
+        let read = read + part.len() as u64;
+        let messages = part.into_iter().map(|stored| stored.message).collect();
+        Ok(Some((messages, (mine, read))))
+    })
+}
+
+fn written(message: &Message) -> String {
+    let name = message.name.as_deref();
+    let who = match message.role {
+        Role::User => "You".to_owned(),
+        Role::System => "System".to_owned(),
+        Role::Assistant => name.unwrap_or("Assistant").to_owned(),
+        Role::Tool => format!("Result of {}", name.unwrap_or("a tool")),
+    };
+    let mut text = format!("\n## {who}\n\n*{}*\n", message.timestamp);
+    let content = message.content.trim();
+    match message.role {
+        _ if content.is_empty() => {}
+        Role::Tool => push_block(&mut text, "", content),
+        Role::User | Role::System | Role::Assistant => {
+            let _ = write!(text, "\n{content}\n");
+        }
+    }
+    for call in &message.tool_calls {
+        let _ = write!(text, "\nCalls `{}`:\n", call.name);
+        let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
+        push_block(&mut text, "json", &arguments);
+    }
+    text
+}
+
+/// A block of code, with a fence that its text cannot end.
+fn push_block(text: &mut String, language: &str, code: &str) {
+    let longest = code
+        .split(|character| character != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let _ = write!(text, "\n{fence}{language}\n{code}\n{fence}\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use codelab_protocol::{MessageId, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn a_result_cannot_end_its_block() {
+        let (id, time) = (
+            MessageId::parse("m-1").unwrap(),
+            Timestamp::from_millis(1_768_334_400_005),
+        );
+        let result = Message {
+            name: Some("read_file".to_owned()),
+            ..Message::new(id, Role::Tool, "````\n# not a heading".to_owned(), time)
+        };
+        assert_eq!(
+            written(&result),
+            "\n## Result of read_file\n\n*2026-01-13T20:00:00.005Z*\n\n`````\n````\n# not a heading\n`````\n"
+        );
+    }
+}
