@@ -65,6 +65,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "models",
         sql: include_str!("../migrations/sqlite/0010_models.sql"),
     },
+    Migration {
+        version: 11,
+        name: "reasoning",
+        sql: include_str!("../migrations/sqlite/0011_reasoning.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -117,6 +122,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         version: 10,
         name: "models",
         sql: include_str!("../migrations/postgres/0010_models.sql"),
+    },
+    Migration {
+        version: 11,
+        name: "reasoning",
+        sql: include_str!("../migrations/postgres/0011_reasoning.sql"),
     },
 ];
 
