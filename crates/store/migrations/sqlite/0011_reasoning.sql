@@ -2,5 +2,4 @@
 -- has a column of its own that is emptied then.
 ALTER TABLE messages ADD COLUMN opaque_reasoning TEXT;
 ALTER TABLE task_messages ADD COLUMN opaque_reasoning TEXT;
-CREATE INDEX messages_with_reasoning ON messages (session_key, turn) WHERE opaque_reasoning IS NOT NULL;
 CREATE INDEX task_messages_with_reasoning ON task_messages (session_key, turn) WHERE opaque_reasoning IS NOT NULL;

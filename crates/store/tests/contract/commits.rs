@@ -219,6 +219,15 @@ pub async fn what_a_provider_wants_back_goes_when_its_turn_ends(harness: Harness
         [json!(null), kept.clone(), json!(null), json!(null)]
     );
     assert_eq!(found().await[0], reasoning(json!(null)));
+    // An earlier version kept it with the rest of the reasoning.
+    let old = json!({"reasoning": {"text": "hm", "provider": "claude", "opaque": {"x": 1}}});
+    let rewritten = format!("UPDATE messages SET notes = '{old}' WHERE session_key = {key}");
+    harness.tamper(&rewritten).await;
+    let old = found().await[0].clone();
+    assert_eq!(
+        (old.text.as_str(), old.model, old.opaque),
+        ("hm", None, json!({"x": 1}))
+    );
     harness
 }
 

@@ -115,7 +115,7 @@ fn criterion_4_1_the_last_and_the_important_messages_are_kept() {
         ),
         filler(12),
         filler(13),
-        user("<14> the last words"),
+        assistant("<14> the last words"),
     ];
     let important = [1, 3, 4, 6, 7, 9, 10, 11, 14];
     // Messages are cut down to three quarters of the bound.
