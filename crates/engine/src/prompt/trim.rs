@@ -104,7 +104,16 @@ pub(super) fn select(earlier: &[Message], limits: &PromptLimits, form: Form) -> 
 
 /// What was said up to the last cut is trimmed as it was then. What was said since is sent whole.
 fn trim_in_jumps(candidates: &mut [Candidate], max_messages: usize, budget: usize) -> Vec<usize> {
-    let cut = last_cut(candidates, max_messages, budget);
+    let mut cut = last_cut(candidates, max_messages, budget);
+    let answers = |late: &Candidate, earlier: &[Candidate]| {
+        let call = late.message.tool_call_id.as_ref();
+        call.is_some_and(|call| earlier.iter().any(|asked| asks(&asked.message, call)))
+    };
+    // A late result stays with its call, so both are trimmed together.
+    let (before, since) = candidates.split_at(cut);
+    if since.iter().any(|late| answers(late, before)) {
+        cut = candidates.len();
+    }
     let mut kept = trim(&mut candidates[..cut], max_messages, cut_to(budget));
     for place in cut..candidates.len() {
         let message = &candidates[place].message;
