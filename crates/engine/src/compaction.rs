@@ -4,8 +4,8 @@
 //! and of the session are never summed up.
 
 use codelab_protocol::{
-    HistoryCompacted, Message, ModelFailure, ModelOutput, Plan, SessionEventBody, SessionKind,
-    Task, TurnId,
+    AgentName, HistoryCompacted, Message, ModelFailure, ModelOutput, Plan, Role, SessionEventBody,
+    SessionKind, Task, TurnId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +15,8 @@ use crate::session::Transition;
 use crate::turn::{Reservation, cut};
 use crate::world::{MAX_ATTEMPTS, MAX_PLAN_STATE_BYTES, MAX_SUMMARY_BYTES};
 use crate::{
-    AgentSpending, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, Purpose, Session,
-    orchestrator,
+    AgentSpending, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, PromptLimits, Purpose,
+    Session, orchestrator,
 };
 
 /// How far a session's history is summed up.
@@ -28,6 +28,9 @@ pub(crate) struct Compaction {
     /// Messages of the session's own history; those of tasks are not among them.
     said: u64,
     running: Option<Running>,
+    /// The agent that answered last. Its model is the one that the history must fit.
+    #[serde(default)]
+    reader: Option<AgentName>,
     /// The last plan as it ended, word for word.
     plan: Option<String>,
 }
@@ -89,6 +92,9 @@ impl Session {
     pub(crate) fn count_said(&mut self, message: &Message) {
         let compaction = &mut self.compaction;
         compaction.said += 1;
+        if message.role == Role::Assistant {
+            compaction.reader.clone_from(&message.agent_id);
+        }
         compaction.tokens = compaction
             .tokens
             .saturating_add(estimated_size(message) as u64);
@@ -136,15 +142,30 @@ impl Compaction {
 impl Transition<'_, '_> {
     /// Kept for prompts whose history was summed up.
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
-        if self.world.limits.compact_tokens.is_some() {
+        if self.compacts_past().is_some() {
             self.session.compaction.plan =
                 Some(cut(&plan_state(plan), MAX_PLAN_STATE_BYTES).to_owned());
         }
     }
 
+    /// The size of history past which the session is summed up: as it is set, or by the window of the
+    /// model that reads it.
+    fn compacts_past(&self) -> Option<u64> {
+        let limits = self.world.limits;
+        let by_window = || {
+            let reader = self.session.compaction.reader.clone();
+            let reader = reader.unwrap_or_else(orchestrator);
+            self.space.window_of(&reader).map(PromptLimits::compacts_at)
+        };
+        match limits.prompt.by_window {
+            true => limits.compact_tokens.or_else(by_window),
+            false => limits.compact_tokens,
+        }
+    }
+
     pub(crate) fn compact_if_long(&mut self, turn: TurnId) {
         // Nothing is ever summed up.
-        let Some(limit) = self.world.limits.compact_tokens else {
+        let Some(limit) = self.compacts_past() else {
             return;
         };
         let Compaction {

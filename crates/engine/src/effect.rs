@@ -50,6 +50,10 @@ pub struct EventRange {
 pub enum Effect {
     Event(EventRecord),
     Message(MessageRecord),
+    /// The turn is over, so no provider gets its reasoning back.
+    ForgetReasoning {
+        turn: TurnId,
+    },
     Switched(SwitchRecord),
     ApprovalOpened(Approval),
     ApprovalClosed {

@@ -56,6 +56,9 @@ const FILLED_PERCENT: u64 = 80;
 /// Room for an answer of an agent that sets no limit.
 const ANSWER_TOKENS: u64 = 4096;
 const LEAST_HISTORY_TOKENS: u64 = 1000;
+/// What is said in the current turn takes room of the history in so many steps. If the room shrank
+/// with every message, each step of a turn would begin with other messages.
+const STEPS_OF_WINDOW: u64 = 16;
 const CLASSIFICATION_TEMPERATURE: f32 = 0.3;
 const CLASSIFICATION_MAX_TOKENS: u32 = 200;
 /// Characters of a message that the classification reads.
@@ -80,22 +83,36 @@ impl PromptLimits {
         used.saturating_sub(ANSWER_TOKENS).max(LEAST_HISTORY_TOKENS)
     }
 
-    /// The same for a step of this agent: what its model's window has room for besides the prompt,
-    /// the turn's own messages and the answer.
-    fn for_window(&self, briefing: &Briefing<'_>) -> Self {
-        let Some(window) = briefing.window.filter(|_| self.by_window) else {
+    /// The most tokens of history that a model of this window is sent.
+    pub(crate) fn most_tokens(&self, window: Option<u64>) -> u64 {
+        match window.filter(|_| self.by_window) {
+            Some(window) => window / 100 * FILLED_PERCENT,
+            None => self.tokens as u64,
+        }
+    }
+
+    /// The same for a call of a model with this window: what it has room for besides `fixed` tokens
+    /// and what is said in the current turn.
+    fn for_window(&self, window: Option<u64>, fixed: u64, current: u64) -> Self {
+        let Some(window) = window.filter(|_| self.by_window) else {
             return self.clone();
         };
-        let agent = briefing.agent;
-        let current = trim::tokens_of(briefing.history.current) as u64;
-        let taken = agent.max_tokens.map_or(ANSWER_TOKENS, u64::from)
-            + agent.prompt_tokens(briefing.lane)
-            + current;
-        let room = (window / 100 * FILLED_PERCENT).saturating_sub(taken);
+        let step = (window / STEPS_OF_WINDOW).max(1);
+        let taken = fixed.saturating_add(current.next_multiple_of(step));
+        let room = self.most_tokens(Some(window)).saturating_sub(taken);
         Self {
             tokens: usize::try_from(room).unwrap_or(usize::MAX),
             ..self.clone()
         }
+    }
+
+    /// The same for a step of this agent.
+    fn for_step(&self, briefing: &Briefing<'_>) -> Self {
+        let agent = briefing.agent;
+        let answer = agent.max_tokens.map_or(ANSWER_TOKENS, u64::from);
+        let fixed = answer + agent.prompt_tokens(briefing.lane);
+        let current = trim::tokens_of(briefing.history.current) as u64;
+        self.for_window(briefing.window, fixed, current)
     }
 
     /// How many of so many earlier messages are sent. The window moves in jumps: if it moved by one
@@ -231,7 +248,7 @@ pub fn step_request(briefing: &Briefing<'_>) -> (ModelRequest, PromptReport) {
     } else {
         Form::Messages
     };
-    let bounds = limits.for_window(briefing).in_jumps(briefing.session);
+    let bounds = limits.for_step(briefing).in_jumps(briefing.session);
     let selection = trim::select(history.earlier, &bounds, form);
     let (text, as_messages, tokens_sent) = match form {
         Form::Messages => (

@@ -56,6 +56,9 @@ pub struct Turn {
     /// How many messages of the turn before are not sent, because there are too many.
     #[serde(default)]
     pub(crate) left_out: u64,
+    /// Messages of this turn hold reasoning that their provider wants back.
+    #[serde(default)]
+    pub(crate) keeps_reasoning: bool,
     /// What each thread was told since its last model call, for the size of its next one.
     #[serde(default)]
     pub(crate) said: Vec<ThreadSize>,
@@ -205,6 +208,7 @@ impl Transition<'_, '_> {
             work: TurnWork::Thread(None),
             earlier,
             left_out: last_turn.saturating_sub(sent),
+            keeps_reasoning: false,
             said: Vec::new(),
         });
         self.view()

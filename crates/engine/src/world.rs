@@ -51,7 +51,8 @@ pub struct SessionLimits {
     pub plan_approval_tasks: usize,
     /// A plan that may cost more than this waits for a person.
     pub plan_approval_usd: f64,
-    /// A history past this size is summed up at a turn's end; absent: never.
+    /// A history past this size is summed up at a turn's end. Absent: by the model's window where
+    /// that decides about prompts, else never.
     pub compact_tokens: Option<u64>,
     /// What prompts show of the past: budgets are kept by what a call will read.
     pub prompt: PromptLimits,
@@ -141,6 +142,9 @@ pub(crate) const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 pub(crate) const MAX_RESULT_BYTES: usize = 16 * 1024;
 /// Bytes of a model's reasoning that people can read later.
 pub(crate) const MAX_SHOWN_REASONING_BYTES: usize = 64 * 1024;
+/// Bytes of a model's reasoning that its provider gets back, as JSON. A part of it would be refused,
+/// so longer reasoning is not kept. The longest that a model may write is about half of this.
+pub(crate) const MAX_OPAQUE_REASONING_BYTES: usize = 512 * 1024;
 /// Bytes of results that one prompt is given, of all tasks together.
 pub(crate) const MAX_HANDED_ON_BYTES: usize = 64 * 1024;
 /// A summary of a session's older part, and its last plan, in the state.

@@ -59,8 +59,6 @@ pub struct ModelAnswer {
     pub tool_calls: Vec<RawToolCall>,
     pub usage: Option<Usage>,
     pub finish: Finish,
-    /// `text` says why the model refuses to answer.
-    pub is_refusal: bool,
 }
 
 /// What a provider's events and bodies mean. One object reads one answer.
@@ -89,7 +87,6 @@ pub struct AnswerDraft {
     pub finish: Option<Finish>,
     /// Set by the end mark of a stream.
     pub done: bool,
-    pub is_refusal: bool,
     output_bytes: usize,
     max_output_bytes: usize,
 }
@@ -152,7 +149,6 @@ impl AnswerReader {
             usage: None,
             finish: None,
             done: false,
-            is_refusal: false,
             output_bytes: 0,
             max_output_bytes,
         };
@@ -250,7 +246,6 @@ impl AnswerReader {
             reasoning: partial.reasoning,
             usage: partial.usage,
             finish: partial.finish.unwrap_or_default(),
-            is_refusal: partial.is_refusal,
             ..ModelAnswer::default()
         };
         self.format.complete(&mut answer);

@@ -53,6 +53,14 @@ struct Route<'a> {
     model: &'a str,
 }
 
+/// The model that a request asks for.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    /// The name as it is configured.
+    asked: &'a str,
+    has_provider: bool,
+}
+
 impl Route<'_> {
     /// The name that is really called, with its provider.
     fn called(&self) -> String {
@@ -188,7 +196,7 @@ impl Models {
         state: &mut CallState<'_, '_>,
     ) -> Result<ModelOutput, ModelFailure> {
         let mut routes = self.routes(request);
-        let Some(wanted) = routes.first().map(Route::called) else {
+        let Some(wanted) = routes.first().map(|first| self.wanted(request, first)) else {
             return Err(no_provider(&request.model));
         };
         let substitute = self.substitute(&routes);
@@ -196,16 +204,16 @@ impl Models {
         routes.extend(substitute);
         let names: Vec<String> = routes.iter().map(Route::called).collect();
         let mut queue = self.availability.order(&names, chain, Instant::now());
-        let mut from = wanted.clone();
-        let mut kind = self.availability.reason(&wanted, Instant::now());
+        let mut from = wanted.asked;
+        let mut kind = match wanted.has_provider {
+            true => self.availability.reason(&names[0], Instant::now()),
+            false => Some(ModelFailureKind::UnknownModel),
+        };
         while let Some(position) = queue.pop_front() {
             let (route, name) = (&routes[position], &names[position]);
-            if let Some(kind) = kind.filter(|_| *name != from) {
-                (state.hear)(StreamedPart::Fallback {
-                    from: &from,
-                    to: name,
-                    kind,
-                });
+            if let Some(kind) = kind.filter(|_| route.asked != from) {
+                let to = route.asked;
+                (state.hear)(StreamedPart::Fallback { from, to, kind });
             }
             let persistence = match queue.is_empty() {
                 true => Persistence::Retry,
@@ -217,7 +225,7 @@ impl Models {
                 Ok(answer) if is_withheld(&answer) => withheld(route),
                 Ok(answer) => {
                     self.availability.works(name, shape);
-                    return Ok(self.output(answer, request, route, &wanted, kind));
+                    return Ok(self.output(answer, request, route, wanted, kind));
                 }
                 Err(error) => error,
             };
@@ -235,9 +243,26 @@ impl Models {
             if !may_go_on || queue.is_empty() {
                 return Err(error.failure);
             }
-            from.clone_from(name);
+            from = route.asked;
         }
         Err(no_provider(&request.model))
+    }
+
+    /// What the person asked for. A model without a provider is like one that its provider does not
+    /// know.
+    fn wanted<'a>(&'a self, request: &'a ModelRequest, first: &Route<'a>) -> Wanted<'a> {
+        let has_provider =
+            self.config.model_override.is_some() || self.route(&request.model).is_some();
+        if !has_provider {
+            tracing::warn!(agent = %request.agent, model = %request.model, "model names no provider, asking a fallback model");
+        }
+        Wanted {
+            asked: match has_provider {
+                true => first.asked,
+                false => &request.model,
+            },
+            has_provider,
+        }
     }
 
     fn failed(&self, name: &str, provider: &str, error: &CallError, request: &ModelRequest) {
@@ -260,13 +285,13 @@ impl Models {
         answer: ModelAnswer,
         request: &ModelRequest,
         route: &Route<'_>,
-        wanted: &str,
+        wanted: Wanted<'_>,
         kind: Option<ModelFailureKind>,
     ) -> ModelOutput {
         let called = route.called();
         let mut warnings = Vec::new();
-        if called != wanted {
-            warnings.push(replaced(wanted, &called, kind));
+        if route.asked != wanted.asked {
+            warnings.push(replaced(wanted, route.asked, kind));
         }
         let cut = (answer.finish == Finish::TokenLimit).then_some(AnswerCut {
             max_tokens: request.max_tokens,
@@ -291,6 +316,7 @@ impl Models {
                 Reasoning {
                     text: answer.reasoning,
                     provider: route.provider.name.clone(),
+                    model: Some(route.model.to_owned()),
                     opaque: answer.opaque_reasoning,
                 }
             });
@@ -299,7 +325,6 @@ impl Models {
             tool_calls: answer.tool_calls,
             usage,
             reasoning,
-            is_refusal: answer.is_refusal,
             cut,
             warnings,
         };
@@ -373,8 +398,15 @@ fn withheld(route: &Route<'_>) -> CallError {
     }
 }
 
-fn replaced(wanted: &str, called: &str, kind: Option<ModelFailureKind>) -> String {
+fn replaced(wanted: Wanted<'_>, called: &str, kind: Option<ModelFailureKind>) -> String {
+    let Wanted {
+        asked: wanted,
+        has_provider,
+    } = wanted;
     match kind {
+        _ if !has_provider => {
+            format!("\"{wanted}\" names no provider; \"{called}\" answered instead.")
+        }
         Some(ModelFailureKind::UnknownModel) | None => {
             format!("The model server does not know \"{wanted}\"; \"{called}\" answered instead.")
         }

@@ -141,6 +141,7 @@ mod tests {
                     reasoning: Some(Reasoning {
                         text: "hm".to_owned(),
                         provider: "default".to_owned(),
+                        model: None,
                         opaque: Value::Null,
                     }),
                 },

@@ -24,7 +24,7 @@ pub(crate) trait ProviderWire: Send + Sync {
     /// Headers of every request beside content type and key.
     fn extra_headers(&self) -> Vec<(HeaderName, HeaderValue)>;
 
-    /// The body of a request. Reasoning goes back only if `provider` made it.
+    /// The body of a request. Reasoning goes back only if this model of `provider` made it.
     fn encode(
         &self,
         request: &ModelRequest,

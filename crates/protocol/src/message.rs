@@ -80,12 +80,13 @@ pub struct Message {
     pub is_cut: bool,
 }
 
-/// Reasoning without what only its provider can read.
+/// Reasoning without what only says to whom it goes back, and what.
 fn for_readers<S: Serializer>(
     reasoning: &Option<Reasoning>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let shown = reasoning.as_ref().map(|reasoning| Reasoning {
+        model: None,
         opaque: Value::Null,
         ..reasoning.clone()
     });

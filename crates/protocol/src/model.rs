@@ -40,7 +40,7 @@ pub enum ModelMessage {
     Assistant {
         content: String,
         tool_calls: Vec<ModelToolCall>,
-        /// Sent back to the provider that made it. Other providers do not get it.
+        /// Sent back to the model that made it. Other models do not get it.
         reasoning: Option<Reasoning>,
     },
     Tool {
@@ -79,21 +79,34 @@ pub struct Reasoning {
     pub text: String,
     /// The provider that made it. Only this provider gets it back.
     pub provider: String,
+    /// The model that thought it, by the name that the provider knows. Only this model gets it
+    /// back. Messages that an earlier version stored do not say: their reasoning goes to every
+    /// model of the provider.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(ignore)]
+    pub model: Option<String>,
     /// What the provider wants back, unchanged, in its own format. Nobody else reads it.
     #[serde(skip_serializing_if = "Value::is_null", default)]
     #[schema(value_type = Object)]
     pub opaque: Value,
 }
 
+impl Reasoning {
+    /// Whether this model gets it back.
+    pub fn is_by(&self, provider: &str, model: &str) -> bool {
+        let is_same_model = self.model.as_deref().is_none_or(|known| known == model);
+        self.provider == provider && is_same_model
+    }
+}
+
 /// A finished model answer. Nothing in it is trusted yet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelOutput {
+    /// Where the model refused to answer, this says why.
     pub text: String,
     pub tool_calls: Vec<RawToolCall>,
     pub usage: Option<Usage>,
     pub reasoning: Option<Reasoning>,
-    /// The model refused to answer. Then `text` says why, and is shown as the answer.
-    pub is_refusal: bool,
     /// Set when the answer ended at its token limit. The last tool call may be incomplete.
     pub cut: Option<AnswerCut>,
     /// What the person should know about this answer, e.g. that another model had to be used.
@@ -193,20 +206,6 @@ pub enum ModelFailureKind {
 }
 
 impl ModelFailureKind {
-    pub const ALL: [Self; 11] = [
-        Self::WrongKey,
-        Self::UnknownModel,
-        Self::ContextTooLong,
-        Self::ContentFilter,
-        Self::RateLimit,
-        Self::Quota,
-        Self::Overloaded,
-        Self::ServerError,
-        Self::Timeout,
-        Self::Unreachable,
-        Self::Nonsense,
-    ];
-
     pub fn as_str(self) -> &'static str {
         match self {
             Self::WrongKey => "wrong_key",
@@ -286,8 +285,44 @@ mod tests {
 
     #[test]
     fn kinds_are_spelled_alike_in_code_and_on_the_wire() {
-        for kind in ModelFailureKind::ALL {
+        for kind in [
+            ModelFailureKind::WrongKey,
+            ModelFailureKind::UnknownModel,
+            ModelFailureKind::ContextTooLong,
+            ModelFailureKind::ContentFilter,
+            ModelFailureKind::RateLimit,
+            ModelFailureKind::Quota,
+            ModelFailureKind::Overloaded,
+            ModelFailureKind::ServerError,
+            ModelFailureKind::Timeout,
+            ModelFailureKind::Unreachable,
+            ModelFailureKind::Nonsense,
+        ] {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
+    }
+
+    #[test]
+    fn reasoning_goes_back_to_its_model_and_stored_reasoning_without_one_to_its_provider() {
+        let stored: Reasoning =
+            serde_json::from_str(r#"{"text": "hm", "provider": "a", "opaque": {"x": 1}}"#).unwrap();
+        let new = Reasoning {
+            model: Some("m".to_owned()),
+            ..stored.clone()
+        };
+        let text = serde_json::to_string(&new).unwrap();
+        assert_eq!(serde_json::from_str::<Reasoning>(&text).unwrap(), new);
+        for (provider, model, by_new, by_stored) in [
+            ("a", "m", true, true),
+            ("a", "n", false, true),
+            ("b", "m", false, false),
+        ] {
+            assert_eq!(new.is_by(provider, model), by_new, "{provider}/{model}");
+            assert_eq!(
+                stored.is_by(provider, model),
+                by_stored,
+                "{provider}/{model}"
+            );
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use codelab_engine::{
     CallerAnswer, ChatLimits, Decision, PromptLimits, Region, Session, SessionLimits, Team,
-    UserMessage,
+    TeamFacts, UserMessage,
 };
 use codelab_llm::{Model, ModelDescription};
 use codelab_memory::Memory;
@@ -118,6 +118,8 @@ pub struct Runtime {
 /// The parts, and what lives only while the server runs.
 pub(crate) struct Inner {
     parts: RuntimeParts,
+    /// Of the agents of sessions that belong to no project. Nobody asks what those cost.
+    pub facts: Arc<TeamFacts>,
     pub registry: Registry,
     pub spaces: Spaces,
     pub memories: Arc<Memories>,
@@ -180,7 +182,14 @@ impl Runtime {
         if !cluster.is_among() {
             chat.begin(reserve_ids(&parts.store).await?, None);
         }
+        let window = |model: &str| parts.model.window(model);
         let inner = Arc::new(Inner {
+            facts: Arc::new(TeamFacts::new(
+                &parts.team,
+                &parts.default_model,
+                |_| None,
+                window,
+            )),
             user_events: Arc::new(UserEvents::new(&parts.metrics)),
             user_shares: Shares::new(parts.shares, Arc::clone(&parts.metrics)),
             chat,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use codelab_engine::{PromptLimits, Team, starter_pack};
+use codelab_engine::{Team, starter_pack};
 use codelab_llm::{CallLimits, DemoModel, Model, ModelAuth, Models, ModelsConfig, ProviderKind};
 use codelab_memory::{EmbeddedOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_protocol::UserId;
@@ -139,17 +139,12 @@ impl Server {
         };
         let logins = Logins::new(store.clone(), &settings.data_dir);
         let models = KnownModels::new(&settings.llm);
-        let mut limits = settings.limits;
-        if settings.prompt.by_window && limits.compact_tokens.is_none() {
-            let window = model.window(models.default_model());
-            limits.compact_tokens = window.map(PromptLimits::compacts_at);
-        }
         let shown_model = models.shown(description.clone());
         let runtime = Runtime::start(RuntimeParts {
             store,
             model,
             team,
-            limits,
+            limits: settings.limits,
             prompt: settings.prompt,
             region: settings.region,
             log_prompts: settings.log_prompts,

@@ -33,6 +33,8 @@ pub struct Commit {
     /// `None` means unchanged.
     pub title: Option<String>,
     pub messages: Vec<StoredMessage>,
+    /// Turns whose reasoning no provider wants back any more. What people read of it stays.
+    pub reasoning_forgotten: Vec<TurnId>,
     /// Contiguous: each `seq` is one more than the last.
     pub events: Vec<StoredEvent>,
     pub switches: Vec<StoredSwitch>,
@@ -63,6 +65,7 @@ impl Commit {
             last_activity: None,
             title: None,
             messages: Vec::new(),
+            reasoning_forgotten: Vec::new(),
             events: Vec::new(),
             switches: Vec::new(),
             context: None,

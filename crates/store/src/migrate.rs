@@ -67,8 +67,13 @@ pub(crate) const SQLITE: &[Migration] = &[
     },
     Migration {
         version: 11,
+        name: "reasoning",
+        sql: include_str!("../migrations/sqlite/0011_reasoning.sql"),
+    },
+    Migration {
+        version: 12,
         name: "session_marks",
-        sql: include_str!("../migrations/sqlite/0011_session_marks.sql"),
+        sql: include_str!("../migrations/sqlite/0012_session_marks.sql"),
     },
 ];
 
@@ -125,8 +130,13 @@ pub(crate) const POSTGRES: &[Migration] = &[
     },
     Migration {
         version: 11,
+        name: "reasoning",
+        sql: include_str!("../migrations/postgres/0011_reasoning.sql"),
+    },
+    Migration {
+        version: 12,
         name: "session_marks",
-        sql: include_str!("../migrations/postgres/0011_session_marks.sql"),
+        sql: include_str!("../migrations/postgres/0012_session_marks.sql"),
     },
 ];
 

@@ -154,7 +154,7 @@ pub(crate) struct MessageNotes {
     pub task_id: Option<TaskId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// With what its provider wants back.
+    /// What its provider wants back has a column of its own. Rows of earlier versions have it here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Reasoning>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -183,7 +183,10 @@ impl MessageNotes {
             plan_id: plan_id.clone(),
             task_id: task_id.clone(),
             warnings: warnings.clone(),
-            reasoning: reasoning.clone(),
+            reasoning: reasoning.as_ref().map(|reasoning| Reasoning {
+                opaque: Value::Null,
+                ..reasoning.clone()
+            }),
             is_cut: *is_cut,
         })
     }

@@ -76,6 +76,7 @@ impl Transition<'_, '_> {
             work,
             earlier: self.session.compaction.said(),
             left_out: 0,
+            keeps_reasoning: false,
             said: Vec::new(),
         });
         // What had failed is open again, for everybody who looks.

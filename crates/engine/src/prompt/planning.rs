@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::summary::earlier_part;
 use super::trim::{Form, select};
-use super::{History, PromptLimits, RESULTS_ARE_DATA, order, wire};
+use super::{History, PromptLimits, RESULTS_ARE_DATA, estimated_size, order, tokens_of_text, wire};
 use crate::world::MAX_TASKS;
 use crate::{Repair, Session, Team};
 
@@ -14,11 +14,12 @@ const JOINING_TEMPERATURE: f32 = 0.3;
 /// The longest plan or joined answer.
 pub(crate) const ORCHESTRATOR_MAX_TOKENS: u32 = 4096;
 
-/// Asks for a plan: a graph of tasks for the project's agents.
+/// Asks for a plan: a graph of tasks for the project's agents. `window` is the model's, where it is
+/// known.
 pub fn planning_request(
     session: &Session,
     team: &Team,
-    model: &str,
+    (model, window): (&str, Option<u64>),
     history: &History<'_>,
     repair: Option<&Repair>,
     limits: &PromptLimits,
@@ -37,8 +38,11 @@ pub fn planning_request(
     ));
     prompt.push_str(&format!("\n\n{RESULTS_ARE_DATA}"));
     prompt.push_str(&earlier_part(session));
+    let fixed = u64::from(ORCHESTRATOR_MAX_TOKENS) + tokens_of_text(&prompt);
+    let current = history.current.first().map_or(0, estimated_size) as u64;
+    let bounds = limits.for_window(window, fixed, current).in_jumps(session);
     let mut messages = vec![ModelMessage::System { content: prompt }];
-    let earlier = select(history.earlier, &limits.in_jumps(session), Form::Messages).messages;
+    let earlier = select(history.earlier, &bounds, Form::Messages).messages;
     let said = order::results_first(earlier.iter());
     messages.extend(
         said.into_iter()

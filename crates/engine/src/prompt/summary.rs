@@ -7,7 +7,7 @@ use super::history::history_text;
 use super::region::Region;
 use super::size::shorten;
 use super::trim::{Form, select};
-use super::{PromptLimits, one_line, order};
+use super::{PromptLimits, one_line, order, tokens_of_text};
 use crate::turn::decision_in;
 use crate::{Session, Summary, orchestrator};
 
@@ -22,10 +22,10 @@ const KEPT_REQUEST_CHARS: usize = 2_000;
 const KEPT_DECISION_CHARS: usize = 400;
 
 /// Asks for a summary that takes the place of the last one; with it what is carried on word for
-/// word.
+/// word. `window` is the model's, where it is known.
 pub fn summary_request(
     session: &Session,
-    model: &str,
+    (model, window): (&str, Option<u64>),
     messages: &[Message],
     region: &Region,
     limits: &PromptLimits,
@@ -42,10 +42,16 @@ pub fn summary_request(
         prompt.push_str(text);
         prompt.push('\n');
     }
-    let bound = PromptLimits {
+    let most = PromptLimits {
         messages: MAX_SUMMARIZED_MESSAGES,
         tokens: MAX_SUMMARIZED_TOKENS,
         ..limits.clone()
+    };
+    let fixed = u64::from(SUMMARY_MAX_TOKENS) + tokens_of_text(&prompt);
+    let fits = most.for_window(window, fixed, 0).tokens;
+    let bound = PromptLimits {
+        tokens: fits.min(MAX_SUMMARIZED_TOKENS),
+        ..most
     };
     let selected = select(messages, &bound, Form::Text).messages;
     prompt.push_str("\nConversation:\n");

@@ -3,6 +3,10 @@
 //! whole messages are left out.
 //!
 //! A tool call and its results are one unit: kept or left out together.
+//!
+//! Messages are trimmed in jumps: more is cut than must be, and the cut stays where it is while what
+//! was said since then fits. So two turns in a row begin with the same messages, which a model's
+//! server has read already.
 
 use std::collections::BTreeMap;
 
@@ -68,6 +72,9 @@ const LEAST_PART: usize = 16;
 const LEAST_CHARS: usize = 200;
 /// Arguments whose texts would be shorter are left out.
 const LEAST_ARGUMENT_CHARS: usize = 16;
+/// Messages that do not fit are cut down to this part of the bound. The rest is room for the next
+/// turns.
+const CUT_TO_PERCENT: usize = 75;
 /// `{}`
 const NO_ARGUMENTS_CHARS: usize = 2;
 
@@ -78,13 +85,13 @@ pub(super) fn select(earlier: &[Message], limits: &PromptLimits, form: Form) -> 
         .map(|message| Candidate::new(message, limits, form))
         .collect();
     let budget = chars_of_tokens(limits.tokens);
-    let kept = kept_places(&candidates, limits.messages, budget);
-    give_room(&mut candidates, &kept, budget);
+    let kept = match form {
+        Form::Messages => trim_in_jumps(&mut candidates, limits.messages, budget),
+        // A prompt with the history in it is a new one each turn anyway.
+        Form::Text => trim(&mut candidates, limits.messages, budget),
+    };
     let chosen = kept.iter().map(|place| &candidates[*place]);
-    let total: usize = chosen
-        .clone()
-        .map(|candidate| candidate.fixed + candidate.flexible)
-        .sum();
+    let total: usize = chosen.clone().map(Candidate::size).sum();
     Selection {
         shortened: chosen
             .clone()
@@ -93,6 +100,70 @@ pub(super) fn select(earlier: &[Message], limits: &PromptLimits, form: Form) -> 
         tokens: estimated_tokens(total),
         messages: chosen.map(|candidate| candidate.message.clone()).collect(),
     }
+}
+
+/// What was said up to the last cut is trimmed as it was then. What was said since is sent whole.
+fn trim_in_jumps(candidates: &mut [Candidate], max_messages: usize, budget: usize) -> Vec<usize> {
+    let mut cut = last_cut(candidates, max_messages, budget);
+    let answers = |late: &Candidate, earlier: &[Candidate]| {
+        let call = late.message.tool_call_id.as_ref();
+        call.is_some_and(|call| earlier.iter().any(|asked| asks(&asked.message, call)))
+    };
+    // A late result stays with its call, so both are trimmed together.
+    let (before, since) = candidates.split_at(cut);
+    if since.iter().any(|late| answers(late, before)) {
+        cut = candidates.len();
+    }
+    let mut kept = trim(&mut candidates[..cut], max_messages, cut_to(budget));
+    for place in cut..candidates.len() {
+        let message = &candidates[place].message;
+        let call = message
+            .tool_call_id
+            .as_ref()
+            .filter(|_| message.role == Role::Tool);
+        let is_asked = |call_id| {
+            let mut sent = kept.iter().map(|place| &candidates[*place].message);
+            sent.any(|message| asks(message, call_id))
+        };
+        if call.is_none_or(is_asked) {
+            kept.push(place);
+        }
+    }
+    kept
+}
+
+/// The place of the last cut: the end of the turn at which the messages did not fit any more. Goes
+/// through the turns as they came, so the result depends on the history alone. A cut counts with
+/// all that it may leave.
+fn last_cut(candidates: &[Candidate], max_messages: usize, budget: usize) -> usize {
+    // The results of one call alone are too many messages.
+    if candidates.len() > max_messages {
+        return candidates.len();
+    }
+    let (mut cut, mut used) = (0, 0);
+    for end in 1..=candidates.len() {
+        used += candidates[end - 1].size();
+        let next = candidates.get(end).map(|next| &next.message);
+        if used > budget && next.is_none_or(begins_turn) {
+            (cut, used) = (end, cut_to(budget));
+        }
+    }
+    cut
+}
+
+fn cut_to(budget: usize) -> usize {
+    budget / 100 * CUT_TO_PERCENT + budget % 100 * CUT_TO_PERCENT / 100
+}
+
+fn begins_turn(message: &Message) -> bool {
+    message.role == Role::User && message.answers.is_none()
+}
+
+/// The places of the messages that fit, shortened where that is needed.
+fn trim(candidates: &mut [Candidate], max_messages: usize, budget: usize) -> Vec<usize> {
+    let kept = kept_places(candidates, max_messages, budget);
+    give_room(candidates, &kept, budget);
+    kept
 }
 
 /// The size of messages as they are.
@@ -110,23 +181,23 @@ fn window(earlier: &[Message], max_messages: usize) -> Vec<&Message> {
     let is_relevant = |place: usize, message: &Message| {
         message.role != Role::System || message.error || spoke.is_none_or(|spoke| place > spoke)
     };
-    let relevant: Vec<&Message> = earlier
-        .iter()
-        .enumerate()
-        .filter(|(place, message)| is_relevant(*place, message))
-        .map(|(_, message)| message)
-        .collect();
     if max_messages == 0 {
         return Vec::new();
     }
-    let newest = relevant.len().saturating_sub(max_messages);
+    // Notices count too: the window would begin elsewhere as soon as one is settled.
+    let newest = earlier.len().saturating_sub(max_messages);
     // The last message is kept even if its call has more results than there is room for messages.
-    let last_call = relevant
+    let last_call = earlier
         .last()
         .and_then(|message| message.tool_call_id.as_ref());
     let asked =
-        last_call.and_then(|call_id| relevant.iter().rposition(|message| asks(message, call_id)));
-    relevant[newest.min(asked.unwrap_or(newest))..].to_vec()
+        last_call.and_then(|call_id| earlier.iter().rposition(|message| asks(message, call_id)));
+    let window = earlier.iter().enumerate();
+    window
+        .skip(newest.min(asked.unwrap_or(newest)))
+        .filter(|(place, message)| is_relevant(*place, message))
+        .map(|(_, message)| message)
+        .collect()
 }
 
 fn asks(message: &Message, call_id: &CallId) -> bool {
@@ -290,6 +361,10 @@ impl Candidate {
             fixed,
             flexible,
         }
+    }
+
+    fn size(&self) -> usize {
+        self.fixed + self.flexible
     }
 
     fn shorten_to(&mut self, max_chars: usize) {

@@ -25,6 +25,8 @@ pub struct AgentFacts {
     pub model: String,
     /// Absent when the price is not known.
     pub price: Option<TokenPrice>,
+    /// The context window of the model in tokens, where it is known.
+    pub window: Option<u64>,
     /// What the agent's own prompt and its tools take in every call, by the estimate.
     pub prompt_tokens: u64,
     /// The same for a task of a plan, which has other tools.
@@ -37,6 +39,8 @@ pub struct SessionModel {
     pub model: String,
     /// Absent when the price is not known.
     pub price: Option<TokenPrice>,
+    /// The context window in tokens, where it is known.
+    pub window: Option<u64>,
 }
 
 /// Dollars for a million tokens.
@@ -64,17 +68,19 @@ impl TokenPrice {
 }
 
 impl TeamFacts {
-    /// `price` says what the tokens of a model cost.
+    /// `price` says what the tokens of a model cost, `window` how many fit into its context.
     pub fn new(
         team: &Team,
         default_model: &str,
         price: impl Fn(&str) -> Option<TokenPrice>,
+        window: impl Fn(&str) -> Option<u64>,
     ) -> Self {
         let facts = |agent: &crate::Agent| {
             let model = agent.model.as_deref().unwrap_or(default_model);
             let facts = AgentFacts {
                 model: model.to_owned(),
                 price: price(model),
+                window: window(model),
                 prompt_tokens: agent.prompt_tokens(Lane::OWN),
                 task_prompt_tokens: agent.prompt_tokens(Lane::of_task(0)),
             };
@@ -85,6 +91,7 @@ impl TeamFacts {
             orchestrator: AgentFacts {
                 model: default_model.to_owned(),
                 price: price(default_model),
+                window: window(default_model),
                 ..AgentFacts::default()
             },
         }
@@ -107,6 +114,14 @@ impl SpaceSnapshot {
         match self.chosen_for(agent) {
             Some(chosen) => &chosen.model,
             None => &self.facts.of(agent).model,
+        }
+    }
+
+    /// The context window of the model that the agent's calls go to.
+    pub(crate) fn window_of(&self, agent: &AgentName) -> Option<u64> {
+        match self.chosen_for(agent) {
+            Some(chosen) => chosen.window,
+            None => self.facts.of(agent).window,
         }
     }
 
@@ -180,6 +195,7 @@ mod tests {
             space.session_model = Some(SessionModel {
                 model: "dear".to_owned(),
                 price,
+                window: None,
             });
             let of = |agent| {
                 (

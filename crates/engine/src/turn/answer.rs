@@ -2,18 +2,30 @@
 
 use codelab_protocol::{
     AnswerCut, ErrorCode, ErrorData, Message, MessageId, ModelOutput, RawToolCall, Reasoning, Role,
-    SessionKind, ToolCall,
+    SessionKind, ToolCall, TurnId,
 };
 use serde_json::Value;
 
 use super::thread::{PlannedCall, Thread};
 use super::{COMPLETED, cut, error_data};
-use crate::Lane;
 use crate::session::Transition;
 use crate::world::{
-    MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_RESULT_BYTES, MAX_SHOWN_REASONING_BYTES,
-    MultipleToolCalls,
+    MAX_ARGUMENT_DEPTH, MAX_CALLS_PER_ANSWER, MAX_OPAQUE_REASONING_BYTES, MAX_RESULT_BYTES,
+    MAX_SHOWN_REASONING_BYTES, MultipleToolCalls,
 };
+use crate::{Lane, Session};
+
+const REASONING_TOO_LONG: &str = "The model's reasoning is too long to be sent back to it. It goes \
+    on without what it thought before this answer.";
+
+impl Session {
+    /// The turn has reasoning to forget when it ends.
+    fn keep_reasoning(&mut self, turn: TurnId) {
+        if let Some(now) = self.turn.as_mut().filter(|now| now.id == turn) {
+            now.keeps_reasoning = true;
+        }
+    }
+}
 
 impl Transition<'_, '_> {
     pub(crate) fn answered_by_model(
@@ -85,13 +97,22 @@ impl Transition<'_, '_> {
         if tool_calls.is_empty() && thread.lane == Lane::OWN {
             warnings.extend(self.left_out());
         }
+        let reasoning = output.reasoning.as_ref().map(kept_reasoning);
+        let is_sent_back = |kept: &Reasoning| !kept.opaque.is_null();
+        match (&output.reasoning, &reasoning) {
+            (Some(all), Some(kept)) if is_sent_back(all) && !is_sent_back(kept) => {
+                warnings.push(REASONING_TOO_LONG.to_owned());
+            }
+            (_, Some(kept)) if is_sent_back(kept) => self.session.keep_reasoning(thread.turn),
+            _ => {}
+        }
         let message = Message {
             agent_id: Some(thread.agent.clone()),
             name: Some(thread.agent.clone().into()),
             tool_calls,
             usage: output.usage.clone(),
             warnings,
-            reasoning: output.reasoning.as_ref().map(kept_reasoning),
+            reasoning,
             is_cut: output.cut.is_some(),
             ..Message::new(message_id.clone(), Role::Assistant, content, self.world.now)
         };
@@ -191,11 +212,21 @@ fn cut_arguments(cut: AnswerCut) -> String {
     )
 }
 
-/// Reasoning as it is stored: a bounded part for people, and all that its provider wants back.
+/// Reasoning as it is stored: a bounded part for people, and all or nothing of what its provider
+/// wants back.
 fn kept_reasoning(reasoning: &Reasoning) -> Reasoning {
+    let bytes = match &reasoning.opaque {
+        Value::Null => 0,
+        opaque => opaque.to_string().len(),
+    };
     Reasoning {
         text: cut(&reasoning.text, MAX_SHOWN_REASONING_BYTES).to_owned(),
-        ..reasoning.clone()
+        provider: reasoning.provider.clone(),
+        model: reasoning.model.clone(),
+        opaque: match bytes > MAX_OPAQUE_REASONING_BYTES {
+            true => Value::Null,
+            false => reasoning.opaque.clone(),
+        },
     }
 }
 /// Whether a value is nested deeper than this; looks no further than that.

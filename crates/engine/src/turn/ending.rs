@@ -208,12 +208,22 @@ impl Transition<'_, '_> {
 
     /// The turn is over; the message that waits longest starts the next one.
     pub(crate) fn end_turn(&mut self, status: TurnStatus) {
-        let ended = self.session.turn.take();
+        let ended = self.leave_turn();
         self.output.settle(status);
         if let Some(turn) = ended {
             self.compact_if_long(turn.id);
         }
         self.begin_next();
+    }
+
+    /// The session has no turn any more. Providers want reasoning back only within its turn.
+    fn leave_turn(&mut self) -> Option<Turn> {
+        let turn = self.session.turn.take()?;
+        if turn.keeps_reasoning {
+            let forget = Effect::ForgetReasoning { turn: turn.id };
+            self.output.push(forget);
+        }
+        Some(turn)
     }
 
     pub(crate) fn cancel(&mut self, drop_queue: bool) -> CallerAnswer {
@@ -263,7 +273,7 @@ impl Transition<'_, '_> {
             SessionKind::Runtime => self.return_home(id, "turn_cancelled"),
             SessionKind::Project => self.leave_direct(id, "turn_cancelled"),
         }
-        self.session.turn = None;
+        self.leave_turn();
         self.output.settle(TurnStatus::Cancelled);
         TurnStatus::Cancelled
     }

@@ -245,8 +245,8 @@ impl Funds<'_> {
             None => {
                 let fixed = self.space.prompt_tokens(&thread.agent, thread.lane);
                 // A task is shown what was said in the session, its own request included.
-                let earlier =
-                    self.earlier_tokens((thread.lane == Lane::OWN).then_some(thread.turn));
+                let before = (thread.lane == Lane::OWN).then_some(thread.turn);
+                let earlier = self.earlier_tokens(before, &thread.agent);
                 fixed.saturating_add(earlier).saturating_add(said)
             }
         };
@@ -279,7 +279,7 @@ impl Funds<'_> {
                 let before = self.session.turn.as_ref().map(|turn| turn.id);
                 agents
                     .saturating_add(repair)
-                    .saturating_add(self.earlier_tokens(before))
+                    .saturating_add(self.earlier_tokens(before, &orchestrator()))
             }
             WorkflowPhase::AwaitingBudget { .. }
             | WorkflowPhase::AwaitingRoom { .. }
@@ -311,8 +311,8 @@ impl Funds<'_> {
         }
     }
 
-    /// What prompts show of earlier turns, or of all with no turn named.
-    fn earlier_tokens(&self, before: Option<TurnId>) -> u64 {
+    /// What the agent's prompts show of earlier turns, or of all with no turn named.
+    fn earlier_tokens(&self, before: Option<TurnId>, agent: &AgentName) -> u64 {
         let limits = self.limits;
         let shown = self
             .session
@@ -321,7 +321,7 @@ impl Funds<'_> {
             .rev()
             .filter(|said| before.is_none_or(|turn| said.turn < turn));
         let tokens: u64 = shown.take(limits.messages).map(|said| said.tokens).sum();
-        tokens.min(limits.tokens as u64)
+        tokens.min(limits.most_tokens(self.space.window_of(agent)))
     }
 
     /// What was said in the thread since its last call.

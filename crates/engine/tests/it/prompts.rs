@@ -28,6 +28,7 @@ struct Case {
     caller: CallerContext,
     region: Region,
     limits: PromptLimits,
+    window: Option<u64>,
     earlier: Vec<Message>,
     current: Vec<Message>,
 }
@@ -52,6 +53,7 @@ impl Case {
             caller: CallerContext::default(),
             region: Region::default(),
             limits: PromptLimits::default(),
+            window: None,
             earlier,
             current: vec![user("the current request")],
         }
@@ -79,7 +81,7 @@ impl Case {
             },
             recalled: &[],
             limits: &self.limits,
-            window: None,
+            window: self.window,
             region: &self.region,
             now: NOW,
         });

@@ -3,7 +3,7 @@
 use codelab_engine::{
     Budget, Effect, EventBody, Input, ModelCallId, Purpose, Session, UserMessage,
 };
-use codelab_protocol::{ModelOutput, Role, SessionEventBody};
+use codelab_protocol::{ModelOutput, Reasoning, Role, SessionEventBody};
 use serde_json::json;
 
 use super::kit::{Stage, project_session};
@@ -50,15 +50,18 @@ impl Play {
 
     /// The model call that was made first is answered.
     fn model(&mut self, text: String) -> Vec<Effect> {
-        let calls = self.session.turn().unwrap().model_calls();
-        let call: ModelCallId = calls.first().expect("a model call is under way").0;
-        let outcome = Ok(ModelOutput {
+        self.answer(ModelOutput {
             text,
             ..ModelOutput::default()
-        });
+        })
+    }
+
+    fn answer(&mut self, output: ModelOutput) -> Vec<Effect> {
+        let calls = self.session.turn().unwrap().model_calls();
+        let call: ModelCallId = calls.first().expect("a model call is under way").0;
         self.apply(Input::ModelFinished {
             call,
-            outcome,
+            outcome: Ok(output),
             recalled: Vec::new(),
         })
     }
@@ -159,4 +162,45 @@ fn results_that_are_handed_on_share_what_a_prompt_may_hold() {
         "{} bytes",
         joined.concat().len()
     );
+}
+
+/// Providers want reasoning back within the turn only, and not more than a limit.
+#[test]
+fn reasoning_is_bounded_and_forgotten_with_its_turn() {
+    let forgets = |effects: &[Effect]| {
+        let is_forgetting = |effect: &&Effect| matches!(effect, Effect::ForgetReasoning { .. });
+        effects.iter().filter(is_forgetting).count()
+    };
+    for (bytes, is_kept) in [(100, true), (513 * 1024, false)] {
+        let mut play = Play::new(&[("a", &[]), ("b", &[])]);
+        let reasoning = Reasoning {
+            text: "hm".to_owned(),
+            provider: "claude".to_owned(),
+            model: Some("sonnet".to_owned()),
+            opaque: json!({ "signature": "s".repeat(bytes) }),
+        };
+        let effects = play.answer(ModelOutput {
+            text: "done".to_owned(),
+            reasoning: Some(reasoning.clone()),
+            ..ModelOutput::default()
+        });
+        assert_eq!(forgets(&effects), 0, "the turn goes on");
+        let kept = effects.iter().find_map(|effect| match effect {
+            Effect::Message(record) => record.message.reasoning.clone(),
+            _ => None,
+        });
+        let kept = kept.unwrap();
+        assert_eq!(kept.text, "hm");
+        assert_eq!(kept.opaque == reasoning.opaque, is_kept);
+        assert_eq!(kept.opaque.is_null(), !is_kept);
+        let warned = effects.iter().any(|effect| {
+            matches!(effect, Effect::Message(record)
+                if record.message.warnings.iter().any(|said| said.contains("too long")))
+        });
+        assert_eq!(warned, !is_kept);
+        play.model("done".to_owned());
+        let effects = play.model("Both are done.".to_owned());
+        assert!(play.session.turn().is_none());
+        assert_eq!(forgets(&effects), usize::from(is_kept));
+    }
 }

@@ -151,9 +151,7 @@ impl Play {
                     .copied()
                     .find(|known| known.as_str() == code)
                     .unwrap();
-                let kind = ModelFailureKind::ALL
-                    .into_iter()
-                    .find(|known| known.as_str() == kind);
+                let kind: Option<ModelFailureKind> = serde_json::from_value(kind.into()).ok();
                 let failure = ModelFailure {
                     kind,
                     ..ModelFailure::not_called(code, "no answer")

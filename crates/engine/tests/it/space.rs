@@ -28,6 +28,8 @@ pub struct TestSpace {
     pub prompt_tokens: u64,
     /// Of a thousand tokens; absent when the price is not known.
     pub price_usd: Option<f64>,
+    /// The context window of every agent's model.
+    pub window: Option<u64>,
     /// What a task of any agent needed of late.
     pub usual_tokens: Option<u64>,
     pub client_attached: bool,
@@ -180,6 +182,7 @@ impl TestSpace {
         let facts = AgentFacts {
             model: "some-model".to_owned(),
             price,
+            window: self.window,
             prompt_tokens: self.prompt_tokens,
             task_prompt_tokens: self.prompt_tokens,
         };

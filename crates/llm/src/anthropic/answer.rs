@@ -248,7 +248,6 @@ impl AnthropicFormat {
             "max_tokens" | "model_context_window_exceeded" => Finish::TokenLimit,
             "pause_turn" => Finish::Paused,
             "refusal" => {
-                answer.is_refusal = true;
                 let is_text = |(_, block): &(u64, Block)| matches!(block, Block::Text { bytes } if *bytes > 0);
                 match explanation {
                     _ if self.blocks.iter().any(is_text) => {}

@@ -262,7 +262,10 @@ impl<'a> Conversation<'a, '_> {
         reasoning: Option<&'a Reasoning>,
     ) {
         let kept = reasoning
-            .filter(|reasoning| Some(reasoning.provider.as_str()) == self.provider)
+            .filter(|reasoning| {
+                let provider = self.provider;
+                provider.is_some_and(|provider| reasoning.is_by(provider, self.model))
+            })
             .map(|reasoning| &reasoning.opaque);
         for part in thoughts::parts(kept, self.model, content, calls.len()) {
             let block = match part {

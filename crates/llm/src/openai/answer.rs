@@ -144,11 +144,7 @@ impl OpenAiFormat {
         self.add_reasoning(delta, answer)?;
         self.add_text(WireText::of(&delta.content), answer)?;
         // A refusal is shown as the answer. No server sends both in one piece.
-        let refusal = WireText::of(&delta.refusal);
-        if !refusal.is_empty() {
-            answer.is_refusal = true;
-            answer.push_text(refusal)?;
-        }
+        answer.push_text(WireText::of(&delta.refusal))?;
         for piece in delta.tool_calls.iter().flatten() {
             let added = self.tool_calls.push(piece)?;
             answer.grow(added)?;

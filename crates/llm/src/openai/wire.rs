@@ -3,9 +3,7 @@
 
 use std::borrow::Cow;
 
-use codelab_protocol::{
-    ModelMessage, ModelRequest, ModelToolCall, OutputSchema, Reasoning, ToolSpec,
-};
+use codelab_protocol::{ModelMessage, ModelRequest, ModelToolCall, OutputSchema, ToolSpec};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -144,7 +142,7 @@ fn wire_messages<'a>(
     let messages = request.messages.iter().enumerate();
     let wired = messages.map(|(position, message)| {
         let is_wanted = shape.reasoning && position > begun;
-        wire_message(message, provider, is_wanted)
+        wire_message(message, is_wanted.then_some((provider, &shape.model)))
     });
     match shape.late_system {
         true => wired.collect(),
@@ -168,11 +166,8 @@ fn with_system_first<'a>(messages: impl Iterator<Item = WireMessage<'a>>) -> Vec
     said
 }
 
-fn wire_message<'a>(
-    message: &'a ModelMessage,
-    provider: &str,
-    with_reasoning: bool,
-) -> WireMessage<'a> {
+/// `thinker`: the provider and the model whose reasoning is sent, if any is.
+fn wire_message<'a>(message: &'a ModelMessage, thinker: Option<(&str, &str)>) -> WireMessage<'a> {
     match message {
         ModelMessage::System { content } => WireMessage::System {
             content: content.into(),
@@ -187,19 +182,15 @@ fn wire_message<'a>(
             tool_calls: tool_calls.iter().map(wire_call).collect(),
             reasoning: reasoning
                 .as_ref()
-                .filter(|_| with_reasoning)
-                .and_then(|reasoning| own_fields(reasoning, provider)),
+                .zip(thinker)
+                .filter(|(reasoning, (provider, model))| reasoning.is_by(provider, model))
+                .and_then(|(reasoning, _)| reasoning.opaque.as_object()),
         },
         ModelMessage::Tool { call_id, content } => WireMessage::Tool {
             tool_call_id: call_id.as_str(),
             content,
         },
     }
-}
-
-fn own_fields<'a>(reasoning: &'a Reasoning, provider: &str) -> Option<&'a Map<String, Value>> {
-    let is_own = reasoning.provider == provider;
-    reasoning.opaque.as_object().filter(|_| is_own)
 }
 
 fn wire_call(call: &ModelToolCall) -> WireCall<'_> {

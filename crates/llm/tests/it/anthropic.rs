@@ -240,6 +240,7 @@ async fn what_a_model_refuses_is_given_up() {
         reasoning: Some(Reasoning {
             text: "hm".to_owned(),
             provider: DEFAULT_PROVIDER.to_owned(),
+            model: None,
             opaque: json!({"model": "gpt-4", "blocks": [
                 {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "bytes": 2}]}),
         }),
@@ -287,6 +288,7 @@ async fn thoughts_do_not_go_to_another_model() {
         reasoning: Some(Reasoning {
             text: "hm".to_owned(),
             provider: DEFAULT_PROVIDER.to_owned(),
+            model: None,
             opaque,
         }),
     });

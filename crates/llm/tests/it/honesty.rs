@@ -43,7 +43,7 @@ async fn a_tool_call_that_came_as_text_becomes_one() {
 }
 
 #[tokio::test]
-async fn a_cut_tool_call_and_a_refusal_are_marked() {
+async fn a_cut_tool_call_is_marked_and_a_refusal_is_the_answer() {
     let server = FakeModel::start().await;
     let cut = Reply::tool_call_raw("read_file", r#"{"path": "a"#).with_finish_reason("length");
     server.reply(cut);
@@ -55,10 +55,7 @@ async fn a_cut_tool_call_and_a_refusal_are_marked() {
     assert!(output.warnings[0].contains("200 tokens"), "{output:?}");
     server.reply(Reply::refusal("I will not."));
     let output = call(config(&server), &request()).await.result.unwrap();
-    assert_eq!(
-        (output.text.as_str(), output.is_refusal),
-        ("I will not.", true)
-    );
+    assert_eq!(output.text, "I will not.");
 }
 
 #[tokio::test]

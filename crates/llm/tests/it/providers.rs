@@ -107,6 +107,47 @@ async fn without_a_default_provider_every_name_needs_one() {
         .unwrap_err();
     assert_eq!(failure.kind, Some(ModelFailureKind::UnknownModel));
     assert!(failure.message.contains("names no provider"), "{failure:?}");
+    let outcome = call_with(&models, &of("gpt-4", &["second/b"])).await;
+    let (from, to) = ("gpt-4".to_owned(), "second/b".to_owned());
+    let said = (from, to, ModelFailureKind::UnknownModel);
+    assert_eq!(outcome.fallbacks, [said], "a fallback does not hide it");
+    assert_eq!(
+        outcome.result.unwrap().warnings,
+        ["\"gpt-4\" names no provider; \"second/b\" answered instead."]
+    );
+    let forced = ModelsConfig {
+        model_override: Some("second/c".to_owned()),
+        ..config
+    };
+    let outcome = call(forced, &of("gpt-4", &[])).await;
+    assert!(outcome.fallbacks.is_empty(), "nobody asked for gpt-4");
+    assert_eq!(outcome.result.unwrap().warnings, Vec::<String>::new());
+}
+
+/// `usage.model`, the event and the warning all use the name that the person wrote.
+#[tokio::test]
+async fn a_mapped_model_keeps_its_configured_name() {
+    let (default, second) = (FakeModel::start().await, FakeModel::start().await);
+    default.default_reply(Reply::fault(Fault::Quota));
+    second.default_reply(Reply::text_with_usage("hello", 1, 1));
+    let mut config = two(&default, &second);
+    for (name, called) in [("smart", "deployment-1"), ("spare", "second/deployment-2")] {
+        config.model_map.insert(name.to_owned(), called.to_owned());
+    }
+    let outcome = call(config, &of("smart", &["spare"])).await;
+    let said = (
+        "smart".to_owned(),
+        "spare".to_owned(),
+        ModelFailureKind::Quota,
+    );
+    assert_eq!(outcome.fallbacks, [said]);
+    let output = outcome.result.unwrap();
+    assert_eq!(output.usage.unwrap().model.as_deref(), Some("spare"));
+    assert_eq!(
+        output.warnings,
+        ["\"smart\" could not answer (quota); \"spare\" answered instead."]
+    );
+    assert_eq!(second.requests()[0].body["model"], "deployment-2");
 }
 
 #[tokio::test]

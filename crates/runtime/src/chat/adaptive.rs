@@ -197,7 +197,8 @@ impl<'a> Work<'a> {
                     }
                 }
                 // The session is not stored, and without a tool runner it asks for no approval.
-                Effect::Switched(_)
+                Effect::ForgetReasoning { .. }
+                | Effect::Switched(_)
                 | Effect::ApprovalOpened(_)
                 | Effect::ApprovalClosed { .. }
                 | Effect::ApprovalMoved { .. }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codelab_engine::{Applied, Effect, Input, Refusal, Session, World};
+use codelab_engine::{Applied, Effect, Input, Refusal, Session, SpaceSnapshot, World};
 use codelab_protocol::{CallId, SessionKind, Timestamp};
 use codelab_store::audit_chain::AuditKey;
 use codelab_store::{AuditHead, Epoch, Schedule, SessionKey, StoreError};
@@ -64,7 +64,10 @@ impl LoadedSession {
             team: project.map_or(&runtime.team, |(_, team)| &team.team),
             limits: &runtime.limits,
             policy: here.as_ref().unwrap_or(&runtime.policy),
-            space: snapshot.unwrap_or_default(),
+            space: snapshot.unwrap_or_else(|| SpaceSnapshot {
+                facts: Arc::clone(&runtime.facts),
+                ..SpaceSnapshot::default()
+            }),
             stopping,
         };
         let applied = self.session.apply(input, &mut world);

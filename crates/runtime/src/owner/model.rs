@@ -352,7 +352,7 @@ impl Owner {
         let (region, limits) = (&runtime.region, &runtime.prompt);
         Ok(summary_request(
             &loaded.session,
-            &runtime.default_model,
+            default_model(runtime),
             &messages,
             region,
             limits,
@@ -373,14 +373,13 @@ impl Owner {
             .await
             .map_err(|error| unreadable(&error))?;
         let team = team.as_deref().map_or(&runtime.team, |team| &team.team);
-        let (model, limits) = (&runtime.default_model, &runtime.prompt);
         Ok(planning_request(
             &loaded.session,
             team,
-            model,
+            default_model(&runtime),
             &recent.history(),
             repair,
-            limits,
+            &runtime.prompt,
         ))
     }
 
@@ -538,6 +537,11 @@ pub(crate) async fn measured_call(
         Err(failure) => Metrics::count(&metrics.model_calls, failure.code.as_str()),
     }
     outcome
+}
+
+/// The model that the orchestrator calls, with its window.
+fn default_model(runtime: &Inner) -> (&str, Option<u64>) {
+    (&runtime.default_model, window_of(runtime, None))
 }
 
 /// Asked only where it decides about the history.

@@ -194,6 +194,7 @@ impl HeldSlots {
                 // Performed with the commit, or after it.
                 Effect::Event(_)
                 | Effect::Message(_)
+                | Effect::ForgetReasoning { .. }
                 | Effect::Switched(_)
                 | Effect::ApprovalOpened(_)
                 | Effect::ApprovalClosed { .. }
@@ -272,6 +273,7 @@ impl Space {
         snapshot.session_model = session.model().map(|model| SessionModel {
             model: model.to_owned(),
             price: self.price_of(model),
+            window: self.model.window(model),
         });
         self.add_budget(session.id(), &mut snapshot);
         snapshot

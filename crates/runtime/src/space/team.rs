@@ -143,7 +143,8 @@ impl Space {
                 .collect(),
         );
         let price = |model: &str| self.price_of(model);
-        let facts = Arc::new(TeamFacts::new(&team, &self.default_model, price));
+        let window = |model: &str| self.model.window(model);
+        let facts = Arc::new(TeamFacts::new(&team, &self.default_model, price, window));
         let team = Arc::new(TeamSnapshot { team, facts, ids });
         let names: Vec<AgentName> = slots.iter().map(|slot| slot.name.clone()).collect();
         self.memories.expect(self.key, &names);

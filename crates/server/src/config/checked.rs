@@ -233,7 +233,8 @@ impl File {
             let provider = settings.resolve(name, variable).map_err(of_provider)?;
             providers.insert(name.clone(), provider);
         }
-        if proxy_url.is_none() && !providers.is_empty() && given(&llm.model).is_none() {
+        let is_named = given(&llm.model).is_some() || given(&llm.model_override).is_some();
+        if proxy_url.is_none() && !providers.is_empty() && !is_named {
             let why =
                 "must be NAME/model, with the name of a provider, because LLM_PROXY_URL is not set";
             return Err(wrong("llm.model", &format!("{why} (check LLM_MODEL)")));

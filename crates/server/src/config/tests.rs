@@ -230,6 +230,15 @@ fn a_wrong_setting_is_named_in_one_line() {
 }
 
 #[test]
+fn one_forced_model_is_enough_where_a_provider_is_set() {
+    let file = "[providers.a]\nkind = \"openai\"\nurl = \"http://a\"\n";
+    let settings = load(file, &[("LLM_MODEL_OVERRIDE", "a/m")]).unwrap();
+    assert_eq!(settings.llm.model_override.as_deref(), Some("a/m"));
+    let config = crate::serve::model_config(&settings).unwrap();
+    assert!(codelab_llm::Models::new(config).is_ok());
+}
+
+#[test]
 fn models_are_named_as_they_are_in_the_environment_too() {
     let file = "[model_map]\n\"gpt-4\" = \"a\"\nother = \"b\"\n[prices.\"gpt-3.5-turbo\"]\n\
                 input_per_million_usd = 1\noutput_per_million_usd = 1\n";

@@ -130,3 +130,52 @@ async fn nothing_is_summed_up_unless_it_is_asked_for() {
     );
     assert!(session.log().await.all("history_compacted").is_empty());
 }
+
+/// With `context.tokens = "auto"` the window of the model decides that the calls go to, not that of
+/// the default model.
+#[tokio::test]
+async fn a_session_is_summed_up_by_the_window_of_its_own_model() {
+    let server = server_with(&[
+        ("CODELAB_CONTEXT__TOKENS", "auto"),
+        ("CODELAB_MODELS__small__WINDOW", "6000"),
+        ("CODELAB_MODELS__large__WINDOW", "100000"),
+    ])
+    .await;
+    server.model.on(is_summary, Reply::text("They talked."));
+    // The default model, gpt-4, has 8,192 tokens: it would be summed up after 2,384 of them.
+    for (model, tokens, is_summed_up) in [("large", 3_000, false), ("small", 1_500, true)] {
+        let session = Person::new(&server, 1).session().await;
+        let path = format!("/my/chat/sessions/{}", session.id);
+        let choice = json!({ "model": model });
+        session.ask("PATCH", &path, Some(choice)).await.expect(200);
+        let text = "four".repeat(tokens);
+        session.call("coder", &text).await.expect(200);
+        if is_summed_up {
+            session.wait_for("history_compacted", |_| true).await;
+        }
+        session.call("coder", "next").await.expect(200);
+        let summed_up = session.log().await.all("history_compacted").len();
+        assert_eq!(summed_up == 1, is_summed_up, "{model}");
+        let sent = server.model.requests();
+        let asked = sent.iter().rfind(|request| request.body["model"] == model);
+        let whole = asked.unwrap().body.to_string().contains(&text);
+        assert_eq!(whole, !is_summed_up, "{model} is sent what it has room for");
+    }
+}
+
+/// The planner's model is the default one, and its window decides too.
+#[tokio::test]
+async fn the_planner_is_sent_what_its_model_has_room_for() {
+    let server = server_with(&[("CODELAB_CONTEXT__TOKENS", "auto"), ("LLM_MODEL", "gpt-4o")]).await;
+    let session = Person::new(&server, 1).session().await;
+    let text = "four".repeat(6_000);
+    session.call("coder", &text).await.expect(200);
+    server.model.on(
+        is_planning,
+        Reply::text(tasks(&[task("notes", "writer", &[])])),
+    );
+    session.stream_plan("Go on").await.all().await;
+    let sent = server.model.requests();
+    let planned = sent.iter().find(|request| is_planning(&request.body));
+    assert!(planned.unwrap().body.to_string().contains(&text));
+}

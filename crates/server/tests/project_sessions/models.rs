@@ -1,6 +1,6 @@
 //! What happens to model calls: reasoning, fallbacks, waits, why a call failed, cut answers.
 
-use codelab_testkit::Reply;
+use codelab_testkit::{FakeModel, ModelWire, Reply};
 use serde_json::{Value, json};
 
 use crate::kit::{Person, server, server_with};
@@ -227,4 +227,67 @@ async fn a_session_can_have_a_model_of_its_own() {
         let refused = session.ask("PATCH", &path, Some(wrong)).await;
         assert_eq!(refused.status, 422, "{:#}", refused.body);
     }
+}
+
+/// Reasoning, text, a tool call and the answer, on Anthropic's wire.
+#[tokio::test]
+async fn a_provider_of_the_kind_anthropic_works_through_the_whole_server() {
+    let claude = FakeModel::start().await;
+    let url = claude.url();
+    let server = server_with(&[
+        ("CODELAB_PROVIDERS__claude__KIND", "anthropic"),
+        ("CODELAB_PROVIDERS__claude__URL", &url),
+        ("CODELAB_PROVIDERS__claude__KEY_ENV", "CLAUDE_KEY"),
+        ("CLAUDE_KEY", "sk-ant-0123456789"),
+        ("LLM_MODEL", "claude/claude-sonnet-4-5"),
+    ])
+    .await;
+    let session = Person::new(&server, 1).session().await;
+    claude.reply(
+        Reply::tool_call("read_file", json!({ "path": "a.md" }))
+            .with_text("I look.")
+            .with_reasoning("It may be there.", 0),
+    );
+    claude.reply(Reply::text_with_usage("It says hello.", 20, 4));
+    let seen = session.stream_call("coder", "what is in a.md?").await;
+    let seen = seen.all().await;
+    let call = seen.one("tool_call")["tool_call"]["call_id"]
+        .as_str()
+        .unwrap();
+    session.claim(call, "laptop").await.expect(200);
+    let result = json!({ "success": true, "content": "hello" });
+    session.result(call, "laptop", result).await.expect(200);
+    session.wait_for("task_completed", |_| true).await;
+    let asked = claude.requests();
+    assert_eq!((asked.len(), server.model.request_count()), (2, 0));
+    for request in &asked {
+        assert_eq!(request.wire, ModelWire::Anthropic);
+        assert_eq!(request.header("x-api-key"), Some("sk-ant-0123456789"));
+        assert_eq!(request.body["model"], "claude-sonnet-4-5");
+    }
+    let said = asked[1].body["messages"].as_array().unwrap();
+    let answer = said.iter().find(|message| message["role"] == "assistant");
+    let blocks = answer.unwrap()["content"].as_array().unwrap();
+    assert_eq!(blocks[0]["type"], "thinking");
+    assert_eq!(blocks[0]["thinking"], "It may be there.");
+    assert!(blocks[0]["signature"].is_string(), "{blocks:#?}");
+    assert_eq!(blocks[1]["text"], "I look.");
+    let (name, input) = (&blocks[2]["name"], &blocks[2]["input"]);
+    assert_eq!(
+        (name, input),
+        (&json!("read_file"), &json!({ "path": "a.md" }))
+    );
+    let result = &said.last().unwrap()["content"][0];
+    assert_eq!(
+        (&result["type"], &result["tool_use_id"]),
+        (&json!("tool_result"), &blocks[2]["id"])
+    );
+    let stored = session.messages("?role=assistant").await;
+    assert_eq!(stored[0]["content"], "I look.");
+    assert_eq!(
+        stored[0]["reasoning"],
+        json!({ "text": "It may be there.", "provider": "claude" })
+    );
+    assert_eq!(stored[1]["content"], "It says hello.");
+    assert_eq!(stored[1]["usage"]["model"], "claude/claude-sonnet-4-5");
 }

@@ -47,12 +47,19 @@ const UPDATE_SESSION_BOTH: &str = update_session!(
 const UPDATE_TITLE: &str = "UPDATE sessions SET title = COALESCE(title, $1) WHERE id = $2";
 
 const INSERT_MESSAGE: &str = "INSERT INTO messages (session_key, ord, turn, message_id, role, agent_id, name, \
-     tool_call_id, timestamp, error, usage, tool_calls, notes, content) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING";
+     tool_call_id, timestamp, error, usage, tool_calls, notes, opaque_reasoning, content) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT DO NOTHING";
 
 const INSERT_TASK_MESSAGE: &str = "INSERT INTO task_messages (session_key, plan_id, task_id, ord, turn, message_id, \
-     role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, content) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT DO NOTHING";
+     role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, opaque_reasoning, content) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT DO NOTHING";
+
+const FORGET_REASONING: [&str; 2] = [
+    "UPDATE messages SET opaque_reasoning = NULL \
+     WHERE session_key = $1 AND turn = $2 AND opaque_reasoning IS NOT NULL",
+    "UPDATE task_messages SET opaque_reasoning = NULL \
+     WHERE session_key = $1 AND turn = $2 AND opaque_reasoning IS NOT NULL",
+];
 
 const INSERT_EVENT: &str = "INSERT INTO events (session_key, seq, turn, kind, settled, created_at, body) \
      VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
@@ -108,6 +115,10 @@ pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
     }
     for message in std::mem::take(&mut commit.messages) {
         stmts.push(insert_message(key(), message)?);
+    }
+    for turn in &commit.reasoning_forgotten {
+        let forget = |sql| Stmt::any(sql, vec![key(), turn.0.into()]);
+        stmts.extend(FORGET_REASONING.map(forget));
     }
     for switch in &commit.switches {
         let entry = &switch.entry;
@@ -256,6 +267,8 @@ fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError>
     let thread = stored.thread()?;
     let message = stored.message;
     let notes = MessageNotes::of(&message).map_or(Ok(Param::Null), |notes| json(&notes))?;
+    let opaque = message.reasoning.as_ref().map(|kept| &kept.opaque);
+    let opaque = opaque.filter(|opaque| !opaque.is_null());
     let tool_calls = match message.tool_calls.as_slice() {
         [] => Param::Null,
         calls => json(&calls)?,
@@ -280,6 +293,7 @@ fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError>
         message.usage.as_ref().map_or(Ok(Param::Null), json)?,
         tool_calls,
         notes,
+        opaque.map_or(Ok(Param::Null), json)?,
         message.content.into(),
     ]);
     Ok(Stmt::one(sql, params))

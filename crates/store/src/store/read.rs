@@ -40,14 +40,15 @@ const COUNT: &str = "SELECT COUNT(*) FROM sessions WHERE realm = $1 AND deleted_
 
 macro_rules! message_columns {
     () => {
-        "ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, content"
+        "ord, turn, message_id, role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, opaque_reasoning, content"
     };
 }
 pub(super) use message_columns;
 
 macro_rules! message_bytes {
     () => {
-        "CAST(OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(tool_calls), 0) + COALESCE(OCTET_LENGTH(notes), 0) AS BIGINT)"
+        "CAST(OCTET_LENGTH(content) + COALESCE(OCTET_LENGTH(tool_calls), 0) + COALESCE(OCTET_LENGTH(notes), 0) \
+         + COALESCE(OCTET_LENGTH(opaque_reasoning), 0) AS BIGINT)"
     };
 }
 pub(super) use message_bytes;
@@ -370,9 +371,12 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         plan_id,
         task_id,
         warnings,
-        reasoning,
+        mut reasoning,
         is_cut,
     } = row.optional_json()?.unwrap_or_default();
+    if let (Some(reasoning), Some(opaque)) = (&mut reasoning, row.optional_json()?) {
+        reasoning.opaque = opaque;
+    }
     let content = row.string()?;
     let message = Message {
         agent_id,

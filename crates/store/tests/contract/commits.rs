@@ -1,11 +1,13 @@
 //! What a commit writes, when it is refused, and how concurrent commits interact.
 
 use codelab_protocol::{
-    Digest, ProjectId, Role, SessionKind, SwitchEntry, ToolCall, TurnId, TurnStatus, Usage, UserId,
+    Digest, PlanId, ProjectId, Reasoning, Role, SessionKind, SwitchEntry, TaskId, TaskOrigin,
+    ToolCall, TurnId, TurnStatus, Usage, UserId,
 };
 use codelab_store::{
-    ApprovalClosed, ApprovalExtended, ApprovalStatus, Commit, Epoch, InputRow, NewContext,
-    NewInput, Schedule, StoreError, StoredSwitch, ToolCallEnd, ToolCallOpened, ToolCallStatus,
+    ApprovalClosed, ApprovalExtended, ApprovalStatus, Commit, Epoch, InputRow, MessageRange,
+    NewContext, NewInput, Schedule, StoreError, StoredSwitch, ToolCallEnd, ToolCallOpened,
+    ToolCallStatus,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -160,6 +162,71 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
             context.last_switch_at
         ),
         (agent("ask"), at(0), None)
+    );
+    harness
+}
+
+/// What people read of the reasoning stays, and so does what later turns keep.
+pub async fn what_a_provider_wants_back_goes_when_its_turn_ends(harness: Harness) -> Harness {
+    let store = &harness.store;
+    let reasoning = |opaque| Reasoning {
+        text: AWKWARD.to_owned(),
+        provider: "claude".to_owned(),
+        model: Some("sonnet".to_owned()),
+        opaque,
+    };
+    let kept = json!({"blocks": [{"type": "thinking", "signature": AWKWARD}]});
+    let origin = TaskOrigin {
+        plan_id: PlanId::parse("plan-1").ok(),
+        task_id: TaskId::parse("t1").ok(),
+    };
+    let (plan, task) = (origin.plan_id.clone(), origin.task_id.clone());
+    let thought = |ord, turn, task: Option<TaskOrigin>| {
+        let mut stored = message(ord, turn, "answer");
+        stored.message.role = Role::Assistant;
+        stored.message.reasoning = Some(reasoning(kept.clone()));
+        stored.task = task;
+        stored
+    };
+    let mut commit = create("reasoning");
+    let key = commit.key;
+    commit.messages.extend([
+        thought(2, 1, None),
+        thought(1, 1, Some(origin)),
+        thought(3, 2, None),
+    ]);
+    store.commit(commit).await.unwrap();
+    let found = async || {
+        let range = MessageRange::Task {
+            plan: plan.clone().unwrap(),
+            task: task.clone().unwrap(),
+        };
+        let of_task = store.messages(key, range).await.unwrap();
+        let own = store.history(key, 0).await.unwrap();
+        let all = own.into_iter().chain(of_task);
+        all.filter_map(|stored| stored.message.reasoning)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found().await, [(); 3].map(|()| reasoning(kept.clone())));
+    let mut end = Commit::new(key, FIRST);
+    // A message of the same commit is among them.
+    end.messages.push(thought(4, 1, None));
+    end.reasoning_forgotten.push(TurnId(1));
+    store.commit(end).await.unwrap();
+    let opaque: Vec<_> = found().await.into_iter().map(|kept| kept.opaque).collect();
+    assert_eq!(
+        opaque,
+        [json!(null), kept.clone(), json!(null), json!(null)]
+    );
+    assert_eq!(found().await[0], reasoning(json!(null)));
+    // An earlier version kept it with the rest of the reasoning.
+    let old = json!({"reasoning": {"text": "hm", "provider": "claude", "opaque": {"x": 1}}});
+    let rewritten = format!("UPDATE messages SET notes = '{old}' WHERE session_key = {key}");
+    harness.tamper(&rewritten).await;
+    let old = found().await[0].clone();
+    assert_eq!(
+        (old.text.as_str(), old.model, old.opaque),
+        ("hm", None, json!({"x": 1}))
     );
     harness
 }

@@ -76,6 +76,7 @@ async fn run<F: Future<Output = Harness>>(engine: Engine, case: impl FnOnce(Harn
 
 contract! {
     commits::everything_comes_back_after_a_restart,
+    commits::what_a_provider_wants_back_goes_when_its_turn_ends,
     commits::a_name_is_unique_per_kind_of_session,
     commits::a_refused_commit_leaves_its_neighbours_alone,
     commits::events_have_no_gap_and_no_twin,

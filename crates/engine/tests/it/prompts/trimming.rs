@@ -43,8 +43,9 @@ fn criterion_1_4_and_5_3_a_history_that_is_too_long_keeps_its_last_messages() {
         (25, 40, limits(10, 4000), 10, 10),
         (25, 40, limits(3, 4000), 3, 3),
         (10, 3000, limits(10, 4000), 10, 10),
-        // Besides the first request; a line's time and role take room as well.
-        (40, 3000, limits(40, 500), 9, 7),
+        // Besides the first request. Messages are cut down to three quarters of the bound; in a text
+        // a line's time and role take room as well.
+        (40, 3000, limits(40, 500), 6, 7),
         (5, 40, limits(0, 4000), 0, 0),
         (5, 40, limits(10, 0), 0, 0),
     ] {
@@ -114,10 +115,11 @@ fn criterion_4_1_the_last_and_the_important_messages_are_kept() {
         ),
         filler(12),
         filler(13),
-        user("<14> the last words"),
+        assistant("<14> the last words"),
     ];
     let important = [1, 3, 4, 6, 7, 9, 10, 11, 14];
-    for (template, tokens) in [("", 110), ("{{messageHistory}}", 225)] {
+    // Messages are cut down to three quarters of the bound.
+    for (template, tokens) in [("", 147), ("{{messageHistory}}", 225)] {
         let case = Case {
             limits: limits(20, tokens),
             ..Case::new(template, earlier.clone())
@@ -149,7 +151,8 @@ fn criterion_4_2_only_what_is_relevant_is_passed_on() {
 #[test]
 fn criterion_4_3_long_messages_lose_their_middle() {
     let long = format!("The task: {}and then report.", "подробности ".repeat(4000));
-    for template in ["", "{{messageHistory}}"] {
+    // Messages are cut down to three quarters of the bound.
+    for (template, room) in [("", 3000), ("{{messageHistory}}", 4000)] {
         let sent = Case::new(template, vec![user(&long), assistant("Understood.")]).send();
         let past = if template.is_empty() {
             sent.earlier().join("\n")
@@ -164,8 +167,9 @@ fn criterion_4_3_long_messages_lose_their_middle() {
         ] {
             assert!(past.contains(part), "{part}");
         }
-        assert!(tokens(&past) <= 4000 + 8, "{}", tokens(&past));
-        assert!(tokens(&past) > 3900, "the room is used: {}", tokens(&past));
+        let used = tokens(&past);
+        assert!(used <= room + 8, "{used}");
+        assert!(used > room - 100, "the room is used: {used}");
         assert_eq!(sent.report.messages_shortened, 1);
     }
 }
@@ -229,4 +233,70 @@ fn criterion_4_4_four_characters_are_a_token() {
             );
         }
     }
+}
+
+/// A turn with a tool call, of about a twelfth of a thousand tokens.
+fn turn(number: usize) -> Vec<Message> {
+    let call = format!("c-{number}");
+    let words = "word ".repeat(20);
+    vec![
+        user(&format!("<{number}> {words}")),
+        calls("", &[(&call, "read_file", json!({"path": "a.md"}))]),
+        result(&call, "read_file", &words),
+        assistant(&words),
+    ]
+}
+
+/// The server of a model reuses what it has read, as long as a request begins with the same bytes.
+#[test]
+fn turns_in_a_row_begin_alike_although_the_history_is_too_long() {
+    let (mut earlier, mut before) = (Vec::new(), Vec::new());
+    let (mut pairs, mut alike) = (0, 0);
+    for number in 1..=24 {
+        earlier.extend(turn(number));
+        let case = Case {
+            limits: limits(200, 1000),
+            ..Case::new("", earlier.clone())
+        };
+        let (sent, again) = (case.send(), case.send());
+        assert_eq!(sent.request, again.request);
+        let past = sent.earlier();
+        assert!(sent.report.tokens_sent <= 1000, "{:?}", sent.report);
+        assert_eq!(numbers(&past.join(" ")).last(), Some(&number));
+        // From here on the history does not fit.
+        if number > 14 {
+            assert!(sent.report.messages_sent < sent.report.messages_found);
+            assert!(sent.report.tokens_sent > 600, "{:?}", sent.report);
+            pairs += 1;
+            alike += usize::from(past.starts_with(&before));
+        }
+        before = past;
+    }
+    assert_eq!(pairs, 10);
+    assert!(alike >= 6, "{alike} of {pairs} pairs begin alike");
+}
+
+/// A turn's own messages take room from the history, but not a little with each step.
+#[test]
+fn steps_of_a_turn_begin_alike_where_the_window_decides() {
+    let earlier: Vec<Message> = (1..=200).flat_map(turn).collect();
+    let mut case = Case {
+        limits: PromptLimits::by_window(),
+        window: Some(9_000),
+        ..Case::new("", earlier)
+    };
+    let first = case.send();
+    assert!(first.report.messages_sent < first.report.messages_found);
+    let past = first.request.messages[..first.request.messages.len() - 1].to_vec();
+    for step in 1..4 {
+        case.current.extend(turn(300 + step).split_off(1));
+        let messages = case.send().request.messages;
+        assert_eq!(messages[..past.len()], past, "step {step}");
+    }
+    case.current.push(assistant(&"word ".repeat(5000)));
+    let sent = case.send().report.tokens_sent;
+    assert!(
+        sent < first.report.tokens_sent,
+        "a long turn needs the room"
+    );
 }

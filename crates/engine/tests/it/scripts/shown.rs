@@ -55,6 +55,7 @@ pub fn effect(effect: &Effect) -> Option<String> {
                 json(&row.original)
             )
         }
+        Effect::ForgetReasoning { .. } => return None,
         Effect::Title(title) => format!("title {title}"),
         Effect::CallModel(call) => {
             let most = call

@@ -130,6 +130,7 @@ impl Record {
                     }
                 }
                 Effect::ApprovalMoved { .. }
+                | Effect::ForgetReasoning { .. }
                 | Effect::Switched(_)
                 | Effect::InputAccepted { .. }
                 | Effect::Title(_) => {}

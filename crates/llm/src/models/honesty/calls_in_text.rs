@@ -11,7 +11,8 @@ const ENCLOSURES: &[(&str, &str)] = &[
     ("<|python_tag|>", ""),
     ("<function_call>", "</function_call>"),
 ];
-const FENCES: &[&str] = &["```json", "```tool_call", "```"];
+const FENCE: &str = "```";
+const FENCES: &[&str] = &["```json", "```tool_call", FENCE];
 /// More calls in one text are not repaired.
 const MAX_CALLS: usize = 16;
 const REPAIRED: &str = "The model wrote a tool call as text. CodeLab read it as a tool call. The \
@@ -42,12 +43,30 @@ pub fn repair(output: &mut ModelOutput, is_tool: impl Fn(&str) -> bool) {
             output.tool_calls = calls;
             output.warnings.push(REPAIRED.to_owned());
         }
-        // Text about such a format is no call. Text that ends with one is.
-        None if enclosed.is_some_and(|(_, _, close)| text.ends_with(close)) => {
+        None if enclosed.is_some_and(|found| is_attempt(text, found, &is_tool)) => {
             output.warnings.push(NOT_REPAIRED.to_owned());
         }
         None => {}
     }
+}
+
+/// Whether the enclosure was meant as a call. Text about a format mentions it within a sentence or
+/// shows it as code; a call begins a line, has JSON or a tool's name inside, and ends the answer.
+fn is_attempt(
+    text: &str,
+    (at, open, close): (usize, &str, &str),
+    is_tool: &impl Fn(&str) -> bool,
+) -> bool {
+    let before = &text[..at];
+    let begins_a_line = before.is_empty() || before.ends_with('\n');
+    let is_code = before.matches(FENCE).count() % 2 == 1;
+    let inner = text[at + open.len()..].trim_start();
+    let name = inner.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-')));
+    let is_named = name.into_iter().next().is_some_and(is_tool);
+    begins_a_line
+        && !is_code
+        && (inner.starts_with(['{', '[']) || is_named)
+        && text.ends_with(close)
 }
 
 /// All of `text` must be enclosed calls, one after another.
@@ -124,7 +143,7 @@ fn call_of(call: Value, is_tool: &impl Fn(&str) -> bool) -> Option<RawToolCall> 
 fn unfenced(text: &str) -> &str {
     let inner = FENCES
         .iter()
-        .find_map(|fence| text.strip_prefix(fence)?.strip_suffix("```"));
+        .find_map(|fence| text.strip_prefix(fence)?.strip_suffix(FENCE));
     inner.map_or(text, str::trim)
 }
 
@@ -175,15 +194,27 @@ mod tests {
             r#"{"name": "read_file", "arguments": [1]}"#,
             r#"Call it like this: {"name": "read_file", "arguments": {}}"#,
             "Qwen writes <tool_call> before a call and </tool_call> after it.",
+            "Mistral writes [TOOL_CALLS] and then a list.",
+            "[TOOL_CALLS] is how Mistral begins a call.",
+            "It printed `[TOOL_CALLS][{\"name\": 1}]`, which is broken.",
+            "Mistral's format:\n```\n[TOOL_CALLS][{\"name\": \"read_file\"}]\n```\nThat is all.",
+            "Llama marks code with <|python_tag|> in its answers.",
         ] {
             let output = repaired(text);
             assert_eq!((output.text.as_str(), output.tool_calls.len()), (text, 0));
             assert!(output.warnings.is_empty(), "{output:?}");
         }
-        let broken = repaired("<tool_call>{\"name\": \"read_file\", </tool_call>");
-        assert_eq!(
-            (broken.tool_calls.len(), broken.warnings.as_slice()),
-            (0, &[NOT_REPAIRED.to_owned()][..])
-        );
+        for text in [
+            "<tool_call>{\"name\": \"read_file\", </tool_call>",
+            "I look.\n[TOOL_CALLS][{\"name\": \"read_file\", \"arg",
+            "[TOOL_CALLS]read_file{\"path\": ",
+        ] {
+            let broken = repaired(text);
+            assert_eq!(
+                (broken.tool_calls.len(), broken.warnings.as_slice()),
+                (0, &[NOT_REPAIRED.to_owned()][..]),
+                "{text}"
+            );
+        }
     }
 }
