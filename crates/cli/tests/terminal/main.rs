@@ -4,6 +4,7 @@
 
 mod lab;
 mod terminal;
+mod waiting;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -198,6 +198,10 @@ texts! {
         "The budget is too small for the next model call",
         "Бюджета не хватает на следующий вызов модели",
         "Бюджету не вистачає на наступний виклик моделі";
+    Budget:
+        "budget",
+        "бюджет",
+        "бюджет";
     BudgetKeys:
         "y adds the same limit again, e sets a new limit, n ends the turn",
         "y добавит такой же лимит ещё раз, e задаст новый лимит, n завершит ход",

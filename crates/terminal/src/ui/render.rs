@@ -12,9 +12,9 @@ use crate::{Language, Text};
 use super::block::Block;
 use super::markdown::{self, MarkdownPiece};
 use super::plan::{Drawing, PlanDrawing, dollars, short, sign};
-use super::text::{BOLD, Colour, DIM, Style, TextLine, wrap};
+use super::text::{BOLD, Colour, DIM, Style, TextLine, fitting, wrap};
 
-pub use approval::everything;
+pub use approval::{everything, name};
 pub use live::{ConnectionState, Drawn, Live};
 
 const AGENT: Style = Style::colour(Colour::Magenta).bold();
@@ -166,7 +166,6 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
     }
 }
 
-/// What the error means in the person's language, and below it what the server said.
 /// What an error means in the person's language, and below it what the server said.
 fn explained(
     message: &str,
@@ -185,6 +184,32 @@ fn explained(
     let mut lines = wrap(&TextLine::plain(&meaning), width, &mark, &indent);
     let details = TextLine::styled(message, DIM).with(&code_name, DIM);
     lines.extend(wrap(&details, width, &indent, &indent));
+    lines
+}
+
+/// What waits for the person, in at most `room` rows. A line says how much does not fit.
+pub fn card(blocks: &[Block], width: usize, room: usize, language: Language) -> Vec<TextLine> {
+    let text_width = width.min(MAX_TEXT_COLUMNS);
+    let mut lines = Vec::new();
+    for found in blocks {
+        lines.extend(match found {
+            Block::Approval(shown) => {
+                let left = room.saturating_sub(lines.len());
+                approval::lines_within(shown, text_width, left, language)
+            }
+            other => {
+                let rows = block(other, width, language);
+                let rows = rows.iter().skip_while(|row| row.is_blank());
+                rows.flat_map(|row| fitting(row, width)).collect()
+            }
+        });
+    }
+    if lines.len() > room {
+        let hidden = lines.len() - room.saturating_sub(1);
+        lines.truncate(room.saturating_sub(1));
+        let more = language.with(Text::MoreLines, &[&hidden.to_string()]);
+        lines.push(TextLine::styled(&format!("  {more}"), BOLD));
+    }
     lines
 }
 

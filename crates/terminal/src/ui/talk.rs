@@ -12,7 +12,7 @@ use codelab_workspace::Workspace;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::{Language, Text};
 
@@ -29,6 +29,8 @@ use super::{UiError, UiOptions, history, keys};
 /// Tokens arrive faster than anybody reads.
 const MIN_DRAW_PAUSE: Duration = Duration::from_millis(33);
 const TICK: Duration = Duration::from_millis(120);
+/// How often the file is read that an approval is about, while that is shown.
+const REREAD: Duration = Duration::from_secs(1);
 /// How long the last requests may take when the person leaves.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -56,7 +58,7 @@ pub(super) struct Talk {
     /// Ctrl-C as a signal: without a terminal, or while another program uses it.
     pub(super) interrupts: Signal,
     drawn_at: Instant,
-    is_dirty: bool,
+    pub(super) is_dirty: bool,
     is_over: Leaving,
 }
 
@@ -121,6 +123,8 @@ impl Talk {
             signal(SignalKind::hangup())?,
         );
         let mut tick = interval(TICK);
+        let mut look = interval(REREAD);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while talk.is_over != Leaving::Now {
             talk.draw_if_due()?;
             let draw_at = talk.drawn_at + MIN_DRAW_PAUSE;
@@ -136,6 +140,7 @@ impl Talk {
                 }
                 () = sleep_until(draw_at), if talk.is_dirty => {}
                 _ = tick.tick() => talk.tick(),
+                _ = look.tick(), if !talk.state.asks.is_empty() => talk.reread().await,
                 _ = talk.interrupts.recv() => talk.interrupt().await?,
                 _ = terminate.recv() => talk.is_over = Leaving::Now,
                 _ = hangup.recv() => talk.is_over = Leaving::Now,
@@ -158,6 +163,11 @@ impl Talk {
         // Requests that were just made are still sent.
         let sent = async { while self.requests.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, sent).await;
+        // What still waits stays readable.
+        if self.surface.is_terminal() {
+            let card = self.card();
+            card.iter().for_each(|block| self.print(block));
+        }
         if let Some(session) = &self.session {
             let hint = self
                 .state
@@ -211,9 +221,11 @@ impl Talk {
     }
 
     fn draw(&mut self) -> Result<(), UiError> {
+        let card = self.card();
         let live = Live {
             state: &self.state,
             prompt: &self.prompt,
+            card: &card,
             target: self.target.as_deref(),
             connection: self.connection,
             is_sending: self.sending > 0,
@@ -224,7 +236,11 @@ impl Talk {
             frame: self.frame,
             now: now(),
         };
-        self.surface.show(&self.finished, &live)?;
+        let is_told = self.surface.show(&self.finished, &live)?;
+        if let Some(ask) = self.state.asks.first().filter(|_| is_told) {
+            let call = ask.call_id().clone();
+            self.state.told(&call);
+        }
         self.finished.clear();
         self.drawn_at = Instant::now();
         self.prompt.drawn(&self.state, self.drawn_at.into_std());
@@ -261,7 +277,9 @@ impl Talk {
     fn is_listening(&self) -> bool {
         self.surface.is_terminal()
             || self.is_idle()
-            || (!self.state.asks.is_empty() && self.requests.is_empty())
+            || (!self.state.asks.is_empty()
+                && self.requests.is_empty()
+                && self.prompt.is_shown(&self.state))
     }
 
     fn leave_when_idle(&mut self) {
@@ -405,9 +423,6 @@ impl Talk {
             (SlashCommand::New, _) => {
                 self.forget();
                 self.say(Text::NewSession, &[]);
-                for block in self.open_asks().await {
-                    self.print(&block);
-                }
             }
             (SlashCommand::Quit, _) => self.is_over = Leaving::Now,
             (SlashCommand::Unknown(name), _) => self.say(Text::UnknownCommand, &[&name]),

@@ -56,9 +56,16 @@ fn print(blocks: &[Block], width: usize, out: &mut String) {
 }
 
 fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Drawn {
+    let card: Vec<Block> = state
+        .asks
+        .first()
+        .and_then(|ask| state.card(ask))
+        .into_iter()
+        .collect();
     let live = Live {
         state,
         prompt,
+        card: &card,
         target: None,
         connection: ConnectionState::Live,
         is_sending: false,

@@ -74,10 +74,8 @@ impl Talk {
         let count = detail.session.message_count.to_string();
         self.say(Text::MessageCount, &[&title, &count]);
         shown.iter().for_each(|block| self.print(block));
-        for block in self.open_asks().await {
-            self.print(&block);
-        }
         self.follow(session, last);
+        self.reread().await;
         Ok(())
     }
 
@@ -177,8 +175,6 @@ impl Talk {
             reply,
         } = question;
         let (session_id, call_id) = (call.session_id, call.call_id);
-        let is_elsewhere = self.session.as_ref() != Some(&session_id);
-        let session = session_id.to_string();
         let ask = LocalAsk {
             session_id,
             call_id: call_id.clone(),
@@ -188,14 +184,10 @@ impl Talk {
             parts,
         };
         // A question that is not shown is refused, because its reply is dropped.
-        let Some(block) = self.state.ask_locally(ask) else {
-            return;
-        };
-        if is_elsewhere {
-            self.say(Text::MachineAsksFor, &[&session]);
+        if self.state.ask_locally(ask) {
+            self.replies.insert(call_id, reply);
+            self.is_dirty = true;
         }
-        self.print(&block);
-        self.replies.insert(call_id, reply);
     }
 }
 
