@@ -20,8 +20,6 @@ const LISTED_MODELS: usize = 100;
 /// What is typed instead of a model's name to go back to each agent's own.
 const AGENTS_OWN: &str = "-";
 const MESSAGE_ID_BYTES: usize = 12;
-/// Columns for what a total is of.
-const NAME_WIDTH: usize = 14;
 
 /// What came of a request.
 #[derive(Debug)]
@@ -319,12 +317,10 @@ pub async fn cost(
     project: ProjectId,
     language: Language,
 ) -> RequestOutcome {
-    let row =
-        |name: &str, usage: &UsageTotal| format!("{name:NAME_WIDTH$}{}", total(usage, language));
-    let mut rows = Vec::new();
+    let mut totals: Vec<(String, UsageTotal)> = Vec::new();
     if let Some(session) = session {
         match client.project_session(&session).await {
-            Ok(detail) => rows.push(row(language.text(Text::ThisSession), &detail.usage)),
+            Ok(detail) => totals.push((language.text(Text::ThisSession).to_owned(), detail.usage)),
             Err(error) => return RequestOutcome::Failed(error),
         }
     }
@@ -334,17 +330,25 @@ pub async fn cost(
                 .projects
                 .iter()
                 .find(|usage| usage.project_id == project);
-            rows.extend(own.map(|usage| row(language.text(Text::ThisProject), &usage.usage)));
-            rows.extend(
-                report
-                    .agents
-                    .iter()
-                    .map(|agent| row(&format!("  {}", short(&agent.agent)), &agent.usage)),
+            let this = language.text(Text::ThisProject);
+            totals.extend(own.map(|usage| (this.to_owned(), usage.usage.clone())));
+            let agents = report.agents.iter();
+            totals.extend(
+                agents.map(|agent| (format!("  {}", short(&agent.agent)), agent.usage.clone())),
             );
-            RequestOutcome::Shown(vec![Block::Listing(rows)])
+            RequestOutcome::Shown(vec![Block::Listing(table(&totals, language))])
         }
         Err(error) => RequestOutcome::Failed(error),
     }
+}
+
+/// Totals below each other, with two spaces behind the longest name.
+fn table(totals: &[(String, UsageTotal)], language: Language) -> Vec<String> {
+    let width = totals.iter().map(|(name, _)| name.chars().count()).max();
+    let width = width.unwrap_or_default();
+    let row =
+        |(name, usage): &(String, UsageTotal)| format!("{name:width$}  {}", total(usage, language));
+    totals.iter().map(row).collect()
 }
 
 fn total(usage: &UsageTotal, language: Language) -> String {
