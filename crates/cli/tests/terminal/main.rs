@@ -2,6 +2,7 @@
 //! model.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod commands;
 mod lab;
 mod terminal;
 mod waiting;

@@ -78,6 +78,8 @@ pub enum Block {
     Notice(String),
     /// The output of a slash command.
     Listing(Vec<String>),
+    /// The lines of a unified diff.
+    Patch(Vec<String>),
     Plan(PlanView),
 }
 

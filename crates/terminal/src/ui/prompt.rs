@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use codelab_protocol::{ApprovalKind, CallId};
 
 use super::command::SlashCommand;
+use super::complete::Unfinished;
 use super::diff::Before;
 use super::editor::{Editor, Motion};
 use super::state::{PendingAsk, ViewState};
@@ -40,9 +41,17 @@ pub enum Key {
 pub enum Action {
     Nothing,
     Send(String),
-    Answer { call: CallId, text: String },
-    Decide { call: CallId, choice: MenuChoice },
+    Answer {
+        call: CallId,
+        text: String,
+    },
+    Decide {
+        call: CallId,
+        choice: MenuChoice,
+    },
     Command(SlashCommand),
+    /// Finish what is being named.
+    Complete,
     CancelTurn,
     Leave,
     Redraw,
@@ -193,6 +202,7 @@ impl Prompt {
             (Key::Redraw, _) => Action::Redraw,
             (Key::End, _) if self.editor.is_empty() => Action::Leave,
             (Key::End, _) => self.edit(Key::Delete(Motion::Right)),
+            (Key::Tab, Focus::Message) if self.is_naming(state) => Action::Complete,
             (Key::Tab, Focus::Message) if !state.asks.is_empty() => {
                 self.draft = Some(self.editor.discard());
                 Action::Nothing
@@ -222,6 +232,15 @@ impl Prompt {
             }
             (Key::Enter, focus) => self.enter(focus),
             (key, _) => self.edit(key),
+        }
+    }
+
+    /// Whether Tab finishes a name. While something waits, only that of a command.
+    fn is_naming(&self, state: &ViewState) -> bool {
+        match Unfinished::of(self.editor.text()) {
+            Some(Unfinished::Command(_)) => true,
+            Some(Unfinished::File(_)) => state.asks.is_empty(),
+            None => false,
         }
     }
 
@@ -269,8 +288,8 @@ impl Prompt {
                 return Action::Nothing;
             }
             // A command can be given while something waits.
-            '/' => {
-                self.editor.insert("/");
+            '/' | '!' => {
+                self.editor.insert(letter.encode_utf8(&mut [0; 4]));
                 return Action::Nothing;
             }
             _ => return Action::Nothing,

@@ -7,9 +7,11 @@ mod live;
 use codelab_client::PlanView;
 use codelab_protocol::{ApprovalOutcome, ErrorCode, PlanStatus, TaskStatus, Usage};
 
+use crate::texts::CommandText;
 use crate::{Language, Text};
 
 use super::block::Block;
+use super::diff::patch_style;
 use super::markdown::{self, MarkdownPiece};
 use super::plan::{Drawing, PlanDrawing, dollars, short, sign};
 use super::text::{BOLD, Colour, DIM, Style, TextLine, fitting, wrap};
@@ -22,13 +24,15 @@ const GOOD: Style = Style::colour(Colour::Green);
 const BAD: Style = Style::colour(Colour::Red);
 /// Longer lines of text are hard to read, however wide the screen is.
 const MAX_TEXT_COLUMNS: usize = 100;
+/// Of a message of the person's.
+const MAX_SAID_ROWS: usize = 40;
 
 /// The lines of a block, with the blank line that sets it apart from what came before.
 pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
     let text_width = width.min(MAX_TEXT_COLUMNS);
     match block {
-        Block::User(text) => apart(said(text, "› ", text_width)),
-        Block::Answered(text) => said(text, "› ", text_width),
+        Block::User(text) => apart(said(text, "› ", text_width, language)),
+        Block::Answered(text) => said(text, "› ", text_width, language),
         Block::Answer { agent, piece } => answer(agent.as_ref().map(short), piece, text_width),
         Block::AnswerRestarted => vec![quiet(language.text(Text::AnswerRestarted))],
         Block::AnswerCut => vec![quiet(language.text(Text::AnswerCut))],
@@ -158,6 +162,11 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
             &TextLine::plain("  "),
             &TextLine::plain("  "),
         ),
+        Block::Patch(rows) => apart(
+            rows.iter()
+                .map(|row| TextLine::plain("  ").with(row, patch_style(row)))
+                .collect(),
+        ),
         Block::Listing(rows) => apart(
             rows.iter()
                 .map(|row| TextLine::plain(&format!("  {row}")))
@@ -222,7 +231,7 @@ fn quiet(text: &str) -> TextLine {
     TextLine::styled(&format!("  {text}"), DIM)
 }
 
-fn said(text: &str, mark: &str, width: usize) -> Vec<TextLine> {
+fn said(text: &str, mark: &str, width: usize, language: Language) -> Vec<TextLine> {
     let (first, rest) = (TextLine::styled(mark, BOLD), TextLine::plain("  "));
     let rows = text.lines().enumerate().flat_map(|(index, row)| {
         wrap(
@@ -232,7 +241,15 @@ fn said(text: &str, mark: &str, width: usize) -> Vec<TextLine> {
             &rest,
         )
     });
-    rows.collect()
+    let mut rows: Vec<TextLine> = rows.collect();
+    // Files that go along are as long as they are.
+    let hidden = rows.len().saturating_sub(MAX_SAID_ROWS);
+    if hidden > 0 {
+        rows.truncate(MAX_SAID_ROWS);
+        let more = language.with(CommandText::LinesLeftOut, &[&hidden.to_string()]);
+        rows.push(quiet(&more));
+    }
+    rows
 }
 
 fn answer(agent: Option<&str>, piece: &MarkdownPiece, width: usize) -> Vec<TextLine> {

@@ -8,6 +8,7 @@ use codelab_protocol::{
     PlanDecision, PlanId, ProjectId, SendMessage, SessionId, UsageTotal,
 };
 
+use crate::texts::CommandText;
 use crate::{Language, Text};
 
 use super::block::Block;
@@ -25,11 +26,11 @@ const MESSAGE_ID_BYTES: usize = 12;
 #[derive(Debug)]
 pub enum RequestOutcome {
     /// The first message's session.
-    Created(SessionId, String),
+    Created(SessionId, OutgoingMessage),
     Sent,
-    /// The text goes back to the person.
+    /// What was written goes back to the person.
     NotSent {
-        text: String,
+        written: String,
         error: ClientError,
     },
     Accepted,
@@ -39,10 +40,23 @@ pub enum RequestOutcome {
         error: ClientError,
     },
     Shown(Vec<Block>),
+    /// The sessions to choose from, in the order of their numbers.
+    Listed(Vec<SessionId>, Block),
+    /// A command of the person's has ended.
+    Ran(Vec<Block>),
     Target(Option<String>),
     Open(SessionId),
     Usage(UsageTotal),
     Failed(ClientError),
+}
+
+/// A message on its way to the server.
+#[derive(Debug, Clone)]
+pub struct OutgoingMessage {
+    /// As the person wrote it.
+    pub written: String,
+    /// With the files that it names.
+    pub text: String,
 }
 
 /// A decision in the words of its route.
@@ -53,25 +67,33 @@ pub enum DecisionRequest {
     Answer(CallId, String),
 }
 
-pub async fn create(client: Client, project: ProjectId, text: String) -> RequestOutcome {
+pub async fn create(
+    client: Client,
+    project: ProjectId,
+    message: OutgoingMessage,
+) -> RequestOutcome {
     let body = CreateProjectSession {
         project_id: Some(project),
         ..CreateProjectSession::default()
     };
     match client.create_project_session(&body).await {
-        Ok(session) => RequestOutcome::Created(session.session_id, text),
-        Err(error) => RequestOutcome::NotSent { text, error },
+        Ok(session) => RequestOutcome::Created(session.session_id, message),
+        Err(error) => RequestOutcome::NotSent {
+            written: message.written,
+            error,
+        },
     }
 }
 
 pub async fn send(
     client: Client,
     session: SessionId,
-    text: String,
+    outgoing: OutgoingMessage,
     target: Option<String>,
 ) -> RequestOutcome {
+    let OutgoingMessage { written, text } = outgoing;
     let message = SendMessage {
-        content: Some(text.clone()),
+        content: Some(text),
         target_agent: target,
         client_message_id: message_id(),
     };
@@ -85,7 +107,7 @@ pub async fn send(
     .await;
     match sent {
         Ok(()) => RequestOutcome::Sent,
-        Err(error) => RequestOutcome::NotSent { text, error },
+        Err(error) => RequestOutcome::NotSent { written, error },
     }
 }
 
@@ -255,21 +277,23 @@ pub async fn sessions(client: Client, project: ProjectId, language: Language) ->
         .await
     {
         Ok(list) => {
-            let row = |session: &codelab_protocol::ProjectSession| {
+            let row = |(index, session): (usize, &codelab_protocol::ProjectSession)| {
                 let title = session
                     .title
                     .as_deref()
                     .unwrap_or(language.text(Text::Untitled));
                 let when = session.last_activity.to_string();
                 format!(
-                    "{}  {}  {title}",
+                    "{:>2}  {}  {}  {title}",
+                    index + 1,
                     session.session_id,
                     when.get(..16).unwrap_or(&when).replace('T', " ")
                 )
             };
-            let mut rows: Vec<String> = list.sessions.iter().map(row).collect();
-            rows.push(language.text(Text::SessionsHint).to_owned());
-            RequestOutcome::Shown(vec![Block::Listing(rows)])
+            let mut rows: Vec<String> = list.sessions.iter().enumerate().map(row).collect();
+            rows.push(language.text(CommandText::SessionsHint).to_owned());
+            let ids = list.sessions.into_iter().map(|session| session.session_id);
+            RequestOutcome::Listed(ids.collect(), Block::Listing(rows))
         }
         Err(error) => RequestOutcome::Failed(error),
     }
@@ -368,4 +392,24 @@ fn message_id() -> Option<ClientMessageId> {
     let mut random = [0; MESSAGE_ID_BYTES];
     getrandom::fill(&mut random).ok()?;
     ClientMessageId::parse(&hex::encode(random)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_total_stands_apart_from_its_name() {
+        let name = |name: &str| (name.to_owned(), UsageTotal::default());
+        let rows = table(
+            &[
+                name("this session"),
+                name("  orchestrator"),
+                name("  coder"),
+            ],
+            Language::En,
+        );
+        let columns = rows.iter().map(|row| row.find("model calls"));
+        assert_eq!(columns.collect::<Vec<_>>(), [Some(16); 3], "{rows:?}");
+    }
 }

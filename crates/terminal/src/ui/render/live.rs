@@ -5,9 +5,10 @@
 use codelab_client::{CallView, SessionItem, ToolCallStatus};
 use codelab_protocol::{ApprovalKind, Timestamp, Usage};
 
+use crate::texts::CommandText;
 use crate::{Language, Text};
 
-use super::{AGENT, MAX_TEXT_COLUMNS, call, card, name, spent};
+use super::{AGENT, MAX_TEXT_COLUMNS, call, card, grouped, name, spent};
 use crate::ui::block::Block;
 use crate::ui::markdown;
 use crate::ui::plan::{Drawing, PlanDrawing, is_under_way, short, spinner};
@@ -45,6 +46,9 @@ pub struct Live<'a> {
     pub is_sending: bool,
     /// Whether a letter decides. Before that it is text.
     pub is_deciding: bool,
+    /// The model that answered last, and how many tokens it had before it.
+    pub model: Option<&'a str>,
+    pub context_tokens: Option<u64>,
     /// Of the whole session, as the server counts.
     pub spent: Option<Usage>,
     pub frame: usize,
@@ -335,6 +339,9 @@ impl Live<'_> {
             Some(agent) => language.with(Text::Target, &[agent]),
             None => language.text(Text::Planned).to_owned(),
         });
+        parts.extend(self.model.map(str::to_owned));
+        let context = self.context_tokens.map(grouped);
+        parts.extend(context.map(|tokens| language.with(CommandText::Context, &[&tokens])));
         parts.extend(self.spent.as_ref().map(|usage| spent(usage, language)));
         parts.push(
             if self.state.is_working() {
