@@ -12,6 +12,7 @@ mod diff;
 mod editor;
 mod export;
 mod files;
+mod highlight;
 mod history;
 mod keys;
 mod markdown;

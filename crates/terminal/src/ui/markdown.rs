@@ -6,6 +6,7 @@ mod table;
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::diff::patch_style;
+use super::highlight::Highlighter;
 use super::text::{BOLD, Colour, DIM, Style, TextLine, TextSpan, wrap};
 
 pub use stream::{MarkdownPiece, Stream};
@@ -18,10 +19,11 @@ const MAX_RULE_COLUMNS: usize = 40;
 const MAX_DEPTH: usize = 12;
 
 /// What is in a block of code, by its own word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum CodeKind {
     /// A difference between files.
     Patch,
+    Known(Highlighter),
     Other,
 }
 
@@ -29,7 +31,16 @@ impl CodeKind {
     fn of(kind: &CodeBlockKind<'_>) -> Self {
         match kind {
             CodeBlockKind::Fenced(word) if matches!(&**word, "diff" | "patch") => Self::Patch,
-            CodeBlockKind::Fenced(_) | CodeBlockKind::Indented => Self::Other,
+            CodeBlockKind::Fenced(word) => Highlighter::of(word).map_or(Self::Other, Self::Known),
+            CodeBlockKind::Indented => Self::Other,
+        }
+    }
+
+    fn spans(&mut self, line: &str) -> Vec<TextSpan> {
+        match self {
+            Self::Patch => vec![TextSpan::new(line, patch_style(line))],
+            Self::Known(highlighter) => highlighter.line(line),
+            Self::Other => vec![TextSpan::new(line, CODE)],
         }
     }
 }
@@ -233,11 +244,8 @@ impl Page {
             let mut row = self.prefix();
             row.push(TextSpan::new(CODE_INDENT, Style::PLAIN));
             let line = line.strip_suffix('\r').unwrap_or(line);
-            let style = match self.code {
-                Some(CodeKind::Patch) => patch_style(line),
-                Some(CodeKind::Other) | None => CODE,
-            };
-            row.push(TextSpan::new(line, style));
+            let spans = self.code.as_mut().map(|code| code.spans(line));
+            spans.into_iter().flatten().for_each(|span| row.push(span));
             self.lines
                 .push(if row.is_blank() { TextLine::new() } else { row });
         }
