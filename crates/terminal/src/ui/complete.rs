@@ -10,7 +10,7 @@ pub const MAX_CHOICES: usize = 60;
 
 /// What Tab makes of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Completion {
+pub struct TabCompletion {
     /// The text with as much added as all candidates have in common.
     pub text: Option<String>,
     /// Shown if nothing could be added.
@@ -39,13 +39,13 @@ impl<'a> Unfinished<'a> {
 }
 
 /// Candidates that end with a slash are folders, in which the name goes on.
-pub fn complete(text: &str, written: &str, candidates: &[String]) -> Completion {
+pub fn complete(text: &str, written: &str, candidates: &[String]) -> TabCompletion {
     let fitting: Vec<&String> = candidates
         .iter()
         .filter(|candidate| candidate.starts_with(written))
         .collect();
     let Some(first) = fitting.first() else {
-        return Completion::default();
+        return TabCompletion::default();
     };
     let common = fitting.iter().fold(first.as_str(), |common, other| {
         let length = common
@@ -60,11 +60,11 @@ pub fn complete(text: &str, written: &str, candidates: &[String]) -> Completion 
     let end = if is_whole { " " } else { "" };
     let finished = format!("{start}{common}{end}");
     match finished == text {
-        true => Completion {
+        true => TabCompletion {
             text: None,
             choices: fitting.into_iter().take(MAX_CHOICES).cloned().collect(),
         },
-        false => Completion {
+        false => TabCompletion {
             text: Some(finished),
             choices: Vec::new(),
         },

@@ -1,8 +1,8 @@
 //! The person's decisions: built here, sent to the server or to the tool runner.
 
 use codelab_protocol::{
-    ApprovalOutcome, ApprovalRequest, CallId, DecisionChoice, HitlDecision, PlanDecision, Tool,
-    ToolArguments,
+    ApprovalOutcome, ApprovalRequest, CallId, DecisionChoice, HitlDecision, PlanDecision,
+    SessionId, Tool, ToolArguments,
 };
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
@@ -33,6 +33,15 @@ enum Becomes {
     Content(Map<String, Value>),
     /// The text is the list of tasks, as JSON.
     Tasks,
+}
+
+/// What waits first, as it is drawn, and what that was made of.
+pub(super) struct AskCard {
+    ask: PendingAsk,
+    before: Before,
+    session: Option<SessionId>,
+    /// With whatever else a person must know about it.
+    pub(super) blocks: Vec<Block>,
 }
 
 impl Talk {
@@ -67,11 +76,22 @@ impl Talk {
         }
     }
 
-    /// What waits first, with whatever else a person must know about it.
-    pub(super) fn card(&self) -> Vec<Block> {
+    /// Makes the card of what waits first. It is kept until something of it changes, because it is
+    /// drawn many times a second.
+    pub(super) fn update_card(&mut self) {
         let Some(ask) = self.state.asks.first() else {
-            return Vec::new();
+            self.card = None;
+            return;
         };
+        let before = self.state.before(ask.call_id());
+        let is_same = |card: &AskCard| {
+            card.ask == *ask && card.before == *before && card.session == self.session
+        };
+        // The tasks of a plan change with its events.
+        let is_plan = matches!(ask, PendingAsk::Plan(_));
+        if !is_plan && self.card.as_ref().is_some_and(is_same) {
+            return;
+        }
         let mut blocks = Vec::new();
         if let PendingAsk::Local(local) = ask
             && self.session.as_ref() != Some(&local.session_id)
@@ -81,7 +101,12 @@ impl Talk {
             blocks.push(Block::Notice(notice));
         }
         blocks.extend(self.state.card(ask));
-        blocks
+        self.card = Some(AskCard {
+            ask: ask.clone(),
+            before: before.clone(),
+            session: self.session.clone(),
+            blocks,
+        });
     }
 
     /// Reads the file again that is shown. Another task or person may change it meanwhile.
@@ -129,7 +154,7 @@ impl Talk {
             PendingAsk::Local(local) => {
                 self.state.answered(&local.call_id);
                 if self.surface.is_terminal() {
-                    self.print(&local.block());
+                    self.print(&local.block(self.state.language));
                 }
                 self.print(&Block::Decided {
                     decision: match word {
@@ -185,6 +210,7 @@ impl Talk {
                     &local.arguments,
                     &local.parts,
                     &Before::Missing,
+                    language,
                 );
                 Some(render::everything(&kind, width, language))
             }

@@ -41,7 +41,7 @@ pub enum RequestOutcome {
     },
     Shown(Vec<Block>),
     /// The sessions to choose from, in the order of their numbers.
-    Listed(Vec<SessionId>, Block),
+    Listed(Vec<SessionId>, Vec<String>),
     /// A command of the person's has ended.
     Ran(Vec<Block>),
     Target(Option<String>),
@@ -293,7 +293,7 @@ pub async fn sessions(client: Client, project: ProjectId, language: Language) ->
             let mut rows: Vec<String> = list.sessions.iter().enumerate().map(row).collect();
             rows.push(language.text(CommandText::SessionsHint).to_owned());
             let ids = list.sessions.into_iter().map(|session| session.session_id);
-            RequestOutcome::Listed(ids.collect(), Block::Listing(rows))
+            RequestOutcome::Listed(ids.collect(), rows)
         }
         Err(error) => RequestOutcome::Failed(error),
     }
@@ -355,11 +355,9 @@ pub async fn cost(
                 .iter()
                 .find(|usage| usage.project_id == project);
             let this = language.text(Text::ThisProject);
-            totals.extend(own.map(|usage| (this.to_owned(), usage.usage.clone())));
+            totals.extend(own.map(|usage| (this.to_owned(), usage.usage)));
             let agents = report.agents.iter();
-            totals.extend(
-                agents.map(|agent| (format!("  {}", short(&agent.agent)), agent.usage.clone())),
-            );
+            totals.extend(agents.map(|agent| (format!("  {}", short(&agent.agent)), agent.usage)));
             RequestOutcome::Shown(vec![Block::Listing(table(&totals, language))])
         }
         Err(error) => RequestOutcome::Failed(error),

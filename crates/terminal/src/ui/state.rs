@@ -8,14 +8,15 @@ use std::collections::{HashMap, HashSet};
 use codelab_client::{PlanView, SessionView, WaitingItem};
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalKind, ApprovalRequest, CallId, CommandPart, MessageId,
-    PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin, Tool, TurnStatus, arguments_digest,
+    PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin, Tool, ToolArguments, TurnStatus,
+    arguments_digest,
 };
 use serde_json::{Map, Value};
 
 use crate::Language;
 
 use super::block::{ApprovalCardKind, ApprovalShown, Block};
-use super::diff::Before;
+use super::diff::{Before, Diff};
 use super::markdown::Stream;
 
 /// Things that wait for the person at once. A server that asks for more is not believed.
@@ -103,7 +104,7 @@ impl PendingAsk {
 }
 
 impl LocalAsk {
-    pub fn block(&self) -> Block {
+    pub fn block(&self, language: Language) -> Block {
         Block::Approval(ApprovalShown {
             agent: None,
             task: None,
@@ -112,6 +113,7 @@ impl LocalAsk {
                 &self.arguments,
                 &self.parts,
                 &Before::Missing,
+                language,
             ),
             reason: self.reason.clone(),
             is_forged: false,
@@ -199,7 +201,7 @@ impl ViewState {
                 question: question.question.clone(),
                 options: question.options.clone(),
             },
-            PendingAsk::Local(local) => local.block(),
+            PendingAsk::Local(local) => local.block(self.language),
         })
     }
 
@@ -308,6 +310,7 @@ impl ViewState {
                 &approval.arguments,
                 &approval.parts,
                 before,
+                self.language,
             ),
         };
         ApprovalShown {
@@ -330,6 +333,7 @@ pub fn approval_kind(
     arguments: &Map<String, Value>,
     parts: &[CommandPart],
     before: &Before,
+    language: Language,
 ) -> ApprovalCardKind {
     let text = |name: &str| {
         arguments
@@ -345,7 +349,10 @@ pub fn approval_kind(
         },
         (Some(Tool::WriteFile), _) => ApprovalCardKind::Write {
             arguments: arguments.clone(),
-            before: before.clone(),
+            diff: match Tool::WriteFile.check(arguments) {
+                Ok(ToolArguments::WriteFile(write)) => Some(Diff::of(&write, before, language)),
+                Ok(_) | Err(_) => None,
+            },
         },
         _ => ApprovalCardKind::Tool {
             name: tool.to_owned(),

@@ -20,6 +20,7 @@ use crate::{Language, Text, Translated};
 
 use super::block::Block;
 use super::command::SlashCommand;
+use super::decide::AskCard;
 use super::prompt::{Action, Key, Prompt};
 use super::render::{self, ConnectionState, Live};
 use super::requests::{self, OutgoingMessage, RequestOutcome};
@@ -48,6 +49,7 @@ pub(super) struct Talk {
     pub(super) requests: JoinSet<RequestOutcome>,
     /// Who waits for an answer of this machine's person.
     pub(super) replies: HashMap<CallId, oneshot::Sender<bool>>,
+    pub(super) card: Option<AskCard>,
     /// Edited texts that the server did not accept.
     pub(super) drafts: HashMap<CallId, String>,
     target: Option<String>,
@@ -107,6 +109,7 @@ impl Talk {
             surface: Surface::open()?,
             requests: JoinSet::new(),
             replies: HashMap::new(),
+            card: None,
             drafts: HashMap::new(),
             target: None,
             model: None,
@@ -190,7 +193,8 @@ impl Talk {
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, sent).await;
         // What still waits stays readable.
         if self.surface.is_terminal() {
-            let card = self.card();
+            self.update_card();
+            let card = self.card.take().map(|card| card.blocks).unwrap_or_default();
             card.iter().for_each(|block| self.print(block));
         }
         if let Some(session) = &self.session {
@@ -247,11 +251,12 @@ impl Talk {
     }
 
     fn draw(&mut self) -> Result<(), UiError> {
-        let card = self.card();
+        self.update_card();
+        let card = self.card.as_ref().map(|card| card.blocks.as_slice());
         let live = Live {
             state: &self.state,
             prompt: &self.prompt,
-            card: &card,
+            card: card.unwrap_or_default(),
             target: self.target.as_deref(),
             connection: self.connection,
             is_sending: self.sending > 0,
@@ -505,9 +510,9 @@ impl Talk {
                 self.state.ask_again(*ask);
             }
             RequestOutcome::Shown(blocks) => blocks.iter().for_each(|block| self.print(block)),
-            RequestOutcome::Listed(sessions, block) => {
+            RequestOutcome::Listed(sessions, rows) => {
                 self.listed = sessions;
-                self.print(&block);
+                self.print(&Block::Listing(rows));
             }
             RequestOutcome::Ran(blocks) => {
                 self.running = None;

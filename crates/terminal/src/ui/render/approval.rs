@@ -1,14 +1,13 @@
 //! Approvals: what would run, with nothing hidden.
 
 use codelab_policy::visible;
-use codelab_protocol::{Tool, ToolArguments, WriteFile};
+use codelab_protocol::Tool;
 use serde_json::{Map, Value};
 
 use crate::{Language, Text};
 
 use super::{AGENT, BAD, call::task_mark};
 use crate::ui::block::{ApprovalCardKind, ApprovalShown};
-use crate::ui::diff::Diff;
 use crate::ui::plan::{dollars, short};
 use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine, fitting, wrap};
 
@@ -98,16 +97,16 @@ fn head(shown: &ApprovalShown, language: Language) -> TextLine {
         language.with(if is_agent { agent } else { local }, &[what])
     };
     match &shown.kind {
-        ApprovalCardKind::Write { arguments, before } => {
-            let diff = write_of(arguments)
-                .map(|write| Diff::of(&write, before, language))
-                .unwrap_or_default();
+        ApprovalCardKind::Write { arguments, diff } => {
+            let (added, removed) = diff
+                .as_ref()
+                .map_or((0, 0), |diff| (diff.added, diff.removed));
             let line = line.with(
                 &verb(Text::ToWrite, Text::LocalWrite, &path(arguments)),
                 BOLD,
             );
-            line.with(&format!("  +{}", diff.added), Style::colour(Colour::Green))
-                .with(&format!(" −{}", diff.removed), Style::colour(Colour::Red))
+            line.with(&format!("  +{added}"), Style::colour(Colour::Green))
+                .with(&format!(" −{removed}"), Style::colour(Colour::Red))
         }
         ApprovalCardKind::Command { .. } => line.with(&verb(Text::ToRun, Text::LocalRun, ""), BOLD),
         ApprovalCardKind::Budget(arguments) => {
@@ -125,12 +124,8 @@ fn head(shown: &ApprovalShown, language: Language) -> TextLine {
 
 fn body(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLine> {
     match kind {
-        ApprovalCardKind::Write { arguments, before } => match write_of(arguments) {
-            Some(write) => Diff::of(&write, before, language)
-                .lines
-                .into_iter()
-                .map(indented)
-                .collect(),
+        ApprovalCardKind::Write { arguments, diff } => match diff {
+            Some(diff) => diff.lines.iter().map(indented).collect(),
             None => json(arguments),
         },
         ApprovalCardKind::Command {
@@ -208,13 +203,6 @@ fn json(arguments: &Map<String, Value>) -> Vec<TextLine> {
         .collect()
 }
 
-fn write_of(arguments: &Map<String, Value>) -> Option<WriteFile> {
-    match Tool::WriteFile.check(arguments) {
-        Ok(ToolArguments::WriteFile(write)) => Some(write),
-        _ => None,
-    }
-}
-
 fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
     arguments
         .get(name)
@@ -222,8 +210,8 @@ fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-fn indented(line: TextLine) -> TextLine {
+fn indented(line: &TextLine) -> TextLine {
     let mut out = TextLine::plain("  ");
-    out.extend(line);
+    out.extend(line.clone());
     out
 }

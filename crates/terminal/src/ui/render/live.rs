@@ -134,7 +134,8 @@ impl Live<'_> {
             rows.extend(self.working());
         }
         // What waits stands between what happens and its choices, with nothing between.
-        if !(asking.is_empty() && shown.is_empty()) && !rows.is_empty() {
+        let waits = !asking.is_empty() || !shown.is_empty();
+        if waits && !rows.is_empty() {
             rows.push(TextLine::new());
         }
         let mut rows = tail(rows, left);

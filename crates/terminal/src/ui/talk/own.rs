@@ -10,7 +10,7 @@ use crate::texts::CommandText;
 use super::Talk;
 use crate::ui::block::Block;
 use crate::ui::command::{self, HELP};
-use crate::ui::complete::{self, Completion, Unfinished};
+use crate::ui::complete::{self, TabCompletion, Unfinished};
 use crate::ui::requests::OutgoingMessage;
 use crate::ui::{custom, export, mention, shell};
 
@@ -132,7 +132,7 @@ impl Talk {
     /// Finishes the name of a command or a file, or lists what it could be.
     pub(super) async fn complete(&mut self) {
         let text = self.prompt.editor.text().to_owned();
-        let Completion {
+        let TabCompletion {
             text: finished,
             choices,
         } = match Unfinished::of(&text) {
