@@ -86,6 +86,8 @@ async fn files_and_commands_of_the_persons_own() {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
 
+    terminal.say("/model gpt-4o");
+    terminal.wait_for("to coder · gpt-4o · ");
     lab.model.reply(Reply::text("Tests are checks."));
     terminal.say("/explain tests");
     wait_until_over(&terminal, "Tests are checks.");

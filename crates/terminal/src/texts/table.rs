@@ -311,9 +311,9 @@ texts! {
         "составляется план",
         "складається план";
     SomethingWaits:
-        "Something is waiting for your decision. Tab shows it and keeps your draft.",
-        "Нужно ваше решение. Tab покажет вопрос и сохранит черновик.",
-        "Потрібне ваше рішення. Tab покаже запитання і збереже чернетку.";
+        "Something is waiting for your decision. Tab turns to it and keeps your draft.",
+        "Нужно ваше решение. Tab перейдёт к нему и сохранит черновик.",
+        "Потрібне ваше рішення. Tab перейде до нього і збереже чернетку.";
     TimeLeft:
         "{0} left",
         "осталось {0}",

@@ -1,5 +1,7 @@
 //! Colours for code: words of the language, texts in quotes, comments, numbers. It knows families of
-//! languages and no grammar, so a colour can be wrong. The characters are always the same.
+//! languages and no grammar, so a colour can be wrong. The characters are always the same. An answer
+//! that arrives in pieces is coloured piece by piece: a comment or a text of several lines has its
+//! colour up to the end of its piece.
 
 use super::text::{Colour, DIM, Style, TextSpan};
 

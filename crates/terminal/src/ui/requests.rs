@@ -45,6 +45,8 @@ pub enum RequestOutcome {
     /// A command of the person's has ended.
     Ran(Vec<Block>),
     Target(Option<String>),
+    /// The session's own model; `None`: each agent's.
+    Model(Option<String>),
     Open(SessionId),
     Usage(UsageTotal),
     Failed(ClientError),
@@ -248,12 +250,7 @@ pub async fn models(
     }
 }
 
-pub async fn choose_model(
-    client: Client,
-    session: SessionId,
-    model: String,
-    language: Language,
-) -> RequestOutcome {
+pub async fn choose_model(client: Client, session: SessionId, model: String) -> RequestOutcome {
     let model = match model.as_str() {
         AGENTS_OWN => Patch::Null,
         _ => Patch::Value(model),
@@ -263,10 +260,7 @@ pub async fn choose_model(
         ..ChangeProjectSession::default()
     };
     match client.change_project_session(&session, &body).await {
-        Ok(session) => RequestOutcome::Shown(vec![Block::Notice(match &session.model {
-            Some(model) => language.with(Text::ModelChosen, &[model]),
-            None => language.text(Text::ModelOfAgents).to_owned(),
-        })]),
+        Ok(session) => RequestOutcome::Model(session.model),
         Err(error) => RequestOutcome::Failed(error),
     }
 }

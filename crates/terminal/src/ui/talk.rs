@@ -445,7 +445,7 @@ impl Talk {
             (SlashCommand::Model(Some(model)), Some(session)) => {
                 _ = self
                     .requests
-                    .spawn(requests::choose_model(client, session, model, language))
+                    .spawn(requests::choose_model(client, session, model))
             }
             (SlashCommand::Model(Some(_)), None) => self.say(Text::ModelNeedsSession, &[]),
             (SlashCommand::Cost, session) => {
@@ -519,6 +519,13 @@ impl Talk {
                 blocks.iter().for_each(|block| self.print(block));
             }
             RequestOutcome::Target(target) => self.aim(target),
+            RequestOutcome::Model(model) => {
+                match &model {
+                    Some(model) => self.say(Text::ModelChosen, &[model]),
+                    None => self.say(Text::ModelOfAgents, &[]),
+                }
+                self.model = model;
+            }
             RequestOutcome::Open(session) => match self.resume(session).await {
                 Ok(()) => {}
                 Err(UiError::Client(error)) => self.show_error(&error),

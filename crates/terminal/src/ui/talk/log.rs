@@ -91,6 +91,7 @@ impl Talk {
         if let Some(answered) = &answered {
             self.answered_with(answered);
         }
+        self.model = detail.session.model.or(self.model.take());
         let title = detail
             .session
             .title
