@@ -260,11 +260,6 @@ impl Server {
     }
 }
 
-/// Where the server that uses this data folder listens; else where it would.
-pub fn local_url(settings: &Settings) -> String {
-    living_url(&settings.data_dir).unwrap_or_else(|| url_of(settings.addr))
-}
-
 /// Where the server that uses this data folder listens, if one lives. Whatever else has that port
 /// later is not it.
 pub fn living_url(data_dir: &Path) -> Option<String> {

@@ -3,6 +3,30 @@
 //! The texts of errors are the same files that the web page uses. The server's own `detail` is
 //! English and is shown below them.
 
+macro_rules! texts {
+    ($table:ident; $($name:ident: $en:literal, $ru:literal, $uk:literal;)*) => {
+        /// A text that a person reads. `{0}`, `{1}` … stand for values.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $table {
+            $($name,)*
+        }
+
+        impl $table {
+            #[cfg(test)]
+            pub(super) const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+
+        impl super::Translated for $table {
+            fn translations(self) -> [&'static str; 3] {
+                match self {
+                    $(Self::$name => [$en, $ru, $uk],)*
+                }
+            }
+        }
+    };
+}
+
+mod commands;
 mod table;
 
 use std::collections::HashMap;
@@ -10,7 +34,13 @@ use std::collections::HashMap;
 use codelab_client::ClientError;
 use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind};
 
+pub use commands::CommandText;
 pub use table::Text;
+
+/// A text in English, Russian and Ukrainian.
+pub trait Translated: Copy {
+    fn translations(self) -> [&'static str; 3];
+}
 
 const ERRORS: [&str; 3] = [
     include_str!("../../../web/src/i18n/errors/en.json"),
@@ -53,12 +83,12 @@ impl Language {
         }
     }
 
-    pub fn text(self, text: Text) -> &'static str {
+    pub fn text(self, text: impl Translated) -> &'static str {
         text.translations()[self.index()]
     }
 
     /// The text with `{0}`, `{1}` … replaced by the values.
-    pub fn with(self, text: Text, values: &[&str]) -> String {
+    pub fn with(self, text: impl Translated, values: &[&str]) -> String {
         let mut out = String::new();
         let mut rest = self.text(text);
         // One pass, so that a value with braces stays as it is.
@@ -170,8 +200,12 @@ mod tests {
                 .filter(|index| text.contains(&format!("{{{index}}}")))
                 .collect::<Vec<_>>()
         };
-        for text in Text::ALL {
-            let [en, ru, uk] = text.translations();
+        let main = Text::ALL
+            .iter()
+            .map(|text| (format!("{text:?}"), text.translations()));
+        let typed = CommandText::ALL.iter();
+        let typed = typed.map(|text| (format!("{text:?}"), text.translations()));
+        for (text, [en, ru, uk]) in main.chain(typed) {
             assert!(
                 !en.is_empty() && !ru.is_empty() && !uk.is_empty(),
                 "{text:?}"

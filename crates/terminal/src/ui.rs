@@ -5,25 +5,30 @@
 
 mod block;
 mod command;
+mod complete;
+mod custom;
 mod decide;
 mod diff;
 mod editor;
+mod export;
 mod files;
+mod highlight;
 mod history;
 mod keys;
 mod markdown;
+mod mention;
+mod places;
 mod plan;
 mod prompt;
 mod render;
 mod requests;
 mod screen;
+mod shell;
 mod state;
 mod surface;
 mod talk;
 mod text;
 mod visible;
-
-use std::path::PathBuf;
 
 use codelab_client::{Client, ClientError};
 use codelab_protocol::SessionId;
@@ -33,6 +38,8 @@ use tokio::sync::mpsc;
 
 use crate::Language;
 
+pub use places::WorkPlace;
+
 pub struct UiOptions {
     pub client: Client,
     pub tool_runner: ToolRunner,
@@ -40,14 +47,27 @@ pub struct UiOptions {
     pub questions: mpsc::Receiver<RunnerQuestion>,
     /// The same folder, for previews. Reading through it does not count as read by the model.
     pub preview: Workspace,
-    /// The session to continue; `None` starts a new one.
-    pub session: Option<SessionId>,
-    /// Where the input history is saved.
-    pub data_dir: PathBuf,
+    pub start: StartWith,
+    /// The folder, and where its sessions and the input history are remembered.
+    pub place: WorkPlace,
+    /// The flags that lead another command to the same server, each after a space.
+    pub flags: String,
+    /// The same for the folder; empty for the one that the person is in.
+    pub folder_flag: String,
     /// The first lines on the screen.
     pub welcome: Vec<String>,
     /// The language of texts and errors.
     pub language: Language,
+}
+
+/// Which session a chat begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartWith {
+    /// The first message starts a new session.
+    New,
+    Session(SessionId),
+    /// The person chooses from a list.
+    Choice,
 }
 
 #[derive(Debug, thiserror::Error)]

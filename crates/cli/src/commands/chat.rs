@@ -1,29 +1,45 @@
 //! `codelab chat`: talk to your agents in a terminal, with their tools in a folder of yours.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::SessionId;
-use codelab_terminal::ui::{self, UiOptions};
+use codelab_terminal::ui::{self, StartWith, UiOptions, WorkPlace};
 use codelab_toolrunner::{ServedCalls, ToolRunner};
 use codelab_workspace::{Launcher, Workspace, WorkspaceOptions};
 use tokio::sync::mpsc;
 
-use super::connection::{ServerConnection, ServerTarget, WhenMissing};
+use super::connection::{ServerConnection, ServerTarget, WhenMissing, quoted};
 use super::tool_runner::{MAX_QUESTIONS, SANDBOX_EXEC, ToolRunnerFlags};
 use crate::logs;
 
+/// The folder that the person is in.
+const HERE: &str = ".";
+const NOT_FOUND: u16 = 404;
 const LOG_FILE: &str = "chat.log";
 
 #[derive(Args)]
 pub struct ChatCommand {
     /// The folder your agents work in; they cannot change anything outside of it
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    #[arg(long, value_name = "DIR", default_value = HERE)]
     workspace: PathBuf,
     /// Continue this session
     #[arg(long, value_name = "ID", value_parser = session_id)]
     session: Option<SessionId>,
+    /// Continue the newest session of this folder
+    #[arg(long = "continue", short = 'c', conflicts_with_all = ["session", "resume"])]
+    newest: bool,
+    /// Choose an earlier session from a list, or continue the one with this id
+    #[arg(
+        long,
+        value_name = "ID",
+        num_args = 0..=1,
+        value_parser = session_id,
+        conflicts_with = "session"
+    )]
+    resume: Option<Option<SessionId>>,
     #[command(flatten)]
     tool_runner: ToolRunnerFlags,
     #[command(flatten)]
@@ -56,24 +72,25 @@ impl ChatCommand {
         connection: ServerConnection,
         is_own_server: bool,
     ) -> anyhow::Result<()> {
-        if let (Some(session), None) = (&self.session, self.tool_runner.project) {
-            self.tool_runner.project = Some(
-                connection
-                    .client
-                    .project_session(session)
-                    .await?
-                    .session
-                    .project_id,
-            );
+        let place = WorkPlace {
+            data_dir: connection.data_dir.clone(),
+            server: server_of(&connection),
+            folder: std::fs::canonicalize(&self.workspace)
+                .with_context(|| format!("the folder {}", self.workspace.display()))?,
+        };
+        let start = self.start(&connection, &place).await?;
+        if let (StartWith::Session(session), None) = (&start, self.tool_runner.project) {
+            let detail = connection.client.project_session(session).await?;
+            self.tool_runner.project = Some(detail.session.project_id);
         }
+        let (flags, folder_flag) = (self.target.flags(), self.folder_flag(&place));
         let (ask, questions) = mpsc::channel(MAX_QUESTIONS);
         let tool_runner = self
             .tool_runner
             .start(&connection, self.workspace, ServedCalls::Named, Some(ask))
             .await?;
-        let data_dir = connection.data_dir.clone();
         let options = WorkspaceOptions {
-            data_dir: Some(data_dir.clone()),
+            data_dir: Some(place.data_dir.clone()),
             ..WorkspaceOptions::new(Launcher::current([SANDBOX_EXEC])?)
         };
         let preview = Workspace::open(tool_runner.workspace(), options)?;
@@ -84,12 +101,58 @@ impl ChatCommand {
             tool_runner,
             questions,
             preview,
-            session: self.session,
-            data_dir,
+            start,
+            place,
+            flags,
+            folder_flag,
             welcome,
             language: connection.language,
         })
         .await?)
+    }
+
+    /// Which session to begin with. A session that was deleted is passed over.
+    async fn start(
+        &self,
+        connection: &ServerConnection,
+        place: &WorkPlace,
+    ) -> anyhow::Result<StartWith> {
+        if let Some(session) = self.session.clone().or(self.resume.clone().flatten()) {
+            return Ok(StartWith::Session(session));
+        }
+        if self.resume.is_some() {
+            return Ok(StartWith::Choice);
+        }
+        if !self.newest {
+            return Ok(StartWith::New);
+        }
+        for session in place.sessions() {
+            match connection.client.project_session(&session).await {
+                Ok(_) => return Ok(StartWith::Session(session)),
+                Err(error) if error.status() == Some(NOT_FOUND) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        bail!(
+            "there is no session of the folder {} yet; start one with `codelab chat`, or choose one with `codelab chat --resume`",
+            place.folder.display()
+        )
+    }
+
+    /// What leads another command to the same folder.
+    fn folder_flag(&self, place: &WorkPlace) -> String {
+        match self.workspace == Path::new(HERE) {
+            true => String::new(),
+            false => format!(" --workspace {}", quoted(&place.folder.to_string_lossy())),
+        }
+    }
+}
+
+/// The server and the user: sessions are one user's alone.
+fn server_of(connection: &ServerConnection) -> String {
+    match connection.user_id {
+        Some(user) => format!("{} user {user}", connection.name),
+        None => connection.name.clone(),
     }
 }
 

@@ -20,6 +20,8 @@ use super::{ServerPaths, hint_lines, local_token, note, user_id};
 
 /// For a server of this machine; renewed by starting the command again.
 const TOKEN_SECONDS: u64 = 30 * 24 * 60 * 60;
+/// Who a person is where nothing says so.
+const DEFAULT_USER: i64 = 1;
 /// A server that only this process uses takes any free port.
 const OWN_ADDR: &str = "127.0.0.1:0";
 
@@ -79,6 +81,36 @@ pub struct ServerConnection {
 impl ServerTarget {
     pub fn data_dir(&self) -> anyhow::Result<PathBuf> {
         Ok(std::path::absolute(self.paths.settings(None)?.data_dir)?)
+    }
+
+    /// The flags that lead another command to the same server, each after a space. A token is not
+    /// among them: it would be shown on the screen.
+    pub fn flags(&self) -> String {
+        let mut flags = String::new();
+        let mut add =
+            |name: &str, value: &str| flags.push_str(&format!(" {name} {}", quoted(value)));
+        match (&self.url, self.ca_file()) {
+            (Some(url), ca_file) => {
+                add("--url", url);
+                ca_file
+                    .iter()
+                    .for_each(|file| add("--ca-file", &file.to_string_lossy()));
+            }
+            (None, _) => {
+                let paths = [
+                    ("--config", &self.paths.config),
+                    ("--data-dir", &self.paths.data_dir),
+                ];
+                for (name, path) in paths {
+                    path.iter()
+                        .for_each(|path| add(name, &path.to_string_lossy()));
+                }
+                if self.user.get() != DEFAULT_USER {
+                    add("--user", &self.user.to_string());
+                }
+            }
+        }
+        flags
     }
 
     fn settings(&self, addr: Option<String>) -> anyhow::Result<Settings> {
@@ -165,6 +197,15 @@ impl ServerTarget {
         lives: LocalServer,
     ) -> anyhow::Result<ServerConnection> {
         local(settings, self.user, self.token.as_deref(), url, lives)
+    }
+}
+
+/// A word for a shell.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
@@ -264,6 +305,25 @@ mod tests {
         };
         assert_eq!(ca_file(""), None);
         assert_eq!(ca_file("/ca.pem"), Some(PathBuf::from("/ca.pem")));
+    }
+
+    #[test]
+    fn the_flags_lead_to_the_same_server_without_its_token() {
+        for (arguments, expected) in [
+            (vec![], ""),
+            (
+                vec!["--data-dir", "/my data", "--user", "2"],
+                " --data-dir '/my data' --user 2",
+            ),
+            (
+                vec!["--url", "https://codelab.example", "--token", "secret"],
+                " --url https://codelab.example",
+            ),
+        ] {
+            let all = ["codelab"].into_iter().chain(arguments.clone());
+            let command = Command::try_parse_from(all).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(command.target.flags(), expected, "{arguments:?}");
+        }
     }
 
     #[test]

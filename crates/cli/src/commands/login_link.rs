@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::{Timestamp, UserId};
-use codelab_server::{LoginTicket, Settings, local_url};
+use codelab_server::{LoginTicket, Settings, living_url};
 use codelab_store::{DatabaseUrl, Store, StoreOptions};
 
 use super::{ServerPaths, now, say};
@@ -26,11 +26,7 @@ impl LoginLinkCommand {
             bail!("--user must be a positive number")
         };
         let settings = self.paths.settings(None)?;
-        let base = settings
-            .http
-            .public_url
-            .as_ref()
-            .map_or_else(|| local_url(&settings), |origin| origin.text());
+        let base = address(&settings)?;
         let ticket = ticket(
             settings,
             user,
@@ -38,6 +34,32 @@ impl LoginLinkCommand {
         )?;
         say(&ticket.link(&base));
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Where the link leads. A server with an embedded database is a server of this data folder; with
+/// PostgreSQL it may run on another machine, and then only its public address is known here.
+fn address(settings: &Settings) -> anyhow::Result<String> {
+    let living = living_url(&settings.data_dir);
+    let public = settings
+        .http
+        .public_url
+        .as_ref()
+        .map(|origin| origin.text());
+    let is_embedded = !matches!(settings.database, DatabaseUrl::Postgres(_));
+    match (living, public) {
+        (Some(_), Some(public)) => Ok(public),
+        (Some(living), None) => Ok(living),
+        (None, Some(public)) if !is_embedded => Ok(public),
+        (None, _) => bail!(
+            "no server runs with the data folder {}, so a link would lead nowhere; start one with `codelab serve --data-dir {}`{}",
+            settings.data_dir.display(),
+            settings.data_dir.display(),
+            match is_embedded {
+                true => "",
+                false => ", or set http.public_url if your server runs elsewhere",
+            }
+        ),
     }
 }
 

@@ -2,8 +2,10 @@
 //! model.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod commands;
 mod lab;
 mod terminal;
+mod waiting;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -290,6 +290,26 @@ async fn a_login_link_works_beside_the_running_server() {
             .status,
         401
     );
+    let empty = tempfile::tempdir().unwrap();
+    let data = empty.path().display().to_string();
+    let output = codelab(&["login-link", "--user", "9", "--data-dir", &data]).await;
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    for part in [
+        &format!("no server runs with the data folder {data}"),
+        &format!("codelab serve --data-dir {data}"),
+    ] {
+        assert!(told.contains(part.as_str()), "{part}\n{told}");
+    }
+    assert!(
+        !told.contains("#login="),
+        "no link that leads nowhere: {told}"
+    );
+    assert_eq!(
+        std::fs::read_dir(empty.path()).unwrap().count(),
+        0,
+        "and no ticket is left for a server that is started later"
+    );
     for wrong in ["0", "-1"] {
         assert!(
             !codelab(&[

@@ -1,27 +1,7 @@
 //! The texts: English, Russian, Ukrainian.
 
-macro_rules! texts {
-    ($($name:ident: $en:literal, $ru:literal, $uk:literal;)*) => {
-        /// A text that a person reads. `{0}`, `{1}` … stand for values.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Text {
-            $($name,)*
-        }
-
-        impl Text {
-            #[cfg(test)]
-            pub(super) const ALL: &[Self] = &[$(Self::$name,)*];
-
-            pub(super) fn translations(self) -> [&'static str; 3] {
-                match self {
-                    $(Self::$name => [$en, $ru, $uk],)*
-                }
-            }
-        }
-    };
-}
-
 texts! {
+    Text;
     SessionReplaced:
         "the session was replaced on the server; it is shown from the start",
         "сессия на сервере заменена; показываем её с начала",
@@ -198,6 +178,10 @@ texts! {
         "The budget is too small for the next model call",
         "Бюджета не хватает на следующий вызов модели",
         "Бюджету не вистачає на наступний виклик моделі";
+    Budget:
+        "budget",
+        "бюджет",
+        "бюджет";
     BudgetKeys:
         "y adds the same limit again, e sets a new limit, n ends the turn",
         "y добавит такой же лимит ещё раз, e задаст новый лимит, n завершит ход",
@@ -327,9 +311,9 @@ texts! {
         "составляется план",
         "складається план";
     SomethingWaits:
-        "Something is waiting for your decision. Tab shows it and keeps your draft.",
-        "Нужно ваше решение. Tab покажет вопрос и сохранит черновик.",
-        "Потрібне ваше рішення. Tab покаже запитання і збереже чернетку.";
+        "Something is waiting for your decision. Tab turns to it and keeps your draft.",
+        "Нужно ваше решение. Tab перейдёт к нему и сохранит черновик.",
+        "Потрібне ваше рішення. Tab перейде до нього і збереже чернетку.";
     TimeLeft:
         "{0} left",
         "осталось {0}",
@@ -387,9 +371,9 @@ texts! {
         "Ctrl-C отменяет",
         "Ctrl-C скасовує";
     ContinueWith:
-        "continue with: codelab chat --session {0}",
-        "продолжить: codelab chat --session {0}",
-        "продовжити: codelab chat --session {0}";
+        "continue with: codelab chat --session {0}{1}",
+        "продолжить: codelab chat --session {0}{1}",
+        "продовжити: codelab chat --session {0}{1}";
     NobodyDecides:
         "{0} is waiting for a decision, but there is no more input",
         "{0} ждёт решения, но ввод закончился",
@@ -426,10 +410,6 @@ texts! {
         "there is no agent {0}; the agents are: {1}",
         "агента {0} нет; агенты: {1}",
         "агента {0} немає; агенти: {1}";
-    SessionsHint:
-        "/sessions ID continues a session",
-        "/sessions ID продолжит сессию",
-        "/sessions ID продовжить сесію";
     NoPlanYet:
         "there is no plan yet",
         "плана ещё нет",
@@ -538,34 +518,6 @@ texts! {
         "[y/N, v shows all]",
         "[y/N, v покажет всё]",
         "[y/N, v покаже все]";
-    HelpHelp:
-        "this list",
-        "этот список",
-        "цей список";
-    HelpAgents:
-        "the agents of the project",
-        "агенты проекта",
-        "агенти проєкту";
-    HelpSwitch:
-        "send messages to this agent; without a name they are planned again",
-        "отправлять сообщения этому агенту; без имени — снова по плану",
-        "надсилати повідомлення цьому агентові; без імені — знову за планом";
-    HelpSessions:
-        "earlier sessions, or continue with one",
-        "прежние сессии, или продолжить одну из них",
-        "попередні сесії, або продовжити одну з них";
-    HelpPlan:
-        "the latest plan, or the result of one of its tasks",
-        "последний план или результат одной из его задач",
-        "останній план або результат одного з його завдань";
-    HelpRetry:
-        "run the failed tasks of the latest plan again",
-        "запустить снова невыполненные задачи последнего плана",
-        "запустити знову невиконані завдання останнього плану";
-    HelpModel:
-        "list the models, or choose one for this session (-: each agent's own)",
-        "показать модели или выбрать одну для этой сессии (-: своя у каждого агента)",
-        "показати моделі або вибрати одну для цієї сесії (-: своя в кожного агента)";
     ModelChosen:
         "this session uses {0}", "эта сессия использует {0}", "ця сесія використовує {0}";
     ModelOfAgents:
@@ -576,24 +528,4 @@ texts! {
         "send a message first: the model is chosen for a session",
         "сначала отправьте сообщение: модель выбирается для сессии",
         "спершу надішліть повідомлення: модель вибирається для сесії";
-    HelpCost:
-        "tokens and cost",
-        "токены и стоимость",
-        "токени та вартість";
-    HelpCancel:
-        "cancel the turn; Ctrl-C does the same",
-        "отменить ход; Ctrl-C делает то же",
-        "скасувати хід; Ctrl-C робить те саме";
-    HelpNew:
-        "start a new session",
-        "начать новую сессию",
-        "почати нову сесію";
-    HelpQuit:
-        "leave; Ctrl-D does the same",
-        "выйти; Ctrl-D делает то же",
-        "вийти; Ctrl-D робить те саме";
-    HelpKeys:
-        "Alt-Enter or Ctrl-J: new line · ↑ ↓: earlier inputs · Tab: show what is waiting for you",
-        "Alt-Enter или Ctrl-J: новая строка · ↑ ↓: прежний ввод · Tab: показать, что ждёт вас",
-        "Alt-Enter або Ctrl-J: новий рядок · ↑ ↓: попереднє введення · Tab: показати, що чекає на вас";
 }

@@ -7,7 +7,7 @@ use codelab_protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::diff::Before;
+use super::diff::Diff;
 use super::markdown::MarkdownPiece;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -78,6 +78,8 @@ pub enum Block {
     Notice(String),
     /// The output of a slash command.
     Listing(Vec<String>),
+    /// The lines of a unified diff.
+    Patch(Vec<String>),
     Plan(PlanView),
 }
 
@@ -110,7 +112,8 @@ pub struct ApprovalShown {
 pub enum ApprovalCardKind {
     Write {
         arguments: Map<String, Value>,
-        before: Before,
+        /// Made once, because a large file takes its time. `None` if the arguments are wrong.
+        diff: Option<Diff>,
     },
     Command {
         command: String,

@@ -1,6 +1,8 @@
 //! Slash commands.
 
-use crate::Text;
+use crate::texts::CommandText;
+
+use super::custom;
 
 /// What a line beginning with a slash asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +11,7 @@ pub enum SlashCommand {
     Agents,
     /// Whom messages go to; nobody by name: they are planned.
     Switch(Option<String>),
-    /// The list, or another session to go on with.
+    /// The list, or another session to go on with: its number in the list or its id.
     Sessions(Option<String>),
     /// The newest plan, or what one of its tasks came to.
     Plan(Option<String>),
@@ -18,33 +20,46 @@ pub enum SlashCommand {
     /// The models to choose from, or the one for this session (`-`: each agent's own).
     Model(Option<String>),
     Cost,
+    Diff,
+    Export,
     Cancel,
     New,
     Quit,
-    Unknown(String),
+    /// One of the person's own, with the words behind it, or none.
+    Other(String, Option<String>),
 }
 
-pub const HELP: [(&str, Text); 12] = [
-    ("/help", Text::HelpHelp),
-    ("/agents", Text::HelpAgents),
-    ("/switch [AGENT]", Text::HelpSwitch),
-    ("/sessions [ID]", Text::HelpSessions),
-    ("/plan [TASK]", Text::HelpPlan),
-    ("/retry", Text::HelpRetry),
-    ("/model [NAME]", Text::HelpModel),
-    ("/cost", Text::HelpCost),
-    ("/cancel", Text::HelpCancel),
-    ("/new", Text::HelpNew),
-    ("/quit", Text::HelpQuit),
-    ("keys", Text::HelpKeys),
+pub const HELP: [(&str, CommandText); 16] = [
+    ("/help", CommandText::HelpHelp),
+    ("/agents", CommandText::HelpAgents),
+    ("/switch [AGENT]", CommandText::HelpSwitch),
+    ("/sessions [N]", CommandText::HelpSessions),
+    ("/plan [TASK]", CommandText::HelpPlan),
+    ("/retry", CommandText::HelpRetry),
+    ("/model [NAME]", CommandText::HelpModel),
+    ("/cost", CommandText::HelpCost),
+    ("/diff", CommandText::HelpDiff),
+    ("/export", CommandText::HelpExport),
+    ("/cancel", CommandText::HelpCancel),
+    ("/new", CommandText::HelpNew),
+    ("/quit", CommandText::HelpQuit),
+    ("@FILE", CommandText::HelpFile),
+    ("!COMMAND", CommandText::HelpShell),
+    ("keys", CommandText::HelpKeys),
 ];
 
+/// The names of the commands, for completion.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let name = |(usage, _): (&'static str, CommandText)| usage.strip_prefix('/')?.split(' ').next();
+    HELP.into_iter().filter_map(name)
+}
+
 impl SlashCommand {
-    /// `None` for an ordinary message. A path is one too: commands are a slash and letters.
+    /// `None` for an ordinary message. A path is one too: commands are a slash and a name.
     pub fn parse(line: &str) -> Option<Self> {
         let rest = line.trim().strip_prefix('/')?;
         let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphabetic()) {
+        if !custom::is_name(name) {
             return None;
         }
         let argument = Some(argument.trim().to_owned()).filter(|argument| !argument.is_empty());
@@ -57,10 +72,12 @@ impl SlashCommand {
             "retry" => Self::Retry,
             "model" => Self::Model(argument),
             "cost" => Self::Cost,
+            "diff" => Self::Diff,
+            "export" => Self::Export,
             "cancel" => Self::Cancel,
             "new" => Self::New,
             "quit" | "exit" => Self::Quit,
-            _ => Self::Unknown(name.to_owned()),
+            _ => Self::Other(name.to_owned(), argument),
         })
     }
 }
@@ -89,7 +106,14 @@ mod tests {
             ),
             (
                 "/frobnicate",
-                Some(SlashCommand::Unknown("frobnicate".to_owned())),
+                Some(SlashCommand::Other("frobnicate".to_owned(), None)),
+            ),
+            (
+                "/fix-all a.rs b.rs",
+                Some(SlashCommand::Other(
+                    "fix-all".to_owned(),
+                    Some("a.rs b.rs".to_owned()),
+                )),
             ),
             ("/etc/hosts is wrong", None),
             ("/", None),

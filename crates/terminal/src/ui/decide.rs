@@ -1,7 +1,8 @@
 //! The person's decisions: built here, sent to the server or to the tool runner.
 
 use codelab_protocol::{
-    ApprovalRequest, CallId, DecisionChoice, HitlDecision, PlanDecision, Tool, ToolArguments,
+    ApprovalOutcome, ApprovalRequest, CallId, DecisionChoice, HitlDecision, PlanDecision,
+    SessionId, Tool, ToolArguments,
 };
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
@@ -32,6 +33,15 @@ enum Becomes {
     Content(Map<String, Value>),
     /// The text is the list of tasks, as JSON.
     Tasks,
+}
+
+/// What waits first, as it is drawn, and what that was made of.
+pub(super) struct AskCard {
+    ask: PendingAsk,
+    before: Before,
+    session: Option<SessionId>,
+    /// With whatever else a person must know about it.
+    pub(super) blocks: Vec<Block>,
 }
 
 impl Talk {
@@ -66,30 +76,48 @@ impl Talk {
         }
     }
 
-    /// What still waits, shown anew: its first showing may be far up or never was here.
-    pub(super) async fn open_asks(&self) -> Vec<Block> {
-        let mut blocks = Vec::new();
-        for ask in &self.state.asks {
-            match ask {
-                PendingAsk::Approval(request) => {
-                    let before = self.before_of(ask).await;
-                    blocks.push(Block::Approval(self.state.shown(request, &before)));
-                }
-                PendingAsk::Plan(request) => {
-                    blocks.extend(self.state.plan().cloned().map(|plan| Block::PlanProposed {
-                        plan,
-                        reason: request.approval.reason.clone(),
-                    }))
-                }
-                PendingAsk::Local(local) => {
-                    let session = local.session_id.as_str();
-                    let notice = self.state.language.with(Text::MachineAsksFor, &[session]);
-                    blocks.extend([Block::Notice(notice), local.block()]);
-                }
-                PendingAsk::Question(_) => {}
-            }
+    /// Makes the card of what waits first. It is kept until something of it changes, because it is
+    /// drawn many times a second.
+    pub(super) fn update_card(&mut self) {
+        let Some(ask) = self.state.asks.first() else {
+            self.card = None;
+            return;
+        };
+        let before = self.state.before(ask.call_id());
+        let is_same = |card: &AskCard| {
+            card.ask == *ask && card.before == *before && card.session == self.session
+        };
+        // The tasks of a plan change with its events.
+        let is_plan = matches!(ask, PendingAsk::Plan(_));
+        if !is_plan && self.card.as_ref().is_some_and(is_same) {
+            return;
         }
-        blocks
+        let mut blocks = Vec::new();
+        if let PendingAsk::Local(local) = ask
+            && self.session.as_ref() != Some(&local.session_id)
+        {
+            let session = local.session_id.as_str();
+            let notice = self.language().with(Text::MachineAsksFor, &[session]);
+            blocks.push(Block::Notice(notice));
+        }
+        blocks.extend(self.state.card(ask));
+        self.card = Some(AskCard {
+            ask: ask.clone(),
+            before: before.clone(),
+            session: self.session.clone(),
+            blocks,
+        });
+    }
+
+    /// Reads the file again that is shown. Another task or person may change it meanwhile.
+    pub(super) async fn reread(&mut self) {
+        let Some(ask @ PendingAsk::Approval(_)) = self.state.asks.first().cloned() else {
+            return;
+        };
+        let before = self.before_of(&ask).await;
+        if self.state.reread(ask.call_id(), before) {
+            self.is_dirty = true;
+        }
     }
 
     fn word(&mut self, ask: PendingAsk, choice: MenuChoice) {
@@ -125,6 +153,17 @@ impl Talk {
             }
             PendingAsk::Local(local) => {
                 self.state.answered(&local.call_id);
+                if self.surface.is_terminal() {
+                    self.print(&local.block(self.state.language));
+                }
+                self.print(&Block::Decided {
+                    decision: match word {
+                        DecisionChoice::Approve => ApprovalOutcome::Approved,
+                        DecisionChoice::Edit | DecisionChoice::Reject => ApprovalOutcome::Rejected,
+                    },
+                    by: String::new(),
+                    reason: None,
+                });
                 if let Some(reply) = self.replies.remove(&local.call_id) {
                     // Nobody waits any more when the call was closed meanwhile.
                     let _ = reply.send(word == DecisionChoice::Approve);
@@ -171,6 +210,7 @@ impl Talk {
                     &local.arguments,
                     &local.parts,
                     &Before::Missing,
+                    language,
                 );
                 Some(render::everything(&kind, width, language))
             }

@@ -16,6 +16,18 @@ const DEADLINE: Duration = Duration::from_millis(300);
 const ADDED: Style = Style::colour(Colour::Green);
 const REMOVED: Style = Style::colour(Colour::Red);
 
+/// How a line of a unified diff looks.
+pub fn patch_style(line: &str) -> Style {
+    match line.as_bytes() {
+        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => BOLD,
+        [b'+', ..] => ADDED,
+        [b'-', ..] => REMOVED,
+        [b'@', b'@', ..] => DIM,
+        [b'd', b'i', b'f', b'f', b' ', ..] => BOLD,
+        _ => Style::PLAIN,
+    }
+}
+
 /// The file as it is before the write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Before {

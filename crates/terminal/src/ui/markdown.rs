@@ -3,8 +3,10 @@
 mod stream;
 mod table;
 
-use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
+use super::diff::patch_style;
+use super::highlight::Highlighter;
 use super::text::{BOLD, Colour, DIM, Style, TextLine, TextSpan, wrap};
 
 pub use stream::{MarkdownPiece, Stream};
@@ -15,6 +17,33 @@ const QUOTE_MARK: &str = "▎ ";
 const MAX_RULE_COLUMNS: usize = 40;
 /// Deeper nesting is shown at this depth: a hostile text could nest until nothing fits.
 const MAX_DEPTH: usize = 12;
+
+/// What is in a block of code, by its own word.
+#[derive(Debug, Clone)]
+enum CodeKind {
+    /// A difference between files.
+    Patch,
+    Known(Highlighter),
+    Other,
+}
+
+impl CodeKind {
+    fn of(kind: &CodeBlockKind<'_>) -> Self {
+        match kind {
+            CodeBlockKind::Fenced(word) if matches!(&**word, "diff" | "patch") => Self::Patch,
+            CodeBlockKind::Fenced(word) => Highlighter::of(word).map_or(Self::Other, Self::Known),
+            CodeBlockKind::Indented => Self::Other,
+        }
+    }
+
+    fn spans(&mut self, line: &str) -> Vec<TextSpan> {
+        match self {
+            Self::Patch => vec![TextSpan::new(line, patch_style(line))],
+            Self::Known(highlighter) => highlighter.line(line),
+            Self::Other => vec![TextSpan::new(line, CODE)],
+        }
+    }
+}
 
 pub fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
@@ -37,7 +66,7 @@ struct Page {
     styles: Vec<Style>,
     /// What opens each row of the blocks around the current one.
     frames: Vec<Frame>,
-    code: bool,
+    code: Option<CodeKind>,
     links: Vec<String>,
     table: Option<Table>,
     wants_gap: bool,
@@ -69,7 +98,7 @@ impl Page {
             inline: TextLine::new(),
             styles: vec![Style::PLAIN],
             frames: Vec::new(),
-            code: false,
+            code: None,
             links: Vec::new(),
             table: None,
             wants_gap: false,
@@ -80,7 +109,7 @@ impl Page {
         match event {
             Event::Start(tag) => self.open(tag),
             Event::End(tag) => self.close(tag),
-            Event::Text(text) if self.code => self.code_lines(&text),
+            Event::Text(text) if self.code.is_some() => self.code_lines(&text),
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
                 self.say(&text, self.style())
             }
@@ -112,10 +141,10 @@ impl Page {
                 self.gap();
                 self.frames.push(Frame::Quote);
             }
-            Tag::CodeBlock(_) => {
+            Tag::CodeBlock(kind) => {
                 self.flush();
                 self.gap();
-                self.code = true;
+                self.code = Some(CodeKind::of(&kind));
             }
             Tag::List(first) => {
                 self.flush();
@@ -169,7 +198,7 @@ impl Page {
                 self.wants_gap = true;
             }
             TagEnd::CodeBlock => {
-                self.code = false;
+                self.code = None;
                 self.wants_gap = true;
             }
             TagEnd::List(_) => {
@@ -214,7 +243,9 @@ impl Page {
         for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
             let mut row = self.prefix();
             row.push(TextSpan::new(CODE_INDENT, Style::PLAIN));
-            row.push(TextSpan::new(line.strip_suffix('\r').unwrap_or(line), CODE));
+            let line = line.strip_suffix('\r').unwrap_or(line);
+            let spans = self.code.as_mut().map(|code| code.spans(line));
+            spans.into_iter().flatten().for_each(|span| row.push(span));
             self.lines
                 .push(if row.is_blank() { TextLine::new() } else { row });
         }

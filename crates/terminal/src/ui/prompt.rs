@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use codelab_protocol::{ApprovalKind, CallId};
 
 use super::command::SlashCommand;
+use super::complete::Unfinished;
+use super::diff::Before;
 use super::editor::{Editor, Motion};
 use super::state::{PendingAsk, ViewState};
 
@@ -39,9 +41,17 @@ pub enum Key {
 pub enum Action {
     Nothing,
     Send(String),
-    Answer { call: CallId, text: String },
-    Decide { call: CallId, choice: MenuChoice },
+    Answer {
+        call: CallId,
+        text: String,
+    },
+    Decide {
+        call: CallId,
+        choice: MenuChoice,
+    },
     Command(SlashCommand),
+    /// Finish what is being named.
+    Complete,
     CancelTurn,
     Leave,
     Redraw,
@@ -73,10 +83,26 @@ pub struct Prompt {
     /// What was being written when the person turned to what waits.
     draft: Option<String>,
     reason_for: Option<CallId>,
-    /// Whose choices are on the screen, and since when.
-    shown: Option<(CallId, Instant)>,
+    /// What is on the screen above its choices.
+    shown: Option<ShownAsk>,
     /// Ctrl-C was pressed and nothing since: the next one leaves.
     pub is_leaving: bool,
+}
+
+/// What keys are about, exactly as it was drawn.
+#[derive(Debug)]
+struct ShownAsk {
+    ask: PendingAsk,
+    before: Before,
+    since: Instant,
+    /// It appeared while the person was writing something else.
+    is_interrupting: bool,
+}
+
+impl ShownAsk {
+    fn is(&self, ask: &PendingAsk, state: &ViewState) -> bool {
+        self.ask == *ask && self.before == *state.before(ask.call_id())
+    }
 }
 
 impl Prompt {
@@ -116,15 +142,34 @@ impl Prompt {
         }
     }
 
-    /// What keys are about has been drawn.
+    /// What keys are about has been drawn. If it is not what was drawn before, it must be read anew.
     pub fn drawn(&mut self, state: &ViewState, now: Instant) {
-        self.shown = match (self.focus(state), self.shown.take()) {
-            (Focus::Decide(ask), Some((call, since))) if call == *ask.call_id() => {
-                Some((call, since))
-            }
-            (Focus::Decide(ask), _) => Some((ask.call_id().clone(), now)),
-            (Focus::Message | Focus::Answer(_) | Focus::Reason(_), _) => None,
+        let (Focus::Decide(ask) | Focus::Answer(ask)) = self.focus(state) else {
+            self.shown = None;
+            return;
         };
+        if self
+            .shown
+            .as_ref()
+            .is_none_or(|shown| !shown.is(ask, state))
+        {
+            self.shown = Some(ShownAsk {
+                ask: ask.clone(),
+                before: state.before(ask.call_id()).clone(),
+                since: now,
+                is_interrupting: !self.editor.is_empty(),
+            });
+        }
+    }
+
+    /// Whether what waits first has been drawn.
+    pub fn is_shown(&self, state: &ViewState) -> bool {
+        let first = state.asks.first();
+        first.is_none_or(|ask| {
+            self.shown
+                .as_ref()
+                .is_some_and(|shown| shown.is(ask, state))
+        })
     }
 
     /// Whether a letter decides now.
@@ -132,10 +177,20 @@ impl Prompt {
         let Focus::Decide(ask) = self.focus(state) else {
             return false;
         };
-        let is_read = |(call, since): &(CallId, Instant)| {
-            call == ask.call_id() && now.duration_since(*since) >= READING_TIME
+        let is_read = |shown: &ShownAsk| {
+            shown.is(ask, state) && now.duration_since(shown.since) >= READING_TIME
         };
         self.shown.as_ref().is_some_and(is_read)
+    }
+
+    /// Whether Enter sends the line as the answer. A line that was begun before the question came
+    /// was meant for something else.
+    fn is_answering(&self, ask: &PendingAsk, state: &ViewState, now: Instant) -> bool {
+        let is_meant = |shown: &ShownAsk| {
+            let is_read = now.duration_since(shown.since) >= READING_TIME;
+            shown.is(ask, state) && (is_read || !shown.is_interrupting)
+        };
+        self.shown.as_ref().is_some_and(is_meant)
     }
 
     pub fn press(&mut self, key: Key, state: &ViewState, now: Instant) -> Action {
@@ -147,6 +202,7 @@ impl Prompt {
             (Key::Redraw, _) => Action::Redraw,
             (Key::End, _) if self.editor.is_empty() => Action::Leave,
             (Key::End, _) => self.edit(Key::Delete(Motion::Right)),
+            (Key::Tab, Focus::Message) if self.is_naming(state) => Action::Complete,
             (Key::Tab, Focus::Message) if !state.asks.is_empty() => {
                 self.draft = Some(self.editor.discard());
                 Action::Nothing
@@ -171,8 +227,20 @@ impl Prompt {
                 self.editor.discard();
                 Action::Nothing
             }
+            (Key::Enter, Focus::Answer(ask)) if !self.is_answering(ask, state, now) => {
+                Action::Nothing
+            }
             (Key::Enter, focus) => self.enter(focus),
             (key, _) => self.edit(key),
+        }
+    }
+
+    /// Whether Tab finishes a name. While something waits, only that of a command.
+    fn is_naming(&self, state: &ViewState) -> bool {
+        match Unfinished::of(self.editor.text()) {
+            Some(Unfinished::Command(_)) => true,
+            Some(Unfinished::File(_)) => state.asks.is_empty(),
+            None => false,
         }
     }
 
@@ -220,8 +288,8 @@ impl Prompt {
                 return Action::Nothing;
             }
             // A command can be given while something waits.
-            '/' => {
-                self.editor.insert("/");
+            '/' | '!' => {
+                self.editor.insert(letter.encode_utf8(&mut [0; 4]));
                 return Action::Nothing;
             }
             _ => return Action::Nothing,

@@ -7,14 +7,16 @@ mod live;
 use codelab_client::PlanView;
 use codelab_protocol::{ApprovalOutcome, ErrorCode, PlanStatus, TaskStatus, Usage};
 
+use crate::texts::CommandText;
 use crate::{Language, Text};
 
 use super::block::Block;
+use super::diff::patch_style;
 use super::markdown::{self, MarkdownPiece};
 use super::plan::{Drawing, PlanDrawing, dollars, short, sign};
-use super::text::{BOLD, Colour, DIM, Style, TextLine, wrap};
+use super::text::{BOLD, Colour, DIM, Style, TextLine, fitting, wrap};
 
-pub use approval::everything;
+pub use approval::{everything, name};
 pub use live::{ConnectionState, Drawn, Live};
 
 const AGENT: Style = Style::colour(Colour::Magenta).bold();
@@ -22,13 +24,15 @@ const GOOD: Style = Style::colour(Colour::Green);
 const BAD: Style = Style::colour(Colour::Red);
 /// Longer lines of text are hard to read, however wide the screen is.
 const MAX_TEXT_COLUMNS: usize = 100;
+/// Of a message of the person's.
+const MAX_SAID_ROWS: usize = 40;
 
 /// The lines of a block, with the blank line that sets it apart from what came before.
 pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
     let text_width = width.min(MAX_TEXT_COLUMNS);
     match block {
-        Block::User(text) => apart(said(text, "› ", text_width)),
-        Block::Answered(text) => said(text, "› ", text_width),
+        Block::User(text) => apart(said(text, "› ", text_width, language)),
+        Block::Answered(text) => said(text, "› ", text_width, language),
         Block::Answer { agent, piece } => answer(agent.as_ref().map(short), piece, text_width),
         Block::AnswerRestarted => vec![quiet(language.text(Text::AnswerRestarted))],
         Block::AnswerCut => vec![quiet(language.text(Text::AnswerCut))],
@@ -158,6 +162,11 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
             &TextLine::plain("  "),
             &TextLine::plain("  "),
         ),
+        Block::Patch(rows) => apart(
+            rows.iter()
+                .map(|row| TextLine::plain("  ").with(row, patch_style(row)))
+                .collect(),
+        ),
         Block::Listing(rows) => apart(
             rows.iter()
                 .map(|row| TextLine::plain(&format!("  {row}")))
@@ -166,7 +175,6 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
     }
 }
 
-/// What the error means in the person's language, and below it what the server said.
 /// What an error means in the person's language, and below it what the server said.
 fn explained(
     message: &str,
@@ -188,6 +196,32 @@ fn explained(
     lines
 }
 
+/// What waits for the person, in at most `room` rows. A line says how much does not fit.
+pub fn card(blocks: &[Block], width: usize, room: usize, language: Language) -> Vec<TextLine> {
+    let text_width = width.min(MAX_TEXT_COLUMNS);
+    let mut lines = Vec::new();
+    for found in blocks {
+        lines.extend(match found {
+            Block::Approval(shown) => {
+                let left = room.saturating_sub(lines.len());
+                approval::lines_within(shown, text_width, left, language)
+            }
+            other => {
+                let rows = block(other, width, language);
+                let rows = rows.iter().skip_while(|row| row.is_blank());
+                rows.flat_map(|row| fitting(row, width)).collect()
+            }
+        });
+    }
+    if lines.len() > room {
+        let hidden = lines.len() - room.saturating_sub(1);
+        lines.truncate(room.saturating_sub(1));
+        let more = language.with(Text::MoreLines, &[&hidden.to_string()]);
+        lines.push(TextLine::styled(&format!("  {more}"), BOLD));
+    }
+    lines
+}
+
 fn apart(mut lines: Vec<TextLine>) -> Vec<TextLine> {
     lines.insert(0, TextLine::new());
     lines
@@ -197,7 +231,7 @@ fn quiet(text: &str) -> TextLine {
     TextLine::styled(&format!("  {text}"), DIM)
 }
 
-fn said(text: &str, mark: &str, width: usize) -> Vec<TextLine> {
+fn said(text: &str, mark: &str, width: usize, language: Language) -> Vec<TextLine> {
     let (first, rest) = (TextLine::styled(mark, BOLD), TextLine::plain("  "));
     let rows = text.lines().enumerate().flat_map(|(index, row)| {
         wrap(
@@ -207,7 +241,15 @@ fn said(text: &str, mark: &str, width: usize) -> Vec<TextLine> {
             &rest,
         )
     });
-    rows.collect()
+    let mut rows: Vec<TextLine> = rows.collect();
+    // Files that go along are as long as they are.
+    let hidden = rows.len().saturating_sub(MAX_SAID_ROWS);
+    if hidden > 0 {
+        rows.truncate(MAX_SAID_ROWS);
+        let more = language.with(CommandText::LinesLeftOut, &[&hidden.to_string()]);
+        rows.push(quiet(&more));
+    }
+    rows
 }
 
 fn answer(agent: Option<&str>, piece: &MarkdownPiece, width: usize) -> Vec<TextLine> {

@@ -8,6 +8,7 @@ use codelab_protocol::{
     PlanDecision, PlanId, ProjectId, SendMessage, SessionId, UsageTotal,
 };
 
+use crate::texts::CommandText;
 use crate::{Language, Text};
 
 use super::block::Block;
@@ -20,18 +21,16 @@ const LISTED_MODELS: usize = 100;
 /// What is typed instead of a model's name to go back to each agent's own.
 const AGENTS_OWN: &str = "-";
 const MESSAGE_ID_BYTES: usize = 12;
-/// Columns for what a total is of.
-const NAME_WIDTH: usize = 14;
 
 /// What came of a request.
 #[derive(Debug)]
 pub enum RequestOutcome {
     /// The first message's session.
-    Created(SessionId, String),
+    Created(SessionId, OutgoingMessage),
     Sent,
-    /// The text goes back to the person.
+    /// What was written goes back to the person.
     NotSent {
-        text: String,
+        written: String,
         error: ClientError,
     },
     Accepted,
@@ -41,10 +40,25 @@ pub enum RequestOutcome {
         error: ClientError,
     },
     Shown(Vec<Block>),
+    /// The sessions to choose from, in the order of their numbers.
+    Listed(Vec<SessionId>, Vec<String>),
+    /// A command of the person's has ended.
+    Ran(Vec<Block>),
     Target(Option<String>),
+    /// The session's own model; `None`: each agent's.
+    Model(Option<String>),
     Open(SessionId),
     Usage(UsageTotal),
     Failed(ClientError),
+}
+
+/// A message on its way to the server.
+#[derive(Debug, Clone)]
+pub struct OutgoingMessage {
+    /// As the person wrote it.
+    pub written: String,
+    /// With the files that it names.
+    pub text: String,
 }
 
 /// A decision in the words of its route.
@@ -55,25 +69,33 @@ pub enum DecisionRequest {
     Answer(CallId, String),
 }
 
-pub async fn create(client: Client, project: ProjectId, text: String) -> RequestOutcome {
+pub async fn create(
+    client: Client,
+    project: ProjectId,
+    message: OutgoingMessage,
+) -> RequestOutcome {
     let body = CreateProjectSession {
         project_id: Some(project),
         ..CreateProjectSession::default()
     };
     match client.create_project_session(&body).await {
-        Ok(session) => RequestOutcome::Created(session.session_id, text),
-        Err(error) => RequestOutcome::NotSent { text, error },
+        Ok(session) => RequestOutcome::Created(session.session_id, message),
+        Err(error) => RequestOutcome::NotSent {
+            written: message.written,
+            error,
+        },
     }
 }
 
 pub async fn send(
     client: Client,
     session: SessionId,
-    text: String,
+    outgoing: OutgoingMessage,
     target: Option<String>,
 ) -> RequestOutcome {
+    let OutgoingMessage { written, text } = outgoing;
     let message = SendMessage {
-        content: Some(text.clone()),
+        content: Some(text),
         target_agent: target,
         client_message_id: message_id(),
     };
@@ -87,7 +109,7 @@ pub async fn send(
     .await;
     match sent {
         Ok(()) => RequestOutcome::Sent,
-        Err(error) => RequestOutcome::NotSent { text, error },
+        Err(error) => RequestOutcome::NotSent { written, error },
     }
 }
 
@@ -228,12 +250,7 @@ pub async fn models(
     }
 }
 
-pub async fn choose_model(
-    client: Client,
-    session: SessionId,
-    model: String,
-    language: Language,
-) -> RequestOutcome {
+pub async fn choose_model(client: Client, session: SessionId, model: String) -> RequestOutcome {
     let model = match model.as_str() {
         AGENTS_OWN => Patch::Null,
         _ => Patch::Value(model),
@@ -243,10 +260,7 @@ pub async fn choose_model(
         ..ChangeProjectSession::default()
     };
     match client.change_project_session(&session, &body).await {
-        Ok(session) => RequestOutcome::Shown(vec![Block::Notice(match &session.model {
-            Some(model) => language.with(Text::ModelChosen, &[model]),
-            None => language.text(Text::ModelOfAgents).to_owned(),
-        })]),
+        Ok(session) => RequestOutcome::Model(session.model),
         Err(error) => RequestOutcome::Failed(error),
     }
 }
@@ -257,21 +271,23 @@ pub async fn sessions(client: Client, project: ProjectId, language: Language) ->
         .await
     {
         Ok(list) => {
-            let row = |session: &codelab_protocol::ProjectSession| {
+            let row = |(index, session): (usize, &codelab_protocol::ProjectSession)| {
                 let title = session
                     .title
                     .as_deref()
                     .unwrap_or(language.text(Text::Untitled));
                 let when = session.last_activity.to_string();
                 format!(
-                    "{}  {}  {title}",
+                    "{:>2}  {}  {}  {title}",
+                    index + 1,
                     session.session_id,
                     when.get(..16).unwrap_or(&when).replace('T', " ")
                 )
             };
-            let mut rows: Vec<String> = list.sessions.iter().map(row).collect();
-            rows.push(language.text(Text::SessionsHint).to_owned());
-            RequestOutcome::Shown(vec![Block::Listing(rows)])
+            let mut rows: Vec<String> = list.sessions.iter().enumerate().map(row).collect();
+            rows.push(language.text(CommandText::SessionsHint).to_owned());
+            let ids = list.sessions.into_iter().map(|session| session.session_id);
+            RequestOutcome::Listed(ids.collect(), rows)
         }
         Err(error) => RequestOutcome::Failed(error),
     }
@@ -319,12 +335,10 @@ pub async fn cost(
     project: ProjectId,
     language: Language,
 ) -> RequestOutcome {
-    let row =
-        |name: &str, usage: &UsageTotal| format!("{name:NAME_WIDTH$}{}", total(usage, language));
-    let mut rows = Vec::new();
+    let mut totals: Vec<(String, UsageTotal)> = Vec::new();
     if let Some(session) = session {
         match client.project_session(&session).await {
-            Ok(detail) => rows.push(row(language.text(Text::ThisSession), &detail.usage)),
+            Ok(detail) => totals.push((language.text(Text::ThisSession).to_owned(), detail.usage)),
             Err(error) => return RequestOutcome::Failed(error),
         }
     }
@@ -334,17 +348,23 @@ pub async fn cost(
                 .projects
                 .iter()
                 .find(|usage| usage.project_id == project);
-            rows.extend(own.map(|usage| row(language.text(Text::ThisProject), &usage.usage)));
-            rows.extend(
-                report
-                    .agents
-                    .iter()
-                    .map(|agent| row(&format!("  {}", short(&agent.agent)), &agent.usage)),
-            );
-            RequestOutcome::Shown(vec![Block::Listing(rows)])
+            let this = language.text(Text::ThisProject);
+            totals.extend(own.map(|usage| (this.to_owned(), usage.usage)));
+            let agents = report.agents.iter();
+            totals.extend(agents.map(|agent| (format!("  {}", short(&agent.agent)), agent.usage)));
+            RequestOutcome::Shown(vec![Block::Listing(table(&totals, language))])
         }
         Err(error) => RequestOutcome::Failed(error),
     }
+}
+
+/// Totals below each other, with two spaces behind the longest name.
+fn table(totals: &[(String, UsageTotal)], language: Language) -> Vec<String> {
+    let width = totals.iter().map(|(name, _)| name.chars().count()).max();
+    let width = width.unwrap_or_default();
+    let row =
+        |(name, usage): &(String, UsageTotal)| format!("{name:width$}  {}", total(usage, language));
+    totals.iter().map(row).collect()
 }
 
 fn total(usage: &UsageTotal, language: Language) -> String {
@@ -364,4 +384,24 @@ fn message_id() -> Option<ClientMessageId> {
     let mut random = [0; MESSAGE_ID_BYTES];
     getrandom::fill(&mut random).ok()?;
     ClientMessageId::parse(&hex::encode(random)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_total_stands_apart_from_its_name() {
+        let name = |name: &str| (name.to_owned(), UsageTotal::default());
+        let rows = table(
+            &[
+                name("this session"),
+                name("  orchestrator"),
+                name("  coder"),
+            ],
+            Language::En,
+        );
+        let columns = rows.iter().map(|row| row.find("model calls"));
+        assert_eq!(columns.collect::<Vec<_>>(), [Some(16); 3], "{rows:?}");
+    }
 }

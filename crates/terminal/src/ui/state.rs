@@ -3,19 +3,20 @@
 
 mod print;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use codelab_client::{PlanView, SessionView, WaitingItem};
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalKind, ApprovalRequest, CallId, CommandPart, MessageId,
-    PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin, Tool, TurnStatus, arguments_digest,
+    PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin, Tool, ToolArguments, TurnStatus,
+    arguments_digest,
 };
 use serde_json::{Map, Value};
 
 use crate::Language;
 
 use super::block::{ApprovalCardKind, ApprovalShown, Block};
-use super::diff::Before;
+use super::diff::{Before, Diff};
 use super::markdown::Stream;
 
 /// Things that wait for the person at once. A server that asks for more is not believed.
@@ -28,8 +29,12 @@ pub struct ViewState {
     pub answer: Option<Writing>,
     /// What waits for the person, oldest first.
     pub asks: Vec<PendingAsk>,
-    /// Calls that were decided here. The server has not confirmed that yet.
-    decided: HashSet<CallId>,
+    /// What was decided here. The server has not confirmed that yet.
+    decided: HashMap<CallId, PendingAsk>,
+    /// The files that approvals would write, as they are now.
+    befores: HashMap<CallId, Before>,
+    /// What was printed while it waited, because there are no live rows. It is not printed again.
+    told: HashSet<CallId>,
     /// The last answer that was printed, so that its copy is not printed again.
     last_answer: Option<String>,
     /// An answer that reports a failure. If an error follows, that is printed instead.
@@ -86,8 +91,20 @@ impl PendingAsk {
     }
 }
 
+impl PendingAsk {
+    /// Whether the view still has exactly this.
+    fn is(&self, waiting: WaitingItem<'_>) -> bool {
+        match (self, waiting) {
+            (Self::Approval(known), WaitingItem::Approval(request)) => known.as_ref() == request,
+            (Self::Plan(known), WaitingItem::Plan(request)) => known.as_ref() == request,
+            (Self::Question(known), WaitingItem::Question(question)) => known == question,
+            (Self::Approval(_) | Self::Plan(_) | Self::Question(_) | Self::Local(_), _) => false,
+        }
+    }
+}
+
 impl LocalAsk {
-    pub fn block(&self) -> Block {
+    pub fn block(&self, language: Language) -> Block {
         Block::Approval(ApprovalShown {
             agent: None,
             task: None,
@@ -96,6 +113,7 @@ impl LocalAsk {
                 &self.arguments,
                 &self.parts,
                 &Before::Missing,
+                language,
             ),
             reason: self.reason.clone(),
             is_forged: false,
@@ -158,15 +176,54 @@ impl ViewState {
         self.view.skip(seq);
     }
 
-    /// A question of this machine; `None` if too much waits already.
-    pub fn ask_locally(&mut self, ask: LocalAsk) -> Option<Block> {
-        let block = ask.block();
+    /// A question of this machine; `false` if too much waits already.
+    pub fn ask_locally(&mut self, ask: LocalAsk) -> bool {
         let ask = PendingAsk::Local(ask);
         let is_new = self.asks.len() < MAX_OPEN && !self.asks.contains(&ask);
-        is_new.then(|| {
+        if is_new {
             self.asks.push(ask);
-            block
+        }
+        is_new
+    }
+
+    /// What a person sees of something that waits.
+    pub fn card(&self, ask: &PendingAsk) -> Option<Block> {
+        Some(match ask {
+            PendingAsk::Approval(request) => {
+                Block::Approval(self.shown(request, self.before(ask.call_id())))
+            }
+            PendingAsk::Plan(request) => Block::PlanProposed {
+                plan: self.view.plan(&request.plan_id)?.clone(),
+                reason: request.approval.reason.clone(),
+            },
+            PendingAsk::Question(question) => Block::Question {
+                agent: question.agent.clone(),
+                question: question.question.clone(),
+                options: question.options.clone(),
+            },
+            PendingAsk::Local(local) => local.block(self.language),
         })
+    }
+
+    /// The file that an approval is about, as it was read last.
+    pub fn before(&self, call: &CallId) -> &Before {
+        self.befores.get(call).unwrap_or(&Before::Missing)
+    }
+
+    /// Whether this file is not what was read last; then it is what is shown from now on.
+    pub fn reread(&mut self, call: &CallId, before: Before) -> bool {
+        let is_new = *self.before(call) != before;
+        if is_new && (self.befores.len() < MAX_OPEN || self.befores.contains_key(call)) {
+            self.befores.insert(call.clone(), before);
+        }
+        is_new
+    }
+
+    /// This was printed while it waits.
+    pub fn told(&mut self, call: &CallId) {
+        if self.told.len() < MAX_OPEN {
+            self.told.insert(call.clone());
+        }
     }
 
     /// Goes over to another session. The questions of this machine stay: their calls wait for this
@@ -183,9 +240,12 @@ impl ViewState {
 
     /// The person has decided, or nobody waits for the answer any more.
     pub fn answered(&mut self, call: &CallId) {
-        self.asks.retain(|ask| ask.call_id() != call);
+        let Some(position) = self.asks.iter().position(|ask| ask.call_id() == call) else {
+            return;
+        };
+        let ask = self.asks.remove(position);
         if self.decided.len() < MAX_OPEN && self.view.waits(call).is_some() {
-            self.decided.insert(call.clone());
+            self.decided.insert(call.clone(), ask);
         }
     }
 
@@ -200,24 +260,32 @@ impl ViewState {
     fn update_asks(&mut self) {
         let view = &self.view;
         let is_busy = view.is_busy();
-        self.decided.retain(|call| view.waits(call).is_some());
+        self.decided.retain(|call, _| view.waits(call).is_some());
         self.asks.retain(|ask| match ask {
             PendingAsk::Local(_) => true,
             PendingAsk::Approval(_) | PendingAsk::Plan(_) | PendingAsk::Question(_) => {
                 is_busy && view.waits(ask.call_id()).is_some()
             }
         });
+        let (asks, decided) = (&self.asks, &self.decided);
+        let is_open = |call: &CallId| {
+            decided.contains_key(call) || asks.iter().any(|ask| ask.call_id() == call)
+        };
+        self.befores
+            .retain(|call, _| is_open(call) || view.waits(call).is_some());
+        self.told.retain(|call| is_open(call));
         if !is_busy {
             return;
         }
         for waiting in view.waiting() {
-            let is_known = self
-                .asks
-                .iter()
-                .any(|ask| ask.call_id() == waiting.call_id());
-            let is_decided = self.decided.contains(waiting.call_id());
-            if !is_known && !is_decided && self.asks.len() < MAX_OPEN {
-                self.asks.push(waiting.into());
+            let call = waiting.call_id();
+            let has_room = self.asks.len() < MAX_OPEN && !self.decided.contains_key(call);
+            match self.asks.iter_mut().find(|ask| ask.call_id() == call) {
+                // A person decides about what the server has now.
+                Some(known) if !known.is(waiting) => *known = waiting.into(),
+                Some(_) => {}
+                None if has_room => self.asks.push(waiting.into()),
+                None => {}
             }
         }
     }
@@ -242,6 +310,7 @@ impl ViewState {
                 &approval.arguments,
                 &approval.parts,
                 before,
+                self.language,
             ),
         };
         ApprovalShown {
@@ -264,6 +333,7 @@ pub fn approval_kind(
     arguments: &Map<String, Value>,
     parts: &[CommandPart],
     before: &Before,
+    language: Language,
 ) -> ApprovalCardKind {
     let text = |name: &str| {
         arguments
@@ -279,7 +349,10 @@ pub fn approval_kind(
         },
         (Some(Tool::WriteFile), _) => ApprovalCardKind::Write {
             arguments: arguments.clone(),
-            before: before.clone(),
+            diff: match Tool::WriteFile.check(arguments) {
+                Ok(ToolArguments::WriteFile(write)) => Some(Diff::of(&write, before, language)),
+                Ok(_) | Err(_) => None,
+            },
         },
         _ => ApprovalCardKind::Tool {
             name: tool.to_owned(),

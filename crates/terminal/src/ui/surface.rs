@@ -97,23 +97,28 @@ impl Surface {
         }
     }
 
-    pub fn show(&mut self, finished: &[TextLine], live: &Live<'_>) -> io::Result<()> {
+    /// Whether what waits was printed with its choices, below which nothing is drawn again.
+    pub fn show(&mut self, finished: &[TextLine], live: &Live<'_>) -> io::Result<bool> {
         match self {
             Self::Terminal { screen, .. } => {
                 let (width, height) = Screen::size();
-                screen.update(finished, &live.draw(width, height))
+                screen.update(finished, &live.draw(width, height))?;
+                Ok(false)
             }
             Self::Plain { told, .. } => {
                 screen::print_plain(finished)?;
-                // Without live rows a choice is told once.
+                // Without live rows a choice is told once, and again when something else was
+                // printed below it.
                 let choice = live.choice();
-                if choice != *told {
-                    if let Some(choice) = &choice {
-                        screen::print_plain(&[TextLine::plain(choice)])?;
-                    }
-                    *told = choice;
+                let is_told = choice.is_some() && choice == *told && finished.is_empty();
+                if let Some(choice) = choice.as_ref().filter(|_| !is_told) {
+                    let mut lines = live.card_lines(PLAIN_COLUMNS);
+                    lines.push(TextLine::plain(choice));
+                    screen::print_plain(&lines)?;
                 }
-                Ok(())
+                let is_new = choice.is_some() && !is_told;
+                *told = choice;
+                Ok(is_new)
             }
         }
     }

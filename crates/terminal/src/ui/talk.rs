@@ -2,6 +2,7 @@
 //! by one, and draws the screen.
 
 mod log;
+mod own;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,23 +13,27 @@ use codelab_workspace::Workspace;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio_util::sync::CancellationToken;
 
-use crate::{Language, Text};
+use crate::{Language, Text, Translated};
 
 use super::block::Block;
-use super::command::{HELP, SlashCommand};
+use super::command::SlashCommand;
+use super::decide::AskCard;
 use super::prompt::{Action, Key, Prompt};
 use super::render::{self, ConnectionState, Live};
-use super::requests::{self, RequestOutcome};
+use super::requests::{self, OutgoingMessage, RequestOutcome};
 use super::state::ViewState;
 use super::surface::{PersonEvent, Surface};
 use super::text::TextLine;
-use super::{UiError, UiOptions, history, keys};
+use super::{StartWith, UiError, UiOptions, WorkPlace, history, keys};
 
 /// Tokens arrive faster than anybody reads.
 const MIN_DRAW_PAUSE: Duration = Duration::from_millis(33);
 const TICK: Duration = Duration::from_millis(120);
+/// How often the file is read that an approval is about, while that is shown.
+const REREAD: Duration = Duration::from_secs(1);
 /// How long the last requests may take when the person leaves.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -44,9 +49,20 @@ pub(super) struct Talk {
     pub(super) requests: JoinSet<RequestOutcome>,
     /// Who waits for an answer of this machine's person.
     pub(super) replies: HashMap<CallId, oneshot::Sender<bool>>,
+    pub(super) card: Option<AskCard>,
     /// Edited texts that the server did not accept.
     pub(super) drafts: HashMap<CallId, String>,
     target: Option<String>,
+    /// The model that answered last, and how many tokens it had before it.
+    model: Option<String>,
+    context_tokens: Option<u64>,
+    place: WorkPlace,
+    flags: String,
+    folder_flag: String,
+    /// The sessions that were listed last.
+    listed: Vec<SessionId>,
+    /// Stops the command of the person's that runs.
+    running: Option<CancellationToken>,
     connection: ConnectionState,
     /// Messages that were sent and have no event yet.
     sending: usize,
@@ -56,7 +72,7 @@ pub(super) struct Talk {
     /// Ctrl-C as a signal: without a terminal, or while another program uses it.
     pub(super) interrupts: Signal,
     drawn_at: Instant,
-    is_dirty: bool,
+    pub(super) is_dirty: bool,
     is_over: Leaving,
 }
 
@@ -75,8 +91,10 @@ impl Talk {
             mut tool_runner,
             mut questions,
             preview,
-            session,
-            data_dir,
+            start,
+            place,
+            flags,
+            folder_flag,
             welcome,
             language,
         } = options;
@@ -87,12 +105,20 @@ impl Talk {
             session: None,
             events: None,
             state: ViewState::new(language),
-            prompt: Prompt::new(history::load(&data_dir)),
+            prompt: Prompt::new(history::load(&place.data_dir)),
             surface: Surface::open()?,
             requests: JoinSet::new(),
             replies: HashMap::new(),
+            card: None,
             drafts: HashMap::new(),
             target: None,
+            model: None,
+            context_tokens: None,
+            place,
+            flags,
+            folder_flag,
+            listed: Vec::new(),
+            running: None,
             connection: ConnectionState::default(),
             sending: 0,
             spent: None,
@@ -108,12 +134,16 @@ impl Talk {
                 .iter()
                 .map(|line| TextLine::styled(line, super::text::DIM)),
         );
-        if let Some(session) = session {
-            tool_runner.serve(&session);
-            let mut interrupt = signal(SignalKind::interrupt())?;
-            tokio::select! {
-                resumed = talk.resume(session) => resumed?,
-                _ = interrupt.recv() => talk.is_over = Leaving::Now,
+        match start {
+            StartWith::New => {}
+            StartWith::Choice => talk.command(SlashCommand::Sessions(None)).await,
+            StartWith::Session(session) => {
+                tool_runner.serve(&session);
+                let mut interrupt = signal(SignalKind::interrupt())?;
+                tokio::select! {
+                    resumed = talk.resume(session) => resumed?,
+                    _ = interrupt.recv() => talk.is_over = Leaving::Now,
+                }
             }
         }
         let (mut terminate, mut hangup) = (
@@ -121,6 +151,8 @@ impl Talk {
             signal(SignalKind::hangup())?,
         );
         let mut tick = interval(TICK);
+        let mut look = interval(REREAD);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while talk.is_over != Leaving::Now {
             talk.draw_if_due()?;
             let draw_at = talk.drawn_at + MIN_DRAW_PAUSE;
@@ -136,6 +168,7 @@ impl Talk {
                 }
                 () = sleep_until(draw_at), if talk.is_dirty => {}
                 _ = tick.tick() => talk.tick(),
+                _ = look.tick(), if !talk.state.asks.is_empty() => talk.reread().await,
                 _ = talk.interrupts.recv() => talk.interrupt().await?,
                 _ = terminate.recv() => talk.is_over = Leaving::Now,
                 _ = hangup.recv() => talk.is_over = Leaving::Now,
@@ -146,7 +179,7 @@ impl Talk {
             talk.prompt.settle(&talk.state);
             talk.leave_when_idle();
         }
-        if let Err(error) = history::save(&data_dir, talk.prompt.editor.history()) {
+        if let Err(error) = history::save(&talk.place.data_dir, talk.prompt.editor.history()) {
             tracing::warn!(%error, "saving the input history failed");
         }
         talk.close().await?;
@@ -158,11 +191,18 @@ impl Talk {
         // Requests that were just made are still sent.
         let sent = async { while self.requests.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, sent).await;
+        // What still waits stays readable.
+        if self.surface.is_terminal() {
+            self.update_card();
+            let card = self.card.take().map(|card| card.blocks).unwrap_or_default();
+            card.iter().for_each(|block| self.print(block));
+        }
         if let Some(session) = &self.session {
+            let flags = format!("{}{}", self.flags, self.folder_flag);
             let hint = self
                 .state
                 .language
-                .with(Text::ContinueWith, &[session.as_str()]);
+                .with(Text::ContinueWith, &[session.as_str(), &flags]);
             let line = format!("  {hint}");
             self.finished
                 .extend([TextLine::new(), TextLine::styled(&line, super::text::DIM)]);
@@ -187,7 +227,7 @@ impl Talk {
     }
 
     /// A notice in the person's language.
-    pub(super) fn say(&mut self, text: Text, values: &[&str]) {
+    pub(super) fn say(&mut self, text: impl Translated, values: &[&str]) {
         self.notice(self.language().with(text, values));
     }
 
@@ -211,20 +251,29 @@ impl Talk {
     }
 
     fn draw(&mut self) -> Result<(), UiError> {
+        self.update_card();
+        let card = self.card.as_ref().map(|card| card.blocks.as_slice());
         let live = Live {
             state: &self.state,
             prompt: &self.prompt,
+            card: card.unwrap_or_default(),
             target: self.target.as_deref(),
             connection: self.connection,
             is_sending: self.sending > 0,
             is_deciding: self
                 .prompt
                 .is_deciding(&self.state, Instant::now().into_std()),
+            model: self.model.as_deref(),
+            context_tokens: self.context_tokens,
             spent: self.spent.clone(),
             frame: self.frame,
             now: now(),
         };
-        self.surface.show(&self.finished, &live)?;
+        let is_told = self.surface.show(&self.finished, &live)?;
+        if let Some(ask) = self.state.asks.first().filter(|_| is_told) {
+            let call = ask.call_id().clone();
+            self.state.told(&call);
+        }
         self.finished.clear();
         self.drawn_at = Instant::now();
         self.prompt.drawn(&self.state, self.drawn_at.into_std());
@@ -261,7 +310,9 @@ impl Talk {
     fn is_listening(&self) -> bool {
         self.surface.is_terminal()
             || self.is_idle()
-            || (!self.state.asks.is_empty() && self.requests.is_empty())
+            || (!self.state.asks.is_empty()
+                && self.requests.is_empty()
+                && self.prompt.is_shown(&self.state))
     }
 
     fn leave_when_idle(&mut self) {
@@ -277,6 +328,9 @@ impl Talk {
 
     async fn hear(&mut self, input: PersonEvent) -> Result<(), UiError> {
         let action = match input {
+            PersonEvent::Input(keys::TerminalInput::Key(Key::Interrupt)) if self.stop_command() => {
+                Action::Nothing
+            }
             PersonEvent::Input(keys::TerminalInput::Key(key)) => {
                 self.prompt
                     .press(key, &self.state, Instant::now().into_std())
@@ -311,7 +365,8 @@ impl Talk {
     async fn act(&mut self, action: Action) -> Result<(), UiError> {
         match action {
             Action::Nothing | Action::Redraw => {}
-            Action::Send(text) => self.send(text),
+            Action::Send(text) => self.say_or_run(text).await,
+            Action::Complete => self.complete().await,
             Action::Answer { call, text } => self.answer(&call, text),
             Action::Decide { call, choice } => self.decide(&call, choice).await,
             Action::Command(command) => self.command(command).await,
@@ -321,21 +376,21 @@ impl Talk {
         Ok(())
     }
 
-    fn send(&mut self, text: String) {
+    fn send(&mut self, message: OutgoingMessage) {
         self.sending += 1;
         match &self.session {
             Some(session) => {
                 let sent = requests::send(
                     self.client.clone(),
                     session.clone(),
-                    text,
+                    message,
                     self.target.clone(),
                 );
                 self.requests.spawn(sent);
             }
             None => {
                 self.requests
-                    .spawn(requests::create(self.client.clone(), self.project, text));
+                    .spawn(requests::create(self.client.clone(), self.project, message));
             }
         }
     }
@@ -352,8 +407,8 @@ impl Talk {
         let (session, language) = (self.session.clone(), self.language());
         match (command, session) {
             (SlashCommand::Help, _) => {
-                let rows = HELP.map(|(name, what)| format!("{name:16}  {}", language.text(what)));
-                self.print(&Block::Listing(rows.to_vec()));
+                let rows = self.help();
+                self.print(&Block::Listing(rows));
             }
             (SlashCommand::Agents, _) => _ = self.requests.spawn(requests::agents(client, project)),
             (SlashCommand::Switch(None), _) => self.aim(None),
@@ -367,9 +422,9 @@ impl Talk {
                     .requests
                     .spawn(requests::sessions(client, project, language))
             }
-            (SlashCommand::Sessions(Some(id)), _) => match SessionId::parse(&id) {
-                Ok(id) => _ = self.requests.spawn(async { RequestOutcome::Open(id) }),
-                Err(_) => self.say(Text::NotASession, &[&id]),
+            (SlashCommand::Sessions(Some(wanted)), _) => match self.chosen(&wanted) {
+                Some(id) => _ = self.requests.spawn(async { RequestOutcome::Open(id) }),
+                None => self.say(Text::NotASession, &[&wanted]),
             },
             (SlashCommand::Plan(task), Some(session)) => {
                 _ = self
@@ -390,7 +445,7 @@ impl Talk {
             (SlashCommand::Model(Some(model)), Some(session)) => {
                 _ = self
                     .requests
-                    .spawn(requests::choose_model(client, session, model, language))
+                    .spawn(requests::choose_model(client, session, model))
             }
             (SlashCommand::Model(Some(_)), None) => self.say(Text::ModelNeedsSession, &[]),
             (SlashCommand::Cost, session) => {
@@ -398,6 +453,8 @@ impl Talk {
                     .requests
                     .spawn(requests::cost(client, session, project, language))
             }
+            (SlashCommand::Diff, _) => self.diff(),
+            (SlashCommand::Export, session) => self.export(session),
             (SlashCommand::Cancel, Some(_)) if self.state.is_working() => self.cancel(),
             (SlashCommand::Plan(_) | SlashCommand::Retry | SlashCommand::Cancel, _) => {
                 self.say(Text::NothingRuns, &[])
@@ -405,12 +462,12 @@ impl Talk {
             (SlashCommand::New, _) => {
                 self.forget();
                 self.say(Text::NewSession, &[]);
-                for block in self.open_asks().await {
-                    self.print(&block);
-                }
             }
             (SlashCommand::Quit, _) => self.is_over = Leaving::Now,
-            (SlashCommand::Unknown(name), _) => self.say(Text::UnknownCommand, &[&name]),
+            (SlashCommand::Other(name, words), _) => {
+                self.own_command(&name, words.as_deref().unwrap_or_default())
+                    .await
+            }
         }
     }
 
@@ -426,24 +483,25 @@ impl Talk {
         self.session = None;
         self.events = None;
         self.spent = None;
+        (self.model, self.context_tokens) = (None, None);
         self.state.become_session(ViewState::default());
     }
 
     async fn outcome(&mut self, outcome: RequestOutcome) -> Result<(), UiError> {
         self.is_dirty = true;
         match outcome {
-            RequestOutcome::Created(session, text) => {
+            RequestOutcome::Created(session, message) => {
                 self.sending = self.sending.saturating_sub(1);
                 self.follow(session, None);
-                self.send(text);
+                self.send(message);
             }
             // The message counts as sent once its event arrives.
             RequestOutcome::Sent => {}
-            RequestOutcome::NotSent { text, error } => {
+            RequestOutcome::NotSent { written, error } => {
                 self.sending = self.sending.saturating_sub(1);
                 self.show_error(&error);
                 if self.prompt.editor.is_empty() {
-                    self.prompt.editor.set(text);
+                    self.prompt.editor.set(written);
                 }
             }
             RequestOutcome::Accepted => {}
@@ -452,7 +510,22 @@ impl Talk {
                 self.state.ask_again(*ask);
             }
             RequestOutcome::Shown(blocks) => blocks.iter().for_each(|block| self.print(block)),
+            RequestOutcome::Listed(sessions, rows) => {
+                self.listed = sessions;
+                self.print(&Block::Listing(rows));
+            }
+            RequestOutcome::Ran(blocks) => {
+                self.running = None;
+                blocks.iter().for_each(|block| self.print(block));
+            }
             RequestOutcome::Target(target) => self.aim(target),
+            RequestOutcome::Model(model) => {
+                match &model {
+                    Some(model) => self.say(Text::ModelChosen, &[model]),
+                    None => self.say(Text::ModelOfAgents, &[]),
+                }
+                self.model = model;
+            }
             RequestOutcome::Open(session) => match self.resume(session).await {
                 Ok(()) => {}
                 Err(UiError::Client(error)) => self.show_error(&error),

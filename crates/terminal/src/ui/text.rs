@@ -168,6 +168,25 @@ impl TextLine {
     }
 }
 
+/// A line as rows that fit, each indented like the line. Nothing is left out.
+pub fn fitting(line: &TextLine, width: usize) -> Vec<TextLine> {
+    if line.width() <= width {
+        return vec![line.clone()];
+    }
+    let text = line.to_text();
+    let indent = text
+        .chars()
+        .take_while(|c| *c == ' ')
+        .count()
+        .min(width / 2);
+    wrap(
+        line,
+        width.max(1),
+        &TextLine::new(),
+        &TextLine::plain(&" ".repeat(indent)),
+    )
+}
+
 /// Breaks a line at its spaces so that it fits; the first row starts with `first`, the others with
 /// `rest`.
 pub fn wrap(line: &TextLine, width: usize, first: &TextLine, rest: &TextLine) -> Vec<TextLine> {

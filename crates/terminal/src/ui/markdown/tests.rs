@@ -74,3 +74,18 @@ fn no_text_can_command_the_terminal_or_break_the_renderer() {
         }
     }
 }
+
+#[test]
+fn code_has_colours_where_its_language_is_known() {
+    for (word, line, expected) in [
+        ("diff", "-old", Style::colour(Colour::Red)),
+        ("diff", "+new", Style::colour(Colour::Green)),
+        ("rust", "let", Style::colour(Colour::Magenta)),
+        ("", "let", CODE),
+    ] {
+        let text = format!("```{word}\n{line}\n```\n");
+        let lines = lines(&text, 80);
+        let span = lines[0].spans().last().unwrap();
+        assert_eq!((span.text(), span.style()), (line, expected), "{word}");
+    }
+}

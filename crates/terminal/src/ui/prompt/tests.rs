@@ -336,3 +336,44 @@ fn a_line_decides_where_there_are_no_keys() {
         Action::Send("hello".to_owned())
     );
 }
+
+#[test]
+fn what_changes_while_it_is_shown_is_read_again() {
+    let now = Instant::now();
+    let mut prompt = Prompt::default();
+    let mut state = state(vec![approval("tool")]);
+    prompt.drawn(&state, now);
+    let later = now + READING_TIME;
+    assert!(prompt.is_deciding(&state, later) && prompt.is_shown(&state));
+    state.reread(&call("c"), Before::Text("another".to_owned()));
+    assert!(
+        !prompt.is_deciding(&state, later),
+        "the file is another one"
+    );
+    prompt.drawn(&state, later);
+    assert!(!prompt.is_deciding(&state, later));
+    assert!(prompt.is_deciding(&state, later + READING_TIME));
+    state.asks = vec![forged()];
+    assert!(
+        !prompt.is_deciding(&state, later + READING_TIME),
+        "so are the arguments"
+    );
+}
+
+#[test]
+fn a_message_does_not_become_the_answer_to_a_question_that_has_just_come() {
+    let now = Instant::now();
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "do it", &state(Vec::new()));
+    let asking = state(vec![question()]);
+    prompt.drawn(&asking, now);
+    assert_eq!(prompt.press(Key::Enter, &asking, now), Action::Nothing);
+    let answer = Action::Answer {
+        call: call("q"),
+        text: "do it".to_owned(),
+    };
+    assert_eq!(
+        prompt.press(Key::Enter, &asking, now + READING_TIME),
+        answer
+    );
+}

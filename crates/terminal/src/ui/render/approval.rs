@@ -1,49 +1,84 @@
 //! Approvals: what would run, with nothing hidden.
 
 use codelab_policy::visible;
-use codelab_protocol::{Tool, ToolArguments, WriteFile};
+use codelab_protocol::Tool;
 use serde_json::{Map, Value};
 
 use crate::{Language, Text};
 
 use super::{AGENT, BAD, call::task_mark};
 use crate::ui::block::{ApprovalCardKind, ApprovalShown};
-use crate::ui::diff::Diff;
 use crate::ui::plan::{dollars, short};
-use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine, wrap};
+use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine, fitting, wrap};
 
 /// More is cut from the scrollback until the person asks for all of it.
 const MAX_SHOWN_LINES: usize = 80;
 
 pub fn lines(shown: &ApprovalShown, width: usize, language: Language) -> Vec<TextLine> {
-    let mut lines = vec![head(shown, language)];
-    let body = body(&shown.kind, width, language);
-    let more = body.len().saturating_sub(MAX_SHOWN_LINES);
-    lines.extend(body.into_iter().take(MAX_SHOWN_LINES));
-    if more > 0 {
-        lines.push(TextLine::styled(
-            &format!("  {}", language.with(Text::MoreLines, &[&more.to_string()])),
-            BOLD,
-        ));
-    }
+    lines_within(shown, width, usize::MAX, language)
+}
+
+/// The same in at most `room` lines if its head and its warnings fit into them.
+pub fn lines_within(
+    shown: &ApprovalShown,
+    width: usize,
+    room: usize,
+    language: Language,
+) -> Vec<TextLine> {
+    let mut lines = fitting(&head(shown, language), width);
+    let mut below = Vec::new();
     if !shown.reason.is_empty() {
-        lines.push(TextLine::styled(&format!("  {}", shown.reason), DIM));
+        let reason = TextLine::styled(&format!("  {}", shown.reason), DIM);
+        below.extend(fitting(&reason, width));
     }
     if shown.is_forged {
         let warning = language.text(Text::Forged);
-        lines.extend(wrap(
+        below.extend(wrap(
             &TextLine::styled(warning, BAD.bold()),
             width,
             &TextLine::plain("  "),
             &TextLine::plain("  "),
         ));
     }
+    let rows = body(&shown.kind, width, language);
+    let body: Vec<TextLine> = rows.iter().flat_map(|row| fitting(row, width)).collect();
+    let left = room.saturating_sub(lines.len() + below.len());
+    let max_lines = match body.len() > left.min(MAX_SHOWN_LINES) {
+        true => left.saturating_sub(1).min(MAX_SHOWN_LINES),
+        false => body.len(),
+    };
+    let more = body.len() - max_lines;
+    lines.extend(body.into_iter().take(max_lines));
+    if more > 0 {
+        lines.push(TextLine::styled(
+            &format!("  {}", language.with(Text::MoreLines, &[&more.to_string()])),
+            BOLD,
+        ));
+    }
+    lines.extend(below);
     lines
 }
 
 /// Without any cut.
 pub fn everything(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLine> {
     body(kind, width, language)
+}
+
+/// What an approval is about, in a few words.
+pub fn name(tool: &str, arguments: &Map<String, Value>, language: Language) -> String {
+    let one_row = |text: &str| {
+        visible(text)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    match Tool::parse(tool) {
+        Some(Tool::WriteFile) => {
+            language.with(Text::LocalWrite, &[&one_row(text(arguments, "path"))])
+        }
+        Some(Tool::ExecuteCommand) => format!("$ {}", one_row(text(arguments, "command"))),
+        _ => language.with(Text::LocalUse, &[&one_row(tool)]),
+    }
 }
 
 fn head(shown: &ApprovalShown, language: Language) -> TextLine {
@@ -62,16 +97,16 @@ fn head(shown: &ApprovalShown, language: Language) -> TextLine {
         language.with(if is_agent { agent } else { local }, &[what])
     };
     match &shown.kind {
-        ApprovalCardKind::Write { arguments, before } => {
-            let diff = write_of(arguments)
-                .map(|write| Diff::of(&write, before, language))
-                .unwrap_or_default();
+        ApprovalCardKind::Write { arguments, diff } => {
+            let (added, removed) = diff
+                .as_ref()
+                .map_or((0, 0), |diff| (diff.added, diff.removed));
             let line = line.with(
                 &verb(Text::ToWrite, Text::LocalWrite, &path(arguments)),
                 BOLD,
             );
-            line.with(&format!("  +{}", diff.added), Style::colour(Colour::Green))
-                .with(&format!(" −{}", diff.removed), Style::colour(Colour::Red))
+            line.with(&format!("  +{added}"), Style::colour(Colour::Green))
+                .with(&format!(" −{removed}"), Style::colour(Colour::Red))
         }
         ApprovalCardKind::Command { .. } => line.with(&verb(Text::ToRun, Text::LocalRun, ""), BOLD),
         ApprovalCardKind::Budget(arguments) => {
@@ -89,12 +124,8 @@ fn head(shown: &ApprovalShown, language: Language) -> TextLine {
 
 fn body(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLine> {
     match kind {
-        ApprovalCardKind::Write { arguments, before } => match write_of(arguments) {
-            Some(write) => Diff::of(&write, before, language)
-                .lines
-                .into_iter()
-                .map(indented)
-                .collect(),
+        ApprovalCardKind::Write { arguments, diff } => match diff {
+            Some(diff) => diff.lines.iter().map(indented).collect(),
             None => json(arguments),
         },
         ApprovalCardKind::Command {
@@ -172,13 +203,6 @@ fn json(arguments: &Map<String, Value>) -> Vec<TextLine> {
         .collect()
 }
 
-fn write_of(arguments: &Map<String, Value>) -> Option<WriteFile> {
-    match Tool::WriteFile.check(arguments) {
-        Ok(ToolArguments::WriteFile(write)) => Some(write),
-        _ => None,
-    }
-}
-
 fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
     arguments
         .get(name)
@@ -186,8 +210,8 @@ fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-fn indented(line: TextLine) -> TextLine {
+fn indented(line: &TextLine) -> TextLine {
     let mut out = TextLine::plain("  ");
-    out.extend(line);
+    out.extend(line.clone());
     out
 }

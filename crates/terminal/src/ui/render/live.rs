@@ -3,11 +3,13 @@
 //! so nothing of them reaches the scrollback.
 
 use codelab_client::{CallView, SessionItem, ToolCallStatus};
-use codelab_protocol::{Timestamp, Usage};
+use codelab_protocol::{ApprovalKind, Timestamp, Usage};
 
+use crate::texts::CommandText;
 use crate::{Language, Text};
 
-use super::{AGENT, MAX_TEXT_COLUMNS, call, spent};
+use super::{AGENT, MAX_TEXT_COLUMNS, call, card, grouped, name, spent};
+use crate::ui::block::Block;
 use crate::ui::markdown;
 use crate::ui::plan::{Drawing, PlanDrawing, is_under_way, short, spinner};
 use crate::ui::prompt::{Focus, Prompt, allowed};
@@ -18,6 +20,8 @@ const MAX_INPUT_ROWS: usize = 10;
 const MAX_CALLS: usize = 5;
 const MAX_PLAN_ROWS: usize = 14;
 const MAX_ANSWER_ROWS: usize = 16;
+/// Of what the choices are about.
+const MAX_NAME_COLUMNS: usize = 48;
 const WORKING: Style = Style::colour(Colour::Cyan);
 
 /// How things stand with the server.
@@ -33,6 +37,8 @@ pub enum ConnectionState {
 pub struct Live<'a> {
     pub state: &'a ViewState,
     pub prompt: &'a Prompt,
+    /// What waits first, as it stands above its choices.
+    pub card: &'a [Block],
     /// Whom messages go to, when not to the planner.
     pub target: Option<&'a str>,
     pub connection: ConnectionState,
@@ -40,6 +46,9 @@ pub struct Live<'a> {
     pub is_sending: bool,
     /// Whether a letter decides. Before that it is text.
     pub is_deciding: bool,
+    /// The model that answered last, and how many tokens it had before it.
+    pub model: Option<&'a str>,
+    pub context_tokens: Option<u64>,
     /// Of the whole session, as the server counts.
     pub spent: Option<Usage>,
     pub frame: usize,
@@ -85,11 +94,11 @@ impl Live<'_> {
     /// What the person can choose now, as a line, where there are no live rows.
     pub fn choice(&self) -> Option<String> {
         match self.prompt.focus(self.state) {
-            Focus::Decide(ask) => Some(format!(
-                "[{}] {}",
-                ask.call_id(),
-                self.letters(ask).to_text().trim_end()
-            )),
+            Focus::Decide(ask) => {
+                let parts = self.letters(ask);
+                let parts: Vec<String> = parts.iter().map(TextLine::to_text).collect();
+                Some(format!("[{}] {}", ask.call_id(), parts.join("  ")))
+            }
             Focus::Answer(ask) => Some(format!(
                 "[{}] {}",
                 ask.call_id(),
@@ -101,20 +110,38 @@ impl Live<'_> {
         }
     }
 
+    /// What waits, where there are no live rows.
+    pub fn card_lines(&self, width: usize) -> Vec<TextLine> {
+        let mut lines = card(self.card, width, usize::MAX, self.language());
+        lines.insert(0, TextLine::new());
+        lines
+    }
+
     /// What happens, the newest last. The oldest rows are dropped first.
     fn above(&self, width: usize, room: usize) -> Vec<TextLine> {
+        let columns = width.saturating_sub(1);
+        let asking = tail(self.asking(columns), room);
+        let left = room - asking.len();
+        let shown = match left {
+            0 => Vec::new(),
+            _ => card(self.card, columns, left, self.language()),
+        };
+        let left = left.saturating_sub(shown.len());
         let mut rows = tail(self.answer(width), room.min(MAX_ANSWER_ROWS));
         rows.extend(self.plan());
         rows.extend(self.calls());
         if rows.is_empty() {
             rows.extend(self.working());
         }
-        let mut asking = self.asking();
-        if !asking.is_empty() && !rows.is_empty() {
+        // What waits stands between what happens and its choices, with nothing between.
+        let waits = !asking.is_empty() || !shown.is_empty();
+        if waits && !rows.is_empty() {
             rows.push(TextLine::new());
         }
-        rows.append(&mut asking);
-        tail(rows, room)
+        let mut rows = tail(rows, left);
+        rows.extend(shown);
+        rows.extend(asking);
+        rows
     }
 
     fn answer(&self, width: usize) -> Vec<TextLine> {
@@ -191,9 +218,9 @@ impl Live<'_> {
     }
 
     /// The choices, when something waits.
-    fn asking(&self) -> Vec<TextLine> {
+    fn asking(&self, width: usize) -> Vec<TextLine> {
         match self.prompt.focus(self.state) {
-            Focus::Decide(ask) => vec![self.choices(ask)],
+            Focus::Decide(ask) => self.choices(ask, width),
             Focus::Message if !self.state.asks.is_empty() => {
                 vec![TextLine::styled(
                     self.language().text(Text::SomethingWaits),
@@ -204,20 +231,33 @@ impl Live<'_> {
         }
     }
 
-    fn choices(&self, ask: &PendingAsk) -> TextLine {
-        let line = self.letters(ask);
-        match expiry(ask) {
-            Some(at) => {
-                let seconds = at.millis_since(self.now) / 1000;
-                let left = format!("{}:{:02}", seconds / 60, seconds % 60);
-                line.with(&self.language().with(Text::TimeLeft, &[&left]), DIM)
-            }
-            None => line,
+    /// Rows are broken between choices.
+    fn choices(&self, ask: &PendingAsk, width: usize) -> Vec<TextLine> {
+        let mut parts = self.letters(ask);
+        if let Some(at) = expiry(ask) {
+            let seconds = at.millis_since(self.now) / 1000;
+            let left = format!("{}:{:02}", seconds / 60, seconds % 60);
+            let left = self.language().with(Text::TimeLeft, &[&left]);
+            parts.push(TextLine::styled(&left, DIM));
         }
+        let mut rows = vec![TextLine::new()];
+        for part in parts {
+            match rows.last_mut() {
+                Some(row) if row.width() == 0 => row.extend(part),
+                Some(row) if row.width() + 2 + part.width() <= width => {
+                    row.extend(TextLine::plain("  "));
+                    row.extend(part);
+                }
+                _ => rows.push(part),
+            }
+        }
+        rows
     }
 
-    fn letters(&self, ask: &PendingAsk) -> TextLine {
-        let mut line = TextLine::new();
+    /// What is to be decided, and the letters that do.
+    fn letters(&self, ask: &PendingAsk) -> Vec<TextLine> {
+        let subject = TextLine::plain(&self.subject(ask)).clipped(MAX_NAME_COLUMNS);
+        let mut parts = vec![subject.with(":", Style::PLAIN)];
         for letter in allowed(ask) {
             let word = match letter {
                 'y' => Text::KeyApprove,
@@ -226,16 +266,32 @@ impl Live<'_> {
                 'a' => Text::KeyAlways,
                 _ => Text::KeyView,
             };
-            line = line
-                .with(&letter.to_string(), BOLD)
-                .with(&format!(" {}  ", self.language().text(word)), Style::PLAIN);
+            let word = format!(" {}", self.language().text(word));
+            parts.push(TextLine::styled(&letter.to_string(), BOLD).with(&word, Style::PLAIN));
         }
         let waiting = self.state.asks.len();
         if waiting > 1 {
             let count = self.language().with(Text::OneOf, &[&waiting.to_string()]);
-            line = line.with(&format!("{count}  "), DIM);
+            parts.push(TextLine::styled(&count, DIM));
         }
-        line
+        parts
+    }
+
+    /// What the choices are about.
+    fn subject(&self, ask: &PendingAsk) -> String {
+        let language = self.language();
+        match ask {
+            PendingAsk::Approval(request) if request.approval.kind == ApprovalKind::Budget => {
+                language.text(Text::Budget).to_owned()
+            }
+            PendingAsk::Approval(request) => {
+                let approval = &request.approval;
+                name(&approval.tool_name, &approval.arguments, language)
+            }
+            PendingAsk::Plan(_) => language.text(Text::Plan).to_owned(),
+            PendingAsk::Question(question) => short(&question.agent).to_owned(),
+            PendingAsk::Local(local) => name(local.tool.as_str(), &local.arguments, language),
+        }
     }
 
     fn input(&self, width: usize, height: usize) -> (Vec<TextLine>, usize, usize) {
@@ -284,6 +340,9 @@ impl Live<'_> {
             Some(agent) => language.with(Text::Target, &[agent]),
             None => language.text(Text::Planned).to_owned(),
         });
+        parts.extend(self.model.map(str::to_owned));
+        let context = self.context_tokens.map(grouped);
+        parts.extend(context.map(|tokens| language.with(CommandText::Context, &[&tokens])));
         parts.extend(self.spent.as_ref().map(|usage| spent(usage, language)));
         parts.push(
             if self.state.is_working() {

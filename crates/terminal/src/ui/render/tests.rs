@@ -56,13 +56,22 @@ fn print(blocks: &[Block], width: usize, out: &mut String) {
 }
 
 fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Drawn {
+    let card: Vec<Block> = state
+        .asks
+        .first()
+        .and_then(|ask| state.card(ask))
+        .into_iter()
+        .collect();
     let live = Live {
         state,
         prompt,
+        card: &card,
         target: None,
         connection: ConnectionState::Live,
         is_sending: false,
         is_deciding: true,
+        model: Some("gpt-4").filter(|_| state.view.usage().is_some()),
+        context_tokens: state.view.usage().map(|usage| usage.prompt_tokens),
         spent: state.view.usage(),
         frame: 0,
         now: NOW,
@@ -154,10 +163,13 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
     let content: String = (0..500).map(|number| format!("line {number}\n")).collect();
     let arguments = serde_json::json!({ "path": "long\u{202e}.txt", "content": content });
     let arguments = arguments.as_object().unwrap().clone();
-    let kind = crate::ui::block::ApprovalCardKind::Write {
-        arguments,
-        before: Before::Missing,
-    };
+    let kind = crate::ui::state::approval_kind(
+        "write_file",
+        &arguments,
+        &[],
+        &Before::Missing,
+        Language::En,
+    );
     let shown = crate::ui::block::ApprovalShown {
         agent: None,
         task: None,
@@ -165,6 +177,7 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
         reason: String::new(),
         is_forged: false,
     };
+    let approval = shown.clone();
     let text: Vec<String> = block(&Block::Approval(shown), 80, Language::En)
         .iter()
         .map(TextLine::to_text)
@@ -179,6 +192,13 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
     );
     assert!(text[1].contains("long\\u{202e}.txt"), "{}", text[1]);
     assert!(everything(&kind, 80, Language::En).len() > 500);
+    // What waits never has more rows than there is room for, and says how much is missing.
+    for room in [3, 10, 40] {
+        let rows = card(&[Block::Approval(approval.clone())], 80, room, Language::En);
+        let more = format!("more lines: {}; v shows all", 502 - (room - 2));
+        assert_eq!(rows.len(), room);
+        assert!(rows[room - 1].to_text().contains(&more), "{rows:#?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use codelab_client::{
     DecisionView, MessageStatus, MessageView, QuestionStatus, SessionChange, SessionNote, TaskNote,
-    ToolCallStatus, WaitingItem,
+    ToolCallStatus,
 };
 use codelab_protocol::{
     CallId, CallOutcome, ErrorCode, MessageId, PlanId, PlanStatus, Role, Task, TaskId, TaskOrigin,
@@ -38,9 +38,15 @@ impl ViewState {
                 position: *position,
             }),
             SessionChange::Call(id) => out.extend(self.call_ended(id)),
-            SessionChange::Waits(id) => out.extend(self.waiting(id, before)),
-            SessionChange::Resolved(_, decision) => out.push(decided(decision)),
-            SessionChange::QuestionEnded(id) => out.extend(self.question_ended(id)),
+            SessionChange::Waits(id) => self.waiting(id, before),
+            SessionChange::Resolved(id, decision) => {
+                out.extend(self.closed_card(id));
+                out.push(decided(decision));
+            }
+            SessionChange::QuestionEnded(id) => {
+                out.extend(self.closed_card(id));
+                out.extend(self.question_ended(id));
+            }
             SessionChange::PlanCreated(id) => out.extend(self.planned(id)),
             SessionChange::Task(plan, id) => out.extend(self.task_ended(plan, id)),
             SessionChange::PlanEnded(id) => out.extend(self.plan_ended(id)),
@@ -248,20 +254,21 @@ impl ViewState {
         }))
     }
 
-    fn waiting(&mut self, id: &CallId, before: &Before) -> Option<Block> {
+    /// What waits is drawn in the live rows. It is printed when it no longer waits.
+    fn waiting(&mut self, id: &CallId, before: &Before) {
         self.decided.remove(id);
-        Some(match self.view.waits(id)? {
-            WaitingItem::Approval(request) => Block::Approval(self.shown(request, before)),
-            WaitingItem::Plan(request) => Block::PlanProposed {
-                plan: self.view.plan(&request.plan_id)?.clone(),
-                reason: request.approval.reason.clone(),
-            },
-            WaitingItem::Question(question) => Block::Question {
-                agent: question.agent.clone(),
-                question: question.question.clone(),
-                options: question.options.clone(),
-            },
-        })
+        self.told.remove(id);
+        self.reread(id, before.clone());
+    }
+
+    /// What was decided, so that it stands above its decision.
+    fn closed_card(&mut self, id: &CallId) -> Option<Block> {
+        let is_told = self.told.remove(id);
+        let waits = self.asks.iter().find(|ask| ask.call_id() == id);
+        let ask = waits
+            .or_else(|| self.decided.get(id))
+            .filter(|_| !is_told)?;
+        self.card(ask)
     }
 
     fn question_ended(&self, id: &CallId) -> Option<Block> {

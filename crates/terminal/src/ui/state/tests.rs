@@ -150,9 +150,43 @@ fn what_waits_is_kept_until_it_is_answered() {
     let answer = json!({ "call_id": "q", "tool_name": "ask_followup_question", "result": "this" });
     let blocks = state.apply(&event("tool_result", answer), &Before::Missing);
     assert_eq!(
-        (open(&state).len(), blocks),
-        (0, vec![Block::Answered("this".to_owned())])
+        (open(&state).len(), blocks.last()),
+        (0, Some(&Block::Answered("this".to_owned())))
     );
+}
+
+#[test]
+fn what_waits_is_printed_above_its_decision_and_as_the_server_has_it_now() {
+    let [one, two] = ["one", "two"].map(|text| json!({ "path": text, "content": text }));
+    let (mut state, blocks) = play(&[
+        said("m1", "user", "go"),
+        approval("c", one.clone(), &one),
+        approval("d", one.clone(), &one),
+        approval("c", two.clone(), &two),
+    ]);
+    assert_eq!(blocks.len(), 1, "only the message: {blocks:?}");
+    let PendingAsk::Approval(first) = &state.asks[0] else {
+        panic!("{:?}", state.asks)
+    };
+    assert_eq!(
+        first.approval.arguments["path"], "two",
+        "a changed request replaces the old one"
+    );
+    // Decided here, confirmed later; the other is decided elsewhere and was never on the screen.
+    state.answered(&CallId::parse("c").unwrap());
+    for call in ["c", "d"] {
+        let resolved =
+            json!({ "call_id": call, "kind": "tool", "decision": "approve", "decided_by": "1" });
+        let blocks = state.apply(&event("approval_resolved", resolved), &Before::Missing);
+        let [Block::Approval(card), Block::Decided { .. }] = blocks.as_slice() else {
+            panic!("{blocks:?}")
+        };
+        let ApprovalCardKind::Write { arguments, .. } = &card.kind else {
+            panic!("{card:?}")
+        };
+        assert_eq!(arguments["path"], if call == "c" { "two" } else { "one" });
+    }
+    assert!(state.asks.is_empty());
 }
 
 #[test]
@@ -162,9 +196,17 @@ fn changed_arguments_are_noticed() {
         json!({ "path": "a", "content": "y" }),
     );
     for (digest_of, is_forged) in [(&shown, false), (&signed, true)] {
-        let (state, blocks) = play(&[approval("c", shown.clone(), digest_of)]);
-        let [Block::Approval(approval)] = blocks.as_slice() else {
-            panic!("{blocks:?}")
+        let (state, blocks) = play(&[
+            said("m1", "user", "go"),
+            approval("c", shown.clone(), digest_of),
+        ]);
+        assert_eq!(
+            blocks,
+            [Block::User("go".to_owned())],
+            "it waits in the live rows"
+        );
+        let Some(Block::Approval(approval)) = state.card(&state.asks[0]) else {
+            panic!("{:?}", state.asks)
         };
         assert_eq!(
             (approval.is_forged, state.asks[0].is_forged()),
@@ -265,7 +307,7 @@ fn this_machines_questions_outlive_a_change_of_session() {
         )
     };
     let (mut state, _) = play(&[said("m1", "user", "go"), question("old")]);
-    assert!(state.ask_locally(local(1)).is_some());
+    assert!(state.ask_locally(local(1)));
     let (next, _) = play(&[question("new")]);
     state.become_session(next);
     let asked: Vec<&str> = state
@@ -278,7 +320,7 @@ fn this_machines_questions_outlive_a_change_of_session() {
     assert_eq!(state.asks, [PendingAsk::Local(local(1))]);
     assert!(!state.is_working());
     let shown = (1..=MAX_OPEN)
-        .filter(|call| state.ask_locally(local(*call)).is_some())
+        .filter(|call| state.ask_locally(local(*call)))
         .count();
     assert_eq!(shown, MAX_OPEN - 1, "a question past the limit is refused");
 }

@@ -8,11 +8,13 @@ use codelab_protocol::{Role, SessionEvent, SessionEventBody, SessionId, Usage, U
 use codelab_toolrunner::{RunnerQuestion, ToolRunnerEvent};
 
 use crate::Text;
+use crate::texts::CommandText;
 
 use super::Talk;
 use crate::ui::UiError;
 use crate::ui::block::Block;
 use crate::ui::diff::Before;
+use crate::ui::plan::short;
 use crate::ui::render::ConnectionState;
 use crate::ui::requests;
 use crate::ui::state::{LocalAsk, ViewState};
@@ -36,6 +38,9 @@ impl Talk {
             FollowUntil::Dropped,
         );
         self.events = Some(events.with_backoff(BACKOFF));
+        if let Err(error) = self.place.remember(&session) {
+            tracing::warn!(%session, %error, "remembering the folder of a session failed");
+        }
         self.session = Some(session);
     }
 
@@ -48,12 +53,26 @@ impl Talk {
             .await?;
         let mut state = ViewState::new(self.language());
         let mut shown: VecDeque<Block> = VecDeque::new();
-        let mut last = None;
+        let (mut last, mut answered, mut target) = (None, None, None);
         while let Some(event) = log.next().await {
             let event = event?;
             last = event.id.or(last);
             let blocks = match event.data {
-                EventData::Chunk(event) => state.apply(&event, &Before::Missing),
+                EventData::Chunk(event) => {
+                    answered = usage_of(&event.body).or(answered);
+                    match &event.body {
+                        SessionEventBody::MessageCreated(created)
+                            if created.message.role == Role::User =>
+                        {
+                            target = None;
+                        }
+                        SessionEventBody::DirectAgentCall(call) => {
+                            target = Some(call.agent.clone())
+                        }
+                        _ => {}
+                    }
+                    state.apply(&event, &Before::Missing)
+                }
                 EventData::Done(done) => state.done(done.status),
                 EventData::Other(_) => {
                     event.id.iter().for_each(|seq| state.skip(*seq));
@@ -67,6 +86,12 @@ impl Talk {
         self.forget();
         self.state.become_session(state);
         self.spent = Some(usage(&detail.usage));
+        // The next message goes to whom the last one went.
+        self.target = target.map(|agent| short(&agent).to_owned());
+        if let Some(answered) = &answered {
+            self.answered_with(answered);
+        }
+        self.model = detail.session.model.or(self.model.take());
         let title = detail
             .session
             .title
@@ -74,10 +99,13 @@ impl Talk {
         let count = detail.session.message_count.to_string();
         self.say(Text::MessageCount, &[&title, &count]);
         shown.iter().for_each(|block| self.print(block));
-        for block in self.open_asks().await {
-            self.print(&block);
+        let project = detail.session.project_id;
+        if project != self.project {
+            let flags = self.flags.clone();
+            self.say(CommandText::OtherProject, &[&project.to_string(), &flags]);
         }
         self.follow(session, last);
+        self.reread().await;
         Ok(())
     }
 
@@ -94,6 +122,9 @@ impl Talk {
                     && created.message.role == Role::User
                 {
                     self.sending = self.sending.saturating_sub(1);
+                }
+                if let Some(answered) = usage_of(&event.body) {
+                    self.answered_with(&answered);
                 }
                 let before = self.before(&event.body).await;
                 self.state.apply(&event, &before)
@@ -129,6 +160,13 @@ impl Talk {
         };
         blocks.iter().for_each(|block| self.print(block));
         self.is_dirty = true;
+    }
+
+    /// What the status line says about the last model call.
+    fn answered_with(&mut self, usage: &Usage) {
+        self.model = usage.model.clone().or(self.model.take());
+        let tokens = usage.prompt_tokens.saturating_add(usage.completion_tokens);
+        self.context_tokens = Some(tokens);
     }
 
     fn count(&mut self) {
@@ -177,8 +215,6 @@ impl Talk {
             reply,
         } = question;
         let (session_id, call_id) = (call.session_id, call.call_id);
-        let is_elsewhere = self.session.as_ref() != Some(&session_id);
-        let session = session_id.to_string();
         let ask = LocalAsk {
             session_id,
             call_id: call_id.clone(),
@@ -188,14 +224,18 @@ impl Talk {
             parts,
         };
         // A question that is not shown is refused, because its reply is dropped.
-        let Some(block) = self.state.ask_locally(ask) else {
-            return;
-        };
-        if is_elsewhere {
-            self.say(Text::MachineAsksFor, &[&session]);
+        if self.state.ask_locally(ask) {
+            self.replies.insert(call_id, reply);
+            self.is_dirty = true;
         }
-        self.print(&block);
-        self.replies.insert(call_id, reply);
+    }
+}
+
+/// What the model call of an answer used.
+fn usage_of(body: &SessionEventBody) -> Option<Usage> {
+    match body {
+        SessionEventBody::MessageCreated(created) => created.message.usage.clone(),
+        _ => None,
     }
 }
 

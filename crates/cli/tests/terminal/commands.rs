@@ -1,0 +1,160 @@
+//! What a person does besides talking: names files, runs commands, finds sessions again.
+
+use std::fs;
+use std::process::Command;
+
+use codelab_fakemodel::Reply;
+
+use crate::lab::{GREET, Lab};
+use crate::terminal::Terminal;
+
+fn git(lab: &Lab, arguments: &[&str]) {
+    let done = Command::new("git")
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.org"])
+        .args(arguments)
+        .current_dir(lab.work())
+        .env("HOME", lab.home())
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
+fn wait_until_over(terminal: &Terminal, text: &str) -> String {
+    terminal.wait_until(text, |screen| {
+        screen.contains(text) && screen.trim_end().ends_with("· /help")
+    })
+}
+
+fn last_request(lab: &Lab) -> String {
+    lab.model.requests().last().unwrap().body.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_and_commands_of_the_persons_own() {
+    let lab = Lab::new().await;
+    git(&lab, &["init", "-q"]);
+    git(&lab, &["add", "."]);
+    git(&lab, &["commit", "-q", "-m", "first"]);
+    let commands = lab.home().join("config/codelab/commands");
+    fs::create_dir_all(&commands).unwrap();
+    fs::write(commands.join("explain.md"), "Explain $ARGUMENTS, please.\n").unwrap();
+    let config = lab.home().join("config").display().to_string();
+    let mut settings = lab.settings();
+    settings.push(("XDG_CONFIG_HOME", &config));
+    let mut terminal = Terminal::start(&["chat"], &settings, &lab.work());
+    terminal.wait_for("· /help");
+
+    // Tab finishes the names of commands and files.
+    terminal.press("/sw\t");
+    terminal.wait_for("› /switch");
+    terminal.say("coder");
+    terminal.wait_for("messages go to coder");
+    lab.model
+        .reply(Reply::text("It greets.\n\n```diff\n-old\n+new\n```\n").with_usage(1200, 34));
+    terminal.press("Look at @gre\t");
+    terminal.wait_for("› Look at @greet.py");
+    terminal.press("\r");
+    let screen = wait_until_over(&terminal, "It greets.");
+    assert!(
+        screen.contains("to coder · gpt-4 · context 1,234 · "),
+        "agent, model, context and cost\n{screen}"
+    );
+    let sent = last_request(&lab);
+    let content = serde_json::to_string(&format!("File `greet.py`:\n\n```\n{GREET}```")).unwrap();
+    assert!(sent.contains(content.trim_matches('"')), "{sent}");
+
+    // What no agent may read is not sent for one either.
+    let count = lab.model.request_count();
+    terminal.say("And @/etc/passwd");
+    terminal.wait_for("/etc/passwd cannot be sent, so the message was not sent");
+    terminal.press("\u{15}");
+
+    terminal.say("!echo from $((40 + 2)) >&2; exit 3");
+    let screen = terminal.wait_for("exit 3 · the model does not see this");
+    assert!(screen.contains("  from 42"), "{screen}");
+    terminal.say("!sleep 600");
+    terminal.wait_for("› !sleep 600");
+    terminal.press("\u{3}");
+    terminal.wait_for("stopped · the model does not see this");
+    assert_eq!(lab.model.request_count(), count);
+
+    lab.write("greet.py", &GREET.replace("Hello", "Good day"));
+    lab.write("more.txt", "");
+    terminal.say("/diff");
+    let screen = terminal.wait_for("new files: more.txt");
+    for part in ["  -    return \"Hello\"", "  +    return \"Good day\""] {
+        assert!(screen.contains(part), "{part}\n{screen}");
+    }
+
+    terminal.say("/model gpt-4o");
+    terminal.wait_for("to coder · gpt-4o · ");
+    lab.model.reply(Reply::text("Tests are checks."));
+    terminal.say("/explain tests");
+    wait_until_over(&terminal, "Tests are checks.");
+    assert!(last_request(&lab).contains("Explain tests, please."));
+    terminal.say("/nothing");
+    terminal.wait_for("there is no command /nothing");
+
+    terminal.say("/export");
+    terminal.wait_for("the session was written to");
+    let exported = fs::read_dir(lab.work()).unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        let is_export = path.to_string_lossy().contains("codelab-chat-");
+        is_export.then(|| fs::read_to_string(path).unwrap())
+    });
+    let exported = exported.unwrap();
+    for part in ["## You", "## coder", "It greets.", "Explain tests, please."] {
+        assert!(exported.contains(part), "{part}\n{exported}");
+    }
+    terminal.press("\u{4}");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_found_again() {
+    let lab = Lab::new().await;
+    let other = lab.home().join("other");
+    fs::create_dir(&other).unwrap();
+    let terminal = Terminal::start(&["chat", "--continue"], &lab.settings(), &lab.work());
+    terminal.wait_for("there is no session of the folder");
+    assert_eq!(terminal.ended(), 1);
+
+    for text in ["First", "Second"] {
+        lab.model.reply(Reply::text(format!("{text} answer.")));
+        let mut terminal = lab.chat(&[]);
+        terminal.say("/switch coder");
+        terminal.wait_for("messages go to coder");
+        terminal.say(text);
+        wait_until_over(&terminal, &format!("{text} answer."));
+        terminal.press("\u{4}");
+        assert_eq!(terminal.ended(), 0);
+    }
+    // The newest one of this folder, and whom its messages go to.
+    let mut terminal = lab.chat(&["--continue"]);
+    let screen = terminal.wait_for("to coder");
+    assert!(
+        screen.contains("Second answer.") && !screen.contains("First answer."),
+        "{screen}"
+    );
+    lab.model.reply(Reply::text("Third answer."));
+    terminal.say("Go on");
+    wait_until_over(&terminal, "Third answer.");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.ended(), 0);
+
+    let data = lab.home().join("data").display().to_string();
+    let mut terminal = lab.chat(&["--resume", "--data-dir", &data]);
+    terminal.wait_for("/sessions NUMBER continues a session");
+    terminal.say("/sessions 2");
+    terminal.wait_for("First answer.");
+    terminal.press("\u{4}");
+    let screen = terminal.wait_for("continue with:");
+    let hint = screen.split("continue with:").nth(1).unwrap();
+    let hint: String = hint.split_whitespace().collect();
+    assert!(hint.ends_with(&format!("--data-dir{data}")), "{screen}");
+    assert_eq!(terminal.ended(), 0);
+
+    let terminal = Terminal::start(&["chat", "--continue"], &lab.settings(), &other);
+    terminal.wait_for("there is no session of the folder");
+    assert_eq!(terminal.ended(), 1);
+}

@@ -1,0 +1,129 @@
+//! Several things wait at once: a key acts on the one that stands above the choices.
+
+use codelab_fakemodel::{Gate, Reply};
+use serde_json::{Value, json};
+
+use crate::lab::Lab;
+use crate::terminal::Terminal;
+
+const RULE: &str = "rm -rf build && touch ran";
+
+fn says(text: &'static str) -> impl Fn(&Value) -> bool + Send + Sync {
+    move |body| body["messages"].to_string().contains(text)
+}
+
+/// A step of a task: what its model answers while its request says one thing and not another.
+fn step(lab: &Lab, says: &'static str, not: &'static str, reply: Reply) {
+    let matches = move |body: &Value| {
+        let text = body["messages"].to_string();
+        text.contains(says) && !text.contains(not)
+    };
+    lab.model.on(matches, reply);
+}
+
+/// The rows from what waits down to its choices, without the time that is left.
+fn card(screen: &str) -> Option<String> {
+    let rows: Vec<&str> = screen.lines().collect();
+    let choices = rows.iter().rposition(|row| row.contains("y approve"))?;
+    let start = rows[..choices]
+        .iter()
+        .rposition(|row| row.starts_with("? "))?;
+    let is_prompt = |row: &&str| matches!(row.trim(), "?" | "›");
+    let length = rows[choices..].iter().position(is_prompt)?;
+    let text = rows[start..choices + length].join("\n");
+    let is_time = |c: char| c.is_ascii_digit() || c == ':';
+    let left = text.strip_suffix(" left")?;
+    Some(left.trim_end_matches(is_time).trim_end().to_owned())
+}
+
+#[track_caller]
+fn wait_for_card(terminal: &Terminal, part: &str) -> String {
+    let shows = |screen: &str| card(screen).filter(|card| card.contains(part));
+    let screen = terminal.wait_until(part, |screen| shows(screen).is_some());
+    shows(&screen).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_acts_on_what_stands_above_the_choices() {
+    let lab = Lab::new().await;
+    let task = |id: &str, agent: &str, what: &str| json!({ "id": id, "agent": agent, "description": what, "depends_on": [], "estimated_tokens": 10 });
+    let tasks = [
+        task("clean", "coder", "the cleaning part"),
+        task("notes", "coder", "the noting part"),
+    ];
+    let gate = Gate::new();
+    step(&lab, "the cleaning part", "touch ran", {
+        Reply::tool_call("execute_command", json!({ "command": RULE }))
+    });
+    step(
+        &lab,
+        "touch ran",
+        "the noting part",
+        Reply::text("Cleaned."),
+    );
+    step(
+        &lab,
+        "the noting part",
+        "greet.py",
+        Reply::tool_call("read_file", json!({ "path": "greet.py" })).hold(&gate),
+    );
+    step(&lab, "greet.py", "notes.md", {
+        Reply::tool_call(
+            "write_file",
+            json!({ "path": "notes.md", "content": "noted\n" }),
+        )
+    });
+    step(&lab, "notes.md", "the cleaning part", Reply::text("Noted."));
+    let is_planning = |body: &Value| body.get("response_format").is_some();
+    lab.model.on(
+        is_planning,
+        Reply::text(json!({ "tasks": tasks }).to_string()),
+    );
+    lab.model
+        .on(says("Several agents worked"), Reply::text("All done."));
+    let mut terminal = lab.chat(&[]);
+    terminal.say("Both parts");
+    let alone = wait_for_card(&terminal, "touch ran");
+    gate.open();
+    // The other task prints what it read and then waits as well. Neither is drawn between.
+    terminal.wait_for("✓ [notes] read greet.py");
+    let both = wait_for_card(&terminal, "1 of 2");
+    assert_eq!(
+        both,
+        "? [clean] coder asks to run\n    rm -rf build && touch ran\n  \
+         · rm -rf build  deletes files\n  \
+         Dangerous command: rm -rf\n\
+         $ rm -rf build && touch ran:  y approve  e edit  n reject  a always in this session  v view all\n\
+         1 of 2"
+    );
+    assert!(both.starts_with(&alone), "{alone}");
+    let screen = terminal.screen();
+    assert!(!screen.contains("notes.md"), "one at a time\n{screen}");
+    terminal.decide("n");
+    terminal.wait_for("why not");
+    terminal.press("\r");
+    let next = wait_for_card(&terminal, "notes.md");
+    let choices =
+        "write notes.md:  y approve  e edit  n reject  a always in this session  v view all";
+    assert_eq!(
+        next,
+        format!(
+            "? [notes] coder asks to write notes.md  +1 −0\n  (a new file)\n  @@ -1,0 +1,1 @@\n  +noted\n  \
+             File modification requires approval\n{choices}"
+        )
+    );
+    // What the file holds changes while it is shown.
+    lab.write("notes.md", "by hand\n");
+    let changed = wait_for_card(&terminal, "by hand");
+    assert_eq!(
+        changed,
+        format!(
+            "? [notes] coder asks to write notes.md  +1 −1\n  @@ -1,1 +1,1 @@\n  -by hand\n  +noted\n  \
+             File modification requires approval\n{choices}"
+        )
+    );
+    terminal.decide("y");
+    terminal.wait_for("All done.");
+    assert_eq!(lab.file("notes.md").unwrap(), "noted\n");
+    assert_eq!(lab.file("ran"), None, "what was rejected did not run");
+}

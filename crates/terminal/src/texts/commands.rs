@@ -1,0 +1,157 @@
+//! The texts of commands that a person types in `codelab chat`.
+
+texts! {
+    CommandText;
+    HelpHelp:
+        "this list",
+        "этот список",
+        "цей список";
+    HelpAgents:
+        "the agents of the project",
+        "агенты проекта",
+        "агенти проєкту";
+    HelpSwitch:
+        "send messages to this agent; without a name they are planned again",
+        "отправлять сообщения этому агенту; без имени — снова по плану",
+        "надсилати повідомлення цьому агентові; без імені — знову за планом";
+    HelpSessions:
+        "earlier sessions, or continue with one",
+        "прежние сессии, или продолжить одну из них",
+        "попередні сесії, або продовжити одну з них";
+    HelpPlan:
+        "the latest plan, or the result of one of its tasks",
+        "последний план или результат одной из его задач",
+        "останній план або результат одного з його завдань";
+    HelpRetry:
+        "run the failed tasks of the latest plan again",
+        "запустить снова невыполненные задачи последнего плана",
+        "запустити знову невиконані завдання останнього плану";
+    HelpModel:
+        "list the models, or choose one for this session (-: each agent's own)",
+        "показать модели или выбрать одну для этой сессии (-: своя у каждого агента)",
+        "показати моделі або вибрати одну для цієї сесії (-: своя в кожного агента)";
+    HelpCost:
+        "tokens and cost",
+        "токены и стоимость",
+        "токени та вартість";
+    HelpCancel:
+        "cancel the turn; Ctrl-C does the same",
+        "отменить ход; Ctrl-C делает то же",
+        "скасувати хід; Ctrl-C робить те саме";
+    HelpNew:
+        "start a new session",
+        "начать новую сессию",
+        "почати нову сесію";
+    HelpQuit:
+        "leave; Ctrl-D does the same",
+        "выйти; Ctrl-D делает то же",
+        "вийти; Ctrl-D робить те саме";
+    HelpKeys:
+        "Alt-Enter or Ctrl-J: new line · ↑ ↓: earlier inputs · Tab: finish a name, or show what is waiting for you",
+        "Alt-Enter или Ctrl-J: новая строка · ↑ ↓: прежний ввод · Tab: дописать имя или показать, что ждёт вас",
+        "Alt-Enter або Ctrl-J: новий рядок · ↑ ↓: попереднє введення · Tab: дописати ім’я або показати, що чекає на вас";
+    SessionsHint:
+        "/sessions NUMBER continues a session",
+        "/sessions НОМЕР продолжит сессию",
+        "/sessions НОМЕР продовжить сесію";
+    HelpDiff:
+        "what changed in the folder since the last commit",
+        "что изменилось в папке после последнего коммита",
+        "що змінилося в теці після останнього коміту";
+    HelpExport:
+        "write the session to a Markdown file",
+        "записать сессию в файл Markdown",
+        "записати сесію у файл Markdown";
+    HelpFile:
+        "in a message: send this file of the folder with it",
+        "в сообщении: отправить с ним этот файл папки",
+        "у повідомленні: надіслати з ним цей файл теки";
+    HelpShell:
+        "run a command of yours in the folder; the model does not see it",
+        "выполнить вашу команду в папке; модель этого не видит",
+        "виконати вашу команду в теці; модель цього не бачить";
+    HelpOwn:
+        "your own commands, from {0}",
+        "ваши собственные команды из {0}",
+        "ваші власні команди з {0}";
+    Context:
+        "context {0}",
+        "контекст {0}",
+        "контекст {0}";
+    TooManyFiles:
+        "a message can name at most {0} files; it was not sent",
+        "в сообщении можно назвать не более {0} файлов; оно не отправлено",
+        "у повідомленні можна назвати щонайбільше {0} файлів; його не надіслано";
+    FilesTooLarge:
+        "the named files have more than {0} KiB together; the message was not sent",
+        "названные файлы вместе больше {0} КиБ; сообщение не отправлено",
+        "названі файли разом більші за {0} КіБ; повідомлення не надіслано";
+    FileNotSent:
+        "{0} cannot be sent, so the message was not sent: {1}",
+        "{0} нельзя отправить, поэтому сообщение не отправлено: {1}",
+        "{0} не можна надіслати, тому повідомлення не надіслано: {1}";
+    FileMissing:
+        "there is no file {0} in the folder; the message was sent as you wrote it",
+        "в папке нет файла {0}; сообщение отправлено так, как вы его написали",
+        "у теці немає файлу {0}; повідомлення надіслано так, як ви його написали";
+    FileCut:
+        "the file is longer; this is its beginning",
+        "файл длиннее; это его начало",
+        "файл довший; це його початок";
+    CommandNotStarted:
+        "the command could not be started: {0}",
+        "команда не запустилась: {0}",
+        "команда не запустилася: {0}";
+    CommandKilled:
+        "ended by a signal",
+        "завершена сигналом",
+        "завершено сигналом";
+    CommandStopped:
+        "stopped",
+        "остановлена",
+        "зупинено";
+    CommandEnded:
+        "{0} · the model does not see this",
+        "{0} · модель этого не видит",
+        "{0} · модель цього не бачить";
+    CommandRuns:
+        "another command is still running; Ctrl-C stops it",
+        "другая команда ещё выполняется; Ctrl-C остановит её",
+        "інша команда ще виконується; Ctrl-C зупинить її";
+    LinesLeftOut:
+        "… lines left out: {0}",
+        "… пропущено строк: {0}",
+        "… пропущено рядків: {0}";
+    NoGit:
+        "there is no git repository with a commit here, so nothing can be compared",
+        "здесь нет репозитория git с коммитом, сравнивать не с чем",
+        "тут немає репозиторію git із комітом, порівнювати немає з чим";
+    Untracked:
+        "new files: {0}",
+        "новые файлы: {0}",
+        "нові файли: {0}";
+    NoChanges:
+        "nothing has changed since the last commit",
+        "после последнего коммита ничего не изменилось",
+        "після останнього коміту нічого не змінилося";
+    NoSessionYet:
+        "there is no session yet; your first message starts one",
+        "сессии ещё нет; её начнёт ваше первое сообщение",
+        "сесії ще немає; її почне ваше перше повідомлення";
+    Exported:
+        "the session was written to {0}",
+        "сессия записана в {0}",
+        "сесію записано у {0}";
+    NotExported:
+        "the session could not be written: {0}",
+        "сессию не удалось записать: {0}",
+        "сесію не вдалося записати: {0}";
+    OwnUnreadable:
+        "/{0} cannot be read: {1}",
+        "/{0} не читается: {1}",
+        "/{0} не читається: {1}";
+    OtherProject:
+        "this session belongs to project {0}; to run its tools, start: codelab work --workspace DIR --project {0}{1}",
+        "эта сессия принадлежит проекту {0}; чтобы выполнять её инструменты, запустите: codelab work --workspace DIR --project {0}{1}",
+        "ця сесія належить проєкту {0}; щоб виконувати її інструменти, запустіть: codelab work --workspace DIR --project {0}{1}";
+}

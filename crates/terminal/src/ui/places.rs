@@ -1,0 +1,111 @@
+//! Which sessions were held in which folder, so that `--continue` finds the newest one. The server
+//! knows projects, not folders. A JSON object per line, newest last, readable by nobody else.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use codelab_protocol::SessionId;
+use serde_json::{Value, json};
+
+const FILE: &str = "chat-sessions";
+const MAX_PLACES: usize = 500;
+/// More of an old file is not read.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// A folder, as one server's sessions see it.
+#[derive(Debug, Clone)]
+pub struct WorkPlace {
+    pub data_dir: PathBuf,
+    /// Identifies the server and, with it, whose sessions these are.
+    pub server: String,
+    pub folder: PathBuf,
+}
+
+impl WorkPlace {
+    /// The sessions of this folder, newest first.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        let own = self.read().into_iter().rev();
+        let own = own.filter(|line| self.is_here(line));
+        own.filter_map(|line| SessionId::parse(line.get("session")?.as_str()?).ok())
+            .collect()
+    }
+
+    /// The session becomes the newest one of this folder. Written whole beside the old file, so that
+    /// a crash leaves one of the two.
+    pub fn remember(&self, session: &SessionId) -> io::Result<()> {
+        let mut lines = self.read();
+        let is_same = |line: &Value| line.get("session") == Some(&Value::from(session.as_str()));
+        lines.retain(|line| !(self.is_here(line) && is_same(line)));
+        lines.push(json!({
+            "server": self.server,
+            "folder": self.folder.to_string_lossy(),
+            "session": session.as_str(),
+        }));
+        let extra = lines.len().saturating_sub(MAX_PLACES);
+        let new = self
+            .data_dir
+            .join(format!("{FILE}.{}.new", std::process::id()));
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&new)?;
+        for line in &lines[extra..] {
+            writeln!(file, "{line}")?;
+        }
+        drop(file);
+        fs::rename(new, self.data_dir.join(FILE))
+    }
+
+    fn is_here(&self, line: &Value) -> bool {
+        let text = |name: &str| line.get(name).and_then(Value::as_str);
+        text("server") == Some(&self.server)
+            && text("folder") == Some(&*self.folder.to_string_lossy())
+    }
+
+    /// A file that cannot be read is an empty one.
+    fn read(&self) -> Vec<Value> {
+        let path = self.data_dir.join(FILE);
+        let is_small =
+            fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_BYTES);
+        let text = if is_small {
+            fs::read_to_string(&path).unwrap_or_default()
+        } else {
+            String::new()
+        };
+        text.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_remembers_its_own_sessions() {
+        let data = tempfile::tempdir().unwrap();
+        let place = |server: &str, folder: &str| WorkPlace {
+            data_dir: data.path().to_owned(),
+            server: server.to_owned(),
+            folder: PathBuf::from(folder),
+        };
+        let session = |id: &str| SessionId::parse(id).unwrap();
+        let here = place("local", "/work");
+        assert_eq!(here.sessions(), []);
+        for (place, id) in [
+            (&here, "a"),
+            (&here, "b"),
+            (&place("local", "/other"), "c"),
+            (&place("remote", "/work"), "d"),
+            (&here, "a"),
+        ] {
+            place.remember(&session(id)).unwrap();
+        }
+        assert_eq!(here.sessions(), [session("a"), session("b")]);
+    }
+}

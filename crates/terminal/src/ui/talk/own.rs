@@ -1,0 +1,158 @@
+//! What the person does besides talking: naming files, running commands of their own, writing the
+//! session to a file.
+
+use codelab_protocol::SessionId;
+use tokio_util::sync::CancellationToken;
+
+use crate::Text;
+use crate::texts::CommandText;
+
+use super::Talk;
+use crate::ui::block::Block;
+use crate::ui::command::{self, HELP};
+use crate::ui::complete::{self, TabCompletion, Unfinished};
+use crate::ui::requests::OutgoingMessage;
+use crate::ui::{custom, export, mention, shell};
+
+impl Talk {
+    /// A line with an exclamation mark is a command of the person's; any other is a message.
+    pub(super) async fn say_or_run(&mut self, written: String) {
+        match written.trim_start().strip_prefix('!') {
+            Some(command) if !command.trim().is_empty() => {
+                let command = command.trim().to_owned();
+                let language = self.language();
+                let folder = self.preview.root().to_owned();
+                if let Some(stop) = self.may_run() {
+                    self.print(&Block::User(format!("!{command}")));
+                    self.requests
+                        .spawn(shell::run(folder, command, stop, language));
+                }
+            }
+            _ => self.say_with_files(written.clone(), written).await,
+        }
+    }
+
+    /// Sends a text with the files that it names.
+    async fn say_with_files(&mut self, written: String, text: String) {
+        match mention::expand(&self.preview, text, self.language()).await {
+            Ok(expanded) => {
+                for path in &expanded.missing {
+                    self.say(CommandText::FileMissing, &[path]);
+                }
+                let text = expanded.text;
+                self.send(OutgoingMessage { written, text });
+            }
+            Err(why) => {
+                self.notice(why);
+                if self.prompt.editor.is_empty() {
+                    self.prompt.editor.set(written);
+                }
+            }
+        }
+    }
+
+    /// One command at a time. What stops it is kept here.
+    fn may_run(&mut self) -> Option<CancellationToken> {
+        if self.running.is_some() {
+            self.say(CommandText::CommandRuns, &[]);
+            return None;
+        }
+        let stop = CancellationToken::new();
+        self.running = Some(stop.clone());
+        Some(stop)
+    }
+
+    /// Whether a command ran that is stopped now.
+    pub(super) fn stop_command(&mut self) -> bool {
+        let running = self.running.as_ref().filter(|stop| !stop.is_cancelled());
+        running.map(CancellationToken::cancel).is_some()
+    }
+
+    pub(super) fn diff(&mut self) {
+        let (folder, language) = (self.preview.root().to_owned(), self.language());
+        if let Some(stop) = self.may_run() {
+            self.requests.spawn(shell::diff(folder, stop, language));
+        }
+    }
+
+    pub(super) fn export(&mut self, session: Option<SessionId>) {
+        let Some(session) = session else {
+            return self.say(CommandText::NoSessionYet, &[]);
+        };
+        let (folder, language) = (self.preview.root().to_owned(), self.language());
+        self.requests.spawn(export::export(
+            self.client.clone(),
+            session,
+            folder,
+            language,
+        ));
+    }
+
+    pub(super) async fn own_command(&mut self, name: &str, words: &str) {
+        let folder = custom::folder(|name| std::env::var(name).ok());
+        match folder.and_then(|folder| custom::message(&folder, name, words)) {
+            Some(Ok(text)) => {
+                let written = format!("/{name} {words}").trim_end().to_owned();
+                self.say_with_files(written, text).await;
+            }
+            Some(Err(error)) => self.say(CommandText::OwnUnreadable, &[name, &error.to_string()]),
+            None => self.say(Text::UnknownCommand, &[name]),
+        }
+    }
+
+    pub(super) fn help(&self) -> Vec<String> {
+        let language = self.language();
+        let row = |name: &str, what: &str| format!("{name:16}  {what}");
+        let mut rows: Vec<String> = HELP
+            .iter()
+            .map(|(name, what)| row(name, language.text(*what)))
+            .collect();
+        if let Some(folder) = custom::folder(|name| std::env::var(name).ok()) {
+            let names = custom::names(&folder);
+            if !names.is_empty() {
+                let place = folder.display().to_string();
+                let names: Vec<String> = names.iter().map(|name| format!("/{name}")).collect();
+                rows.push(row(
+                    &names.join(" "),
+                    &language.with(CommandText::HelpOwn, &[&place]),
+                ));
+            }
+        }
+        rows
+    }
+
+    /// The session with this number in the last list, or with this id.
+    pub(super) fn chosen(&self, wanted: &str) -> Option<SessionId> {
+        match wanted.parse::<usize>() {
+            Ok(number) => self.listed.get(number.checked_sub(1)?).cloned(),
+            Err(_) => SessionId::parse(wanted).ok(),
+        }
+    }
+
+    /// Finishes the name of a command or a file, or lists what it could be.
+    pub(super) async fn complete(&mut self) {
+        let text = self.prompt.editor.text().to_owned();
+        let TabCompletion {
+            text: finished,
+            choices,
+        } = match Unfinished::of(&text) {
+            Some(Unfinished::Command(written)) => {
+                let mut names: Vec<String> = command::names().map(str::to_owned).collect();
+                let folder = custom::folder(|name| std::env::var(name).ok());
+                names.extend(folder.iter().flat_map(|folder| custom::names(folder)));
+                complete::complete(&text, written, &names)
+            }
+            Some(Unfinished::File(written)) => {
+                let files = complete::files(&self.preview, written).await;
+                complete::complete(&text, written, &files)
+            }
+            None => return,
+        };
+        if let Some(finished) = finished {
+            self.prompt.editor.set(finished);
+        }
+        if !choices.is_empty() {
+            self.print(&Block::Listing(vec![choices.join("  ")]));
+        }
+    }
+}
