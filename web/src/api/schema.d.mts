@@ -477,6 +477,8 @@ export interface paths {
                     offset?: number;
                     /** @description Sessions of this project only. */
                     project_id?: number;
+                    /** @description Archived sessions instead of the others. */
+                    archived?: boolean;
                 };
                 header?: never;
                 path?: never;
@@ -587,7 +589,7 @@ export interface paths {
         };
         options?: never;
         head?: never;
-        /** Change a session's title or model */
+        /** Change a session's title, model, agent or marks */
         patch: {
             parameters: {
                 query?: never;
@@ -615,6 +617,49 @@ export interface paths {
                 };
             };
         };
+        trace?: never;
+    };
+    "/my/chat/sessions/{session_id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The whole session as a file */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description Without it, Markdown. */
+                    format?: "markdown" | "json";
+                };
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Every message, oldest first */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "text/markdown": string;
+                        "application/json": components["schemas"]["ExportedSession"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/my/chat/{session_id}/approvals": {
@@ -2438,6 +2483,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/waiting": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Everything that waits for the user: approvals of tool calls, plans and budgets, and questions
+         * @description `/my/events` tells of each with `waiting_added`, and with `waiting_removed` when it is over.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description At most 1,000, oldest first */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["WaitingList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2737,6 +2821,14 @@ export interface components {
             title?: string;
             /** @description The model for the agents of this session; `null` = each agent's own. */
             model?: string | null;
+            /**
+             * @description The agent that messages without `target_agent` go to, by id or name; `null` = they are
+             *     planned.
+             */
+            agent?: string | null;
+            pinned?: boolean;
+            /** @description Lists leave archived sessions out. */
+            archived?: boolean;
         };
         /** @description One event of a session's log: `{"type", "data", "timestamp"}`. */
         Chunk: components["schemas"]["ChunkBody"] & {
@@ -2991,6 +3083,12 @@ export interface components {
             event: "message" | "error" | "done";
             /** @description An event, or how the turn stands in the frame that closes the stream. */
             data: string;
+        };
+        /** @description A whole session, to keep or to read elsewhere. */
+        ExportedSession: {
+            session: components["schemas"]["ProjectSession"];
+            /** @description Oldest first. */
+            messages: components["schemas"]["Message"][];
         };
         /**
          * @description Event numbers that cannot be read. The stream continues after them. If the reader asked for
@@ -3379,6 +3477,9 @@ export interface components {
             asks?: boolean;
             /** @description The model that was chosen for this session. Lists leave it out. */
             model?: string | null;
+            agent?: components["schemas"]["AgentName"] | null;
+            pinned: boolean;
+            archived: boolean;
         };
         ProjectSessionAck: {
             session_id: components["schemas"]["SessionId"];
@@ -3607,6 +3708,16 @@ export interface components {
             data: components["schemas"]["ModelWaiting"];
             /** @enum {string} */
             type: "model_waiting";
+        } | {
+            /** @description Something begins to wait for a person. */
+            data: components["schemas"]["Waiting"];
+            /** @enum {string} */
+            type: "waiting_added";
+        } | {
+            /** @description It was decided or answered, it expired, or its turn ended. */
+            data: components["schemas"]["WaitingRemoved"];
+            /** @enum {string} */
+            type: "waiting_removed";
         } | {
             /** @description These event numbers were pruned and can no longer be read; never stored itself. */
             data: components["schemas"]["Gap"];
@@ -3923,6 +4034,33 @@ export interface components {
          * @description A person, as named by a token's `sub`: a positive integer.
          */
         UserId: number;
+        /** @description A decision or an answer that a session waits for. */
+        Waiting: {
+            kind: components["schemas"]["WaitingKind"];
+            call_id: components["schemas"]["CallId"];
+            /** @description Who asks. */
+            agent: components["schemas"]["AgentName"];
+            /** @description What it is about, in one line. */
+            text: string;
+            created_at?: components["schemas"]["Timestamp"] | null;
+            expires_at?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description Something that waits, and where. */
+        WaitingInSession: components["schemas"]["Waiting"] & {
+            session_id: components["schemas"]["SessionId"];
+            project_id: components["schemas"]["ProjectId"];
+            /** @description Of the session. */
+            title?: string | null;
+        };
+        /** @enum {string} */
+        WaitingKind: "tool" | "plan" | "budget" | "question";
+        WaitingList: {
+            /** @description Oldest first. */
+            waiting: components["schemas"]["WaitingInSession"][];
+        };
+        WaitingRemoved: {
+            call_id: components["schemas"]["CallId"];
+        };
         WorkflowCompleted: {
             plan_id: components["schemas"]["PlanId"];
             workflow_id: components["schemas"]["WorkflowId"];

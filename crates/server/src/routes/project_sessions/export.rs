@@ -26,6 +26,7 @@ const MARKDOWN: &str = "text/markdown; charset=utf-8";
 pub(in super::super) struct Form {
     /// Without it, Markdown.
     #[serde(default)]
+    #[param(inline)]
     format: ExportFormat,
 }
 
