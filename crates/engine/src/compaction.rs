@@ -10,7 +10,7 @@ use codelab_protocol::{
 use serde::{Deserialize, Serialize};
 
 use crate::output::Output;
-use crate::prompt::{SUMMARY_MAX_TOKENS, estimated_size};
+use crate::prompt::{MAX_SUMMARIZED_TOKENS, SUMMARY_MAX_TOKENS, estimated_size};
 use crate::session::Transition;
 use crate::turn::{Reservation, cut};
 use crate::world::{MAX_ATTEMPTS, MAX_PLAN_STATE_BYTES, MAX_SUMMARY_BYTES};
@@ -154,8 +154,9 @@ impl Transition<'_, '_> {
         let limits = self.world.limits;
         let by_window = || {
             let reader = self.session.compaction.reader.clone();
-            let reader = reader.unwrap_or_else(orchestrator);
-            self.space.window_of(&reader).map(PromptLimits::compacts_at)
+            let window = reader.and_then(|reader| self.space.window_of(&reader));
+            let window = window.or_else(|| self.space.window_of(&orchestrator()));
+            window.map(PromptLimits::compacts_at)
         };
         match limits.prompt.by_window {
             true => limits.compact_tokens.or_else(by_window),
@@ -179,7 +180,8 @@ impl Transition<'_, '_> {
         }
         // It is not worth a question to a person.
         let mut funds = self.funds();
-        let size = funds.size(&orchestrator(), tokens, SUMMARY_MAX_TOKENS.into());
+        let read = tokens.min(MAX_SUMMARIZED_TOKENS as u64);
+        let size = funds.size(&orchestrator(), read, SUMMARY_MAX_TOKENS.into());
         let Reservation::Granted(granted) = funds.set_aside(Lane::ASIDE, &orchestrator(), size)
         else {
             return;

@@ -17,8 +17,8 @@ use codelab_protocol::{
 pub(crate) use planning::ORCHESTRATOR_MAX_TOKENS;
 pub use planning::{joining_request, planning_request};
 pub use region::{Locale, Region, Zone};
-pub(crate) use summary::SUMMARY_MAX_TOKENS;
 pub use summary::{MAX_SUMMARIZED_MESSAGES, summary_request};
+pub(crate) use summary::{MAX_SUMMARIZED_TOKENS, SUMMARY_MAX_TOKENS};
 
 pub(crate) use self::size::{CUT_MARK_BYTES, without_middle};
 use self::size::{chars, estimated_tokens, shorten};

@@ -379,6 +379,9 @@ impl Output {
 impl Transition<'_, '_> {
     fn user_message(&mut self, mut message: UserMessage) -> Result<CallerAnswer, Refusal> {
         if message.agent.is_none() && !self.session.asks() {
+            let team = self.world.team;
+            let is_there = |agent: &AgentName| team.get(agent).is_some();
+            self.session.chosen = self.session.chosen.take().filter(is_there);
             message.agent.clone_from(&self.session.chosen);
         }
         if let Some(agent) = &message.agent {

@@ -23,10 +23,8 @@ pub(crate) use self::lease::{ServerLease, ServerRun};
 pub use self::members::JoinError;
 pub(crate) use self::members::{joined, keep_lease, watch_servers};
 pub(crate) use self::moving::balance;
-use crate::RuntimeError;
 use crate::clock::now;
 use crate::metrics::Metrics;
-use crate::owner::Mail;
 use crate::registry::SessionName;
 use crate::runtime::{Inner, Runtime};
 
@@ -267,7 +265,10 @@ impl Inner {
         match thing {
             OwnedThing::Project(_) | OwnedThing::Chat => self.cluster.held.uses(thing),
             OwnedThing::Session(id) => {
-                let name = session_name(id);
+                let name = SessionName {
+                    kind: SessionKind::Runtime,
+                    id: id.clone(),
+                };
                 self.registry.is_live(&name).then(Claim::free)
             }
         }
@@ -301,31 +302,7 @@ impl Inner {
         Ok(Some(self.cluster.held.add(thing, epoch.0)))
     }
 
-    /// Takes what nobody owns. `None` if another server was faster.
-    async fn take_free(
-        self: &Arc<Self>,
-        thing: &OwnedThing,
-        last_epoch: Epoch,
-    ) -> Result<Option<Claim>, StoreError> {
-        match thing {
-            // Without an owner, a reader here would hear nothing of what another server does with
-            // the session. A session that does not exist yet gets its owner with its first commit.
-            OwnedThing::Session(id) if last_epoch.0 > 0 => {
-                let name = session_name(id);
-                let woken = self
-                    .ask(&name, |reply| Mail::Touch { reply: Some(reply) })
-                    .await;
-                // Any other failure is told by the request itself.
-                let is_elsewhere = matches!(woken, Err(RuntimeError::Elsewhere));
-                Ok((!is_elsewhere).then(Claim::free))
-            }
-            OwnedThing::Session(_) | OwnedThing::Project(_) | OwnedThing::Chat => {
-                self.claim(thing).await
-            }
-        }
-    }
-
-    async fn route(self: &Arc<Self>, thing: &OwnedThing) -> Result<Destination, RouteError> {
+    async fn route(&self, thing: &OwnedThing) -> Result<Destination, RouteError> {
         if let Some(claim) = self.held_here(thing) {
             return Ok(Destination::Here(claim));
         }
@@ -346,7 +323,7 @@ impl Inner {
                 },
                 Standing::Nobodys(known) if self.cluster.is_chosen(thing) => {
                     epoch = known.0;
-                    match self.take_free(thing, known).await? {
+                    match self.claim(thing).await? {
                         Some(claim) => return Ok(Destination::Here(claim)),
                         None => continue,
                     }
@@ -381,7 +358,10 @@ impl Inner {
         let Some(peer) = self.cluster.chosen(thing) else {
             return Ok(None);
         };
-        let name = session_name(id);
+        let name = SessionName {
+            kind: SessionKind::Runtime,
+            id: id.clone(),
+        };
         if !self.registry.end_readers_of_sleeping(&name) {
             return Ok(None);
         }
@@ -391,7 +371,7 @@ impl Inner {
         Ok(Some(peer))
     }
 
-    async fn accept_forwarded(self: &Arc<Self>, thing: &OwnedThing) -> Result<Claim, RouteError> {
+    async fn accept_forwarded(&self, thing: &OwnedThing) -> Result<Claim, RouteError> {
         if let Some(claim) = self.held_here(thing) {
             return Ok(claim);
         }
@@ -405,13 +385,8 @@ impl Inner {
                 {
                     return Err(RouteError::Stopping);
                 }
-                Standing::Mine(_) => {
+                Standing::Mine(_) | Standing::Nobodys(_) => {
                     if let Some(claim) = self.claim(thing).await? {
-                        return Ok(claim);
-                    }
-                }
-                Standing::Nobodys(last_epoch) => {
-                    if let Some(claim) = self.take_free(thing, last_epoch).await? {
                         return Ok(claim);
                     }
                 }
@@ -521,14 +496,6 @@ impl Runtime {
             held.remember_project(session, project);
         }
         Ok(project)
-    }
-}
-
-/// The name of a session of the runtime kind.
-fn session_name(id: &SessionId) -> SessionName {
-    SessionName {
-        kind: SessionKind::Runtime,
-        id: id.clone(),
     }
 }
 

@@ -421,11 +421,17 @@ impl Runtime {
         let left = |approval: &&OpenApprovalRow| {
             approval.owner.as_deref() != Some(&*mine) && approval.info.expires_at.is_some()
         };
-        let left: BTreeSet<SessionId> = open
-            .iter()
-            .filter(left)
-            .map(|approval| approval.session_id.clone())
-            .collect();
+        let left = open.iter().filter(left);
+        let left = left.map(|approval| approval.session_id.clone());
+        self.recover_sessions(user, left.collect()).await
+    }
+
+    /// Recovers what other servers left of these sessions; whether any was.
+    async fn recover_sessions(
+        &self,
+        user: UserId,
+        left: BTreeSet<SessionId>,
+    ) -> Result<bool, RuntimeError> {
         let recovered = stream::iter(left).map(async |id| {
             let Some(row) = self.inner.store.of(user).session(&id).await? else { return Ok(false) };
             match self.recover(&name(&id), &row).await {
@@ -447,12 +453,15 @@ impl Runtime {
 
     /// What waits for a user in all sessions, oldest first.
     pub async fn waiting(&self, user: UserId) -> Result<Vec<WaitingInSession>, RuntimeError> {
-        let mine = self.inner.store.of(user);
-        let (open, _) = mine.open_approvals(None, MAX_WAITING as u64, 0).await?;
-        self.touch_sessions_of(user, &open).await?;
+        let (mine, me) = (self.inner.store.of(user), self.inner.cluster.server_id());
         let (mut found, mut after) = (Vec::new(), None);
         while found.len() < MAX_WAITING {
-            let part = mine.waiting_sessions(after).await?;
+            let mut part = mine.waiting_sessions(after).await?;
+            let left = part.iter().filter(|row| row.owner.as_deref() != Some(&*me));
+            let left = left.map(|row| row.session_id.clone()).collect();
+            if self.recover_sessions(user, left).await? {
+                part = mine.waiting_sessions(after).await?;
+            }
             let Some(last) = part.last() else { break };
             after = Some(last.key);
             found.extend(part.into_iter().flat_map(waiting_in));

@@ -226,6 +226,16 @@ impl Registry {
         true
     }
 
+    /// Another server has the session: its readers here end, so that they resume there. Gives the
+    /// feed of those who come back.
+    pub fn moved_away(&self, name: &SessionName) -> Arc<Feed> {
+        let mut state = self.lock();
+        if let Some(feed) = state.feeds.remove(name).and_then(|feed| feed.upgrade()) {
+            feed.stop();
+        }
+        state.feed(name)
+    }
+
     /// Sessions of the runtime kind that are read here and not in memory.
     pub fn read_while_sleeping(&self) -> Vec<SessionName> {
         let state = self.lock();

@@ -35,6 +35,9 @@ use crate::user_events::UserEvents;
 use crate::vitals::Trials;
 use crate::{Failpoint, RuntimeError};
 
+/// How long a reader waits until this server owns the session.
+const CLAIM_WITHIN: Duration = Duration::from_secs(3);
+
 /// What a runtime is made of; built in one place and passed down.
 pub struct RuntimeParts {
     pub store: Store,
@@ -417,8 +420,27 @@ impl Runtime {
         after: u64,
         follow: bool,
     ) -> Result<Reader, RuntimeError> {
-        let row = self.session(id).await?;
+        let row = match follow && self.inner.cluster.is_among() {
+            true => self.owned_session(id).await?,
+            false => self.session(id).await?,
+        };
         Ok(self.log_of(&name(id), &row, after, follow))
+    }
+
+    /// A session that this server owns. A reader of one that nobody owns would hear nothing of what
+    /// another server does with it.
+    async fn owned_session(&self, id: &SessionId) -> Result<SessionRow, RuntimeError> {
+        let row = self.session(id).await?;
+        if row.owner.as_deref() == Some(&*self.inner.cluster.server_id()) {
+            return Ok(row);
+        }
+        let name = name(id);
+        let touched = self.ask(&name, |reply| Mail::Touch { reply: Some(reply) });
+        match tokio::time::timeout(CLAIM_WITHIN, touched).await {
+            Ok(touched) => touched?,
+            Err(_) => return Err(RuntimeError::Elsewhere),
+        }
+        self.session(id).await
     }
 
     pub(crate) async fn decide_in(
@@ -533,24 +555,15 @@ impl Runtime {
         name: &SessionName,
         mail: impl FnOnce(ReplyTo<T>) -> Mail,
     ) -> Result<T, RuntimeError> {
-        self.inner.ask(name, mail).await
-    }
-}
-
-impl Inner {
-    /// Sends mail to the session's owner, and waits for the answer.
-    pub async fn ask<T>(
-        self: &Arc<Self>,
-        name: &SessionName,
-        mail: impl FnOnce(ReplyTo<T>) -> Mail,
-    ) -> Result<T, RuntimeError> {
         let (reply, answer) = oneshot::channel();
-        self.registry.send(self, name, mail(reply))?;
+        self.inner.registry.send(&self.inner, name, mail(reply))?;
         // The owner answers everything it takes. It disappears without an answer only when the
         // server stops, or because of a bug.
         answer.await.unwrap_or(Err(RuntimeError::Stopping))
     }
+}
 
+impl Inner {
     pub fn count_input(&self, accepted: &Result<Accepted, RuntimeError>) {
         let outcome = match accepted {
             Ok(_) => "taken",

@@ -43,6 +43,8 @@ pub struct UnfinishedSession {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingSession {
     pub key: SessionKey,
+    /// The server that owns it.
+    pub owner: Option<String>,
     pub session_id: SessionId,
     pub project_id: ProjectId,
     pub title: Option<String>,

@@ -172,6 +172,9 @@ function applyEvent(draft: Draft, event: SessionEvent) {
     case "task_failed":
     case "task_skipped":
     case "workflow_completed":
+    // The approvals and questions themselves are shown.
+    case "waiting_added":
+    case "waiting_removed":
       return;
     default:
       return unknownEvent(event);
@@ -193,6 +196,8 @@ function wakes(event: SessionEvent): boolean {
     case "message_queued":
     case "gap":
     case "history_compacted":
+    case "waiting_added":
+    case "waiting_removed":
       return false;
     // A late result does not start a turn.
     case "tool_result":

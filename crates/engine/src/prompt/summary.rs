@@ -13,7 +13,7 @@ use crate::{Session, Summary, orchestrator};
 
 /// Messages that one summary reads, and their size; older ones of an even longer part are left out.
 pub const MAX_SUMMARIZED_MESSAGES: usize = 400;
-const MAX_SUMMARIZED_TOKENS: usize = 24_000;
+pub(crate) const MAX_SUMMARIZED_TOKENS: usize = 24_000;
 pub(crate) const SUMMARY_MAX_TOKENS: u32 = 1_500;
 const SUMMARY_TEMPERATURE: f32 = 0.2;
 /// Texts carried on word for word; the oldest decisions leave first.

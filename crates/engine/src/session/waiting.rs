@@ -38,13 +38,20 @@ impl Session {
 
     /// What waits before a step, so that the step can tell what it changed.
     pub(super) fn waiting_ids(&self) -> Vec<(TurnId, CallId)> {
-        match self.kind {
-            SessionKind::Project => self
-                .waiting_by_turn()
-                .map(|(turn, waiting)| (turn, waiting.call_id))
-                .collect(),
-            SessionKind::Runtime => Vec::new(),
-        }
+        let turn = self.turn.as_ref();
+        let Some(turn) = turn.filter(|_| self.kind == SessionKind::Project) else {
+            return Vec::new();
+        };
+        let of_plan = turn.workflow().and_then(|workflow| workflow.approval());
+        let of_plan = of_plan.map(|approval| (turn.id, approval.call_id.clone()));
+        let of_threads = turn.threads().filter_map(|thread| {
+            let waits = match &thread.phase {
+                ThreadPhase::AwaitingResult { .. } => None,
+                phase => phase.call_id(),
+            };
+            Some((thread.turn, waits?.clone()))
+        });
+        of_plan.into_iter().chain(of_threads).collect()
     }
 }
 
@@ -134,6 +141,6 @@ fn about_call(approval: &Approval) -> String {
 
 /// The beginning of a text, for a list.
 pub(crate) fn in_one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    cut(&words.join(" "), MAX_TEXT_BYTES).to_owned()
+    let words: Vec<&str> = cut(text, MAX_TEXT_BYTES).split_whitespace().collect();
+    words.join(" ")
 }

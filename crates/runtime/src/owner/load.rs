@@ -32,7 +32,13 @@ impl Owner {
             .await?;
         match row {
             Some(row) if row.deleted_at.is_some() => Err(RuntimeError::SessionNotFound),
-            Some(row) => self.take_over(row).await,
+            Some(row) => {
+                let taken = self.take_over(row).await;
+                if matches!(taken, Err(RuntimeError::Elsewhere)) {
+                    self.feed = self.runtime.registry.moved_away(&self.name);
+                }
+                taken
+            }
             None if creates => {
                 self.loaded = Some(self.new_session(&NewSession::default()));
                 Ok(())

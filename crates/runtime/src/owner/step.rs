@@ -300,6 +300,9 @@ impl Owner {
             // What is stored is not what we think: forget, and read it again when it is needed.
             Some(_) | None => self.forget(),
         }
+        if matches!(error, StoreError::Conflict) && self.runtime.cluster.is_among() {
+            self.feed = self.runtime.registry.moved_away(&self.name);
+        }
     }
 
     fn show(&mut self, prepared: PreparedCommit) {

@@ -90,7 +90,6 @@ async fn sessions_and_the_chat_are_the_same_at_every_server() {
     end(all).await;
 }
 
-/// A user's request, with the answer's status and body.
 #[tokio::test]
 async fn a_session_that_is_read_has_an_owner() {
     const SESSIONS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -123,6 +122,7 @@ async fn a_session_that_is_read_has_an_owner() {
     end(all).await;
 }
 
+/// A user's request, with the answer's status and body.
 async fn ask(
     server: &TestServer,
     user: i64,

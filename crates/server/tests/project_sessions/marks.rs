@@ -92,6 +92,23 @@ async fn messages_go_to_the_agent_that_was_chosen_for_the_session() {
         .send(json!({ "content": "plan it" }))
         .await
         .expect(202);
+    // An agent that was deleted gets nothing.
+    let chosen = change(&session, json!({ "agent": "researcher" })).await;
+    assert_eq!(chosen["agent"], "agent_researcher");
+    let agents = format!("/my/projects/{}/agents/", session.project);
+    let list = session.get(&agents).await.expect(200);
+    let mut team = list["agents"].as_array().unwrap().iter();
+    let researcher = team
+        .find(|agent| agent["name"] == "agent_researcher")
+        .unwrap();
+    let gone = format!("{agents}{}/", researcher["agent_id"].as_str().unwrap());
+    session.ask("DELETE", &gone, None).await.expect(204);
+    let planned = session
+        .send(json!({ "content": "plan it" }))
+        .await
+        .expect(202);
+    assert_eq!(planned["mode"], "orchestrated");
+    assert_eq!(session.detail().await.get("agent"), None);
     let path = format!("/my/chat/sessions/{}/", session.id);
     let nobody = session
         .ask("PATCH", &path, Some(json!({ "agent": "nobody" })))

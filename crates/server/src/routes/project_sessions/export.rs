@@ -3,22 +3,22 @@
 use std::fmt::Write as _;
 
 use axum::body::{Body, Bytes};
+use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use codelab_protocol::{ExportedSession, Message, Role, SessionId};
-use codelab_runtime::state_of;
-use codelab_store::{SessionKey, StoreError, UserStore};
+use codelab_runtime::{StreamSlot, state_of};
+use codelab_store::{Store, StoreError};
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::long_list;
 use super::{MySession, shown};
+use crate::app::App;
 use crate::body::Params;
 use crate::error::{ApiResult, log_refusal};
 
-/// Messages read at once.
-const PART: u64 = 200;
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
 #[derive(Deserialize, IntoParams)]
@@ -44,12 +44,14 @@ enum ExportFormat {
     responses((status = 200, description = "Every message, oldest first", content((String = "text/markdown"), (ExportedSession = "application/json")))),
 )]
 pub(in crate::routes) async fn export(
+    State(app): State<App>,
     session: MySession,
     Params(form): Params<Form>,
 ) -> ApiResult<Response> {
     let state = state_of(&session.row)?;
     let (about, id) = (shown(&session.row, &state), session.id().clone());
-    let messages = parts(session.mine, session.row.key);
+    let slot = app.runtime.shares().stream(session.user.id())?;
+    let messages = parts(app.runtime.store().clone(), session, slot);
     match form.format {
         ExportFormat::Json => {
             let about = serde_json::to_string(&about)
@@ -81,19 +83,26 @@ fn as_file(mut answer: Response, id: &SessionId, ending: &str) -> Response {
     answer
 }
 
-/// The messages of a session, some at a time.
+/// The messages of a session, some at a time. It is one of the user's streams, and fails if the
+/// session is deleted meanwhile: nobody shall take a part for the whole.
 fn parts(
-    mine: UserStore,
-    key: SessionKey,
+    store: Store,
+    session: MySession,
+    slot: StreamSlot,
 ) -> impl Stream<Item = Result<Vec<Message>, StoreError>> + Send {
-    stream::try_unfold((mine, 0), move |(mine, read)| async move {
-        let (part, _) = mine.messages(key, PART, read, None).await?;
-        if part.is_empty() {
-            return Ok(None);
-        }
-        let read = read + part.len() as u64;
+    let start = (store, session, slot, 0);
+    stream::try_unfold(start, |(store, session, slot, after)| async move {
+        let part = store.history(session.row.key, after).await?;
+        let Some(last) = part.last().map(|stored| stored.ord) else {
+            let is_there = session.mine.session(session.id()).await?.is_some();
+            return if is_there {
+                Ok(None)
+            } else {
+                Err(StoreError::NotFound)
+            };
+        };
         let messages = part.into_iter().map(|stored| stored.message).collect();
-        Ok(Some((messages, (mine, read))))
+        Ok(Some((messages, (store, session, slot, last))))
     })
 }
 

@@ -74,7 +74,8 @@ async fn long_messages_lose_their_middle_within_the_token_bound() {
                 .count()
         })
         .sum();
-    assert!((350..=400).contains(&chars), "{chars}");
+    // What does not fit is cut to three quarters, so that the cut stays for some turns.
+    assert!((280..=400).contains(&chars), "{chars}");
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ macro_rules! waiting_sessions {
 }
 const WAITING: SizedList<WaitingSession> = SizedList {
     sizes: waiting_sessions!("CAST(OCTET_LENGTH(state) AS BIGINT)"),
-    rows: waiting_sessions!("id, session_id, project_id, title, state"),
+    rows: waiting_sessions!("id, owner, session_id, project_id, title, state"),
     decode: waiting,
 };
 
@@ -482,6 +482,7 @@ fn unfinished(row: &mut Columns<'_>) -> Result<UnfinishedSession, StoreError> {
 fn waiting(row: &mut Columns<'_>) -> Result<WaitingSession, StoreError> {
     Ok(WaitingSession {
         key: SessionKey::from_raw(row.int()?),
+        owner: row.optional_string()?,
         session_id: row.id()?,
         project_id: row.project()?,
         title: row.optional_string()?,
