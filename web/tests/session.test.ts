@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { SessionInput } from "../src/api/events";
 import { reduceSession } from "../src/state/reduce";
-import { emptySession, tasksEnded, type SessionState, type ToolItem } from "../src/state/session";
+import { emptySession, tasksEnded, waitingCall, type SessionState, type ToolItem } from "../src/state/session";
 import { fixtures, isEvent, through } from "./fixtures";
 
 const run = (inputs: SessionInput[], from = emptySession) => reduceSession(from, inputs);
@@ -70,6 +70,21 @@ describe("tools", () => {
   });
   test("usage is the sum of what the session's own messages used", () => {
     expect(run(fixtures.tools).usage.tokens).toBe(4 * 480);
+  });
+});
+
+describe("what waits for the user", () => {
+  test.each([
+    [fixtures.tools, "approval_request"],
+    [fixtures.question, "question"],
+    [fixtures.plan, "plan_request"],
+  ] as const)("a call of the stream %# waits until it is decided", (stream, type) => {
+    const inputs = through(stream, type);
+    const last = inputs.at(-1);
+    const data = last?.kind === "event" ? (last.event.data as { call_id?: string }) : {};
+    expect(waitingCall(run(inputs.slice(0, -1)))).toBeUndefined();
+    expect(waitingCall(run(inputs))).toBe(data.call_id);
+    expect(waitingCall(run(stream))).toBeUndefined();
   });
 });
 

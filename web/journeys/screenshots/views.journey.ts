@@ -6,7 +6,7 @@ import { contentRules, fill, type Content } from "../content";
 import { World } from "../world";
 
 const OUTPUT = join(import.meta.dirname, "../output");
-const SIZES = { wide: { width: 1360, height: 880 }, narrow: { width: 400, height: 820 } } as const;
+const SIZES = { wide: { width: 1360, height: 880 }, narrow: { width: 390, height: 844 } } as const;
 
 const LOCALES: Record<string, string> = { "wide dark": "ru", "narrow dark": "uk" };
 
@@ -23,6 +23,7 @@ afterAll(() => world.close());
 const views: Record<string, () => { hash: string; ready: string; click?: string }> = {
   chat: () => ({ hash: "#/chat", ready: ".line" }),
   sessions: () => ({ hash: `#/sessions/${content.loader}`, ready: ".approval" }),
+  "sessions-code": () => ({ hash: `#/sessions/${content.rich}`, ready: ".code-keyword" }),
   "sessions-hint": () => ({ hash: `#/sessions/${content.lonely}`, ready: ".hint-box" }),
   "sessions-plan": () => ({ hash: `#/sessions/${content.running.session}`, ready: ".plan-entry" }),
   "sessions-error": () => ({ hash: `#/sessions/${content.failed}`, ready: ".error-line" }),

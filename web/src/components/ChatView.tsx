@@ -9,7 +9,7 @@ import { clockTime, fullTime } from "../state/format";
 import { Chunks } from "./Chunks";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
-import { AgentName, Empty, ViewHead, Writer } from "./parts";
+import { AgentName, CopyButton, Empty, ViewHead, Writer } from "./parts";
 import { Scroller } from "./Scroller";
 
 export function ChatView() {
@@ -107,6 +107,7 @@ function Line({ row: { message }, firstNew }: { row: ChatRow; firstNew: number |
           <time class="meta" title={fullTime(region.value, message.ts)}>
             {clockTime(region.value, message.ts)}
           </time>
+          <CopyButton text={message.text} label={t("app.copyMessage")} />
         </header>
         <Markdown text={message.text} />
       </article>

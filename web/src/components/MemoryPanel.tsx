@@ -5,7 +5,8 @@ import type { ContextHit, ProjectAgent } from "../api/types";
 import { attempt, say } from "../feeds/app";
 import { t } from "../feeds/preferences";
 import { Icon } from "./Icon";
-import { Ago, Chip, Verbatim } from "./parts";
+import { Verbatim } from "./Code";
+import { Ago, Chip } from "./parts";
 
 export function MemoryPanel({ project, agent }: { project: number; agent: ProjectAgent }) {
   const [query, setQuery] = useState("");

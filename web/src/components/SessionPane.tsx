@@ -6,7 +6,7 @@ import { attempt, projectId, report } from "../feeds/app";
 import { region, t } from "../feeds/preferences";
 import { speak, stop, useSession, type SessionFeed } from "../feeds/session";
 import { money, shortName } from "../state/format";
-import { isBusy, type SessionState } from "../state/session";
+import { isBusy, waitingCall, type SessionState } from "../state/session";
 import { linkTo } from "../state/route";
 import { useFocus } from "./focus";
 import { Icon } from "./Icon";
@@ -58,7 +58,7 @@ export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPan
           text={feed.isLoaded.value ? t("sessions.beginText") : undefined}
         />
       ) : (
-        <Scroller label={t("sessions.timeline")}>
+        <Scroller label={t("sessions.timeline")} target={waitingCall(state)}>
           <Timeline state={state} sessionId={sessionId} />
         </Scroller>
       )}

@@ -13,7 +13,7 @@ import { budgetText } from "./BudgetSummary";
 import { Chunks } from "./Chunks";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
-import { AgentName, Chip, decisionText, ErrorLine } from "./parts";
+import { AgentName, Chip, CopyButton, decisionText, ErrorLine } from "./parts";
 import { ToolCard } from "./ToolCard";
 
 export function Timeline({ state, sessionId }: { state: SessionState; sessionId: string }) {
@@ -118,6 +118,7 @@ function MessageEntry({ item }: { item: MessageItem }) {
             {item.usage.cost_usd ? ` · ${money(region.value, item.usage.cost_usd)}` : ""}
           </span>
         )}
+        {item.content !== "" && <CopyButton text={item.content} label={t("app.copyMessage")} />}
       </header>
       <Thoughts text={item.reasoning} isLive={false} />
       <Markdown text={item.content} />

@@ -8,7 +8,8 @@ import type { Key } from "../i18n/en";
 import { ApprovalCard, Fields } from "./ApprovalCard";
 import { DiffView } from "./DiffView";
 import { Icon, type IconName } from "./Icon";
-import { AgentName, Chip, CopyLine, decisionText, Verbatim } from "./parts";
+import { Verbatim } from "./Code";
+import { AgentName, Chip, CopyLine, decisionText } from "./parts";
 
 const ICONS: Record<string, IconName> = {
   read_file: "file",
@@ -113,7 +114,7 @@ function ToolDetails({ item }: { item: ToolItem }) {
       {state.step === "finished" && (
         <>
           <p class="label">{t("tool.result")}</p>
-          <Result result={state.result} />
+          <Result result={state.result} language={languageOf(item.args["path"])} />
         </>
       )}
     </div>
@@ -143,10 +144,16 @@ interface Told {
   matches?: unknown;
 }
 
-function Result({ result }: { result: unknown }) {
+/** The end of a file's name, by which its language is known. */
+function languageOf(path: unknown): string {
+  return typeof path === "string" ? (/\.(\w+)$/.exec(path)?.[1] ?? "") : "";
+}
+
+function Result({ result, language }: { result: unknown; language: string }) {
   if (typeof result === "string") return <Verbatim text={visible(result)} label={t("tool.result")} />;
   const told = (typeof result === "object" && result !== null ? result : {}) as Told;
-  if (typeof told.content === "string") return <Verbatim text={visible(told.content)} label={t("tool.result")} />;
+  if (typeof told.content === "string")
+    return <Verbatim text={visible(told.content)} label={t("tool.result")} language={language} />;
   if (typeof told.stdout === "string") {
     const text = [told.stdout, told.stderr].filter((part) => typeof part === "string" && part !== "").join("\n");
     return (

@@ -1,7 +1,8 @@
 // Small components that several views use.
 import type { ComponentChildren } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { minute } from "../feeds/clock";
+import { copyText } from "../feeds/copy";
 import { region, t, tell } from "../feeds/preferences";
 import { ago, fullTime, hueOf, shortName } from "../state/format";
 import { Icon, type IconName } from "./Icon";
@@ -67,15 +68,37 @@ export function Ago({ at }: { at: string }) {
   );
 }
 
+interface CopyButtonProps {
+  text: string;
+  /** What it copies, for those who do not see where the button stands. */
+  label: string;
+}
+
+/** How long a button says that the text was copied. */
+const COPIED_MS = 2_000;
+
+export function CopyButton({ text, label }: CopyButtonProps) {
+  const [state, setState] = useState<"ready" | "copied" | "failed">("ready");
+  useEffect(() => {
+    if (state === "ready") return;
+    const timer = setTimeout(() => setState("ready"), COPIED_MS);
+    return () => clearTimeout(timer);
+  }, [state]);
+  const copy = async () => setState((await copyText(text)) ? "copied" : "failed");
+  const told = state === "ready" ? undefined : t(state === "copied" ? "app.copied" : "app.copyFailed");
+  return (
+    <button type="button" class="quiet copy" aria-label={told ?? label} title={label} onClick={() => void copy()}>
+      <Icon name={state === "copied" ? "check" : "copy"} />
+      {told !== undefined && <span role="status">{told}</span>}
+    </button>
+  );
+}
+
 export function CopyLine({ text }: { text: string }) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = () => void navigator.clipboard?.writeText(text).then(() => setCopied(true));
   return (
     <span class="copy-line">
       <code>{text}</code>
-      <button type="button" class="quiet" onClick={copy}>
-        {isCopied ? t("app.copied") : t("app.copy")}
-      </button>
+      <CopyButton text={text} label={t("app.copy")} />
     </span>
   );
 }
@@ -108,26 +131,6 @@ export function ErrorLine({ code, message, failure }: { code: string; message: s
     <p class="error-line" role="alert">
       <Icon name="warning" /> <TextWithDetails text={tell(problem)} details={message} code={code} />
     </p>
-  );
-}
-
-const LONG_CHARACTERS = 1600;
-
-/** Preformatted text. Long text is cut until the user expands it. */
-export function Verbatim({ text, label }: { text: string; label: string }) {
-  const [isWhole, setWhole] = useState(false);
-  const isLong = text.length > LONG_CHARACTERS;
-  return (
-    <>
-      <pre class="verbatim" tabIndex={0} aria-label={label}>
-        {isLong && !isWhole ? `${text.slice(0, LONG_CHARACTERS)}…` : text}
-      </pre>
-      {isLong && (
-        <button type="button" class="quiet" onClick={() => setWhole(!isWhole)}>
-          {isWhole ? t("app.showLess") : t("app.showMore")}
-        </button>
-      )}
-    </>
   );
 }
 

@@ -179,6 +179,30 @@ export const emptySession: SessionState = {
   usage: { tokens: 0, costUsd: 0 },
 };
 
+/** The call that waits for the user: a decision or an answer. The oldest one comes first. */
+export function waitingCall(state: SessionState): string | undefined {
+  for (const item of state.items) {
+    const call = callOf(item, state);
+    if (call !== undefined) return call;
+  }
+  return undefined;
+}
+
+function callOf(item: Item, state: SessionState): string | undefined {
+  switch (item.kind) {
+    case "tool":
+      return item.state.step === "asking" ? item.callId : undefined;
+    case "question":
+      return item.isOpen ? item.callId : undefined;
+    case "budget":
+      return item.resolved === undefined ? item.approval.call_id : undefined;
+    case "plan":
+      return state.plans.get(item.planId)?.request?.call_id;
+    default:
+      return undefined;
+  }
+}
+
 const ENDED: readonly TaskStatus[] = ["completed", "failed", "skipped", "cancelled"];
 
 export function hasTaskEnded(status: TaskStatus): boolean {
