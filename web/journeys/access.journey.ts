@@ -153,3 +153,16 @@ test("a login link works once, and logging out ends it", async () => {
   await page.goto(`${world.url}/?again#login=0123456789abcdef`);
   await page.locator("[role=alert]", { hasText: "did not work" }).waitFor();
 });
+
+test("the API's description is linked, and a lost connection is told in a sentence", async () => {
+  const { page } = await world.open("#/sessions");
+  const docs = page.locator(".settings a", { hasText: "API documentation" });
+  expect((await page.request.get(`${world.url}${await docs.getAttribute("href")}`)).ok()).toBe(true);
+  // The file of a view cannot be loaded, and neither can anything else.
+  await page.route("**/assets/AgentsView*", (route) => route.abort());
+  await page.route("**/my/projects**", (route) => route.abort());
+  await page.evaluate(() => sessionStorage.setItem("view.reloaded", "1"));
+  await page.locator("nav a[data-view=agents]").click();
+  await page.locator(".notice", { hasText: "The server does not answer. Check that it is running" }).waitFor();
+  expect(await page.locator("body").textContent()).not.toContain("TypeError");
+});

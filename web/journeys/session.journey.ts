@@ -36,6 +36,7 @@ afterAll(() => world.close());
 test("a message to a chosen agent is answered word by word", async () => {
   const { page, complaints } = await world.open("#/sessions");
   await page.locator(".side-head button").click();
+  await page.locator(".dock textarea:focus").waitFor();
   await page.locator(".dock select").first().selectOption({ label: "coder" });
   await page.locator(".dock textarea").fill("Count slowly");
   await page.locator(".dock textarea").press("Enter");
@@ -50,6 +51,14 @@ test("a message to a chosen agent is answered word by word", async () => {
   expect(await page.locator(".line.role-assistant").count()).toBe(1);
   await page.locator(".trail .agent", { hasText: "coder" }).waitFor();
   await page.locator(".side-title", { hasText: "Count slowly" }).waitFor();
+  // The chosen agent stays chosen, and what is not sent yet is still there after a look elsewhere.
+  await page.locator(".dock textarea").fill("Not sent yet");
+  await page.locator("nav a[data-view=approvals]").click();
+  await page.goBack();
+  expect(await page.locator(".dock textarea").inputValue()).toBe("Not sent yet");
+  await page.reload();
+  const chosen = page.locator(".dock select").first().locator("option:checked");
+  await expect.poll(() => chosen.textContent()).toBe("coder");
   expect(complaints).toEqual([]);
 });
 
@@ -65,7 +74,8 @@ test("what is said meanwhile waits in line, and stopping ends the turn", async (
   await page.locator(".queue li", { hasText: "And then this" }).waitFor();
   expect(await page.locator(".line.role-user").count()).toBe(1);
   await page.locator(".writer-extra button", { hasText: "Stop" }).click();
-  await page.locator(".error-line", { hasText: "CANCELLED" }).waitFor();
+  await page.locator(".stopped", { hasText: "Stopped." }).waitFor();
+  expect(await page.locator(".error-line, .is-error, .tone-bad").count()).toBe(0);
   await page.locator(".line.role-user", { hasText: "And then this" }).waitFor();
   await page.locator("[data-status=completed]").waitFor();
   await page.locator(".queue").waitFor({ state: "detached" });

@@ -6,6 +6,8 @@ import {
   addProject,
   attempt,
   connection,
+  chooseProject,
+  isChoosingView,
   isDemo,
   leave,
   notice,
@@ -40,7 +42,8 @@ export function App() {
   const main = useRef<HTMLElement>(null);
   const { view } = route.value;
   useTitle(view);
-  if (access.value.state === "unknown") return <p class="hint starting">{t("app.loading")}</p>;
+  if (access.value.state === "unknown" || (access.value.state === "in" && isChoosingView.value))
+    return <p class="hint starting">{t("app.loading")}</p>;
   if (access.value.state === "offline") {
     return (
       <p class="hint starting" role="status">
@@ -151,6 +154,9 @@ function Settings() {
             ))}
           </select>
         </label>
+        <a class="quiet-link" href="/docs" target="_blank" rel="noopener">
+          {t("app.apiDocs")}
+        </a>
         <button type="button" class="quiet" onClick={() => void leave()}>
           <Icon name="logout" /> {t("app.logout")}
         </button>
@@ -166,7 +172,7 @@ function ProjectChoice() {
   if (isMaking) return <NewProject onEnd={() => setMaking(false)} />;
   const choose = (value: string) => {
     if (value === NEW) setMaking(true);
-    else projectId.value = Number(value);
+    else chooseProject(Number(value));
   };
   return (
     <label class="field">

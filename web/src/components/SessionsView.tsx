@@ -1,10 +1,11 @@
 // The sessions of a project: the list, and the one that is open.
 import { useEffect, useState } from "preact/hooks";
-import { createSession, deleteSession, listSessions, renameSession } from "../api/sessions";
+import { deleteSession, listSessions, renameSession, sessionProject } from "../api/sessions";
 import type { Session } from "../api/types";
 import { attempt, go, projectId, report, route } from "../feeds/app";
 import { activity, waiting } from "../feeds/approvals";
 import { t } from "../feeds/preferences";
+import { beginSession } from "../feeds/session";
 import { askingSessions } from "../state/approvals";
 import { linkTo } from "../state/route";
 import { Icon } from "./Icon";
@@ -21,12 +22,23 @@ export function SessionsView() {
     listSessions(project).then(setSessions, report);
   }, [project, current, changedAt]);
 
+  // A link can lead to a session of another project.
+  const isElsewhere =
+    current !== undefined && sessions !== undefined && !sessions.some((session) => session.session_id === current);
+  useEffect(() => {
+    if (!isElsewhere) return;
+    sessionProject(current).then(
+      (found) => (projectId.value = found),
+      // The pane says that the session does not exist.
+      () => undefined,
+    );
+  }, [isElsewhere, current]);
+
   const begin = () =>
     attempt(async () => {
       if (project === undefined) return;
-      const made = await createSession(project);
+      const made = await beginSession(project);
       setSessions([made, ...(sessions ?? [])]);
-      go(linkTo("sessions", made.session_id));
     });
   const remove = (id: string) =>
     attempt(async () => {

@@ -1,4 +1,5 @@
 // A tool call on the timeline: its arguments, its status and its result.
+import type { CallOutcome } from "../api/types";
 import { t } from "../feeds/preferences";
 import type { Waiting } from "../state/approvals";
 import { diffOfWrite, visible } from "../state/diff";
@@ -66,6 +67,15 @@ function about(item: ToolItem): string {
   return "";
 }
 
+const TONES: Record<CallOutcome, string> = {
+  completed: "good",
+  rejected: "bad",
+  // A person stopped it, or nobody decided: nothing went wrong.
+  cancelled: "calm",
+  expired: "warn",
+  unknown: "bad",
+};
+
 function ToolChip({ item }: { item: ToolItem }) {
   const { state } = item;
   switch (state.step) {
@@ -80,7 +90,7 @@ function ToolChip({ item }: { item: ToolItem }) {
       if (isFailure(state.result)) return <Chip tone="bad">{t("tool.failed")}</Chip>;
       return <Chip tone="good">{t(state.late ? "tool.late" : "tool.finished")}</Chip>;
     case "closed":
-      return <Chip tone={state.outcome === "completed" ? "good" : "bad"}>{t(`tool.${state.outcome}`)}</Chip>;
+      return <Chip tone={TONES[state.outcome]}>{t(`tool.${state.outcome}`)}</Chip>;
     case "not_run":
       return <Chip tone="bad">{t("tool.notRun")}</Chip>;
   }

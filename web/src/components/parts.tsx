@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { minute } from "../feeds/clock";
 import { copyText } from "../feeds/copy";
+import { draftOf, keepDraft } from "../feeds/drafts";
 import { region, t, tell } from "../feeds/preferences";
 import { ago, fullTime, hueOf, shortName } from "../state/format";
 import { Icon, type IconName } from "./Icon";
@@ -124,8 +125,18 @@ export function TextWithDetails({ text, details, code }: TextWithDetailsProps) {
   );
 }
 
+/** The code of what a person stopped. That is no failure. */
+const STOPPED = "CANCELLED";
+
 /** An `error` event of a session's stream. */
 export function ErrorLine({ code, message, failure }: { code: string; message: string; failure?: string | undefined }) {
+  if (code === STOPPED) {
+    return (
+      <p class="switch stopped" role="status">
+        <Icon name="stop" /> {t("item.stopped")}
+      </p>
+    );
+  }
   const problem = failure === undefined ? { code } : { code, kind: failure };
   return (
     <p class="error-line" role="alert">
@@ -141,13 +152,33 @@ interface WriterProps {
   onSend: (text: string) => Promise<boolean>;
   children?: ComponentChildren;
   rows?: number;
+  /** Names the form, so that its text is still there when the user comes back to it. */
+  draft: string;
+  /** The form was opened to write, so the keyboard goes there. */
+  isFocused?: boolean;
+  /** Shown above the form. Gets the text that stands in it. */
+  above?: (text: string) => ComponentChildren;
 }
 
 /** A message form. The text is cleared only after the server accepted it. */
-export function Writer({ label, placeholder, button, onSend, children, rows = 1 }: WriterProps) {
-  const [text, setText] = useState("");
+export function Writer({
+  label,
+  placeholder,
+  button,
+  onSend,
+  children,
+  rows = 1,
+  draft,
+  isFocused,
+  above,
+}: WriterProps) {
+  const [text, setText] = useState(() => draftOf(draft));
   const isSending = useRef(false);
   const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => keepDraft(draft, text), [draft, text]);
+  useEffect(() => {
+    if (isFocused) field.current?.focus();
+  }, [isFocused]);
   const send = async () => {
     if (isSending.current || text.trim() === "") return;
     isSending.current = true;
@@ -156,33 +187,36 @@ export function Writer({ label, placeholder, button, onSend, children, rows = 1 
     field.current?.focus();
   };
   return (
-    <form
-      class="writer"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send();
-      }}
-    >
-      <textarea
-        ref={field}
-        rows={rows}
-        value={text}
-        placeholder={placeholder}
-        aria-label={label}
-        onInput={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-            event.preventDefault();
-            void send();
-          }
+    <>
+      {above?.(text)}
+      <form
+        class="writer"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void send();
         }}
-      />
-      <div class="writer-foot">
-        <div class="writer-extra">{children}</div>
-        <button type="submit" class="primary" disabled={text.trim() === ""}>
-          <Icon name="send" /> {button}
-        </button>
-      </div>
-    </form>
+      >
+        <textarea
+          ref={field}
+          rows={rows}
+          value={text}
+          placeholder={placeholder}
+          aria-label={label}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+              event.preventDefault();
+              void send();
+            }
+          }}
+        />
+        <div class="writer-foot">
+          <div class="writer-extra">{children}</div>
+          <button type="submit" class="primary" disabled={text.trim() === ""}>
+            <Icon name="send" /> {button}
+          </button>
+        </div>
+      </form>
+    </>
   );
 }

@@ -19,6 +19,7 @@ export const ru: Record<Key, Text> = {
   "app.theme.dark": "Тёмная",
   "app.language": "Язык",
   "app.logout": "Выйти",
+  "app.apiDocs": "Документация API",
   "app.demo": "Демо-режим",
   "app.demoText":
     "Модель не подключена, поэтому отвечает встроенное демо. Чтобы подключить модель, задайте LLM_PROXY_URL и перезапустите сервер.",
@@ -74,6 +75,9 @@ export const ru: Record<Key, Text> = {
   "chat.replyTo": "ответ на вопрос",
   "chat.log": "Сообщения",
   "chat.newMark": "Новое",
+  "chat.noFiles": "В чате нельзя читать и менять ваши файлы.",
+  "chat.newSession": "Начать сессию",
+  "chat.newSessionWithText": "Начать сессию с этим текстом",
   "sessions.title": "Сессии",
   "sessions.new": "Новая сессия",
   "sessions.empty": "Сессий пока нет",
@@ -126,6 +130,7 @@ export const ru: Record<Key, Text> = {
   "item.writing": "пишет",
   "item.task": "задача {id}",
   "item.failed": "Ошибка",
+  "item.stopped": "Остановлено. Чтобы продолжить, отправьте сообщение.",
   "item.compacted": {
     one: "{n} прежнее сообщение заменено кратким пересказом",
     few: "{n} прежних сообщения заменены кратким пересказом",

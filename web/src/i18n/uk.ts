@@ -19,6 +19,7 @@ export const uk: Record<Key, Text> = {
   "app.theme.dark": "Темна",
   "app.language": "Мова",
   "app.logout": "Вийти",
+  "app.apiDocs": "Документація API",
   "app.demo": "Демо-режим",
   "app.demoText":
     "Модель не під’єднано, тому відповідає вбудоване демо. Щоб під’єднати модель, задайте LLM_PROXY_URL і перезапустіть сервер.",
@@ -74,6 +75,9 @@ export const uk: Record<Key, Text> = {
   "chat.replyTo": "відповідь на запитання",
   "chat.log": "Повідомлення",
   "chat.newMark": "Нове",
+  "chat.noFiles": "У чаті не можна читати й змінювати ваші файли.",
+  "chat.newSession": "Почати сесію",
+  "chat.newSessionWithText": "Почати сесію з цим текстом",
   "sessions.title": "Сесії",
   "sessions.new": "Нова сесія",
   "sessions.empty": "Сесій поки немає",
@@ -131,6 +135,7 @@ export const uk: Record<Key, Text> = {
   "item.writing": "пише",
   "item.task": "завдання {id}",
   "item.failed": "Помилка",
+  "item.stopped": "Зупинено. Щоб продовжити, надішліть повідомлення.",
   "item.compacted": {
     one: "{n} попереднє повідомлення замінено стислим переказом",
     few: "{n} попередні повідомлення замінено стислим переказом",
