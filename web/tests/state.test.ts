@@ -145,6 +145,8 @@ describe("approvals", () => {
     expect(changesSessions(event("gap", { from: 1, to: 2 }))).toBe(true);
     expect(changesSessions(event("tool_call_closed", { outcome: "cancelled" }))).toBe(true);
     expect(changesSessions(event("tool_call_closed", { outcome: "completed" }))).toBe(false);
+    expect(changesSessions(event("plan_resolved", {}))).toBe(true);
+    expect(changesSessions(event("workflow_completed", {}))).toBe(true);
     expect(changesSessions(event("task_progress", {}))).toBe(false);
   });
 });

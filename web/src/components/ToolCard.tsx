@@ -48,10 +48,10 @@ export function ToolCard({ item, sessionId }: { item: ToolItem; sessionId: strin
           </div>
         </div>
       )}
-      {item.state.step === "closed" && item.state.outcome === "unknown" && (
+      {item.state.step === "closed" && (item.state.outcome === "unknown" || item.state.outcome === "expired") && (
         <div class="hint-box" role="status">
           <Icon name="warning" />
-          <p>{t("tool.unknownText")}</p>
+          <p>{t(item.state.outcome === "unknown" ? "tool.unknownText" : "tool.expiredText")}</p>
         </div>
       )}
     </div>

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { minute } from "../feeds/clock";
 import { copyText } from "../feeds/copy";
-import { draftOf, keepDraft } from "../feeds/drafts";
+import { draftOf, keepDraft, writtenDraft } from "../feeds/drafts";
 import { region, t, tell } from "../feeds/preferences";
 import { ago, fullTime, hueOf, shortName } from "../state/format";
 import { Icon, type IconName } from "./Icon";
@@ -176,6 +176,13 @@ export function Writer({
   const isSending = useRef(false);
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => keepDraft(draft, text), [draft, text]);
+  const written = writtenDraft.value;
+  useEffect(() => {
+    if (written?.form !== draft) return;
+    setText(written.text);
+    field.current?.focus();
+    writtenDraft.value = undefined;
+  }, [written, draft]);
   useEffect(() => {
     if (isFocused) field.current?.focus();
   }, [isFocused]);

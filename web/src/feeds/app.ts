@@ -3,7 +3,7 @@ import { batch, computed, effect, signal } from "@preact/signals";
 import { ApiError } from "../api/client";
 import { login, logout } from "../api/login";
 import { health as readHealth } from "../api/operations";
-import { createProject, listProjects } from "../api/projects";
+import { createProject, deleteProject, listProjects, renameProject } from "../api/projects";
 import type { Health, Project } from "../api/types";
 import { linkTo, parseRoute, ticketOf, type Route, type View } from "../state/route";
 import { keep, recall, t, tell } from "./preferences";
@@ -183,6 +183,19 @@ export function chooseProject(id: number) {
     route.value = parseRoute(list);
     go(list);
   });
+}
+
+export async function changeProjectName(id: number, name: string) {
+  const changed = await renameProject(id, name);
+  projects.value = projects.value.map((known) => (known.project_id === id ? changed : known));
+}
+
+export async function removeProject(id: number) {
+  await deleteProject(id);
+  const left = projects.value.filter((known) => known.project_id !== id);
+  projects.value = left;
+  const next = left.find((known) => known.is_default) ?? left[0];
+  if (next !== undefined) chooseProject(next.project_id);
 }
 
 export async function leave() {

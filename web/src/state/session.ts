@@ -131,6 +131,8 @@ export interface TaskProgress {
 export interface PlanView extends Plan {
   request: ApprovalInfo | undefined;
   decidedBy: string | undefined;
+  /** Nobody decided in time. */
+  isExpired: boolean;
   progress: Readonly<Record<string, TaskProgress>>;
   response: string | undefined;
 }
@@ -207,6 +209,29 @@ const ENDED: readonly TaskStatus[] = ["completed", "failed", "skipped", "cancell
 
 export function hasTaskEnded(status: TaskStatus): boolean {
   return ENDED.includes(status);
+}
+
+export interface PlanProgress {
+  total: number;
+  done: number;
+  failed: number;
+  skipped: number;
+}
+
+/** Only a completed task is done. */
+export function progressOf(plan: Plan): PlanProgress {
+  const count = (status: TaskStatus) => plan.tasks.filter((task) => task.status === status).length;
+  return { total: plan.tasks.length, done: count("completed"), failed: count("failed"), skipped: count("skipped") };
+}
+
+/** What the tasks have cost so far; nothing before the first one has used a model. */
+export function costOf(plan: Plan): { usd: number; isKnown: boolean } | undefined {
+  const used = plan.tasks.flatMap((task) => (task.usage == null ? [] : [task.usage]));
+  if (used.length === 0) return undefined;
+  return {
+    usd: used.reduce((sum, usage) => sum + (usage.cost_usd ?? 0), 0),
+    isKnown: used.every((usage) => usage.cost_usd != null),
+  };
 }
 
 export function tasksEnded(plan: Plan): number {
