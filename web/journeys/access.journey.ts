@@ -166,3 +166,25 @@ test("the API's description is linked, and a lost connection is told in a senten
   await page.locator(".notice", { hasText: "The server does not answer. Check that it is running" }).waitFor();
   expect(await page.locator("body").textContent()).not.toContain("TypeError");
 });
+
+test("a first start is three steps, and the models of the providers are listed", async () => {
+  const demo = await World.make({ isDemo: true });
+  try {
+    const { page } = await demo.open("#/sessions");
+    await page.locator("[data-step='1']", { hasText: "No model is connected yet" }).waitFor();
+    await page.locator("[data-step='2'] code", { hasText: "codelab work --workspace DIR" }).waitFor();
+    expect(await serious(page)).toEqual([]);
+    await demo.attach();
+    await page.locator("[data-step='2'].is-done", { hasText: "A tool runner is connected." }).waitFor();
+    await page.locator("[data-step='1'] a").click();
+    await page.locator(".how-to[open] code", { hasText: "LLM_PROXY_URL=" }).waitFor();
+    await page.goBack();
+    await page.locator("[data-step='3'] button").click();
+    await page.locator(".dock textarea:focus").waitFor();
+  } finally {
+    await demo.close();
+  }
+  const { page } = await world.open("#/operations");
+  await page.locator(".provider", { hasText: "default" }).locator("td", { hasText: "scripted" }).waitFor();
+  expect(await page.locator(".how-to[open]").count()).toBe(0);
+});

@@ -12,11 +12,13 @@ const LOCALES: Record<string, string> = { "wide dark": "ru", "narrow dark": "uk"
 
 let world: World;
 let content: Content;
+let empty = 0;
 
 beforeAll(async () => {
   mkdirSync(OUTPUT, { recursive: true });
   world = await World.make({ rules: contentRules });
   content = await fill(world);
+  empty = (await world.api<{ project_id: number }>("/my/projects/", { name: "Empty" })).project_id;
 }, 120_000);
 afterAll(() => world.close());
 
@@ -55,6 +57,12 @@ for (const [size, viewport] of Object.entries(SIZES)) {
         await page.waitForLoadState("networkidle", { timeout: 700 }).catch(() => undefined);
         await page.screenshot({ path: join(OUTPUT, `${name}-${size}-${colorScheme}.png`) });
       }
+      // A project in which nothing was done yet.
+      await page.evaluate((id) => localStorage.setItem("codelab.project", String(id)), empty);
+      await page.evaluate(() => (location.hash = "#/sessions"));
+      await page.reload();
+      await page.locator(".step").first().waitFor();
+      await page.screenshot({ path: join(OUTPUT, `start-${size}-${colorScheme}.png`) });
     });
   }
 }

@@ -33,9 +33,12 @@ export async function listAgents(project: number): Promise<ProjectAgent[]> {
   return (await value(client.GET("/my/projects/{project_id}/agents", { params }))).agents;
 }
 
+/** The models that the server's providers offer, and the providers that did not tell theirs. */
+export const offeredModels = () => value(client.GET("/my/models"));
+
 /** The names of the models that the server's providers offer. */
 export async function listModels(): Promise<string[]> {
-  return (await value(client.GET("/my/models"))).models.map((offered) => offered.model);
+  return (await offeredModels()).models.map((offered) => offered.model);
 }
 
 export const createAgent = (project: number, body: CreateAgent) =>

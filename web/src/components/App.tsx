@@ -141,6 +141,9 @@ function Settings() {
             ))}
           </select>
         </label>
+        <a class="quiet-link" href={linkTo("operations")}>
+          {t("models.title")}
+        </a>
         <a class="quiet-link" href="/docs" target="_blank" rel="noopener">
           {t("app.apiDocs")}
         </a>

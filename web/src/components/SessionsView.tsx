@@ -8,6 +8,7 @@ import { t } from "../feeds/preferences";
 import { beginSession } from "../feeds/session";
 import { askingSessions } from "../state/approvals";
 import { linkTo } from "../state/route";
+import { FirstSteps } from "./FirstSteps";
 import { Icon } from "./Icon";
 import { Ago, Chip, Empty } from "./parts";
 import { SessionPane } from "./SessionPane";
@@ -66,12 +67,10 @@ export function SessionsView() {
         <SessionList sessions={sessions} current={current} />
       </div>
       <div class="detail">
-        {current === undefined ? (
-          <Empty
-            icon="sessions"
-            title={sessions?.length === 0 ? t("sessions.empty") : t("sessions.choose")}
-            text={t("sessions.emptyText")}
-          >
+        {current === undefined && sessions?.length === 0 && project !== undefined ? (
+          <FirstSteps project={project} onBegin={() => void begin()} />
+        ) : current === undefined ? (
+          <Empty icon="sessions" title={t("sessions.choose")} text={t("sessions.emptyText")}>
             <button type="button" onClick={() => void begin()}>
               <Icon name="plus" /> {t("sessions.new")}
             </button>
