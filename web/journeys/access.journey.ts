@@ -40,6 +40,7 @@ async function serious(page: Page): Promise<string[]> {
 
 const views: Record<string, () => { hash: string; ready: string; click?: string }> = {
   chat: () => ({ hash: "#/chat", ready: ".line" }),
+  "session with code": () => ({ hash: `#/sessions/${content.rich}`, ready: ".code-keyword" }),
   session: () => ({ hash: `#/sessions/${content.loader}`, ready: ".approval" }),
   "session with a hint": () => ({ hash: `#/sessions/${content.lonely}`, ready: ".hint-box" }),
   approvals: () => ({ hash: "#/approvals", ready: ".command-parts" }),
@@ -174,6 +175,9 @@ test("a first start is three steps, and the models of the providers are listed",
     await page.locator("[data-step='1']", { hasText: "No model is connected yet" }).waitFor();
     await page.locator("[data-step='2'] code", { hasText: "codelab work --workspace DIR" }).waitFor();
     expect(await serious(page)).toEqual([]);
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.locator("[data-step='3'] button").waitFor();
+    await page.setViewportSize({ width: 1280, height: 860 });
     await demo.attach();
     await page.locator("[data-step='2'].is-done", { hasText: "A tool runner is connected." }).waitFor();
     await page.locator("[data-step='1'] a").click();

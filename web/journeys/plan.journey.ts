@@ -73,8 +73,8 @@ test("a plan is edited, approved, watched and its failed task tried again", asyn
   await page.locator("[data-plan-status=partial]").waitFor();
   expect(await node("extra").count()).toBe(0);
   // A failed task is not done, and what was really spent stands beside the estimate.
-  await page.locator(".pane-head", { hasText: "2 of 3 tasks, 1 failed" }).waitFor();
-  await page.locator(".pane-head", { hasText: /cost \$0\.0\d+ \(estimated \$/ }).waitFor();
+  await page.locator(".plan-numbers", { hasText: "2 of 3 tasks, 1 failed" }).waitFor();
+  await page.locator(".plan-numbers", { hasText: /cost \$0\.0\d+ \(estimated \$/ }).waitFor();
 
   isBroken = false;
   await page.locator("button", { hasText: "Retry failed tasks" }).click();

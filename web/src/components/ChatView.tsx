@@ -73,7 +73,7 @@ export function ChatView() {
             button={question === undefined ? t("chat.send") : t("chat.answer")}
             onSend={(text) => attempt(() => postUserMessage(text))}
             draft="chat"
-            above={(text) => <NoFiles text={text} />}
+            above={(text) => question === undefined && <NoFiles text={text} />}
           >
             <span class="hint">{t("composer.keys")}</span>
           </Writer>
@@ -109,7 +109,9 @@ function NoFiles({ text }: { text: string }) {
     <p class="dock-hint">
       {t("chat.noFiles")}{" "}
       <button type="button" class="link" onClick={() => void begin()}>
-        {t(text.trim() === "" && said === "" ? "chat.newSession" : "chat.newSessionWithText")}
+        {t(
+          text.trim() !== "" ? "chat.newSessionWithText" : said === "" ? "chat.newSession" : "chat.newSessionWithLast",
+        )}
       </button>
     </p>
   );
@@ -141,7 +143,7 @@ function rowOf(message: ChatMessage): ChatRow {
 
 function Line({ row: { message }, firstNew }: { row: ChatRow; firstNew: number | undefined }) {
   const isQuestion = message.meta?.tags?.includes("question") ?? false;
-  const isOwn = message.role === "user";
+  const isUser = message.role === "user";
   return (
     <>
       {message.id === firstNew && (
@@ -151,8 +153,8 @@ function Line({ row: { message }, firstNew }: { row: ChatRow; firstNew: number |
       )}
       <article class={`line role-${message.role} ${isQuestion ? "is-question" : ""}`} data-id={message.id}>
         <header>
-          {isOwn ? <span class="you">{userName(message)}</span> : <AgentName name={message.author} />}
-          {message.meta?.reply_to != null && <span class="meta">{t("chat.replyTo")}</span>}
+          {isUser ? <span class="you">{userName(message)}</span> : <AgentName name={message.author} />}
+          {isUser && message.meta?.reply_to != null && <span class="meta">{t("chat.replyTo")}</span>}
           <time class="meta" title={fullTime(region.value, message.ts)}>
             {clockTime(region.value, message.ts)}
           </time>

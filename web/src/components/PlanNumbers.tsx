@@ -16,6 +16,12 @@ export function progressText(plan: Plan): string {
     .join(", ");
 }
 
+/** The same for a narrow list. */
+export function shortProgress(plan: Plan): string {
+  const { done, total } = progressOf(plan);
+  return `${done}/${total}`;
+}
+
 /** The estimate before a plan runs; what it really cost beside it afterwards. */
 export function costText(plan: Plan): string {
   const estimate = `${plan.cost_known ? "" : `${t("plans.costPart")} `}${money(region.value, plan.estimated_cost_usd)}`;

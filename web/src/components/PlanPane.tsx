@@ -60,13 +60,13 @@ function OpenPlan({ sessionId, plan, state, title }: OpenPlanProps) {
           <PlanChip plan={plan} />
         </span>
         <span class="grow" />
-        <span class="meta">
-          {progressText(plan)} · {costText(plan)}
-        </span>
         <button type="button" class="quiet" aria-pressed={isFitted} onClick={() => setFitted(!isFitted)}>
           {t("plans.zoomFit")}
         </button>
       </header>
+      <p class="plan-numbers meta">
+        {progressText(plan)} · {costText(plan)}
+      </p>
       {plan.fallback && <p class="warning-line">{t("plans.fallback")}</p>}
       <PlanGraph
         tasks={tasks}

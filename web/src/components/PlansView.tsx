@@ -9,7 +9,7 @@ import { money } from "../state/format";
 import { linkTo } from "../state/route";
 import { costOf } from "../state/session";
 import { Chip, Empty } from "./parts";
-import { progressText } from "./PlanNumbers";
+import { progressText, shortProgress } from "./PlanNumbers";
 import { PlanPane } from "./PlanPane";
 import { toneOfPlan } from "./Timeline";
 
@@ -108,7 +108,7 @@ function PlanList({ listed, current }: { listed: Listed[] | undefined; current: 
             <span class="side-title">{session.title ?? t("sessions.untitled")}</span>
             <span class="side-meta">
               <Chip tone={toneOfPlan(plan.status)}>{t(`plans.status.${plan.status}`)}</Chip>
-              <span class="clip">{progressText(plan)}</span>
+              <span title={progressText(plan)}>{shortProgress(plan)}</span>
               <span>{money(region.value, costOf(plan)?.usd ?? plan.estimated_cost_usd)}</span>
             </span>
           </a>

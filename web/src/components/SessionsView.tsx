@@ -56,7 +56,9 @@ export function SessionsView() {
 
   const open = sessions?.find((session) => session.session_id === current);
   return (
-    <section class={`view split ${current === undefined ? "at-list" : "at-detail"}`}>
+    <section
+      class={`view split ${current !== undefined ? "at-detail" : sessions?.length === 0 ? "at-start" : "at-list"}`}
+    >
       <div class="side">
         <header class="side-head">
           <h1>{t("sessions.title")}</h1>

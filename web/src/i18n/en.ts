@@ -73,6 +73,7 @@ export const en = {
   "chat.newMark": "New",
   "chat.noFiles": "The Chat cannot read or change your files.",
   "chat.newSession": "Start a session instead",
+  "chat.newSessionWithLast": "Start a session with your last message",
   "chat.newSessionWithText": "Start a session with this text",
   "sessions.title": "Sessions",
   "sessions.new": "New session",

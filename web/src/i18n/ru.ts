@@ -84,6 +84,7 @@ export const ru: Record<Key, Text> = {
   "chat.newMark": "Новое",
   "chat.noFiles": "В чате нельзя читать и менять ваши файлы.",
   "chat.newSession": "Начать сессию",
+  "chat.newSessionWithLast": "Начать сессию с вашим последним сообщением",
   "chat.newSessionWithText": "Начать сессию с этим текстом",
   "sessions.title": "Сессии",
   "sessions.new": "Новая сессия",

@@ -84,6 +84,7 @@ export const uk: Record<Key, Text> = {
   "chat.newMark": "Нове",
   "chat.noFiles": "У чаті не можна читати й змінювати ваші файли.",
   "chat.newSession": "Почати сесію",
+  "chat.newSessionWithLast": "Почати сесію з вашим останнім повідомленням",
   "chat.newSessionWithText": "Почати сесію з цим текстом",
   "sessions.title": "Сесії",
   "sessions.new": "Нова сесія",
