@@ -40,6 +40,7 @@ async function serious(page: Page): Promise<string[]> {
 
 const views: Record<string, () => { hash: string; ready: string; click?: string }> = {
   chat: () => ({ hash: "#/chat", ready: ".line" }),
+  "session with code": () => ({ hash: `#/sessions/${content.rich}`, ready: ".code-keyword" }),
   session: () => ({ hash: `#/sessions/${content.loader}`, ready: ".approval" }),
   "session with a hint": () => ({ hash: `#/sessions/${content.lonely}`, ready: ".hint-box" }),
   approvals: () => ({ hash: "#/approvals", ready: ".command-parts" }),
@@ -152,4 +153,42 @@ test("a login link works once, and logging out ends it", async () => {
   await page.locator("h1", { hasText: "Log in to CodeLab" }).waitFor();
   await page.goto(`${world.url}/?again#login=0123456789abcdef`);
   await page.locator("[role=alert]", { hasText: "did not work" }).waitFor();
+});
+
+test("the API's description is linked, and a lost connection is told in a sentence", async () => {
+  const { page } = await world.open("#/sessions");
+  const docs = page.locator(".settings a", { hasText: "API documentation" });
+  expect((await page.request.get(`${world.url}${await docs.getAttribute("href")}`)).ok()).toBe(true);
+  // The file of a view cannot be loaded, and neither can anything else.
+  await page.route("**/assets/AgentsView*", (route) => route.abort());
+  await page.route("**/my/projects**", (route) => route.abort());
+  await page.evaluate(() => sessionStorage.setItem("view.reloaded", "1"));
+  await page.locator("nav a[data-view=agents]").click();
+  await page.locator(".notice", { hasText: "The server does not answer. Check that it is running" }).waitFor();
+  expect(await page.locator("body").textContent()).not.toContain("TypeError");
+});
+
+test("a first start is three steps, and the models of the providers are listed", async () => {
+  const demo = await World.make({ isDemo: true });
+  try {
+    const { page } = await demo.open("#/sessions");
+    await page.locator("[data-step='1']", { hasText: "No model is connected yet" }).waitFor();
+    await page.locator("[data-step='2'] code", { hasText: "codelab work --workspace DIR" }).waitFor();
+    expect(await serious(page)).toEqual([]);
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.locator("[data-step='3'] button").waitFor();
+    await page.setViewportSize({ width: 1280, height: 860 });
+    await demo.attach();
+    await page.locator("[data-step='2'].is-done", { hasText: "A tool runner is connected." }).waitFor();
+    await page.locator("[data-step='1'] a").click();
+    await page.locator(".how-to[open] code", { hasText: "LLM_PROXY_URL=" }).waitFor();
+    await page.goBack();
+    await page.locator("[data-step='3'] button").click();
+    await page.locator(".dock textarea:focus").waitFor();
+  } finally {
+    await demo.close();
+  }
+  const { page } = await world.open("#/operations");
+  await page.locator(".provider", { hasText: "default" }).locator("td", { hasText: "scripted" }).waitFor();
+  expect(await page.locator(".how-to[open]").count()).toBe(0);
 });

@@ -43,7 +43,54 @@ test("an agent is made, changed, tried, and remembers", async () => {
   };
   await expect.poll(search, { timeout: 15_000, interval: 300 }).toBe(1);
 
+  const noted = page.locator(".hit", { hasText: "Sheds are painted on Fridays" });
+  await noted.locator("button[title='Forget this']").click();
+  await noted.waitFor({ state: "detached" });
+  const answered = page.waitForResponse((response) => response.url().includes("/context/search"));
+  await page.locator(".memory button", { hasText: "Search" }).click();
+  await answered;
+  await page.locator(".hit, .memory .hint").first().waitFor();
+  expect(await noted.count()).toBe(0);
+
   await page.locator("button", { hasText: "Disable" }).click();
   await page.locator(".chip", { hasText: "Disabled" }).waitFor();
   expect(complaints).toEqual([]);
+});
+
+test("a project is made, renamed, left and deleted, and its sessions do not stay open in another one", async () => {
+  const { page } = await world.open("#/sessions");
+  const settings = page.locator(".settings");
+  const projects = settings.locator("select").first();
+  await projects.selectOption("new");
+  await settings.locator("input").fill("Second");
+  await settings.locator("button", { hasText: "Create" }).click();
+  await expect.poll(() => projects.locator("option:checked").textContent()).toBe("Second");
+  await settings.locator("button[title='Rename project']").click();
+  await settings.locator("input").fill("Garden");
+  await settings.locator("button", { hasText: "Save" }).click();
+  await expect.poll(() => projects.locator("option:checked").textContent()).toBe("Garden");
+
+  await page.locator(".side-head button").click();
+  await page.locator(".dock textarea:focus").waitFor();
+  const session = page.url();
+  await projects.selectOption({ label: "Default" });
+  await page.locator(".empty-title").waitFor();
+  expect(await page.locator(".dock").count()).toBe(0);
+  expect(new URL(page.url()).hash).toBe("#/sessions");
+  // A link to a session leads to its project.
+  await page.goto(session);
+  await expect.poll(() => projects.locator("option:checked").textContent()).toBe("Garden");
+  await page.locator(".side-item[aria-current]").waitFor();
+
+  const asked = new Promise<string>((resolve) => {
+    page.once("dialog", (dialog) => {
+      resolve(dialog.message());
+      void dialog.accept();
+    });
+  });
+  await settings.locator("button[title='Delete project']").click();
+  expect(await asked).toContain("“Garden”? This also deletes: 1 session with all messages, 4 agents");
+  await page.locator(".notice", { hasText: "Project “Garden” deleted" }).waitFor();
+  await expect.poll(() => projects.locator("option").allTextContents()).toEqual(["Default", "New project…"]);
+  expect(await settings.locator("button[title='Delete project']").count()).toBe(0);
 });

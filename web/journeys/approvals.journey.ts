@@ -3,6 +3,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { hasResult } from "./model";
 import { until, World } from "./world";
 
+/** Long enough that it does not fit into a window. */
+const LONG = Array.from({ length: 60 }, (_, at) => `- line ${at} of a text that goes on for a while\n`).join("");
+
 let world: World;
 beforeAll(async () => {
   world = await World.make({
@@ -14,6 +17,14 @@ beforeAll(async () => {
         if (results === 1)
           return { call: { name: "write_file", args: { path: "hello.txt", content: "hello\nbig world\n" } } };
         return { text: "The greeting is written." };
+      },
+      (request) => {
+        if (!request.messages.some((message) => message.content?.includes("long file"))) return undefined;
+        const results = request.messages.filter((message) => message.role === "tool").length;
+        if (results === 0) return { text: LONG, call: { name: "read_file", args: { path: "long.txt" } } };
+        if (results === 1)
+          return { text: LONG, call: { name: "write_file", args: { path: "long.txt", content: `${LONG}end\n` } } };
+        return { text: "The long file is written." };
       },
       (request) => {
         if (!request.messages.some((message) => message.content?.includes("tidy up"))) return undefined;
@@ -129,3 +140,41 @@ test("of two that decide at once the second learns that it is decided", async ()
   await card.locator("button", { hasText: "Approve" }).click();
   await page.locator(".notice", { hasText: "already decided" }).waitFor();
 });
+
+for (const viewport of [
+  { width: 390, height: 844 },
+  { width: 1280, height: 700 },
+]) {
+  test(`the view follows to an approval and its buttons can be reached, ${viewport.width} px`, async () => {
+    const session = await world.session("Long");
+    const { page } = await world.open(`#/sessions/${session}`, { viewport });
+    await page.locator(".dock textarea").waitFor();
+    await world.send(session, "Write the long file", "coder");
+    const call = await world.awaitCall(session);
+    await page.locator(".tool", { hasText: "long.txt" }).waitFor();
+    await world.loseOwner();
+    await world.finishCall(session, call, { success: true, content: LONG, size: LONG.length });
+    const approve = page.locator(".approval button", { hasText: "Approve" });
+    await approve.waitFor();
+    // What the user would hit with a click in the middle of the button.
+    const isReachable = () =>
+      approve.evaluate((button) => {
+        const { left, top, width, height } = button.getBoundingClientRect();
+        return button.contains(document.elementFromPoint(left + width / 2, top + height / 2));
+      });
+    await expect.poll(isReachable).toBe(true);
+
+    // Somebody who reads further up is not moved, and is told what waits.
+    const scroll = page.locator(".scroll");
+    await scroll.evaluate((box) => (box.scrollTop = 0));
+    await page.locator(".to-end", { hasText: "Waiting for you" }).waitFor();
+    expect(await scroll.evaluate((box) => box.scrollTop)).toBe(0);
+    await page.locator(".to-end").click();
+    await expect.poll(isReachable).toBe(true);
+    // The buttons stay while the card is read.
+    await scroll.evaluate((box) => (box.scrollTop -= 150));
+    expect(await isReachable()).toBe(true);
+    await approve.click();
+    await page.locator(".tool", { hasText: "write_file" }).waitFor();
+  });
+}

@@ -41,6 +41,30 @@ const answer = await retry(options.retries, () => request(path));
 \`\`\`
 `;
 
+/** An answer with everything that is more than text. */
+export const RICH = `The change:
+
+\`\`\`ts
+const answer = 42; // the answer
+\`\`\`
+
+\`\`\`diff
+@@ -1 +1 @@
+-const answer = 41;
++const answer = 42;
+\`\`\`
+
+| file | what changes in it, said at some length so that it does not fit | lines | more | and more | and still more |
+|---|---|--:|---|---|---|
+| \`src/a_rather_long_name.ts\` | the answer to everything, which was wrong for a while | 1,024 | yes | of course | it goes on |
+
+It costs $5 to $10. The sum is $\\frac{n(n+1)}{2}$, and
+
+$$
+\\sum_{i=1}^n i = \\frac{n(n+1)}{2}
+$$
+`;
+
 const TASKS = [
   {
     id: "survey",
@@ -78,6 +102,7 @@ const TASKS = [
 ].map((task) => ({ ...task, estimated_tokens: 1400 }));
 
 export const contentRules: Rule[] = [
+  (request) => (lastOf(request, "user").includes("rich answer") ? { text: RICH } : undefined),
   (request) => (isPlanning(request) ? { text: JSON.stringify({ tasks: TASKS }) } : undefined),
   (request) => {
     if (
@@ -125,6 +150,8 @@ export const contentRules: Rule[] = [
 
 export interface Content {
   loader: string;
+  /** An answer with code, a diff, a table and formulas. */
+  rich: string;
   /** A tool call waits here and nobody is attached. */
   lonely: string;
   /** The model answered with an error here. */
@@ -195,7 +222,9 @@ export async function fill(world: World): Promise<Content> {
     budget_tokens: 100,
   });
   await world.send(poor, "Summarise the guide", "writer");
-  return { loader, lonely, failed, poor, plan, running };
+  const rich = await world.session("Code, tables and formulas");
+  await world.send(rich, "Give me a rich answer", "coder");
+  return { loader, rich, lonely, failed, poor, plan, running };
 }
 
 async function planOf(world: World, session: string): Promise<string> {

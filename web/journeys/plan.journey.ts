@@ -45,6 +45,7 @@ test("a plan is edited, approved, watched and its failed task tried again", asyn
   expect(await page.locator("path.edge").count()).toBe(4);
 
   await page.locator("button", { hasText: "Edit" }).click();
+  await page.locator(".plan-below", { hasText: "Click a task in the graph to edit or remove it." }).waitFor();
   await node("extra").click();
   await page.locator("button", { hasText: "Remove task" }).click();
   await node("tell").click();
@@ -71,6 +72,9 @@ test("a plan is edited, approved, watched and its failed task tried again", asyn
   await page.locator(".node[data-task=tell][data-status=failed]").waitFor();
   await page.locator("[data-plan-status=partial]").waitFor();
   expect(await node("extra").count()).toBe(0);
+  // A failed task is not done, and what was really spent stands beside the estimate.
+  await page.locator(".plan-numbers", { hasText: "2 of 3 tasks, 1 failed" }).waitFor();
+  await page.locator(".plan-numbers", { hasText: /cost \$0\.0\d+ \(estimated \$/ }).waitFor();
 
   isBroken = false;
   await page.locator("button", { hasText: "Retry failed tasks" }).click();
@@ -80,4 +84,46 @@ test("a plan is edited, approved, watched and its failed task tried again", asyn
   await page.locator("[data-task-panel=build]", { hasText: "Built." }).waitFor();
   expect(built()).toBe(calls);
   expect(complaints).toEqual([]);
+});
+
+test("a plan that is opened or goes on is read again without all the others", async () => {
+  for (const name of ["One", "Two", "Three"]) await world.session(name);
+  const session = await world.session("Watched");
+  await world.send(session, "Make the thing");
+  const { page } = await world.open("#/approvals");
+  const card = page.locator(".approval", { hasText: "Look around" }).first();
+  await card.waitFor();
+  const read: string[] = [];
+  page.on("request", (request) => {
+    if (/\/plans\/?(\?|$)/.test(request.url())) read.push(request.url());
+  });
+  await page.evaluate(() => (location.hash = "#/plans"));
+  await page.locator(".side-item", { hasText: "Watched" }).waitFor();
+  const first = read.length;
+  expect(first).toBeGreaterThan(3);
+  await page.locator(".side-item", { hasText: "Watched" }).click();
+  await page.locator(".node").first().waitFor();
+  await page.locator("button", { hasText: "Reject" }).click();
+  await page.locator("[data-plan-status=cancelled]").waitFor();
+  await page.locator(".side-item .chip", { hasText: "Cancelled" }).first().waitFor();
+  expect(read.slice(first).filter((address) => !address.includes(session))).toEqual([]);
+});
+
+test("a plan that nobody decided about says so and can be asked for again", async () => {
+  const hasty = await World.make({
+    rules: [(request) => (isPlanning(request) ? { text: JSON.stringify({ tasks: TASKS }) } : undefined)],
+    env: { CODELAB_LIMITS__APPROVAL_TIMEOUT_SECONDS: "1" },
+  });
+  try {
+    const session = await hasty.session("Late");
+    await hasty.send(session, "Make it while I am away");
+    const { page } = await hasty.open(`#/sessions/${session}`);
+    await page.locator(".plan-entry .chip", { hasText: "Expired" }).waitFor();
+    await page.locator(".expired-note", { hasText: "Nobody decided about this plan in time" }).waitFor();
+    await page.locator(".expired-note button", { hasText: "Ask again" }).click();
+    await page.locator(".dock textarea:focus").waitFor();
+    expect(await page.locator(".dock textarea").inputValue()).toBe("Make it while I am away");
+  } finally {
+    await hasty.close();
+  }
 });

@@ -1,5 +1,6 @@
 // A session: words as they come, a question with its answer, the hint that nobody is there to run a tool.
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { RICH } from "./content";
 import { hasResult, lastOf } from "./model";
 import { until, World } from "./world";
 
@@ -9,6 +10,7 @@ let slowCalls = 0;
 beforeAll(async () => {
   world = await World.make({
     rules: [
+      (request) => (lastOf(request, "user").includes("rich answer") ? { text: RICH } : undefined),
       (request) => {
         if (!lastOf(request, "user").includes("slowly")) return undefined;
         slowCalls += 1;
@@ -34,6 +36,7 @@ afterAll(() => world.close());
 test("a message to a chosen agent is answered word by word", async () => {
   const { page, complaints } = await world.open("#/sessions");
   await page.locator(".side-head button").click();
+  await page.locator(".dock textarea:focus").waitFor();
   await page.locator(".dock select").first().selectOption({ label: "coder" });
   await page.locator(".dock textarea").fill("Count slowly");
   await page.locator(".dock textarea").press("Enter");
@@ -48,6 +51,14 @@ test("a message to a chosen agent is answered word by word", async () => {
   expect(await page.locator(".line.role-assistant").count()).toBe(1);
   await page.locator(".trail .agent", { hasText: "coder" }).waitFor();
   await page.locator(".side-title", { hasText: "Count slowly" }).waitFor();
+  // The chosen agent stays chosen, and what is not sent yet is still there after a look elsewhere.
+  await page.locator(".dock textarea").fill("Not sent yet");
+  await page.locator("nav a[data-view=approvals]").click();
+  await page.goBack();
+  expect(await page.locator(".dock textarea").inputValue()).toBe("Not sent yet");
+  await page.reload();
+  const chosen = page.locator(".dock select").first().locator("option:checked");
+  await expect.poll(() => chosen.textContent()).toBe("coder");
   expect(complaints).toEqual([]);
 });
 
@@ -63,7 +74,8 @@ test("what is said meanwhile waits in line, and stopping ends the turn", async (
   await page.locator(".queue li", { hasText: "And then this" }).waitFor();
   expect(await page.locator(".line.role-user").count()).toBe(1);
   await page.locator(".writer-extra button", { hasText: "Stop" }).click();
-  await page.locator(".error-line", { hasText: "CANCELLED" }).waitFor();
+  await page.locator(".stopped", { hasText: "Stopped." }).waitFor();
+  expect(await page.locator(".error-line, .is-error, .tone-bad").count()).toBe(0);
   await page.locator(".line.role-user", { hasText: "And then this" }).waitFor();
   await page.locator("[data-status=completed]").waitFor();
   await page.locator(".queue").waitFor({ state: "detached" });
@@ -94,4 +106,36 @@ test("a tool call that nobody can run says what to do", async () => {
   await page.locator(".hint-box").waitFor({ state: "detached" });
   await page.locator(".tool summary").click();
   await page.locator(".tool-details .verbatim", { hasText: "hello" }).waitFor();
+});
+
+test("code has colours, tables scroll, formulas are drawn, and everything can be copied", async () => {
+  const session = await world.session("Rich");
+  await world.send(session, "Give me a rich answer", "coder");
+  const { page, complaints } = await world.open(`#/sessions/${session}`, {
+    permissions: ["clipboard-read", "clipboard-write"],
+    viewport: { width: 390, height: 844 },
+  });
+  const answer = page.locator(".line.role-assistant");
+  await answer.locator(".code .code-keyword", { hasText: "const" }).waitFor();
+  await answer.locator(".code .code-comment", { hasText: "// the answer" }).waitFor();
+  await answer.locator(".patch-added", { hasText: "+const answer = 42;" }).waitFor();
+  await answer.locator(".patch-removed", { hasText: "-const answer = 41;" }).waitFor();
+  await answer.locator("math[display=block] munderover").waitFor();
+  await answer.locator("p math mfrac").waitFor();
+  await answer.locator("p", { hasText: "It costs $5 to $10." }).waitFor();
+
+  const table = answer.locator(".table-scroll");
+  expect(await table.evaluate((box) => box.scrollWidth > box.clientWidth)).toBe(true);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(390);
+  const number = table.locator("td", { hasText: "1,024" });
+  expect(await number.evaluate((cell) => getComputedStyle(cell).textAlign)).toBe("end");
+
+  const copied = () => page.evaluate(() => navigator.clipboard.readText());
+  await answer.locator(".code button").first().click();
+  await answer.locator(".code button", { hasText: "Copied" }).waitFor();
+  expect(await copied()).toBe("const answer = 42; // the answer");
+  await answer.locator("header button[title='Copy message']").click();
+  await answer.locator("header button", { hasText: "Copied" }).waitFor();
+  expect(await copied()).toBe(RICH);
+  expect(complaints).toEqual([]);
 });

@@ -1,7 +1,15 @@
 import { describe, expect, test } from "vitest";
 import type { SessionInput } from "../src/api/events";
 import { reduceSession } from "../src/state/reduce";
-import { emptySession, tasksEnded, type SessionState, type ToolItem } from "../src/state/session";
+import {
+  costOf,
+  emptySession,
+  progressOf,
+  tasksEnded,
+  waitingCall,
+  type SessionState,
+  type ToolItem,
+} from "../src/state/session";
 import { fixtures, isEvent, through } from "./fixtures";
 
 const run = (inputs: SessionInput[], from = emptySession) => reduceSession(from, inputs);
@@ -73,6 +81,21 @@ describe("tools", () => {
   });
 });
 
+describe("what waits for the user", () => {
+  test.each([
+    [fixtures.tools, "approval_request"],
+    [fixtures.question, "question"],
+    [fixtures.plan, "plan_request"],
+  ] as const)("a call of the stream %# waits until it is decided", (stream, type) => {
+    const inputs = through(stream, type);
+    const last = inputs.at(-1);
+    const data = last?.kind === "event" ? (last.event.data as { call_id?: string }) : {};
+    expect(waitingCall(run(inputs.slice(0, -1)))).toBeUndefined();
+    expect(waitingCall(run(inputs))).toBe(data.call_id);
+    expect(waitingCall(run(stream))).toBeUndefined();
+  });
+});
+
 describe("questions", () => {
   test("a question is one item, open until its answer", () => {
     const open = run(through(fixtures.question, "question"));
@@ -124,12 +147,31 @@ describe("plans", () => {
     expect(planOf(partial).status).toBe("partial");
     expect(statuses(partial)).toEqual(["completed", "failed", "skipped"]);
     expect(tasksEnded(planOf(partial))).toBe(3);
+    expect(progressOf(planOf(partial))).toEqual({ total: 3, done: 1, failed: 1, skipped: 1 });
+    expect(costOf(planOf(asked))).toBeUndefined();
     const again = run(through(fixtures.plan, "task_started", 3));
     expect(planOf(again).status).toBe("running");
     const whole = run(fixtures.plan);
     expect(statuses(whole)).toEqual(["completed", "completed", "completed"]);
     expect(planOf(whole).status).toBe("completed");
     expect(whole.items.filter((item) => item.kind === "plan")).toHaveLength(1);
+  });
+  test("a plan costs what its tasks used", () => {
+    const plan = planOf(run(fixtures.plan));
+    const usage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
+    const withCosts = (...costs: (number | null)[]) =>
+      costOf({ ...plan, tasks: costs.map((cost_usd, at) => ({ ...plan.tasks[at]!, usage: { ...usage, cost_usd } })) });
+    expect(withCosts(0.25, 0.5)).toEqual({ usd: 0.75, isKnown: true });
+    expect(withCosts(0.25, null)).toEqual({ usd: 0.25, isKnown: false });
+  });
+  test("a plan that expired says so", () => {
+    expect(planOf(run(fixtures.plan)).isExpired).toBe(false);
+    const inputs = through(fixtures.plan, "plan_resolved").map((input) =>
+      input.kind === "event" && input.event.type === "plan_resolved"
+        ? { ...input, event: { ...input.event, data: { ...input.event.data, decision: "expired" as const } } }
+        : input,
+    );
+    expect(planOf(run(inputs))).toMatchObject({ isExpired: true, status: "cancelled" });
   });
   test("what a task says belongs to the task", () => {
     const ofTask = run(fixtures.plan).items.filter((item) => item.origin?.taskId === "build");

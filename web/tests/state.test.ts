@@ -10,9 +10,10 @@ import {
   type Waiting,
 } from "../src/state/approvals";
 import { budgetOf } from "../src/state/budget";
-import { emptyChat, openQuestion, reduceChat, unread } from "../src/state/chat";
+import { answerDue, emptyChat, openQuestion, reduceChat, unread } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
+import { choiceOf, withChoice } from "../src/state/recent";
 import { linkTo, parseRoute, ticketOf } from "../src/state/route";
 import budgetOpen from "../../tests/projection/budget-open.json";
 import { fixtures } from "./fixtures";
@@ -74,6 +75,32 @@ describe("the global Chat", () => {
   });
 });
 
+describe("an answer in the Chat", () => {
+  const due = (...messages: ChatMessage[]) => answerDue(reduceChat(emptyChat(0), { kind: "messages", messages }));
+  test("is expected after a user's message, for a while", () => {
+    expect(due()).toBeUndefined();
+    expect(due(message(1))).toBeUndefined();
+    expect(due(message(1, { role: "user" }))).toBe(Date.parse("2026-01-01T00:05:00Z"));
+    expect(due(message(1, { role: "user" }), message(2))).toBeUndefined();
+  });
+  test("is not expected after an answer to a question", () => {
+    expect(due(message(1), message(2, { role: "user", meta: { reply_to: 1 } }))).toBeUndefined();
+  });
+});
+
+describe("choices that the browser keeps", () => {
+  test("the newest one counts, and the oldest leave", () => {
+    const stored = ["a", "b", "c", "a"].reduce((kept, key, at) => withChoice(kept, key, `${at}`, 2), "");
+    expect(stored).toBe('[["c","2"],["a","3"]]');
+    expect(choiceOf(stored, "a")).toBe("3");
+    expect(choiceOf(withChoice(stored, "a", undefined, 2), "a")).toBeUndefined();
+  });
+  test.each([undefined, "", "{}", "nonsense", '[["a"],[1,2],["a","b"]]'])("%s cannot break it", (stored) => {
+    expect(["b", undefined]).toContain(choiceOf(stored, "a"));
+    expect(choiceOf(withChoice(stored, "x", "y", 5), "x")).toBe("y");
+  });
+});
+
 describe("approvals", () => {
   const events = fixtures.tools.flatMap((input) => (input.kind === "event" ? [input.event] : []));
   const request = events.findIndex((event) => event.type === "approval_request");
@@ -118,6 +145,8 @@ describe("approvals", () => {
     expect(changesSessions(event("gap", { from: 1, to: 2 }))).toBe(true);
     expect(changesSessions(event("tool_call_closed", { outcome: "cancelled" }))).toBe(true);
     expect(changesSessions(event("tool_call_closed", { outcome: "completed" }))).toBe(false);
+    expect(changesSessions(event("plan_resolved", {}))).toBe(true);
+    expect(changesSessions(event("workflow_completed", {}))).toBe(true);
     expect(changesSessions(event("task_progress", {}))).toBe(false);
   });
 });
@@ -141,8 +170,9 @@ describe("tokens", () => {
 
 describe("addresses", () => {
   test.each([
-    ["", { view: "chat" }],
-    ["#/nowhere", { view: "chat" }],
+    ["", { view: "sessions", sessionId: undefined }],
+    ["#/nowhere", { view: "sessions", sessionId: undefined }],
+    ["#/chat", { view: "chat" }],
     ["#/sessions", { view: "sessions", sessionId: undefined }],
     [linkTo("sessions", "a/b c"), { view: "sessions", sessionId: "a/b c" }],
     [linkTo("plans", "s", "p"), { view: "plans", sessionId: "s", planId: "p" }],

@@ -1,5 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { colour, MAX_COLOURED_CHARACTERS } from "../src/state/highlight";
 import { parseMarkdown, safeHref, type Block, type Inline } from "../src/state/markdown";
+import { mathTree, type MathNode } from "../src/state/mathml";
+import { patchLines } from "../src/state/patch";
 import { compare, diffOfWrite, fold, visible } from "../src/state/diff";
 import { TEXTS, LOCALES, startingLocale, translate } from "../src/i18n/text";
 import { en, type Key } from "../src/i18n/en";
@@ -182,6 +185,95 @@ describe("Markdown", () => {
     expect(() => parseMarkdown(">".repeat(5000) + "x")).not.toThrow();
     expect(() => parseMarkdown("*a **b ".repeat(9000))).not.toThrow();
     expect(parseMarkdown("x".repeat(300_000))).toMatchObject([{ type: "code" }]);
+  });
+});
+
+describe("formulas", () => {
+  test.each([
+    ["so $a+b$ is", [{ value: "so " }, { type: "math", value: "a+b", isBlock: false }, { value: " is" }]],
+    ["so \\(a_1 + b_2\\).", [{}, { type: "math", value: "a_1 + b_2", isBlock: false }, {}]],
+    ["so $$a$$ is", [{}, { type: "math", value: "a", isBlock: true }, {}]],
+  ])("%s", (text, expected) => {
+    expect(inlinesOf(text)).toMatchObject(expected);
+  });
+  test.each(["$$\na\n\n- b\n$$", "\\[\na\n\n- b\n\\]", "$$a - b$$"])("%j is one block", (text) => {
+    expect(parseMarkdown(text)).toEqual([{ type: "math", value: text.slice(2, -2).trim() }]);
+  });
+  test.each([
+    "from $5 to $10",
+    "$5-$10",
+    "$HOME/bin:$PATH",
+    "US$5 and US$6",
+    "a $ b $ c",
+    "`$a$`",
+    "$$",
+    "$$ $$",
+    "$$\nnever closed",
+    "\\$a\\$",
+  ])("%j has none", (text) => {
+    expect(JSON.stringify(parseMarkdown(text))).not.toContain('"math"');
+  });
+  const names = (node: MathNode): string[] =>
+    typeof node === "string" ? [] : [node.name, ...Object.keys(node.attributes), ...node.children.flatMap(names)];
+  test("a formula becomes MathML", () => {
+    const tree = mathTree("\\frac{a}{b} + \\sqrt{2}", true)!;
+    expect(names(tree)).toEqual(expect.arrayContaining(["math", "display", "mfrac", "msqrt"]));
+    expect(JSON.stringify(tree)).not.toContain("annotation");
+  });
+  test.each([
+    "\\href{javascript:alert(1)}{x}",
+    "\\url{javascript:alert(1)}",
+    "\\includegraphics{https://evil.example/a.png}",
+    "\\htmlStyle{position: fixed}{x}",
+    "\\htmlData{a=b}{x}",
+    "\\color{red}{x}",
+    "\\text{<script>alert(1)</script>}",
+  ])("%s can do nothing", (formula) => {
+    const tree = mathTree(formula, false);
+    const found = tree === undefined ? [] : names(tree);
+    const allowed = /^(m[a-z]+|semantics|display|displaystyle|scriptlevel|stretchy|fence|lspace|rspace|width|height)$/;
+    expect(found.filter((name) => !allowed.test(name) || name === "mathcolor")).toEqual([]);
+  });
+  test("what is not a formula is none", () => {
+    expect(mathTree("\\frac{a", false)).toBeUndefined();
+    expect(mathTree("\\def\\a{\\a\\a}\\a", false)).toBeUndefined();
+    expect(mathTree("{".repeat(4000), false)).toBeUndefined();
+    expect(mathTree("x".repeat(5001), false)).toBeUndefined();
+  });
+});
+
+describe("code", () => {
+  test("its text stays, its pieces have kinds", () => {
+    const code = "const answer = 42; // <b>why</b>\n";
+    const pieces = colour("ts", code)!;
+    expect(pieces.map((piece) => piece.text).join("")).toBe(code);
+    expect(pieces.filter((piece) => piece.kind !== undefined).map((piece) => [piece.kind, piece.text])).toEqual([
+      ["keyword", "const"],
+      ["number", "42"],
+      ["comment", "// <b>why</b>"],
+    ]);
+  });
+  test("an unknown language and very long code stay plain", () => {
+    expect(colour("klingon", "x")).toBeUndefined();
+    expect(colour("ts", "x".repeat(MAX_COLOURED_CHARACTERS + 1))).toBeUndefined();
+    for (const name of ["rust", "py", "SH", "jsonc", "toml", "yml", "html", "mjs", "kt"])
+      expect(colour(name, "x"), name).toBeDefined();
+  });
+  test("a patch is told line by line", () => {
+    const lines = patchLines("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same");
+    expect(lines.map((line) => line.type)).toEqual(["place", "place", "place", "removed", "added", "same"]);
+  });
+  test("columns stand as they were told to", () => {
+    expect(parseMarkdown("| a | b | c |\n|---|:-:|--:|\n| 1 | 2 | 3 |")).toMatchObject([
+      {
+        type: "table",
+        aligns: ["start", "center", "end"],
+        rows: [
+          [{}, {}, {}],
+          [{}, {}, {}],
+        ],
+      },
+    ]);
   });
 });
 

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { World } from "../world";
 
 const DIST = join(import.meta.dirname, "../../dist");
-const MAX_FIRST_VIEW_BYTES = 400 * 1024;
+const MAX_FIRST_VIEW_BYTES = 150 * 1024;
 const MESSAGES = 5_000;
 const TASKS = 50;
 const PROSE =

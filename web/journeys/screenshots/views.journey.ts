@@ -6,23 +6,26 @@ import { contentRules, fill, type Content } from "../content";
 import { World } from "../world";
 
 const OUTPUT = join(import.meta.dirname, "../output");
-const SIZES = { wide: { width: 1360, height: 880 }, narrow: { width: 400, height: 820 } } as const;
+const SIZES = { wide: { width: 1360, height: 880 }, narrow: { width: 390, height: 844 } } as const;
 
 const LOCALES: Record<string, string> = { "wide dark": "ru", "narrow dark": "uk" };
 
 let world: World;
 let content: Content;
+let empty = 0;
 
 beforeAll(async () => {
   mkdirSync(OUTPUT, { recursive: true });
   world = await World.make({ rules: contentRules });
   content = await fill(world);
+  empty = (await world.api<{ project_id: number }>("/my/projects/", { name: "Empty" })).project_id;
 }, 120_000);
 afterAll(() => world.close());
 
 const views: Record<string, () => { hash: string; ready: string; click?: string }> = {
   chat: () => ({ hash: "#/chat", ready: ".line" }),
   sessions: () => ({ hash: `#/sessions/${content.loader}`, ready: ".approval" }),
+  "sessions-code": () => ({ hash: `#/sessions/${content.rich}`, ready: ".code-keyword" }),
   "sessions-hint": () => ({ hash: `#/sessions/${content.lonely}`, ready: ".hint-box" }),
   "sessions-plan": () => ({ hash: `#/sessions/${content.running.session}`, ready: ".plan-entry" }),
   "sessions-error": () => ({ hash: `#/sessions/${content.failed}`, ready: ".error-line" }),
@@ -54,6 +57,12 @@ for (const [size, viewport] of Object.entries(SIZES)) {
         await page.waitForLoadState("networkidle", { timeout: 700 }).catch(() => undefined);
         await page.screenshot({ path: join(OUTPUT, `${name}-${size}-${colorScheme}.png`) });
       }
+      // A project in which nothing was done yet.
+      await page.evaluate((id) => localStorage.setItem("codelab.project", String(id)), empty);
+      await page.evaluate(() => (location.hash = "#/sessions"));
+      await page.reload();
+      await page.locator(".step").first().waitFor();
+      await page.screenshot({ path: join(OUTPUT, `start-${size}-${colorScheme}.png`) });
     });
   }
 }

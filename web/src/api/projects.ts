@@ -13,6 +13,12 @@ export async function listProjects(): Promise<Project[]> {
 
 export const createProject = (name: string) => value(client.POST("/my/projects", { body: { name } }));
 
+export const renameProject = (id: number, name: string) =>
+  value(client.PATCH("/my/projects/{project_id}", { params: inProject(id), body: { name }, fetch: again }));
+
+export const deleteProject = (id: number) =>
+  value(client.DELETE("/my/projects/{project_id}", { params: inProject(id) }));
+
 export const changeBudget = (id: number, budget_usd: number | null, budget_tokens: number | null) =>
   value(
     client.PATCH("/my/projects/{project_id}", {
@@ -27,9 +33,12 @@ export async function listAgents(project: number): Promise<ProjectAgent[]> {
   return (await value(client.GET("/my/projects/{project_id}/agents", { params }))).agents;
 }
 
+/** The models that the server's providers offer, and the providers that did not tell theirs. */
+export const offeredModels = () => value(client.GET("/my/models"));
+
 /** The names of the models that the server's providers offer. */
 export async function listModels(): Promise<string[]> {
-  return (await value(client.GET("/my/models"))).models.map((offered) => offered.model);
+  return (await offeredModels()).models.map((offered) => offered.model);
 }
 
 export const createAgent = (project: number, body: CreateAgent) =>
@@ -69,6 +78,13 @@ export const remember = (project: number, agent: string, text: string) =>
     client.POST("/my/projects/{project_id}/agents/{agent_id}/context", {
       params: ofAgent(project, agent),
       body: { text },
+    }),
+  );
+
+export const forget = (project: number, agent: string, context: string) =>
+  value(
+    client.DELETE("/my/projects/{project_id}/agents/{agent_id}/context/{context_id}", {
+      params: { path: { project_id: project, agent_id: agent, context_id: context } },
     }),
   );
 

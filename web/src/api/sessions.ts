@@ -18,6 +18,10 @@ export const createSession = (project_id: number) => value(client.POST("/my/chat
 export const renameSession = (id: string, title: string) =>
   value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { title }, fetch: again }));
 
+export async function sessionProject(id: string): Promise<number> {
+  return (await value(client.GET("/my/chat/sessions/{session_id}", { params: at(id) }))).project_id;
+}
+
 /** The model that was chosen for a session. */
 export async function sessionModel(id: string): Promise<string | undefined> {
   return (await value(client.GET("/my/chat/sessions/{session_id}", { params: at(id) }))).model ?? undefined;

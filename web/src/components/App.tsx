@@ -1,18 +1,7 @@
 // The layout around all views: navigation, banners, notices.
 import type { ComponentType } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import {
-  access,
-  addProject,
-  attempt,
-  connection,
-  isDemo,
-  leave,
-  notice,
-  projectId,
-  projects,
-  route,
-} from "../feeds/app";
+import { useEffect, useRef } from "preact/hooks";
+import { access, connection, isChoosingView, isDemo, leave, notice, route } from "../feeds/app";
 import { waiting } from "../feeds/approvals";
 import { unreadCount } from "../feeds/chat";
 import { chooseLocale, locale, t, theme, THEMES } from "../feeds/preferences";
@@ -20,11 +9,11 @@ import { LOCALE_NAMES, LOCALES } from "../i18n/text";
 import { linkTo, VIEWS, type View } from "../state/route";
 import { ApprovalsView } from "./ApprovalsView";
 import { ChatView } from "./ChatView";
-import { useFocus } from "./focus";
 import { Icon, Mark } from "./Icon";
 import { lazy } from "./Lazy";
 import { LoginView } from "./LoginView";
 import { TextWithDetails } from "./parts";
+import { ProjectChoice } from "./ProjectChoice";
 import { SessionsView } from "./SessionsView";
 
 const SHOWN: Record<View, ComponentType> = {
@@ -40,7 +29,8 @@ export function App() {
   const main = useRef<HTMLElement>(null);
   const { view } = route.value;
   useTitle(view);
-  if (access.value.state === "unknown") return <p class="hint starting">{t("app.loading")}</p>;
+  if (access.value.state === "unknown" || (access.value.state === "in" && isChoosingView.value))
+    return <p class="hint starting">{t("app.loading")}</p>;
   if (access.value.state === "offline") {
     return (
       <p class="hint starting" role="status">
@@ -151,69 +141,17 @@ function Settings() {
             ))}
           </select>
         </label>
+        <a class="quiet-link" href={linkTo("operations")}>
+          {t("models.title")}
+        </a>
+        <a class="quiet-link" href="/docs" target="_blank" rel="noopener">
+          {t("app.apiDocs")}
+        </a>
         <button type="button" class="quiet" onClick={() => void leave()}>
           <Icon name="logout" /> {t("app.logout")}
         </button>
       </div>
     </details>
-  );
-}
-
-const NEW = "new";
-
-function ProjectChoice() {
-  const [isMaking, setMaking] = useState(false);
-  if (isMaking) return <NewProject onEnd={() => setMaking(false)} />;
-  const choose = (value: string) => {
-    if (value === NEW) setMaking(true);
-    else projectId.value = Number(value);
-  };
-  return (
-    <label class="field">
-      <span>{t("app.project")}</span>
-      <select value={projectId.value} onChange={(event) => choose(event.currentTarget.value)}>
-        {projects.value.map((project) => (
-          <option key={project.project_id} value={project.project_id}>
-            {project.name}
-          </option>
-        ))}
-        <option value={NEW}>{t("app.newProject")}</option>
-      </select>
-    </label>
-  );
-}
-
-function NewProject({ onEnd }: { onEnd: () => void }) {
-  const [name, setName] = useState("");
-  const field = useFocus<HTMLInputElement>();
-  const make = () => {
-    const wanted = name.trim();
-    onEnd();
-    if (wanted !== "") void attempt(() => addProject(wanted));
-  };
-  return (
-    <form
-      class="field"
-      onSubmit={(event) => {
-        event.preventDefault();
-        make();
-      }}
-    >
-      <label class="field">
-        <span>{t("app.newProjectName")}</span>
-        <input
-          type="text"
-          ref={field}
-          maxLength={200}
-          value={name}
-          onInput={(event) => setName(event.currentTarget.value)}
-          onKeyDown={(event) => {
-            if (event.key === "Escape") onEnd();
-          }}
-        />
-      </label>
-      <button type="submit">{t("app.create")}</button>
-    </form>
   );
 }
 

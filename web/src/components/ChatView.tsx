@@ -2,14 +2,24 @@
 import { useEffect, useRef } from "preact/hooks";
 import { postUserMessage } from "../api/chat";
 import type { ChatMessage } from "../api/types";
-import { attempt, ownUserId } from "../feeds/app";
-import { chat, chatConnection, chatQuestion, isChatLoaded, isChatOff, markSeen, unreadCount } from "../feeds/chat";
+import { attempt, ownUserId, projectId } from "../feeds/app";
+import {
+  chat,
+  chatConnection,
+  chatQuestion,
+  isAnswering,
+  isChatLoaded,
+  isChatOff,
+  markSeen,
+  unreadCount,
+} from "../feeds/chat";
 import { locale, region, t } from "../feeds/preferences";
+import { beginSession } from "../feeds/session";
 import { clockTime, fullTime } from "../state/format";
 import { Chunks } from "./Chunks";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
-import { AgentName, Empty, ViewHead, Writer } from "./parts";
+import { AgentName, CopyButton, Empty, ViewHead, Writer } from "./parts";
 import { Scroller } from "./Scroller";
 
 export function ChatView() {
@@ -45,6 +55,7 @@ export function ChatView() {
             stamp={`${firstNew}${locale.value}`}
             render={(row) => <Line row={row} firstNew={firstNew} />}
           />
+          {isAnswering.value && <Answering />}
         </Scroller>
       )}
       {!isChatOff.value && (
@@ -61,6 +72,8 @@ export function ChatView() {
             }
             button={question === undefined ? t("chat.send") : t("chat.answer")}
             onSend={(text) => attempt(() => postUserMessage(text))}
+            draft="chat"
+            above={(text) => question === undefined && <NoFiles text={text} />}
           >
             <span class="hint">{t("composer.keys")}</span>
           </Writer>
@@ -68,6 +81,44 @@ export function ChatView() {
       )}
     </section>
   );
+}
+
+/** Shown from the user's message until the first word of the answer. */
+function Answering() {
+  return (
+    <article class="line role-agent is-live" aria-busy="true">
+      <header>
+        <AgentName name="AdaptiveAgent" />
+        <span class="meta writing" role="status">
+          {t("item.writing")}
+        </span>
+      </header>
+    </article>
+  );
+}
+
+/** What the Chat cannot do, and the way to where it can be done, with what the user wrote. */
+function NoFiles({ text }: { text: string }) {
+  const project = projectId.value;
+  const said = chat.value.messages.findLast(isOwn)?.text ?? "";
+  const begin = () =>
+    attempt(async () => {
+      if (project !== undefined) await beginSession(project, text.trim() === "" ? said : text);
+    });
+  return (
+    <p class="dock-hint">
+      {t("chat.noFiles")}{" "}
+      <button type="button" class="link" onClick={() => void begin()}>
+        {t(
+          text.trim() !== "" ? "chat.newSessionWithText" : said === "" ? "chat.newSession" : "chat.newSessionWithLast",
+        )}
+      </button>
+    </p>
+  );
+}
+
+function isOwn(message: ChatMessage): boolean {
+  return message.role === "user" && (message.meta?.user_id == null || message.meta.user_id === ownUserId());
 }
 
 function EmptyChat() {
@@ -92,7 +143,7 @@ function rowOf(message: ChatMessage): ChatRow {
 
 function Line({ row: { message }, firstNew }: { row: ChatRow; firstNew: number | undefined }) {
   const isQuestion = message.meta?.tags?.includes("question") ?? false;
-  const isOwn = message.role === "user";
+  const isUser = message.role === "user";
   return (
     <>
       {message.id === firstNew && (
@@ -102,11 +153,12 @@ function Line({ row: { message }, firstNew }: { row: ChatRow; firstNew: number |
       )}
       <article class={`line role-${message.role} ${isQuestion ? "is-question" : ""}`} data-id={message.id}>
         <header>
-          {isOwn ? <span class="you">{userName(message)}</span> : <AgentName name={message.author} />}
-          {message.meta?.reply_to != null && <span class="meta">{t("chat.replyTo")}</span>}
+          {isUser ? <span class="you">{userName(message)}</span> : <AgentName name={message.author} />}
+          {isUser && message.meta?.reply_to != null && <span class="meta">{t("chat.replyTo")}</span>}
           <time class="meta" title={fullTime(region.value, message.ts)}>
             {clockTime(region.value, message.ts)}
           </time>
+          <CopyButton text={message.text} label={t("app.copyMessage")} />
         </header>
         <Markdown text={message.text} />
       </article>

@@ -1,7 +1,9 @@
 // Renders a parsed Markdown tree. Text stays text; nothing here can create HTML from it.
 import { useMemo } from "preact/hooks";
 import type { ComponentChildren } from "preact";
-import { parseMarkdown, type Block, type Inline } from "../state/markdown";
+import { parseMarkdown, type Align, type Block, type Inline } from "../state/markdown";
+import { t } from "../feeds/preferences";
+import { CodeBlock, Maths } from "./Code";
 
 export function Markdown({ text }: { text: string }) {
   const blocks = useMemo(() => parseMarkdown(text), [text]);
@@ -26,13 +28,12 @@ function showBlock(block: Block): ComponentChildren {
     case "quote":
       return <blockquote>{block.children.map(showBlock)}</blockquote>;
     case "code":
+      return <CodeBlock language={block.language} code={block.value} />;
+    case "math":
       return (
-        <figure class="code">
-          {block.language !== "" && <figcaption>{block.language}</figcaption>}
-          <pre tabIndex={0}>
-            <code>{block.value}</code>
-          </pre>
-        </figure>
+        <div class="math-scroll" tabIndex={0}>
+          <Maths formula={block.value} isBlock />
+        </div>
       );
     case "list":
       return block.ordered ? (
@@ -41,7 +42,7 @@ function showBlock(block: Block): ComponentChildren {
         <ul>{block.items.map(showItem)}</ul>
       );
     case "table":
-      return <Table rows={block.rows} />;
+      return <Table aligns={block.aligns} rows={block.rows} />;
     case "rule":
       return <hr />;
   }
@@ -58,23 +59,26 @@ function showItem({ checked, children }: { checked: boolean | undefined; childre
   );
 }
 
-function Table({ rows }: { rows: Inline[][][] }) {
+function Table({ aligns, rows }: { aligns: Align[]; rows: Inline[][][] }) {
   const [head, ...body] = rows;
+  const classOf = (column: number) => `align-${aligns[column] ?? "start"}`;
   return (
-    <div class="table-scroll" tabIndex={0}>
+    <div class="table-scroll" tabIndex={0} role="group" aria-label={t("item.table")}>
       <table>
         <thead>
           <tr>
-            {head?.map((cell) => (
-              <th scope="col">{cell.map(showInline)}</th>
+            {head?.map((cell, column) => (
+              <th scope="col" class={classOf(column)}>
+                {cell.map(showInline)}
+              </th>
             ))}
           </tr>
         </thead>
         <tbody>
           {body.map((row) => (
             <tr>
-              {row.map((cell) => (
-                <td>{cell.map(showInline)}</td>
+              {row.map((cell, column) => (
+                <td class={classOf(column)}>{cell.map(showInline)}</td>
               ))}
             </tr>
           ))}
@@ -96,6 +100,8 @@ function showInline(inline: Inline): ComponentChildren {
       return <em>{inline.children.map(showInline)}</em>;
     case "strike":
       return <s>{inline.children.map(showInline)}</s>;
+    case "math":
+      return <Maths formula={inline.value} isBlock={inline.isBlock} />;
     case "break":
       return <br />;
     case "link":

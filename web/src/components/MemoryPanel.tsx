@@ -1,11 +1,12 @@
 // Search in an agent's memory. Notes can be added, and the memory can be cleared.
 import { useState } from "preact/hooks";
-import { forgetAll, remember, searchMemory } from "../api/projects";
+import { forget, forgetAll, remember, searchMemory } from "../api/projects";
 import type { ContextHit, ProjectAgent } from "../api/types";
 import { attempt, say } from "../feeds/app";
 import { t } from "../feeds/preferences";
 import { Icon } from "./Icon";
-import { Ago, Chip, Verbatim } from "./parts";
+import { Verbatim } from "./Code";
+import { Ago, Chip } from "./parts";
 
 export function MemoryPanel({ project, agent }: { project: number; agent: ProjectAgent }) {
   const [query, setQuery] = useState("");
@@ -17,6 +18,11 @@ export function MemoryPanel({ project, agent }: { project: number; agent: Projec
       await remember(project, agent.agent_id, note);
       setNote("");
       say(t("agents.memoryAdded"));
+    });
+  const remove = (hit: ContextHit) =>
+    attempt(async () => {
+      await forget(project, agent.agent_id, hit.id);
+      setHits((present) => present?.filter((other) => other.id !== hit.id));
     });
   const clear = () =>
     attempt(async () => {
@@ -51,7 +57,11 @@ export function MemoryPanel({ project, agent }: { project: number; agent: Projec
         ) : hits.length === 0 ? (
           <p class="hint">{t("agents.memoryEmpty")}</p>
         ) : (
-          <ol class="hits">{hits.map(showHit)}</ol>
+          <ol class="hits">
+            {hits.map((hit) => (
+              <Hit key={hit.id} hit={hit} onForget={() => void remove(hit)} />
+            ))}
+          </ol>
         )}
       </div>
       <form
@@ -77,9 +87,9 @@ export function MemoryPanel({ project, agent }: { project: number; agent: Projec
   );
 }
 
-function showHit(hit: ContextHit) {
+function Hit({ hit, onForget }: { hit: ContextHit; onForget: () => void }) {
   return (
-    <li key={hit.id} class="hit">
+    <li class="hit">
       <p class="hit-head">
         <Chip tone={hit.success ? "calm" : "bad"}>
           {hit.success ? hit.type : `${hit.type} · ${t("agents.memoryFailed")}`}
@@ -88,6 +98,16 @@ function showHit(hit: ContextHit) {
         <span class="meta">
           <Ago at={hit.timestamp} />
         </span>
+        <span class="grow" />
+        <button
+          type="button"
+          class="quiet icon-only"
+          aria-label={t("agents.memoryForgetOne")}
+          title={t("agents.memoryForgetOne")}
+          onClick={onForget}
+        >
+          <Icon name="trash" />
+        </button>
       </p>
       <Verbatim text={hit.text} label={hit.type} />
     </li>

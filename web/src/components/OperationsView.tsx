@@ -9,6 +9,7 @@ import { region, t } from "../feeds/preferences";
 import { count, duration, money, shortName } from "../state/format";
 import { AuditPanel } from "./AuditPanel";
 import { BarChart } from "./Charts";
+import { ModelsPanel } from "./ModelsPanel";
 import { Chip, ViewHead } from "./parts";
 
 export default function OperationsView() {
@@ -32,6 +33,7 @@ export default function OperationsView() {
             {id !== undefined && <BudgetPanel key={id} project={id} />}
           </div>
           {id !== undefined && <SpacePanel key={id} project={id} round={round} />}
+          <ModelsPanel round={round} />
           <UsagePanel round={round} />
           {id !== undefined && <AuditPanel key={id} project={id} round={round} />}
         </div>

@@ -16,7 +16,7 @@ interface PlanGraphProps {
   onSelect: (id: string) => void;
 }
 
-const SMALLEST_SCALE = 0.85;
+const SMALLEST_SCALE = 0.8;
 const NARROW = "(max-width: 760px)";
 
 export function PlanGraph({ tasks, progress, selected, isFitted, onSelect }: PlanGraphProps) {

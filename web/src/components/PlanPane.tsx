@@ -4,18 +4,18 @@ import { listAgents } from "../api/projects";
 import { cancelTurn, decidePlan, retryPlan } from "../api/sessions";
 import type { PlanDecision, PlannedTask, ProjectAgent, Task } from "../api/types";
 import { attempt, projectId, report } from "../feeds/app";
-import { region, t } from "../feeds/preferences";
+import { t } from "../feeds/preferences";
 import { useSession } from "../feeds/session";
-import { money } from "../state/format";
 import { hasCycle } from "../state/layout";
 import { linkTo } from "../state/route";
-import { tasksEnded, type PlanView, type SessionState } from "../state/session";
+import type { PlanView, SessionState } from "../state/session";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
-import { Chip, Empty, TextWithDetails } from "./parts";
+import { Empty, TextWithDetails } from "./parts";
 import { PlanGraph } from "./PlanGraph";
+import { costText, progressText } from "./PlanNumbers";
 import { TaskEditor, TaskPanel } from "./TaskPanel";
-import { toneOfPlan } from "./Timeline";
+import { PlanChip } from "./Timeline";
 
 interface PlanPaneProps {
   sessionId: string;
@@ -57,18 +57,16 @@ function OpenPlan({ sessionId, plan, state, title }: OpenPlanProps) {
           <a href={linkTo("sessions", sessionId)}>{title ?? t("approvals.openSession")}</a>
         </h2>
         <span role="status" data-plan-status={plan.status}>
-          <Chip tone={toneOfPlan(plan.status)}>{t(`plans.status.${plan.status}`)}</Chip>
+          <PlanChip plan={plan} />
         </span>
         <span class="grow" />
-        <span class="meta">
-          {t("plans.progress", { done: tasksEnded(plan), total: plan.tasks.length })} · {t("plans.cost")}{" "}
-          {!plan.cost_known && `${t("plans.costPart")} `}
-          {money(region.value, plan.estimated_cost_usd)}
-        </span>
         <button type="button" class="quiet" aria-pressed={isFitted} onClick={() => setFitted(!isFitted)}>
           {t("plans.zoomFit")}
         </button>
       </header>
+      <p class="plan-numbers meta">
+        {progressText(plan)} · {costText(plan)}
+      </p>
       {plan.fallback && <p class="warning-line">{t("plans.fallback")}</p>}
       <PlanGraph
         tasks={tasks}
@@ -80,7 +78,7 @@ function OpenPlan({ sessionId, plan, state, title }: OpenPlanProps) {
       <PlanActions sessionId={sessionId} plan={plan} draft={isEditing ? draft : undefined} setDraft={setDraft} />
       <div class="plan-below" data-scroll tabIndex={0} role="region" aria-label={t("plans.thread")}>
         {task === undefined ? (
-          <Below plan={plan} />
+          <Below plan={plan} isEditing={isEditing} />
         ) : isEditing ? (
           <EditTask task={task} tasks={draft} setTasks={setDraft} />
         ) : (
@@ -91,7 +89,9 @@ function OpenPlan({ sessionId, plan, state, title }: OpenPlanProps) {
   );
 }
 
-function Below({ plan }: { plan: PlanView }) {
+function Below({ plan, isEditing }: { plan: PlanView; isEditing: boolean }) {
+  if (isEditing) return <p class="hint">{t("plans.chooseTaskToEdit")}</p>;
+  if (plan.isExpired) return <p class="hint">{t("plans.expiredText")}</p>;
   if (plan.response === undefined || plan.response === "") return <p class="hint">{t("plans.chooseTask")}</p>;
   return (
     <article class="line role-assistant">

@@ -1,5 +1,5 @@
 // The plans of a project: the list, and the one that is open.
-import { useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { listPlans, listSessions } from "../api/sessions";
 import type { Plan, Session } from "../api/types";
 import { projectId, report, route } from "../feeds/app";
@@ -7,8 +7,9 @@ import { activity } from "../feeds/approvals";
 import { region, t } from "../feeds/preferences";
 import { money } from "../state/format";
 import { linkTo } from "../state/route";
-import { tasksEnded } from "../state/session";
+import { costOf } from "../state/session";
 import { Chip, Empty } from "./parts";
+import { progressText, shortProgress } from "./PlanNumbers";
 import { PlanPane } from "./PlanPane";
 import { toneOfPlan } from "./Timeline";
 
@@ -23,12 +24,7 @@ const NEWEST_SESSIONS = 40;
 export default function PlansView() {
   const { sessionId, planId } =
     route.value.view === "plans" ? route.value : { sessionId: undefined, planId: undefined };
-  const [listed, setListed] = useState<Listed[] | undefined>(undefined);
-  const project = projectId.value;
-  const changedAt = activity.value.at;
-  useEffect(() => {
-    if (project !== undefined) readPlans(project).then(setListed, report);
-  }, [project, planId, changedAt]);
+  const listed = usePlans(sessionId);
   const open = listed?.find((entry) => entry.plan.plan_id === planId);
   return (
     <section class={`view split ${planId === undefined ? "at-list" : "at-detail"}`}>
@@ -49,10 +45,41 @@ export default function PlansView() {
   );
 }
 
-async function readPlans(project: number): Promise<Listed[]> {
-  const sessions = (await listSessions(project)).slice(0, NEWEST_SESSIONS);
-  const plans = await Promise.all(sessions.map((session) => listPlans(session.session_id)));
-  return sessions.flatMap((session, at) => (plans[at] ?? []).toReversed().map((plan) => ({ session, plan })));
+type PlansBySession = ReadonlyMap<string, Plan[]>;
+
+/** All plans are read once. After that only those of a session in which something happened, or which is opened. */
+function usePlans(openSession: string | undefined): Listed[] | undefined {
+  const project = projectId.value;
+  const changed = activity.value;
+  const [sessions, setSessions] = useState<Session[] | undefined>(undefined);
+  const [plans, setPlans] = useState<PlansBySession>(new Map());
+  useEffect(() => {
+    if (project === undefined) return;
+    const read = async () => {
+      const newest = (await listSessions(project)).slice(0, NEWEST_SESSIONS);
+      const lists = await Promise.all(newest.map((session) => listPlans(session.session_id)));
+      setPlans(new Map(newest.map((session, at) => [session.session_id, lists[at] ?? []])));
+      setSessions(newest);
+    };
+    read().catch(report);
+  }, [project]);
+  const readOne = useCallback((sessionId: string) => {
+    listPlans(sessionId).then((list) => setPlans((known) => new Map(known).set(sessionId, list)), report);
+  }, []);
+  const seenAt = useRef(changed.at);
+  useEffect(() => {
+    if (project === undefined || changed.at === seenAt.current) return;
+    seenAt.current = changed.at;
+    listSessions(project).then((all) => setSessions(all.slice(0, NEWEST_SESSIONS)), report);
+    readOne(changed.sessionId);
+  }, [project, changed, readOne]);
+  const isRead = sessions !== undefined;
+  useEffect(() => {
+    if (isRead && openSession !== undefined) readOne(openSession);
+  }, [isRead, openSession, readOne]);
+  return sessions?.flatMap((session) =>
+    (plans.get(session.session_id) ?? []).toReversed().map((plan) => ({ session, plan })),
+  );
 }
 
 function NothingOpen({ isEmpty }: { isEmpty: boolean }) {
@@ -81,8 +108,8 @@ function PlanList({ listed, current }: { listed: Listed[] | undefined; current: 
             <span class="side-title">{session.title ?? t("sessions.untitled")}</span>
             <span class="side-meta">
               <Chip tone={toneOfPlan(plan.status)}>{t(`plans.status.${plan.status}`)}</Chip>
-              <span>{t("plans.progress", { done: tasksEnded(plan), total: plan.tasks.length })}</span>
-              <span>{money(region.value, plan.estimated_cost_usd)}</span>
+              <span title={progressText(plan)}>{shortProgress(plan)}</span>
+              <span>{money(region.value, costOf(plan)?.usd ?? plan.estimated_cost_usd)}</span>
             </span>
           </a>
         </li>

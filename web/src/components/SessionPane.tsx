@@ -3,10 +3,10 @@ import { useEffect, useState } from "preact/hooks";
 import { listAgents } from "../api/projects";
 import type { ProjectAgent } from "../api/types";
 import { attempt, projectId, report } from "../feeds/app";
-import { region, t } from "../feeds/preferences";
-import { speak, stop, useSession, type SessionFeed } from "../feeds/session";
+import { chosenAgent, region, rememberAgent, t } from "../feeds/preferences";
+import { newSessionId, speak, stop, useSession, type SessionFeed } from "../feeds/session";
 import { money, shortName } from "../state/format";
-import { isBusy, type SessionState } from "../state/session";
+import { isBusy, waitingCall, type SessionState } from "../state/session";
 import { linkTo } from "../state/route";
 import { useFocus } from "./focus";
 import { Icon } from "./Icon";
@@ -58,7 +58,7 @@ export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPan
           text={feed.isLoaded.value ? t("sessions.beginText") : undefined}
         />
       ) : (
-        <Scroller label={t("sessions.timeline")}>
+        <Scroller label={t("sessions.timeline")} target={waitingCall(state)}>
           <Timeline state={state} sessionId={sessionId} />
         </Scroller>
       )}
@@ -154,13 +154,20 @@ const PLAN = "";
 function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed }) {
   const state = feed.state.value;
   const [agents, setAgents] = useState<ProjectAgent[]>([]);
-  const [target, setTarget] = useState(PLAN);
+  const [target, setTarget] = useState(() => chosenAgent(sessionId) ?? PLAN);
+  const choose = (agent: string) => {
+    setTarget(agent);
+    rememberAgent(sessionId, agent === PLAN ? undefined : agent);
+  };
+  // The agent may have been deleted since it was chosen.
+  const isGone = target !== PLAN && agents.length > 0 && !agents.some((agent) => agent.agent_id === target);
   const project = projectId.value;
   useEffect(() => {
     if (project !== undefined) listAgents(project).then(setAgents, report);
   }, [project]);
-  const isAwaited = state.status === "awaiting_answer" && target === PLAN;
-  const send = (text: string) => attempt(() => speak(sessionId, text, target === PLAN ? undefined : target));
+  const to = isGone ? PLAN : target;
+  const isAwaited = state.status === "awaiting_answer" && to === PLAN;
+  const send = (text: string) => attempt(() => speak(sessionId, text, to === PLAN ? undefined : to));
   return (
     <div class="dock">
       <QueueNote feed={feed} sessionId={sessionId} />
@@ -170,14 +177,12 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
         button={t("composer.send")}
         onSend={send}
         rows={2}
+        draft={sessionId}
+        isFocused={newSessionId.value === sessionId}
       >
         <label class="inline-field">
           <span>{t("composer.to")}</span>
-          <select
-            value={target}
-            onChange={(event) => setTarget(event.currentTarget.value)}
-            title={t("composer.planItHint")}
-          >
+          <select value={to} onChange={(event) => choose(event.currentTarget.value)} title={t("composer.planItHint")}>
             <option value={PLAN}>{t("composer.planIt")}</option>
             {agents.map((agent) => (
               <option key={agent.agent_id} value={agent.agent_id}>

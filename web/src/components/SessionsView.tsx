@@ -1,12 +1,14 @@
 // The sessions of a project: the list, and the one that is open.
 import { useEffect, useState } from "preact/hooks";
-import { createSession, deleteSession, listSessions, renameSession } from "../api/sessions";
+import { deleteSession, listSessions, renameSession, sessionProject } from "../api/sessions";
 import type { Session } from "../api/types";
 import { attempt, go, projectId, report, route } from "../feeds/app";
 import { activity, waiting } from "../feeds/approvals";
 import { t } from "../feeds/preferences";
+import { beginSession } from "../feeds/session";
 import { askingSessions } from "../state/approvals";
 import { linkTo } from "../state/route";
+import { FirstSteps } from "./FirstSteps";
 import { Icon } from "./Icon";
 import { Ago, Chip, Empty } from "./parts";
 import { SessionPane } from "./SessionPane";
@@ -21,12 +23,23 @@ export function SessionsView() {
     listSessions(project).then(setSessions, report);
   }, [project, current, changedAt]);
 
+  // A link can lead to a session of another project.
+  const isElsewhere =
+    current !== undefined && sessions !== undefined && !sessions.some((session) => session.session_id === current);
+  useEffect(() => {
+    if (!isElsewhere) return;
+    sessionProject(current).then(
+      (found) => (projectId.value = found),
+      // The pane says that the session does not exist.
+      () => undefined,
+    );
+  }, [isElsewhere, current]);
+
   const begin = () =>
     attempt(async () => {
       if (project === undefined) return;
-      const made = await createSession(project);
+      const made = await beginSession(project);
       setSessions([made, ...(sessions ?? [])]);
-      go(linkTo("sessions", made.session_id));
     });
   const remove = (id: string) =>
     attempt(async () => {
@@ -43,7 +56,9 @@ export function SessionsView() {
 
   const open = sessions?.find((session) => session.session_id === current);
   return (
-    <section class={`view split ${current === undefined ? "at-list" : "at-detail"}`}>
+    <section
+      class={`view split ${current !== undefined ? "at-detail" : sessions?.length === 0 ? "at-start" : "at-list"}`}
+    >
       <div class="side">
         <header class="side-head">
           <h1>{t("sessions.title")}</h1>
@@ -54,12 +69,10 @@ export function SessionsView() {
         <SessionList sessions={sessions} current={current} />
       </div>
       <div class="detail">
-        {current === undefined ? (
-          <Empty
-            icon="sessions"
-            title={sessions?.length === 0 ? t("sessions.empty") : t("sessions.choose")}
-            text={t("sessions.emptyText")}
-          >
+        {current === undefined && sessions?.length === 0 && project !== undefined ? (
+          <FirstSteps project={project} onBegin={() => void begin()} />
+        ) : current === undefined ? (
+          <Empty icon="sessions" title={t("sessions.choose")} text={t("sessions.emptyText")}>
             <button type="button" onClick={() => void begin()}>
               <Icon name="plus" /> {t("sessions.new")}
             </button>

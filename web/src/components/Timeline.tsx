@@ -2,18 +2,29 @@
 import { useState } from "preact/hooks";
 import { answerQuestion } from "../api/sessions";
 import { attempt } from "../feeds/app";
+import { writeDraft } from "../feeds/drafts";
 import { failureWord, locale, region, t } from "../feeds/preferences";
 import { budgetOf } from "../state/budget";
 import { clockTime, count, fullTime, money } from "../state/format";
-import type { BudgetItem, Item, MessageItem, NoteItem, PlanItem, QuestionItem, SessionState } from "../state/session";
-import { tasksEnded } from "../state/session";
+import type {
+  BudgetItem,
+  Item,
+  MessageItem,
+  NoteItem,
+  PlanItem,
+  PlanView,
+  QuestionItem,
+  SessionState,
+} from "../state/session";
+import { progressOf, tasksEnded } from "../state/session";
 import { linkTo } from "../state/route";
 import { ApprovalCard } from "./ApprovalCard";
 import { budgetText } from "./BudgetSummary";
 import { Chunks } from "./Chunks";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
-import { AgentName, Chip, decisionText, ErrorLine } from "./parts";
+import { costText, progressText } from "./PlanNumbers";
+import { AgentName, Chip, CopyButton, decisionText, ErrorLine } from "./parts";
 import { ToolCard } from "./ToolCard";
 
 export function Timeline({ state, sessionId }: { state: SessionState; sessionId: string }) {
@@ -118,6 +129,7 @@ function MessageEntry({ item }: { item: MessageItem }) {
             {item.usage.cost_usd ? ` · ${money(region.value, item.usage.cost_usd)}` : ""}
           </span>
         )}
+        {item.content !== "" && <CopyButton text={item.content} label={t("app.copyMessage")} />}
       </header>
       <Thoughts text={item.reasoning} isLive={false} />
       <Markdown text={item.content} />
@@ -197,30 +209,51 @@ function QuestionCard({ item, sessionId }: { item: QuestionItem; sessionId: stri
 function PlanEntry({ item, state, sessionId }: { item: PlanItem; state: SessionState; sessionId: string }) {
   const plan = state.plans.get(item.planId);
   if (plan === undefined) return null;
-  const total = plan.tasks.length;
   return (
     <article class="card plan-entry" data-plan={plan.plan_id}>
       <header class="card-head">
         <Icon name="plans" />
         <strong class="card-title">{t("approvals.kind.plan")}</strong>
-        <Chip tone={toneOfPlan(plan.status)}>{t(`plans.status.${plan.status}`)}</Chip>
+        <PlanChip plan={plan} />
         <span class="grow" />
         <span class="meta">
-          {t("plans.progress", { done: tasksEnded(plan), total })} · {money(region.value, plan.estimated_cost_usd)}
+          {progressText(plan)} · {costText(plan)}
         </span>
         <a class="quiet-link" href={linkTo("plans", sessionId, plan.plan_id)}>
           {t("approvals.openPlan")}
         </a>
       </header>
-      <progress
-        max={total}
-        value={tasksEnded(plan)}
-        aria-label={t("plans.progress", { done: tasksEnded(plan), total })}
-      />
+      <progress max={plan.tasks.length} value={progressOf(plan).done} aria-label={progressText(plan)} />
+      {plan.isExpired && <ExpiredPlan request={requestBefore(item, state)} sessionId={sessionId} />}
       {plan.fallback && <p class="warning-line">{t("plans.fallback")}</p>}
       {plan.request !== undefined && <ApprovalCard approval={{ ...plan.request, session_id: sessionId }} isInSession />}
     </article>
   );
+}
+
+/** What the user asked for when the plan was made. */
+function requestBefore(item: PlanItem, state: SessionState): string {
+  const before = state.items.slice(0, state.items.indexOf(item));
+  const said = before.findLast((other) => other.kind === "message" && other.role === "user");
+  return said?.kind === "message" ? said.content : "";
+}
+
+function ExpiredPlan({ request, sessionId }: { request: string; sessionId: string }) {
+  return (
+    <p class="expired-note">
+      <span>{t("plans.expiredText")}</span>
+      {request !== "" && (
+        <button type="button" onClick={() => writeDraft(sessionId, request)}>
+          {t("plans.askAgain")}
+        </button>
+      )}
+    </p>
+  );
+}
+
+export function PlanChip({ plan }: { plan: PlanView }) {
+  if (plan.isExpired) return <Chip tone="warn">{t("approvals.expired")}</Chip>;
+  return <Chip tone={toneOfPlan(plan.status)}>{t(`plans.status.${plan.status}`)}</Chip>;
 }
 
 export function toneOfPlan(status: string): string {

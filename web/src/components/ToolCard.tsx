@@ -1,4 +1,5 @@
 // A tool call on the timeline: its arguments, its status and its result.
+import type { CallOutcome } from "../api/types";
 import { t } from "../feeds/preferences";
 import type { Waiting } from "../state/approvals";
 import { diffOfWrite, visible } from "../state/diff";
@@ -8,7 +9,8 @@ import type { Key } from "../i18n/en";
 import { ApprovalCard, Fields } from "./ApprovalCard";
 import { DiffView } from "./DiffView";
 import { Icon, type IconName } from "./Icon";
-import { AgentName, Chip, CopyLine, decisionText, Verbatim } from "./parts";
+import { Verbatim } from "./Code";
+import { AgentName, Chip, CopyLine, decisionText } from "./parts";
 
 const ICONS: Record<string, IconName> = {
   read_file: "file",
@@ -46,10 +48,10 @@ export function ToolCard({ item, sessionId }: { item: ToolItem; sessionId: strin
           </div>
         </div>
       )}
-      {item.state.step === "closed" && item.state.outcome === "unknown" && (
+      {item.state.step === "closed" && (item.state.outcome === "unknown" || item.state.outcome === "expired") && (
         <div class="hint-box" role="status">
           <Icon name="warning" />
-          <p>{t("tool.unknownText")}</p>
+          <p>{t(item.state.outcome === "unknown" ? "tool.unknownText" : "tool.expiredText")}</p>
         </div>
       )}
     </div>
@@ -65,6 +67,15 @@ function about(item: ToolItem): string {
   return "";
 }
 
+const TONES: Record<CallOutcome, string> = {
+  completed: "good",
+  rejected: "bad",
+  // A person stopped it, or nobody decided: nothing went wrong.
+  cancelled: "calm",
+  expired: "warn",
+  unknown: "bad",
+};
+
 function ToolChip({ item }: { item: ToolItem }) {
   const { state } = item;
   switch (state.step) {
@@ -79,7 +90,7 @@ function ToolChip({ item }: { item: ToolItem }) {
       if (isFailure(state.result)) return <Chip tone="bad">{t("tool.failed")}</Chip>;
       return <Chip tone="good">{t(state.late ? "tool.late" : "tool.finished")}</Chip>;
     case "closed":
-      return <Chip tone={state.outcome === "completed" ? "good" : "bad"}>{t(`tool.${state.outcome}`)}</Chip>;
+      return <Chip tone={TONES[state.outcome]}>{t(`tool.${state.outcome}`)}</Chip>;
     case "not_run":
       return <Chip tone="bad">{t("tool.notRun")}</Chip>;
   }
@@ -113,7 +124,7 @@ function ToolDetails({ item }: { item: ToolItem }) {
       {state.step === "finished" && (
         <>
           <p class="label">{t("tool.result")}</p>
-          <Result result={state.result} />
+          <Result result={state.result} language={languageOf(item.args["path"])} />
         </>
       )}
     </div>
@@ -143,10 +154,16 @@ interface Told {
   matches?: unknown;
 }
 
-function Result({ result }: { result: unknown }) {
+/** The end of a file's name, by which its language is known. */
+function languageOf(path: unknown): string {
+  return typeof path === "string" ? (/\.(\w+)$/.exec(path)?.[1] ?? "") : "";
+}
+
+function Result({ result, language }: { result: unknown; language: string }) {
   if (typeof result === "string") return <Verbatim text={visible(result)} label={t("tool.result")} />;
   const told = (typeof result === "object" && result !== null ? result : {}) as Told;
-  if (typeof told.content === "string") return <Verbatim text={visible(told.content)} label={t("tool.result")} />;
+  if (typeof told.content === "string")
+    return <Verbatim text={visible(told.content)} label={t("tool.result")} language={language} />;
   if (typeof told.stdout === "string") {
     const text = [told.stdout, told.stderr].filter((part) => typeof part === "string" && part !== "").join("\n");
     return (

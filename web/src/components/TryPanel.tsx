@@ -65,6 +65,7 @@ export function TryPanel({ project, agent }: { project: number; agent: ProjectAg
         button={t("agents.trySend")}
         onSend={ask}
         rows={2}
+        draft={`try-${agent.agent_id}`}
       />
     </div>
   );

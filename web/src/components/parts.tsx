@@ -1,7 +1,9 @@
 // Small components that several views use.
 import type { ComponentChildren } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { minute } from "../feeds/clock";
+import { copyText } from "../feeds/copy";
+import { draftOf, keepDraft, writtenDraft } from "../feeds/drafts";
 import { region, t, tell } from "../feeds/preferences";
 import { ago, fullTime, hueOf, shortName } from "../state/format";
 import { Icon, type IconName } from "./Icon";
@@ -67,15 +69,37 @@ export function Ago({ at }: { at: string }) {
   );
 }
 
+interface CopyButtonProps {
+  text: string;
+  /** What it copies, for those who do not see where the button stands. */
+  label: string;
+}
+
+/** How long a button says that the text was copied. */
+const COPIED_MS = 2_000;
+
+export function CopyButton({ text, label }: CopyButtonProps) {
+  const [state, setState] = useState<"ready" | "copied" | "failed">("ready");
+  useEffect(() => {
+    if (state === "ready") return;
+    const timer = setTimeout(() => setState("ready"), COPIED_MS);
+    return () => clearTimeout(timer);
+  }, [state]);
+  const copy = async () => setState((await copyText(text)) ? "copied" : "failed");
+  const told = state === "ready" ? undefined : t(state === "copied" ? "app.copied" : "app.copyFailed");
+  return (
+    <button type="button" class="quiet copy" aria-label={told ?? label} title={label} onClick={() => void copy()}>
+      <Icon name={state === "copied" ? "check" : "copy"} />
+      {told !== undefined && <span role="status">{told}</span>}
+    </button>
+  );
+}
+
 export function CopyLine({ text }: { text: string }) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = () => void navigator.clipboard?.writeText(text).then(() => setCopied(true));
   return (
     <span class="copy-line">
       <code>{text}</code>
-      <button type="button" class="quiet" onClick={copy}>
-        {isCopied ? t("app.copied") : t("app.copy")}
-      </button>
+      <CopyButton text={text} label={t("app.copy")} />
     </span>
   );
 }
@@ -101,33 +125,23 @@ export function TextWithDetails({ text, details, code }: TextWithDetailsProps) {
   );
 }
 
+/** The code of what a person stopped. That is no failure. */
+const STOPPED = "CANCELLED";
+
 /** An `error` event of a session's stream. */
 export function ErrorLine({ code, message, failure }: { code: string; message: string; failure?: string | undefined }) {
+  if (code === STOPPED) {
+    return (
+      <p class="switch stopped" role="status">
+        <Icon name="stop" /> {t("item.stopped")}
+      </p>
+    );
+  }
   const problem = failure === undefined ? { code } : { code, kind: failure };
   return (
     <p class="error-line" role="alert">
       <Icon name="warning" /> <TextWithDetails text={tell(problem)} details={message} code={code} />
     </p>
-  );
-}
-
-const LONG_CHARACTERS = 1600;
-
-/** Preformatted text. Long text is cut until the user expands it. */
-export function Verbatim({ text, label }: { text: string; label: string }) {
-  const [isWhole, setWhole] = useState(false);
-  const isLong = text.length > LONG_CHARACTERS;
-  return (
-    <>
-      <pre class="verbatim" tabIndex={0} aria-label={label}>
-        {isLong && !isWhole ? `${text.slice(0, LONG_CHARACTERS)}…` : text}
-      </pre>
-      {isLong && (
-        <button type="button" class="quiet" onClick={() => setWhole(!isWhole)}>
-          {isWhole ? t("app.showLess") : t("app.showMore")}
-        </button>
-      )}
-    </>
   );
 }
 
@@ -138,13 +152,40 @@ interface WriterProps {
   onSend: (text: string) => Promise<boolean>;
   children?: ComponentChildren;
   rows?: number;
+  /** Names the form, so that its text is still there when the user comes back to it. */
+  draft: string;
+  /** The form was opened to write, so the keyboard goes there. */
+  isFocused?: boolean;
+  /** Shown above the form. Gets the text that stands in it. */
+  above?: (text: string) => ComponentChildren;
 }
 
 /** A message form. The text is cleared only after the server accepted it. */
-export function Writer({ label, placeholder, button, onSend, children, rows = 1 }: WriterProps) {
-  const [text, setText] = useState("");
+export function Writer({
+  label,
+  placeholder,
+  button,
+  onSend,
+  children,
+  rows = 1,
+  draft,
+  isFocused,
+  above,
+}: WriterProps) {
+  const [text, setText] = useState(() => draftOf(draft));
   const isSending = useRef(false);
   const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => keepDraft(draft, text), [draft, text]);
+  const written = writtenDraft.value;
+  useEffect(() => {
+    if (written?.form !== draft) return;
+    setText(written.text);
+    field.current?.focus();
+    writtenDraft.value = undefined;
+  }, [written, draft]);
+  useEffect(() => {
+    if (isFocused) field.current?.focus();
+  }, [isFocused]);
   const send = async () => {
     if (isSending.current || text.trim() === "") return;
     isSending.current = true;
@@ -153,33 +194,36 @@ export function Writer({ label, placeholder, button, onSend, children, rows = 1 
     field.current?.focus();
   };
   return (
-    <form
-      class="writer"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send();
-      }}
-    >
-      <textarea
-        ref={field}
-        rows={rows}
-        value={text}
-        placeholder={placeholder}
-        aria-label={label}
-        onInput={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-            event.preventDefault();
-            void send();
-          }
+    <>
+      {above?.(text)}
+      <form
+        class="writer"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void send();
         }}
-      />
-      <div class="writer-foot">
-        <div class="writer-extra">{children}</div>
-        <button type="submit" class="primary" disabled={text.trim() === ""}>
-          <Icon name="send" /> {button}
-        </button>
-      </div>
-    </form>
+      >
+        <textarea
+          ref={field}
+          rows={rows}
+          value={text}
+          placeholder={placeholder}
+          aria-label={label}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+              event.preventDefault();
+              void send();
+            }
+          }}
+        />
+        <div class="writer-foot">
+          <div class="writer-extra">{children}</div>
+          <button type="submit" class="primary" disabled={text.trim() === ""}>
+            <Icon name="send" /> {button}
+          </button>
+        </div>
+      </form>
+    </>
   );
 }

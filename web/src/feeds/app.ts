@@ -1,11 +1,11 @@
 // State shared by the whole page: login, route, project, server health, notices.
-import { computed, effect, signal } from "@preact/signals";
+import { batch, computed, effect, signal } from "@preact/signals";
 import { ApiError } from "../api/client";
 import { login, logout } from "../api/login";
 import { health as readHealth } from "../api/operations";
-import { createProject, listProjects } from "../api/projects";
+import { createProject, deleteProject, listProjects, renameProject } from "../api/projects";
 import type { Health, Project } from "../api/types";
-import { linkTo, parseRoute, ticketOf, type Route } from "../state/route";
+import { linkTo, parseRoute, ticketOf, type Route, type View } from "../state/route";
 import { keep, recall, t, tell } from "./preferences";
 
 export type Access =
@@ -30,7 +30,9 @@ const ERROR_MS = 20_000;
 const OFFLINE_PAUSE_MS = 2_000;
 
 export const access = signal<Access>({ state: "unknown" });
-export const route = signal<Route>({ view: "chat" });
+export const route = signal<Route>({ view: "sessions", sessionId: undefined });
+/** The address names no view. The first one is open once the Chat was looked into. */
+export const isChoosingView = signal(false);
 export const projects = signal<Project[]>([]);
 export const projectId = signal<number | undefined>(undefined);
 export const health = signal<Health | undefined>(undefined);
@@ -61,12 +63,20 @@ export function report(error: unknown) {
     access.value = { state: "out", failure: undefined };
     return;
   }
+  // A browser's own message does not help a user. It is in the console for those who mend the page.
   if (!(error instanceof ApiError)) {
-    show({ text: t("app.pageError"), details: String(error), isError: true });
+    console.error(error);
+    show({ text: isConnectionLost(error) ? tell(OFFLINE) : t("app.pageError"), isError: true });
     return;
   }
-  // The browser's own message about a failed connection does not help a user.
   show({ text: tell(error), details: error.status === 0 ? undefined : error.message, isError: true });
+}
+
+const OFFLINE = { code: "OFFLINE", status: 0 };
+
+/** How browsers tell that a file could not be loaded: `TypeError: Failed to fetch dynamically imported module`. */
+function isConnectionLost(error: unknown): boolean {
+  return error instanceof TypeError && /fetch|network|load failed|import/i.test(error.message);
 }
 
 /** Runs an action of the user and reports its failure. Returns whether it worked. */
@@ -90,13 +100,23 @@ export async function start() {
   if (ticket !== undefined) {
     // The ticket works once: it must not stay in the address or the history.
     history.replaceState(null, "", location.pathname);
-    try {
-      keep("user", String((await login(ticket)).user_id));
-    } catch (error) {
-      const failure = error instanceof Error ? error.message : String(error);
-      // A browser that is already logged in goes on, whatever became of the link.
-      return enter(failure);
+    return logIn(ticket);
+  }
+  await enter(undefined);
+}
+
+async function logIn(ticket: string) {
+  try {
+    keep("user", String((await login(ticket)).user_id));
+  } catch (error) {
+    // The link was not used yet.
+    if (!(error instanceof ApiError) || error.status === 0) {
+      access.value = { state: "offline" };
+      setTimeout(() => void logIn(ticket), OFFLINE_PAUSE_MS);
+      return;
     }
+    // A browser that is already logged in goes on, whatever became of the link.
+    return enter(error.message);
   }
   await enter(undefined);
 }
@@ -107,9 +127,22 @@ function followAddress() {
     route.value = parseRoute(location.hash);
   };
   read();
+  isChoosingView.value = location.hash === "" || ticketOf(location.hash) !== undefined;
   addEventListener("hashchange", () => {
     if (ticketOf(location.hash) !== undefined) location.reload();
     else read();
+  });
+}
+
+/** Opens the first view, unless the user went to one already. */
+export function chooseView(view: View) {
+  if (!isChoosingView.peek()) return;
+  batch(() => {
+    if (location.hash === "") {
+      history.replaceState(null, "", linkTo(view));
+      route.value = parseRoute(linkTo(view));
+    }
+    isChoosingView.value = false;
   });
 }
 
@@ -141,10 +174,34 @@ export async function addProject(name: string) {
   projectId.value = made.project_id;
 }
 
+/** Another project has other sessions, plans and agents, so what is open is left. */
+export function chooseProject(id: number) {
+  if (id === projectId.value) return;
+  batch(() => {
+    projectId.value = id;
+    const list = linkTo(route.value.view);
+    route.value = parseRoute(list);
+    go(list);
+  });
+}
+
+export async function changeProjectName(id: number, name: string) {
+  const changed = await renameProject(id, name);
+  projects.value = projects.value.map((known) => (known.project_id === id ? changed : known));
+}
+
+export async function removeProject(id: number) {
+  await deleteProject(id);
+  const left = projects.value.filter((known) => known.project_id !== id);
+  projects.value = left;
+  const next = left.find((known) => known.is_default) ?? left[0];
+  if (next !== undefined) chooseProject(next.project_id);
+}
+
 export async function leave() {
   await logout().catch(() => undefined);
   access.value = { state: "out", failure: undefined };
-  go(linkTo("chat"));
+  go(linkTo("sessions"));
 }
 
 effect(() => {

@@ -2,8 +2,9 @@
 import { computed, effect, signal } from "@preact/signals";
 import { chatHistory, followChat } from "../api/chat";
 import { ApiError } from "../api/client";
-import { emptyChat, lastIdOf, openQuestion, reduceChat, unread, type ChatInput } from "../state/chat";
-import { access, route, type Connection } from "./app";
+import { answerDue, emptyChat, lastIdOf, openQuestion, reduceChat, unread, type ChatInput } from "../state/chat";
+import { access, chooseView, route, type Connection } from "./app";
+import { now } from "./clock";
 import { keep, recall } from "./preferences";
 import { whileVisible } from "./visible";
 
@@ -18,6 +19,12 @@ export const isChatLoaded = signal(false);
 export const isChatOff = signal(false);
 export const unreadCount = computed(() => unread(chat.value));
 export const chatQuestion = computed(() => openQuestion(chat.value));
+
+/** An answer of the AdaptiveAgent is on its way. */
+export const isAnswering = computed(() => {
+  const due = answerDue(chat.value);
+  return due !== undefined && now.value < due;
+});
 
 const apply = (input: ChatInput) => (chat.value = reduceChat(chat.value, input));
 
@@ -65,6 +72,8 @@ async function catchUp() {
     }
   } catch (error) {
     if (error instanceof ApiError) refused(error);
+  } finally {
+    chooseView(unreadCount.peek() > 0 ? "chat" : "sessions");
   }
 }
 

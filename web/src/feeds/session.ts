@@ -3,10 +3,13 @@ import { signal, type Signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { newMessageId } from "../api/again";
 import { followSession, type SessionInput } from "../api/events";
-import { allMessages, cancelTurn, sendMessage } from "../api/sessions";
+import { allMessages, cancelTurn, createSession, sendMessage } from "../api/sessions";
 import { reduceSession } from "../state/reduce";
 import { emptySession, type SessionState } from "../state/session";
-import { report, type Connection } from "./app";
+import type { Session } from "../api/types";
+import { linkTo } from "../state/route";
+import { go, report, type Connection } from "./app";
+import { keepDraft } from "./drafts";
 import { whileVisible } from "./visible";
 
 export interface SessionFeed {
@@ -102,6 +105,18 @@ function connect(sessionId: string, feed: SessionFeed): () => void {
     // Apply inputs that were not rendered yet: the next connection starts after them.
     if (waiting.length > 0) flush();
   };
+}
+
+/** The session that the user has just started. */
+export const newSessionId = signal<string | undefined>(undefined);
+
+/** Starts a session and opens it, with a text in its form that the user can change before it is sent. */
+export async function beginSession(project: number, text = ""): Promise<Session> {
+  const made = await createSession(project);
+  keepDraft(made.session_id, text);
+  newSessionId.value = made.session_id;
+  go(linkTo("sessions", made.session_id));
+  return made;
 }
 
 /** Messages sent and not yet acknowledged. A repeat uses the same id, so it does not start a second turn. */

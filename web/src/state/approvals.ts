@@ -83,14 +83,16 @@ function without(state: ApprovalsState, key: string): ApprovalsState {
 }
 
 /**
- * Whether the list of sessions must be read again: there is a new message, a question was asked or closed, or events
- * are missing.
+ * Whether the lists of sessions and plans must be read again: there is a new message, a plan began or ended, a question
+ * was asked or closed, or events are missing.
  */
 export function changesSessions(event: SessionEvent): boolean {
   switch (event.type) {
     case "gap":
     case "message_created":
     case "task_plan_created":
+    case "plan_resolved":
+    case "workflow_completed":
     case "question":
       return true;
     case "tool_call_closed":

@@ -1,5 +1,6 @@
 // The global Chat as a value. Messages come from history and stream in any order, and more than once.
 import type { ChatMessage } from "../api/types";
+import { dateOf } from "./format";
 
 export interface ChatState {
   /** By id, each once. */
@@ -40,6 +41,19 @@ export function lastIdOf(state: ChatState): number {
 /** What others said since the person last looked. */
 export function unread(state: ChatState): number {
   return state.messages.filter((message) => message.id > state.seenId && message.role !== "user").length;
+}
+
+/** The longest that a user waits for an answer in the Chat before the page stops to announce it. */
+const ANSWER_LIMIT_MS = 5 * 60_000;
+
+/**
+ * Until when the AdaptiveAgent's answer is expected; nothing if none is. It answers what users say, except for answers
+ * to a question: those wake the one who asked.
+ */
+export function answerDue(state: ChatState): number | undefined {
+  const last = state.messages.at(-1);
+  if (last === undefined || last.role !== "user" || last.meta?.reply_to != null) return undefined;
+  return dateOf(last.ts).getTime() + ANSWER_LIMIT_MS;
 }
 
 /** The open question, if any. A reply to it or the user's next message closes it. */

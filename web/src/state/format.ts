@@ -32,7 +32,7 @@ export function fullTime(locale: string, at: string | number): string {
 }
 
 /** Seconds and milliseconds both occur as numbers; anything before 2001 in milliseconds is seconds. */
-function dateOf(at: string | number): Date {
+export function dateOf(at: string | number): Date {
   return new Date(typeof at === "number" && at < 1e12 ? at * 1000 : at);
 }
 

@@ -1,6 +1,7 @@
 // Untrusted Markdown as a small tree that components can only show. No HTML is ever made or parsed: raw HTML and
 // images become the text they are, a link keeps its address only where that is plain http, https or mailto.
 import MarkdownIt from "markdown-it";
+import { addMaths, MATH_BLOCK, MATH_INLINE } from "./maths";
 
 export type Block =
   | { type: "paragraph"; children: Inline[] }
@@ -8,8 +9,12 @@ export type Block =
   | { type: "quote"; children: Block[] }
   | { type: "list"; ordered: boolean; start: number; items: ListItem[] }
   | { type: "code"; language: string; value: string }
-  | { type: "table"; rows: Inline[][][] }
+  | { type: "table"; aligns: Align[]; rows: Inline[][][] }
+  | { type: "math"; value: string }
   | { type: "rule" };
+
+/** How the cells of a column stand. */
+export type Align = "start" | "center" | "end";
 
 export interface ListItem {
   checked: boolean | undefined;
@@ -21,6 +26,7 @@ export type Inline =
   | { type: "code"; value: string }
   | { type: "strong" | "emphasis" | "strike"; children: Inline[] }
   | { type: "link"; href: string; children: Inline[] }
+  | { type: "math"; value: string; isBlock: boolean }
   | { type: "break" };
 
 /** Past this the text is shown as it is: nobody reads it as Markdown, and parsing it would hold up the page. */
@@ -28,6 +34,7 @@ const MAX_CHARACTERS = 100_000;
 const SAFE_SCHEMES = new Set(["http:", "https:", "mailto:"]);
 
 const parser = new MarkdownIt({ html: false, linkify: true });
+addMaths(parser);
 type Token = ReturnType<typeof parser.parse>[number];
 
 export function parseMarkdown(text: string): Block[] {
@@ -89,7 +96,9 @@ function blockOf(token: Token, tokens: Tokens): Block | undefined {
         value: token.content.replace(/\n$/, ""),
       };
     case "table_open":
-      return { type: "table", rows: tableRows(tokens) };
+      return { type: "table", ...tableOf(tokens) };
+    case MATH_BLOCK:
+      return { type: "math", value: token.content };
     case "hr":
       return { type: "rule" };
     case "inline":
@@ -120,14 +129,24 @@ function checkItem(children: Block[]): ListItem {
   return { checked: mark[1] !== " ", children: [{ type: "paragraph", children: rest }, ...children.slice(1)] };
 }
 
-function tableRows(tokens: Tokens): Inline[][][] {
+function tableOf(tokens: Tokens): { aligns: Align[]; rows: Inline[][][] } {
   const rows: Inline[][][] = [];
+  const aligns: Align[] = [];
   for (let token = tokens.next("table_close"); token !== undefined; token = tokens.next("table_close")) {
     if (token.type === "tr_open") rows.push([]);
-    if (token.type === "th_open") rows.at(-1)?.push(inlineUntil(tokens, "th_close"));
+    if (token.type === "th_open") {
+      aligns.push(alignOf(String(token.attrGet("style") ?? "")));
+      rows.at(-1)?.push(inlineUntil(tokens, "th_close"));
+    }
     if (token.type === "td_open") rows.at(-1)?.push(inlineUntil(tokens, "td_close"));
   }
-  return rows;
+  return { aligns, rows };
+}
+
+/** The parser tells the alignment as a style, which is never given to the browser. */
+function alignOf(style: string): Align {
+  if (style.includes("right")) return "end";
+  return style.includes("center") ? "center" : "start";
 }
 
 function inlineUntil(tokens: Tokens, until: string): Inline[] {
@@ -168,6 +187,8 @@ function inlineOf(token: Token, tokens: Tokens): Inline[] {
         ? [...children, { type: "text", value: ` (${address})` }]
         : [{ type: "link", href, children }];
     }
+    case MATH_INLINE:
+      return [{ type: "math", value: token.content, isBlock: token.info === "block" }];
     case "image":
       return [{ type: "text", value: `[${token.content}](${token.attrGet("src") ?? ""})` }];
     default:

@@ -10,6 +10,7 @@ export function reducePlan(draft: Draft, event: SessionEvent) {
         ...event.data,
         request: undefined,
         decidedBy: undefined,
+        isExpired: false,
         progress: {},
         response: undefined,
       });
@@ -30,6 +31,7 @@ export function reducePlan(draft: Draft, event: SessionEvent) {
           status: isAccepted ? "running" : "cancelled",
           request: undefined,
           decidedBy: decided_by,
+          isExpired: decision === "expired",
           tasks: edited === undefined ? plan.tasks : edited.map((task) => edit(plan, task)),
         };
       });

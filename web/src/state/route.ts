@@ -13,17 +13,18 @@ export const VIEWS: readonly View[] = ["chat", "sessions", "approvals", "plans",
 export function parseRoute(hash: string): Route {
   const [view, first, second] = hash.replace(/^#\/?/, "").split("/").map(decodePart);
   switch (view) {
-    case "sessions":
-      return { view, sessionId: first };
     case "plans":
       return { view, sessionId: first, planId: second };
     case "agents":
       return { view, agentId: first };
+    case "chat":
     case "approvals":
     case "operations":
       return { view };
+    case "sessions":
+      return { view, sessionId: first };
     default:
-      return { view: "chat" };
+      return { view: "sessions", sessionId: undefined };
   }
 }
 

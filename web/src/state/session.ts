@@ -131,6 +131,8 @@ export interface TaskProgress {
 export interface PlanView extends Plan {
   request: ApprovalInfo | undefined;
   decidedBy: string | undefined;
+  /** Nobody decided in time. */
+  isExpired: boolean;
   progress: Readonly<Record<string, TaskProgress>>;
   response: string | undefined;
 }
@@ -179,10 +181,57 @@ export const emptySession: SessionState = {
   usage: { tokens: 0, costUsd: 0 },
 };
 
+/** The call that waits for the user: a decision or an answer. The oldest one comes first. */
+export function waitingCall(state: SessionState): string | undefined {
+  for (const item of state.items) {
+    const call = callOf(item, state);
+    if (call !== undefined) return call;
+  }
+  return undefined;
+}
+
+function callOf(item: Item, state: SessionState): string | undefined {
+  switch (item.kind) {
+    case "tool":
+      return item.state.step === "asking" ? item.callId : undefined;
+    case "question":
+      return item.isOpen ? item.callId : undefined;
+    case "budget":
+      return item.resolved === undefined ? item.approval.call_id : undefined;
+    case "plan":
+      return state.plans.get(item.planId)?.request?.call_id;
+    default:
+      return undefined;
+  }
+}
+
 const ENDED: readonly TaskStatus[] = ["completed", "failed", "skipped", "cancelled"];
 
 export function hasTaskEnded(status: TaskStatus): boolean {
   return ENDED.includes(status);
+}
+
+export interface PlanProgress {
+  total: number;
+  done: number;
+  failed: number;
+  skipped: number;
+}
+
+/** Only a completed task is done. */
+export function progressOf(plan: Plan): PlanProgress {
+  const count = (status: TaskStatus) => plan.tasks.filter((task) => task.status === status).length;
+  return { total: plan.tasks.length, done: count("completed"), failed: count("failed"), skipped: count("skipped") };
+}
+
+/** What the tasks have cost so far; nothing before the first one has used a model. */
+export function costOf(plan: Plan): { usd: number; isKnown: boolean } | undefined {
+  const used = plan.tasks.flatMap((task) => (task.usage == null ? [] : [task.usage]));
+  if (used.length === 0) return undefined;
+  return {
+    usd: used.reduce((sum, usage) => sum + (usage.cost_usd ?? 0), 0),
+    isKnown: used.every((usage) => usage.cost_usd != null),
+  };
 }
 
 export function tasksEnded(plan: Plan): number {
