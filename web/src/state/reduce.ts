@@ -172,7 +172,6 @@ function applyEvent(draft: Draft, event: SessionEvent) {
     case "task_failed":
     case "task_skipped":
     case "workflow_completed":
-    // The approvals and questions themselves are shown.
     case "waiting_added":
     case "waiting_removed":
       return;
