@@ -21,12 +21,12 @@ pub struct Order {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum LoadWork {
-    /// A closed loop: each worker starts its next turn when its last one has ended.
     Turns {
         kind: TurnKind,
         workers: usize,
         until: RunUntil,
         pace: ModelPace,
+        rhythm: Rhythm,
         prefix: String,
     },
     /// Readers of sessions' events: first idle, then with events.
@@ -48,6 +48,15 @@ pub enum LoadWork {
         interactions: usize,
         searches: usize,
     },
+}
+
+/// When a worker starts its next turn.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub enum Rhythm {
+    /// When its last one has ended. With several workers the machine is as busy as it can be.
+    Closed,
+    /// One in so many milliseconds; the workers' beginnings are spread evenly.
+    EveryMs(u64),
 }
 
 /// Milliseconds until the model's first delta, and between deltas.
@@ -112,8 +121,9 @@ pub async fn run() -> anyhow::Result<()> {
             workers,
             until,
             pace,
+            rhythm,
             prefix,
-        } => turns::run(&target, kind, workers, until, pace, &prefix).await?,
+        } => turns::run(&target, kind, workers, until, (pace, rhythm), &prefix).await?,
         LoadWork::Streams {
             sessions,
             readers,

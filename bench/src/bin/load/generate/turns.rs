@@ -1,4 +1,4 @@
-//! Turns in a closed loop.
+//! Turns, each worker one after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Barrier;
 
-use super::{LoadReport, ModelPace, Times};
+use super::{LoadReport, ModelPace, Rhythm, Times};
 use crate::wire::{LoadTarget, Streamed, Wire};
 
 const COMPLETED: &[u8] = br#""status":"completed""#;
@@ -55,6 +55,7 @@ struct Loop {
     workers: usize,
     until: RunUntil,
     pace: ModelPace,
+    rhythm: Rhythm,
     prefix: String,
     taken: AtomicUsize,
 }
@@ -64,7 +65,7 @@ pub async fn run(
     kind: TurnKind,
     workers: usize,
     until: RunUntil,
-    pace: ModelPace,
+    (pace, rhythm): (ModelPace, Rhythm),
     prefix: &str,
 ) -> anyhow::Result<LoadReport> {
     let the_loop = Arc::new(Loop {
@@ -73,6 +74,7 @@ pub async fn run(
         workers,
         until,
         pace,
+        rhythm,
         prefix: prefix.to_owned(),
         taken: AtomicUsize::new(0),
     });
@@ -128,7 +130,11 @@ impl Loop {
         start.wait().await;
         prepared?;
         let began = Instant::now();
-        while let Some(number) = self.next(began) {
+        for turn in 0.. {
+            self.wait_for_turn(began, worker, turn).await;
+            let Some(number) = self.next(began) else {
+                break;
+            };
             let session = self.session(worker, number);
             let Streamed { first, whole } = self.turn(&mut wire, &session).await?;
             seen.first.push(first);
@@ -136,6 +142,14 @@ impl Loop {
             seen.ends.push(began.elapsed());
         }
         Ok(seen)
+    }
+
+    async fn wait_for_turn(&self, began: Instant, worker: usize, turn: u32) {
+        if let Rhythm::EveryMs(every) = self.rhythm {
+            let every = Duration::from_millis(every);
+            let offset = every * worker as u32 / self.workers as u32;
+            tokio::time::sleep_until((began + offset + every * turn).into()).await;
+        }
     }
 
     /// The number of the next turn, unless the run is over.

@@ -1,7 +1,7 @@
 //! Workloads that CodeLab and the relay run in turn, under the same conditions.
 
 use super::{Suite, median};
-use crate::generate::{LoadReport, LoadWork, ModelPace, RunUntil, TurnKind};
+use crate::generate::{LoadReport, LoadWork, ModelPace, Rhythm, RunUntil, TurnKind};
 use crate::process::{CodeLab, ProcessUsage};
 use crate::table::{Goal, Row};
 use crate::wire::LoadTarget;
@@ -186,6 +186,7 @@ impl Beside {
             workers: self.workers,
             until: RunUntil::Seconds(seconds),
             pace: self.pace,
+            rhythm: Rhythm::Closed,
             prefix,
         }
     }

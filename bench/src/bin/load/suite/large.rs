@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Suite, median};
-use crate::generate::{LoadWork, ModelPace, RunUntil, TurnKind};
+use crate::generate::{LoadWork, ModelPace, Rhythm, RunUntil, TurnKind};
 use crate::process::CodeLab;
 use crate::table::{Goal, Row};
 
@@ -63,6 +63,7 @@ impl Suite<'_> {
             workers: count,
             until: RunUntil::Count(count),
             pace: LATE_START,
+            rhythm: Rhythm::Closed,
             prefix: "W4".to_owned(),
         };
         let title = format!("W4: {count} turns at once, first token after 2 s");
@@ -213,6 +214,7 @@ impl Suite<'_> {
             workers,
             until,
             pace: ModelPace::default(),
+            rhythm: Rhythm::Closed,
             prefix: "growth".to_owned(),
         };
         let report = self
@@ -242,6 +244,7 @@ impl Suite<'_> {
             workers: 1,
             until: RunUntil::Count(WARM_UP),
             pace: ModelPace::default(),
+            rhythm: Rhythm::Closed,
             prefix: "warm".to_owned(),
         };
         self.generate("a new server", server.gateway(), work)
