@@ -52,8 +52,8 @@ pub use maybe_known::MaybeKnown;
 pub use message::{Message, Role, ToolCall, Usage};
 pub use model::{
     AnswerCut, ModelFailure, ModelFailureKind, ModelList, ModelMessage, ModelOutput, ModelPrice,
-    ModelRequest, ModelToolCall, OfferedModel, OutputSchema, RawToolCall, Reasoning, ToolSpec,
-    UnlistedProvider,
+    ModelRequest, ModelToolCall, ModelTried, OfferedModel, OutputSchema, RawToolCall, Reasoning,
+    ToolSpec, TryModel, UnlistedProvider,
 };
 pub use patch::Patch;
 pub use plan::{Plan, PlanStatus, PlannedTask, Task, TaskStatus};

@@ -240,6 +240,28 @@ impl ModelFailureKind {
     }
 }
 
+/// Body of `POST /my/models/test`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct TryModel {
+    /// The name as an agent has it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(required = true, nullable = false, min_length = 1, max_length = 200)]
+    pub model: Option<String>,
+}
+
+/// What came of one short call to a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ModelTried {
+    pub ok: bool,
+    /// Why it failed, in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub detail: Option<String>,
+    /// Why it failed: `kind`, and where they are known `provider_message`, `model` and `status`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<Object>)]
+    pub details: Option<Map<String, Value>>,
+}
+
 /// The models that the connected providers offer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ModelList {

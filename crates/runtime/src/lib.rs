@@ -17,6 +17,7 @@ mod history;
 mod ids;
 mod memories;
 mod metrics;
+mod model_trial;
 mod owner;
 mod pieces;
 mod project_sessions;

@@ -97,7 +97,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
                 ],
             ),
         ),
-        ("models", resource!([models::list])),
+        ("models", resource!([models::list], [models::try_model])),
         (
             "agent service",
             resource!(

@@ -32,7 +32,7 @@ pub use options::{DatabaseUrl, StoreOptions};
 pub use project_session::{
     AgentUsageRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction, NewSpending,
     OpenApprovalRow, PlanRow, PlanSaved, ProjectBudget, ProjectSessionRow, ProjectUsageRow,
-    SessionChange, SessionUsageRow, UnfinishedSession, UnindexedInteraction, UsageRows, UsageSum,
+    SessionEdit, SessionUsageRow, UnfinishedSession, UnindexedInteraction, UsageRows, UsageSum,
     WaitingSession,
 };
 pub use row::{

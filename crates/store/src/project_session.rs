@@ -25,7 +25,7 @@ pub struct ProjectSessionRow {
 
 /// What is absent stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SessionChange {
+pub struct SessionEdit {
     pub title: Option<String>,
     pub pinned: Option<bool>,
     pub archived: Option<bool>,

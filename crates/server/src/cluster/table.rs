@@ -63,6 +63,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
     ("GET", "/my/events", Local),
     ("GET", "/my/usage", Local),
     ("GET", "/my/models", Local),
+    ("POST", "/my/models/test", Local),
     // Projects. Reading rows needs no owner.
     ("GET", "/my/projects", Local),
     ("POST", "/my/projects", Local),

@@ -2,9 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use codelab_protocol::ModelList;
+use codelab_protocol::{ModelList, ModelTried, TryModel};
 
 use crate::app::App;
+use crate::body::JsonBody;
+use crate::error::{ApiError, ApiResult};
+use crate::fields;
 
 /// The models to choose from
 ///
@@ -16,4 +19,20 @@ use crate::app::App;
 )]
 pub(super) async fn list(State(app): State<App>) -> Json<ModelList> {
     Json(app.runtime.models().await)
+}
+
+/// Try a model
+///
+/// Makes one call of at most 16 tokens, to this model and no other. A failed call is no error of the
+/// request: `ok` is false, and `details` says why.
+#[utoipa::path(
+    post, path = "/my/models/test", request_body = TryModel,
+    responses((status = 200, description = "Whether the model answers", body = ModelTried)),
+)]
+pub(super) async fn try_model(
+    State(app): State<App>,
+    JsonBody(body): JsonBody<TryModel>,
+) -> ApiResult<Json<ModelTried>> {
+    let model = body.model.ok_or_else(|| ApiError::missing("model"))?;
+    Ok(Json(app.runtime.try_model(fields::model(model)?).await))
 }

@@ -18,7 +18,7 @@ use codelab_protocol::{
     ProjectSessionDetail, ProjectSessionList, SessionId, UsageTotal,
 };
 use codelab_runtime::{SpaceKey, state_of};
-use codelab_store::{OwnedSession, ProjectSessionRow, SessionChange, UsageSum, UserStore};
+use codelab_store::{OwnedSession, ProjectSessionRow, SessionEdit, UsageSum, UserStore};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -198,7 +198,7 @@ pub(super) async fn change(
     session: MySession,
     JsonBody(body): JsonBody<ChangeProjectSession>,
 ) -> ApiResult<Json<ProjectSession>> {
-    let change = SessionChange {
+    let change = SessionEdit {
         title: fields::not_null("title", body.title)?
             .map(fields::title)
             .transpose()?,
@@ -207,7 +207,7 @@ pub(super) async fn change(
     };
     let model = chosen(fields::patch(body.model, fields::model)?);
     let agent = chosen(fields::patch(body.agent, fields::agent)?);
-    let marks = change != SessionChange::default();
+    let marks = change != SessionEdit::default();
     if !marks && model.is_none() && agent.is_none() {
         let message = "title is missing".to_owned();
         return Err(ApiError::new(ErrorCode::MissingRequiredField, message).with("field", "title"));

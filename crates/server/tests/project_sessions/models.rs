@@ -1,6 +1,6 @@
 //! What happens to model calls: reasoning, fallbacks, waits, why a call failed, cut answers.
 
-use codelab_testkit::{FakeModel, ModelWire, Reply};
+use codelab_testkit::{FakeModel, Fault, ModelWire, Reply};
 use serde_json::{Value, json};
 
 use crate::kit::{Person, server, server_with};
@@ -165,6 +165,45 @@ async fn a_cut_answer_says_so() {
         told.contains("cut at the limit of 4096 tokens") && told.contains("did not run"),
         "{told}"
     );
+}
+
+#[tokio::test]
+async fn a_model_is_tried_with_one_short_call() {
+    let server = server().await;
+    let me = Person::new(&server, 1);
+    let tried = async |model: &str| {
+        let body = json!({ "model": model });
+        me.post("/my/models/test/", body).await.expect(200)
+    };
+    assert_eq!(tried("gpt-4o").await, json!({ "ok": true }));
+    let asked = server.model.requests().pop().unwrap().body;
+    assert_eq!(
+        (&asked["model"], &asked["max_tokens"]),
+        (&json!("gpt-4o"), &json!(16))
+    );
+    server.model.reply(Reply::fault(Fault::WrongKey));
+    let failed = tried("gpt-4o").await;
+    assert_eq!(
+        (&failed["ok"], &failed["details"]["kind"]),
+        (&json!(false), &json!("wrong_key")),
+        "{failed:#}"
+    );
+    assert!(
+        failed["detail"].as_str().unwrap().contains("key"),
+        "{failed:#}"
+    );
+    // The default model, which is asked instead of an unknown one, does not count.
+    server.model.reply(Reply::unknown_model("nobody"));
+    let unknown = tried("nobody").await;
+    assert_eq!(
+        (&unknown["ok"], &unknown["details"]["kind"]),
+        (&json!(false), &json!("unknown_model")),
+        "{unknown:#}"
+    );
+    for wrong in [json!({}), json!({ "model": "a b" })] {
+        let refused = me.post("/my/models/test/", wrong).await;
+        assert_eq!(refused.status, 422, "{:#}", refused.body);
+    }
 }
 
 #[tokio::test]

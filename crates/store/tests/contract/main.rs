@@ -29,6 +29,7 @@ mod reads;
 mod sqlite;
 mod usage;
 mod users;
+mod waiting;
 
 use harness::{Engine, Harness};
 
@@ -125,7 +126,7 @@ contract! {
     project_sessions::histories_are_read_in_pages,
     project_sessions::large_messages_make_small_pages,
     project_sessions::plans_are_saved_as_they_stand,
-    project_sessions::open_approvals_of_all_sessions_are_found,
+    waiting::open_approvals_of_all_sessions_are_found,
     project_sessions::another_user_reads_nothing,
     logs::logs_with_news_are_found_for_their_user,
     project_sessions::project_sessions_are_found_after_a_restart,

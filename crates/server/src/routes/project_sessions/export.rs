@@ -23,7 +23,7 @@ const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in super::super) struct Form {
+pub(in super::super) struct ExportQuery {
     /// Without it, Markdown.
     #[serde(default)]
     #[param(inline)]
@@ -40,19 +40,19 @@ enum ExportFormat {
 
 /// The whole session as a file
 #[utoipa::path(
-    get, path = "/my/chat/sessions/{session_id}/export", params(Form),
+    get, path = "/my/chat/sessions/{session_id}/export", params(ExportQuery),
     responses((status = 200, description = "Every message, oldest first", content((String = "text/markdown"), (ExportedSession = "application/json")))),
 )]
 pub(in crate::routes) async fn export(
     State(app): State<App>,
     session: MySession,
-    Params(form): Params<Form>,
+    Params(query): Params<ExportQuery>,
 ) -> ApiResult<Response> {
     let state = state_of(&session.row)?;
     let (about, id) = (shown(&session.row, &state), session.id().clone());
     let slot = app.runtime.shares().stream(session.user.id())?;
     let messages = parts(app.runtime.store().clone(), session, slot);
-    match form.format {
+    match query.format {
         ExportFormat::Json => {
             let about = serde_json::to_string(&about)
                 .map_err(|error| StoreError::Corrupt(error.to_string()))?;

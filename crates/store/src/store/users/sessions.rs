@@ -11,7 +11,7 @@ use super::projects::missing;
 use super::{ProjectStore, UserStore};
 use crate::columns::Columns;
 use crate::project_session::{
-    OpenApprovalRow, PlanRow, ProjectSessionRow, SessionChange, UnfinishedSession, WaitingSession,
+    OpenApprovalRow, PlanRow, ProjectSessionRow, SessionEdit, UnfinishedSession, WaitingSession,
 };
 use crate::row::{SessionRow, StoredMessage};
 use crate::statement::{Param, Stmt};
@@ -294,7 +294,7 @@ impl UserStore {
     pub async fn change_session(
         &self,
         id: &SessionId,
-        change: SessionChange,
+        change: SessionEdit,
     ) -> Result<(), StoreError> {
         let key = self.session(id).await?.ok_or(StoreError::NotFound)?.key;
         let params = vec![

@@ -1,0 +1,155 @@
+//! Messages of people, and their choice of an agent.
+
+use codelab_protocol::{
+    AgentName, ClientMessageId, ErrorCode, MessageQueued, SessionEventBody, SessionKind,
+};
+
+use super::{QueuedMessage, Transition};
+use crate::output::Output;
+use crate::world::MAX_WAITING_BYTES;
+use crate::{CallerAnswer, Effect, EventRange, Refusal, UserMessage};
+
+impl Output {
+    fn input_accepted(&mut self, client_message_id: Option<ClientMessageId>, span: EventRange) {
+        if let Some(client_message_id) = client_message_id {
+            self.push(Effect::InputAccepted {
+                client_message_id,
+                span,
+            });
+        }
+    }
+}
+
+impl Transition<'_, '_> {
+    pub(super) fn user_message(&mut self, mut message: UserMessage) -> Result<CallerAnswer, Refusal> {
+        if message.agent.is_none() && !self.session.asks() {
+            let team = self.world.team;
+            let is_there = |agent: &AgentName| team.get(agent).is_some();
+            self.session.chosen = self.session.chosen.take().filter(is_there);
+            message.agent.clone_from(&self.session.chosen);
+        }
+        if let Some(agent) = &message.agent {
+            self.world.team.known_agent(agent)?;
+            self.free_agent(agent)?;
+        }
+        // In a project a message that names an agent is a request of its own; in the
+        // runtime kind the name only pins.
+        if (message.agent.is_none() || self.session.kind == SessionKind::Runtime)
+            && let Some(question) = self.session.oldest_question()
+        {
+            if let Some(agent) = &message.agent {
+                self.session.pin(agent);
+                self.session.requested = true;
+            }
+            let span = self.session.here();
+            self.output.input_accepted(message.client_message_id, span);
+            self.answered(&question, message.text);
+            return Ok(CallerAnswer::Answered(span));
+        }
+        self.room_to_wait(&message.text)?;
+        let span = EventRange {
+            turn: self.session.new_turn_id(),
+            after_seq: self.session.last_seq,
+        };
+        self.output.input_accepted(message.client_message_id, span);
+        let message_id = self.world.ids.message_id();
+        let UserMessage {
+            text,
+            agent,
+            caller,
+            ..
+        } = message;
+        let planned = self.session.kind == SessionKind::Project && agent.is_none();
+        let workflow_id = planned.then(|| self.world.ids.workflow_id());
+        let waiting = QueuedMessage {
+            turn: span.turn,
+            message_id,
+            workflow_id,
+            text,
+            agent,
+            caller,
+        };
+        if self.session.turn.is_some() {
+            self.enqueue(waiting);
+        } else {
+            self.begin_turn(waiting);
+        }
+        Ok(CallerAnswer::Span(span))
+    }
+
+    /// What waits is part of the session's state, which each of its commits writes.
+    fn room_to_wait(&self, text: &str) -> Result<(), Refusal> {
+        let (queue, limit) = (&self.session.queue, self.world.limits.queue_length);
+        if self.session.turn.is_none() || queue.is_empty() && limit > 0 {
+            return Ok(());
+        }
+        if queue.len() >= limit {
+            let why = format!("{limit} messages are already waiting");
+            return Err(Refusal::new(ErrorCode::QueueFull, why).with("queue_length", limit));
+        }
+        let bytes = queue
+            .iter()
+            .map(|waiting| waiting.text.len())
+            .sum::<usize>()
+            + text.len();
+        if bytes > MAX_WAITING_BYTES {
+            let why = format!(
+                "The messages that wait would be longer than {MAX_WAITING_BYTES} bytes together"
+            );
+            return Err(Refusal::new(ErrorCode::QueueFull, why).with("queue_length", queue.len()));
+        }
+        Ok(())
+    }
+
+    fn enqueue(&mut self, waiting: QueuedMessage) {
+        let (turn, message_id) = (waiting.turn, waiting.message_id.clone());
+        let workflow_id = waiting.workflow_id.clone();
+        self.session.queue.push_back(waiting);
+        if self.session.kind == SessionKind::Project {
+            let position = self.session.queue.len() as u64;
+            self.log().event(
+                turn,
+                SessionEventBody::MessageQueued(MessageQueued {
+                    message_id,
+                    workflow_id,
+                    position,
+                }),
+            );
+        }
+    }
+
+    /// A message to an agent that takes no work is refused before it is accepted.
+    fn free_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
+        if self.session.kind == SessionKind::Runtime {
+            return Ok(());
+        }
+        self.space
+            .check(agent)
+            .map_err(|closed| Refusal::of_agent(agent, closed))
+    }
+
+    pub(super) fn switch_requested(&mut self, agent: AgentName) -> Result<CallerAnswer, Refusal> {
+        self.world.team.known_agent(&agent)?;
+        self.session.pin(&agent);
+        if let Some(turn) = &self.session.turn {
+            self.session.requested = true;
+            let here = EventRange {
+                turn: turn.id,
+                after_seq: self.session.last_seq,
+            };
+            return Ok(turn
+                .suspended()
+                .map_or(CallerAnswer::Span(here), CallerAnswer::Now));
+        }
+        if agent == self.session.current {
+            return Ok(CallerAnswer::Now(TurnStatus::Completed));
+        }
+        let span = EventRange {
+            turn: self.session.new_turn_id(),
+            after_seq: self.session.last_seq,
+        };
+        self.switch(span.turn, agent, REQUESTED.to_owned(), None);
+        self.output.settle(TurnStatus::Completed);
+        Ok(CallerAnswer::Span(span))
+    }
+}
