@@ -1,6 +1,7 @@
 //! What a person does besides talking: names files, runs commands, finds sessions again.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use codelab_fakemodel::Reply;
@@ -79,9 +80,9 @@ async fn files_and_commands_of_the_persons_own() {
     assert_eq!(lab.model.request_count(), count);
 
     lab.write("greet.py", &GREET.replace("Hello", "Good day"));
-    lab.write("more.txt", "");
+    lab.write("більше.txt", "");
     terminal.say("/diff");
-    let screen = terminal.wait_for("new files: more.txt");
+    let screen = terminal.wait_for("new files: більше.txt");
     for part in ["  -    return \"Hello\"", "  +    return \"Good day\""] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
@@ -105,6 +106,49 @@ async fn files_and_commands_of_the_persons_own() {
     let exported = exported.unwrap();
     for part in ["## You", "## coder", "It greets.", "Explain tests, please."] {
         assert!(exported.contains(part), "{part}\n{exported}");
+    }
+    terminal.press("\u{4}");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_at_the_changes_runs_nothing_of_the_repository() {
+    let lab = Lab::new().await;
+    let mut terminal = lab.chat(&[]);
+    terminal.say("/diff");
+    terminal.wait_for("git cannot show the changes: fatal: not a git repository");
+    git(&lab, &["init", "-q"]);
+    git(&lab, &["add", "."]);
+    git(&lab, &["commit", "-q", "-m", "first"]);
+    lab.write("greet.py", &GREET.replace("Hello", "Good day"));
+    let ran = lab.home().join("ran");
+    let program = lab.work().join("program");
+    let script = format!("#!/bin/sh\ntouch {}\ncat\n", ran.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let hook = lab.work().join(".git/hooks/post-index-change");
+    fs::copy(&program, &hook).unwrap();
+    terminal.say("/diff");
+    terminal.wait_for("  +    return \"Good day\"");
+    assert!(!ran.exists(), "a hook ran");
+    let program = program.display().to_string();
+    for (key, attribute) in [
+        ("filter.evil.clean", "* filter=evil\n"),
+        ("filter.evil.process", "* filter=evil\n"),
+        ("diff.evil.textconv", "* diff=evil\n"),
+        ("diff.external", "\n"),
+        ("core.fsmonitor", "\n"),
+    ] {
+        lab.write(".gitattributes", attribute);
+        git(&lab, &["config", key, &program]);
+        terminal.say("/diff");
+        let told = format!("make it start programs: {key}");
+        terminal.wait_until(&told, |screen| {
+            let words: Vec<&str> = screen.split_whitespace().collect();
+            words.join(" ").contains(&told)
+        });
+        git(&lab, &["config", "--unset", key]);
+        assert!(!ran.exists(), "{key} ran");
     }
     terminal.press("\u{4}");
     assert_eq!(terminal.ended(), 0);

@@ -122,10 +122,14 @@ texts! {
         "… lines left out: {0}",
         "… пропущено строк: {0}",
         "… пропущено рядків: {0}";
-    NoGit:
-        "there is no git repository with a commit here, so nothing can be compared",
-        "здесь нет репозитория git с коммитом, сравнивать не с чем",
-        "тут немає репозиторію git із комітом, порівнювати немає з чим";
+    GitFailed:
+        "git cannot show the changes: {0}",
+        "git не может показать изменения: {0}",
+        "git не може показати зміни: {0}";
+    GitRunsPrograms:
+        "git was not run, because the settings of this repository make it start programs: {0}",
+        "git не запущен: настройки этого репозитория заставляют его запускать программы: {0}",
+        "git не запущено: налаштування цього репозиторію змушують його запускати програми: {0}";
     Untracked:
         "new files: {0}",
         "новые файлы: {0}",

@@ -58,6 +58,11 @@ impl Editor {
         self.text.is_empty()
     }
 
+    /// Whether the next character becomes the first one.
+    pub fn is_at_start(&self) -> bool {
+        self.cursor == 0
+    }
+
     pub fn set(&mut self, text: String) {
         self.cursor = text.len();
         self.text = text;

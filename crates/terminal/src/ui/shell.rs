@@ -1,11 +1,15 @@
-//! `!command` and `/diff`: programs that the person starts, in the workspace and with the person's
-//! own rights. Agents never reach this: what they run goes through the tool runner.
+//! `!command` and `/diff`: programs that the person starts in the workspace. A command has the
+//! person's own rights, and agents never reach that: what they run goes through the tool runner.
+//! `/diff` runs git behind the sandbox, because a repository's settings can name programs.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use codelab_protocol::{ExecuteCommand, ToolArguments};
+use codelab_workspace::{Call, Workspace};
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
@@ -21,13 +25,12 @@ const HEAD_LINES: usize = 200;
 const TAIL_LINES: usize = 400;
 /// A longer line is cut.
 const MAX_LINE_BYTES: u64 = 8 << 10;
-/// Git is asked by the names of its own options only, so that no setting of the repository starts
-/// another program to show a difference.
-const DIFF: &str =
-    "git --no-pager -c core.fsmonitor=false diff --no-ext-diff --no-textconv --no-color HEAD -- .";
+/// `/diff` asks nothing of the repository but its content: no program that a setting names, nothing
+/// of submodules, which have settings of their own.
+const DIFF: &str = "git --no-pager -c core.quotePath=false diff --no-ext-diff --no-textconv \
+                    --no-color --ignore-submodules=all HEAD -- .";
 const UNTRACKED: &str =
-    "git --no-pager -c core.fsmonitor=false ls-files --others --exclude-standard";
-const IS_REPOSITORY: &str = "git rev-parse --verify HEAD";
+    "git --no-pager -c core.quotePath=false ls-files --others --exclude-standard";
 
 /// Runs a command of the person's and shows what it prints.
 pub async fn run(
@@ -53,23 +56,42 @@ pub async fn run(
     RequestOutcome::Ran(vec![Block::Listing(rows), Block::Notice(told)])
 }
 
-/// What changed in the workspace since the last commit.
-pub async fn diff(folder: PathBuf, stop: CancellationToken, language: Language) -> RequestOutcome {
-    let notice = |text: CommandText| {
-        RequestOutcome::Ran(vec![Block::Notice(language.text(text).to_owned())])
-    };
-    match output(&folder, IS_REPOSITORY, &stop).await {
-        Ok(ran) if ran.end == CommandEnd::Code(0) => {}
-        Ok(_) | Err(_) => return notice(CommandText::NoGit),
+/// What changed in the workspace since the last commit. Git runs as it does for an agent: behind
+/// the sandbox, with a repository that it cannot change. It does not run at all where the
+/// repository's settings make it start other programs.
+pub async fn diff(
+    workspace: Workspace,
+    stop: CancellationToken,
+    language: Language,
+) -> RequestOutcome {
+    let notice = |text: String| RequestOutcome::Ran(vec![Block::Notice(text)]);
+    let looked = workspace.clone();
+    let programs = tokio::task::spawn_blocking(move || looked.git_programs()).await;
+    match programs {
+        Ok(programs) if programs.is_empty() => {}
+        Ok(programs) => {
+            return notice(language.with(CommandText::GitRunsPrograms, &[&programs.join(", ")]));
+        }
+        Err(error) => return notice(language.with(CommandText::GitFailed, &[&error.to_string()])),
     }
+    let mut printed = Vec::new();
+    for command in [DIFF, UNTRACKED] {
+        match git(&workspace, command, &stop).await {
+            Ok(text) => printed.push(text),
+            Err(GitError::Stopped) => {
+                return notice(language.text(CommandText::CommandStopped).to_owned());
+            }
+            Err(GitError::Failed(why)) => {
+                return notice(language.with(CommandText::GitFailed, &[&why]));
+            }
+        }
+    }
+    let rows = |text: &String| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let mut printed = printed.iter().map(rows);
     let (changed, untracked) = (
-        output(&folder, DIFF, &stop).await,
-        output(&folder, UNTRACKED, &stop).await,
+        printed.next().unwrap_or_default(),
+        printed.next().unwrap_or_default(),
     );
-    let (Ok(changed), Ok(untracked)) = (changed, untracked) else {
-        return notice(CommandText::NoGit);
-    };
-    let (changed, untracked) = (changed.rows(language), untracked.rows(language));
     let mut blocks = Vec::new();
     if !changed.is_empty() {
         blocks.push(Block::Patch(changed));
@@ -80,9 +102,44 @@ pub async fn diff(folder: PathBuf, stop: CancellationToken, language: Language) 
         ));
     }
     match blocks.is_empty() {
-        true => notice(CommandText::NoChanges),
+        true => notice(language.text(CommandText::NoChanges).to_owned()),
         false => RequestOutcome::Ran(blocks),
     }
+}
+
+enum GitError {
+    Stopped,
+    /// In git's own words, or in those of the sandbox.
+    Failed(String),
+}
+
+async fn git(
+    workspace: &Workspace,
+    command: &str,
+    stop: &CancellationToken,
+) -> Result<String, GitError> {
+    let arguments = ToolArguments::ExecuteCommand(ExecuteCommand {
+        command: command.to_owned(),
+        cwd: None,
+        timeout_seconds: None,
+    });
+    // Not approved: the repository stays read-only.
+    let call = Call {
+        user_id: None,
+        arguments: &arguments,
+        is_approved: false,
+    };
+    let result = workspace.run(call, stop.clone()).await;
+    if stop.is_cancelled() {
+        return Err(GitError::Stopped);
+    }
+    let text = |name: &str| result.get(name).and_then(Value::as_str).unwrap_or_default();
+    if result.get("success") == Some(&Value::Bool(true)) {
+        return Ok(text("stdout").to_owned());
+    }
+    let why = [text("stderr").trim(), text("error")];
+    let why = why.into_iter().find(|words| !words.is_empty());
+    Err(GitError::Failed(why.unwrap_or_default().to_owned()))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

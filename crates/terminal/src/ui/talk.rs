@@ -41,6 +41,8 @@ pub(super) struct Talk {
     pub(super) client: Client,
     pub(super) project: ProjectId,
     pub(super) preview: Workspace,
+    /// Where agents' commands run as well.
+    sandboxed: Workspace,
     pub(super) session: Option<SessionId>,
     events: Option<ResumingEvents<SessionEvent>>,
     pub(super) state: ViewState,
@@ -102,6 +104,7 @@ impl Talk {
             client,
             project: tool_runner.project(),
             preview,
+            sandboxed: tool_runner.sandboxed_workspace(),
             session: None,
             events: None,
             state: ViewState::new(language),
@@ -365,7 +368,8 @@ impl Talk {
     async fn act(&mut self, action: Action) -> Result<(), UiError> {
         match action {
             Action::Nothing | Action::Redraw => {}
-            Action::Send(text) => self.say_or_run(text).await,
+            Action::Send(text) => self.say_with_files(text.clone(), text).await,
+            Action::Run(command) => self.run_own(command),
             Action::Complete => self.complete().await,
             Action::Answer { call, text } => self.answer(&call, text),
             Action::Decide { call, choice } => self.decide(&call, choice).await,

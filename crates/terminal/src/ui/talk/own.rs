@@ -15,25 +15,18 @@ use crate::ui::requests::OutgoingMessage;
 use crate::ui::{custom, export, mention, shell};
 
 impl Talk {
-    /// A line with an exclamation mark is a command of the person's; any other is a message.
-    pub(super) async fn say_or_run(&mut self, written: String) {
-        match written.trim_start().strip_prefix('!') {
-            Some(command) if !command.trim().is_empty() => {
-                let command = command.trim().to_owned();
-                let language = self.language();
-                let folder = self.preview.root().to_owned();
-                if let Some(stop) = self.may_run() {
-                    self.print(&Block::User(format!("!{command}")));
-                    self.requests
-                        .spawn(shell::run(folder, command, stop, language));
-                }
-            }
-            _ => self.say_with_files(written.clone(), written).await,
+    pub(super) fn run_own(&mut self, command: String) {
+        let language = self.language();
+        let folder = self.preview.root().to_owned();
+        if let Some(stop) = self.may_run() {
+            self.print(&Block::User(format!("!{command}")));
+            self.requests
+                .spawn(shell::run(folder, command, stop, language));
         }
     }
 
     /// Sends a text with the files that it names.
-    async fn say_with_files(&mut self, written: String, text: String) {
+    pub(super) async fn say_with_files(&mut self, written: String, text: String) {
         match mention::expand(&self.preview, text, self.language()).await {
             Ok(expanded) => {
                 for path in &expanded.missing {
@@ -69,9 +62,9 @@ impl Talk {
     }
 
     pub(super) fn diff(&mut self) {
-        let (folder, language) = (self.preview.root().to_owned(), self.language());
+        let (workspace, language) = (self.sandboxed.clone(), self.language());
         if let Some(stop) = self.may_run() {
-            self.requests.spawn(shell::diff(folder, stop, language));
+            self.requests.spawn(shell::diff(workspace, stop, language));
         }
     }
 
