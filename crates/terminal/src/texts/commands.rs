@@ -114,6 +114,10 @@ texts! {
         "{0} · the model does not see this",
         "{0} · модель этого не видит",
         "{0} · модель цього не бачить";
+    CallClosed:
+        "the call was closed meanwhile, so your decision has no effect",
+        "вызов тем временем закрыт, ваше решение ни на что не влияет",
+        "виклик тим часом закрито, ваше рішення ні на що не впливає";
     CommandRuns:
         "another command is still running; Ctrl-C stops it",
         "другая команда ещё выполняется; Ctrl-C остановит её",

@@ -144,6 +144,20 @@ impl Prompt {
         }
     }
 
+    /// What the screen shows above the choices: what a reason is being written for, or what waits
+    /// first.
+    pub fn subject<'a>(&self, state: &'a ViewState) -> Option<&'a PendingAsk> {
+        match self.focus(state) {
+            Focus::Reason(ask) => Some(ask),
+            Focus::Message | Focus::Answer(_) | Focus::Decide(_) => state.asks.first(),
+        }
+    }
+
+    /// There was no room for what keys are about, so they decide nothing.
+    pub fn not_drawn(&mut self) {
+        self.shown = None;
+    }
+
     /// What keys are about has been drawn. If it is not what was drawn before, it must be read anew.
     pub fn drawn(&mut self, state: &ViewState, now: Instant) {
         let (Focus::Decide(ask) | Focus::Answer(ask)) = self.focus(state) else {

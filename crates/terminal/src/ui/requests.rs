@@ -14,7 +14,6 @@ use crate::{Language, Text};
 use super::block::Block;
 use super::plan::{dollars, short};
 use super::render::grouped;
-use super::state::PendingAsk;
 
 const LISTED_SESSIONS: u64 = 15;
 const LISTED_MODELS: usize = 100;
@@ -34,9 +33,10 @@ pub enum RequestOutcome {
         error: ClientError,
     },
     Accepted,
-    /// The question is open again.
+    /// The question is open again, in its session.
     NotAccepted {
-        ask: Box<PendingAsk>,
+        session: SessionId,
+        call: CallId,
         error: ClientError,
     },
     Shown(Vec<Block>),
@@ -117,7 +117,7 @@ pub async fn decide(
     client: Client,
     session: SessionId,
     decision: DecisionRequest,
-    ask: PendingAsk,
+    asked: CallId,
 ) -> RequestOutcome {
     let accepted = repeated(RESTART_BACKOFF, || async {
         match &decision {
@@ -138,7 +138,8 @@ pub async fn decide(
         // tell which.
         Err(error) if matches!(error.status(), Some(404 | 409)) => RequestOutcome::Accepted,
         Err(error) => RequestOutcome::NotAccepted {
-            ask: Box::new(ask),
+            session,
+            call: asked,
             error,
         },
     }

@@ -26,8 +26,9 @@ const TAIL_LINES: usize = 400;
 /// A longer line is cut.
 const MAX_LINE_BYTES: u64 = 8 << 10;
 /// `/diff` asks nothing of the repository but its content: no program that a setting names, nothing
-/// of submodules, which have settings of their own.
-const DIFF: &str = "git --no-pager -c core.quotePath=false diff --no-ext-diff --no-textconv \
+/// of submodules, which have settings of their own. Where there is no repository, git would compare
+/// files that have no history.
+const DIFF: &str = "git rev-parse --verify HEAD >/dev/null && git --no-pager -c core.quotePath=false diff --no-ext-diff --no-textconv \
                     --no-color --ignore-submodules=all HEAD -- .";
 const UNTRACKED: &str =
     "git --no-pager -c core.quotePath=false ls-files --others --exclude-standard";

@@ -24,7 +24,7 @@ use super::decide::AskCard;
 use super::prompt::{Action, Key, Prompt};
 use super::render::{self, ConnectionState, Live};
 use super::requests::{self, OutgoingMessage, RequestOutcome};
-use super::state::ViewState;
+use super::state::{PendingAsk, ViewState};
 use super::surface::{PersonEvent, Surface};
 use super::text::TextLine;
 use super::{StartWith, UiError, UiOptions, WorkPlace, history, keys};
@@ -52,6 +52,8 @@ pub(super) struct Talk {
     /// Who waits for an answer of this machine's person.
     pub(super) replies: HashMap<CallId, oneshot::Sender<bool>>,
     pub(super) card: Option<AskCard>,
+    /// What was shown when the file that it is about was read.
+    pub(super) read_for: Option<PendingAsk>,
     /// Edited texts that the server did not accept.
     pub(super) drafts: HashMap<CallId, String>,
     target: Option<String>,
@@ -113,6 +115,7 @@ impl Talk {
             requests: JoinSet::new(),
             replies: HashMap::new(),
             card: None,
+            read_for: None,
             drafts: HashMap::new(),
             target: None,
             model: None,
@@ -157,7 +160,7 @@ impl Talk {
         let mut look = interval(REREAD);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while talk.is_over != Leaving::Now {
-            talk.draw_if_due()?;
+            talk.draw_if_due().await?;
             let draw_at = talk.drawn_at + MIN_DRAW_PAUSE;
             tokio::select! {
                 input = talk.surface.hear(), if talk.is_listening() => talk.hear(input).await?,
@@ -246,20 +249,20 @@ impl Talk {
         });
     }
 
-    fn draw_if_due(&mut self) -> Result<(), UiError> {
+    async fn draw_if_due(&mut self) -> Result<(), UiError> {
         if self.is_dirty && self.drawn_at.elapsed() >= MIN_DRAW_PAUSE {
-            self.draw()?;
+            self.draw().await?;
         }
         Ok(())
     }
 
-    fn draw(&mut self) -> Result<(), UiError> {
+    async fn draw(&mut self) -> Result<(), UiError> {
+        self.read_first().await;
         self.update_card();
-        let card = self.card.as_ref().map(|card| card.blocks.as_slice());
         let live = Live {
             state: &self.state,
             prompt: &self.prompt,
-            card: card.unwrap_or_default(),
+            card: self.card.as_ref().map(|card| &card.rows),
             target: self.target.as_deref(),
             connection: self.connection,
             is_sending: self.sending > 0,
@@ -272,14 +275,17 @@ impl Talk {
             frame: self.frame,
             now: now(),
         };
-        let is_told = self.surface.show(&self.finished, &live)?;
-        if let Some(ask) = self.state.asks.first().filter(|_| is_told) {
+        let shown = self.surface.show(&self.finished, &live)?;
+        if let Some(ask) = self.state.asks.first().filter(|_| shown.is_told) {
             let call = ask.call_id().clone();
             self.state.told(&call);
         }
         self.finished.clear();
         self.drawn_at = Instant::now();
-        self.prompt.drawn(&self.state, self.drawn_at.into_std());
+        match shown.is_readable {
+            true => self.prompt.drawn(&self.state, self.drawn_at.into_std()),
+            false => self.prompt.not_drawn(),
+        }
         self.is_dirty = false;
         Ok(())
     }
@@ -294,7 +300,7 @@ impl Talk {
             .collect();
         for call in closed {
             self.replies.remove(&call);
-            self.state.answered(&call);
+            self.state.closed_here(&call);
             self.is_dirty = true;
         }
         let is_moving = self.state.is_working() || self.sending > 0 || !self.state.asks.is_empty();
@@ -309,13 +315,13 @@ impl Talk {
     }
 
     /// Keys are read at any time. Lines of a script are read one by one, each when the turn before it
-    /// has ended.
+    /// has ended. While something waits, a line is about that, so it is read once that was printed.
     fn is_listening(&self) -> bool {
-        self.surface.is_terminal()
-            || self.is_idle()
-            || (!self.state.asks.is_empty()
-                && self.requests.is_empty()
-                && self.prompt.is_shown(&self.state))
+        match (self.surface.is_terminal(), self.state.asks.is_empty()) {
+            (true, _) => true,
+            (false, true) => self.is_idle(),
+            (false, false) => self.requests.is_empty() && self.prompt.is_shown(&self.state),
+        }
     }
 
     fn leave_when_idle(&mut self) {
@@ -352,7 +358,7 @@ impl Talk {
         self.is_dirty = true;
         self.act(action).await?;
         // A key is answered at once.
-        self.draw()
+        self.draw().await
     }
 
     /// Same as the key. Without a status row, a line tells what the next Ctrl-C does.
@@ -509,9 +515,16 @@ impl Talk {
                 }
             }
             RequestOutcome::Accepted => {}
-            RequestOutcome::NotAccepted { ask, error } => {
+            RequestOutcome::NotAccepted {
+                session,
+                call,
+                error,
+            } => {
                 self.show_error(&error);
-                self.state.ask_again(*ask);
+                // What waits in another session is found there again.
+                if self.session.as_ref() == Some(&session) {
+                    self.state.ask_again(&call);
+                }
             }
             RequestOutcome::Shown(blocks) => blocks.iter().for_each(|block| self.print(block)),
             RequestOutcome::Listed(sessions, rows) => {

@@ -62,10 +62,11 @@ fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Draw
         .and_then(|ask| state.card(ask))
         .into_iter()
         .collect();
+    let card = CardRows::of(&card, width.saturating_sub(1), Language::En);
     let live = Live {
         state,
         prompt,
-        card: &card,
+        card: Some(&card).filter(|_| !state.asks.is_empty()),
         target: None,
         connection: ConnectionState::Live,
         is_sending: false,
@@ -194,7 +195,9 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
     assert!(everything(&kind, 80, Language::En).len() > 500);
     // What waits never has more rows than there is room for, and says how much is missing.
     for room in [3, 10, 40] {
-        let rows = card(&[Block::Approval(approval.clone())], 80, room, Language::En);
+        let rows = CardRows::of(&[Block::Approval(approval.clone())], 80, Language::En);
+        let (rows, is_readable) = rows.within(room, Language::En);
+        assert!(is_readable);
         let more = format!("more lines: {}; v shows all", 502 - (room - 2));
         assert_eq!(rows.len(), room);
         assert!(rows[room - 1].to_text().contains(&more), "{rows:#?}");
@@ -294,4 +297,51 @@ fn a_long_description_is_cut_until_all_of_the_plan_is_asked_for() {
         !brief.contains('…') && !whole(&plan).contains('…'),
         "{brief}"
     );
+}
+
+#[test]
+fn keys_decide_only_about_what_was_drawn() {
+    let command = format!("{}\nrm -rf /  # last", "echo harmless\n".repeat(40));
+    let part = |number: usize| codelab_protocol::CommandPart {
+        text: format!("part {number}"),
+        reason: Some("deletes files".to_owned()),
+    };
+    let shown = crate::ui::block::ApprovalShown {
+        agent: None,
+        task: None,
+        kind: crate::ui::block::ApprovalCardKind::Command {
+            command,
+            cwd: None,
+            parts: (0..3).map(part).collect(),
+        },
+        reason: "Dangerous command: rm".to_owned(),
+        is_forged: true,
+    };
+    let rows = CardRows::of(&[Block::Approval(shown)], 80, Language::En);
+    let whole = rows.head.len() + rows.body.len() + rows.notes.len() + rows.below.len();
+    let least = rows.head.len() + rows.below.len() + 2;
+    for room in 0..60 {
+        let (lines, is_readable) = rows.within(room, Language::En);
+        assert!(lines.len() <= room);
+        assert_eq!(is_readable, room >= least, "{room}");
+        let text: Vec<String> = lines.iter().map(TextLine::to_text).collect();
+        let text = text.join("\n");
+        if is_readable {
+            for part in ["Dangerous command: rm", "echo harmless"] {
+                assert!(text.contains(part), "{room}: {part}\n{text}");
+            }
+        }
+        let told = text.split("more lines: ").nth(1).map(|rest| {
+            let number = rest.split(';').next().unwrap();
+            number.parse::<usize>().unwrap()
+        });
+        let drawn = lines.len() - usize::from(told.is_some());
+        assert_eq!(
+            drawn + told.unwrap_or_default(),
+            if room == 0 { 0 } else { whole }
+        );
+        if room >= least + 3 {
+            assert!(text.contains("part 2"), "{room}\n{text}");
+        }
+    }
 }

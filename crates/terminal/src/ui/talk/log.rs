@@ -105,7 +105,7 @@ impl Talk {
             self.say(CommandText::OtherProject, &[&project.to_string(), &flags]);
         }
         self.follow(session, last);
-        self.reread().await;
+        self.reread_all().await;
         Ok(())
     }
 
@@ -178,7 +178,11 @@ impl Talk {
 
     async fn before(&self, body: &SessionEventBody) -> Before {
         match body {
-            SessionEventBody::ApprovalRequest(request) => self.file_before(request).await,
+            SessionEventBody::ApprovalRequest(request) => {
+                let approval = &request.approval;
+                self.file_before(&approval.tool_name, &approval.arguments)
+                    .await
+            }
             _ => Before::Missing,
         }
     }
@@ -188,7 +192,7 @@ impl Talk {
         match event {
             ToolRunnerEvent::Disconnected { .. } => self.connection = ConnectionState::Reconnecting,
             ToolRunnerEvent::Reconnected => self.connection = ConnectionState::Live,
-            ToolRunnerEvent::Closed { call } => self.state.answered(&call.call_id),
+            ToolRunnerEvent::Closed { call } => self.state.closed_here(&call.call_id),
             ToolRunnerEvent::Unknown { call } => {
                 self.say(Text::CallUnknown, &[call.tool.as_str()]);
             }
