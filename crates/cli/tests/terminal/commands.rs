@@ -55,6 +55,7 @@ async fn files_and_commands_of_the_persons_own() {
     terminal.press("Look at @gre\t");
     terminal.wait_for("› Look at @greet.py");
     terminal.press("\r");
+    terminal.wait_for("sent with: greet.py (1 KiB)");
     let screen = wait_until_over(&terminal, "It greets.");
     assert!(
         screen.contains("to coder · gpt-4 · context 1,234 · "),
@@ -73,8 +74,11 @@ async fn files_and_commands_of_the_persons_own() {
     terminal.say("!echo from $((40 + 2)) >&2; exit 3");
     let screen = terminal.wait_for("exit 3 · the model does not see this");
     assert!(screen.contains("  from 42"), "{screen}");
+    // There is no terminal that it could wait for.
+    terminal.say("!cat /dev/tty");
+    terminal.wait_for("exit 1 · the model does not see this");
     terminal.say("!sleep 600");
-    terminal.wait_for("› !sleep 600");
+    terminal.wait_for("your command is running · Ctrl-C stops it");
     terminal.press("\u{3}");
     terminal.wait_for("stopped · the model does not see this");
     assert_eq!(lab.model.request_count(), count);

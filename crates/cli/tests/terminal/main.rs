@@ -250,6 +250,9 @@ async fn questions_cancelling_and_pasting() {
     terminal.press("\r");
     terminal.wait_for("2. blue");
     terminal.wait_for("answer ›");
+    // What is no answer is none while a question waits either.
+    terminal.say("!echo $((6 * 7))");
+    terminal.wait_for("  42");
     terminal.say("2");
     let screen = terminal.wait_for("Blue it is.");
     assert!(

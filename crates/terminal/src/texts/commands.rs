@@ -94,10 +94,10 @@ texts! {
         "there is no file {0} in the folder; the message was sent as you wrote it",
         "в папке нет файла {0}; сообщение отправлено так, как вы его написали",
         "у теці немає файлу {0}; повідомлення надіслано так, як ви його написали";
-    FileCut:
-        "the file is longer; this is its beginning",
-        "файл длиннее; это его начало",
-        "файл довший; це його початок";
+    SentWith:
+        "sent with: {0}",
+        "отправлено с файлами: {0}",
+        "надіслано з файлами: {0}";
     CommandNotStarted:
         "the command could not be started: {0}",
         "команда не запустилась: {0}",
@@ -118,6 +118,10 @@ texts! {
         "the call was closed meanwhile, so your decision has no effect",
         "вызов тем временем закрыт, ваше решение ни на что не влияет",
         "виклик тим часом закрито, ваше рішення ні на що не впливає";
+    CommandWorks:
+        "your command is running · Ctrl-C stops it",
+        "ваша команда выполняется · Ctrl-C остановит её",
+        "ваша команда виконується · Ctrl-C зупинить її";
     CommandRuns:
         "another command is still running; Ctrl-C stops it",
         "другая команда ещё выполняется; Ctrl-C остановит её",

@@ -67,7 +67,10 @@ impl Talk {
         }
     }
 
-    pub(super) fn answer(&mut self, call: &CallId, text: String) {
+    pub(super) async fn answer(&mut self, call: &CallId, text: String) {
+        let Some(text) = self.with_files(&text.clone(), text).await else {
+            return;
+        };
         if let Some(ask) = self
             .state
             .asks

@@ -194,6 +194,7 @@ impl Talk {
     }
 
     async fn close(mut self) -> Result<(), UiError> {
+        self.stop_command();
         // Requests that were just made are still sent.
         let sent = async { while self.requests.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, sent).await;
@@ -266,6 +267,7 @@ impl Talk {
             target: self.target.as_deref(),
             connection: self.connection,
             is_sending: self.sending > 0,
+            is_running: self.running.is_some(),
             is_deciding: self
                 .prompt
                 .is_deciding(&self.state, Instant::now().into_std()),
@@ -303,7 +305,10 @@ impl Talk {
             self.state.closed_here(&call);
             self.is_dirty = true;
         }
-        let is_moving = self.state.is_working() || self.sending > 0 || !self.state.asks.is_empty();
+        let is_moving = self.state.is_working()
+            || self.sending > 0
+            || self.running.is_some()
+            || !self.state.asks.is_empty();
         if is_moving && self.surface.is_terminal() {
             self.frame = self.frame.wrapping_add(1);
             self.is_dirty = true;
@@ -377,7 +382,7 @@ impl Talk {
             Action::Send(text) => self.say_with_files(text.clone(), text).await,
             Action::Run(command) => self.run_own(command),
             Action::Complete => self.complete().await,
-            Action::Answer { call, text } => self.answer(&call, text),
+            Action::Answer { call, text } => self.answer(&call, text).await,
             Action::Decide { call, choice } => self.decide(&call, choice).await,
             Action::Command(command) => self.command(command).await,
             Action::CancelTurn => self.cancel(),

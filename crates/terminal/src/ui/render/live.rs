@@ -43,6 +43,8 @@ pub struct Live<'a> {
     pub connection: ConnectionState,
     /// A message on its way to the server.
     pub is_sending: bool,
+    /// A command of the person's that has not ended.
+    pub is_running: bool,
     /// Whether a letter decides. Before that it is text.
     pub is_deciding: bool,
     /// The model that answered last, and how many tokens it had before it.
@@ -137,6 +139,7 @@ impl Live<'_> {
         let mut rows = tail(self.answer(width), room.min(MAX_ANSWER_ROWS));
         rows.extend(self.plan());
         rows.extend(self.calls());
+        rows.extend(self.running());
         if rows.is_empty() {
             rows.extend(self.working());
         }
@@ -208,6 +211,12 @@ impl Live<'_> {
             rows.push(TextLine::styled(&format!("    {more}"), DIM));
         }
         rows
+    }
+
+    fn running(&self) -> Option<TextLine> {
+        let text = self.language().text(CommandText::CommandWorks);
+        let row = TextLine::styled(&format!("  {} ", spinner(self.frame)), WORKING);
+        self.is_running.then(|| row.with(text, DIM))
     }
 
     fn working(&self) -> Option<TextLine> {

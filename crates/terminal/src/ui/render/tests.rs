@@ -70,6 +70,7 @@ fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Draw
         target: None,
         connection: ConnectionState::Live,
         is_sending: false,
+        is_running: false,
         is_deciding: true,
         model: Some("gpt-4").filter(|_| state.view.usage().is_some()),
         context_tokens: state.view.usage().map(|usage| usage.prompt_tokens),

@@ -27,19 +27,34 @@ impl Talk {
 
     /// Sends a text with the files that it names.
     pub(super) async fn say_with_files(&mut self, written: String, text: String) {
+        if let Some(text) = self.with_files(&written, text).await {
+            self.send(OutgoingMessage { written, text });
+        }
+    }
+
+    /// A text with the files that it names. If one of them cannot be sent, what was written goes
+    /// back to the person.
+    pub(in crate::ui) async fn with_files(
+        &mut self,
+        written: &str,
+        text: String,
+    ) -> Option<String> {
         match mention::expand(&self.preview, text, self.language()).await {
             Ok(expanded) => {
+                if !expanded.sent.is_empty() {
+                    self.say(CommandText::SentWith, &[&expanded.sent.join(", ")]);
+                }
                 for path in &expanded.missing {
                     self.say(CommandText::FileMissing, &[path]);
                 }
-                let text = expanded.text;
-                self.send(OutgoingMessage { written, text });
+                Some(expanded.text)
             }
             Err(why) => {
                 self.notice(why);
                 if self.prompt.editor.is_empty() {
-                    self.prompt.editor.set(written);
+                    self.prompt.editor.set(written.to_owned());
                 }
+                None
             }
         }
     }
