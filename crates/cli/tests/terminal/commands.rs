@@ -46,6 +46,10 @@ async fn files_and_commands_of_the_persons_own() {
     terminal.wait_for("· /help");
 
     // Tab finishes the names of commands and files.
+    // At the cursor, with whatever stands behind it.
+    terminal.press("@gr behind\u{1b}b\u{2}\t");
+    terminal.wait_for("› @greet.py behind");
+    terminal.press("\u{5}\u{15}");
     terminal.press("/sw\t");
     terminal.wait_for("› /switch");
     terminal.say("coder");
@@ -108,7 +112,7 @@ async fn files_and_commands_of_the_persons_own() {
         is_export.then(|| fs::read_to_string(path).unwrap())
     });
     let exported = exported.unwrap();
-    for part in ["## You", "## coder", "It greets.", "Explain tests, please."] {
+    for part in ["## You", "It greets.", "Explain tests, please."] {
         assert!(exported.contains(part), "{part}\n{exported}");
     }
     terminal.press("\u{4}");
@@ -187,6 +191,13 @@ async fn sessions_are_found_again() {
     lab.model.reply(Reply::text("Third answer."));
     terminal.say("Go on");
     wait_until_over(&terminal, "Third answer.");
+    // A choice stays without a message.
+    terminal.say("/switch writer");
+    terminal.wait_for("messages go to writer");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.ended(), 0);
+    let mut terminal = lab.chat(&["--continue"]);
+    terminal.wait_for("to writer");
     terminal.press("\u{4}");
     assert_eq!(terminal.ended(), 0);
 

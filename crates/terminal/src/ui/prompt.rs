@@ -253,7 +253,7 @@ impl Prompt {
 
     /// Whether Tab finishes a name. While something waits, only that of a command.
     fn is_naming(&self, state: &ViewState) -> bool {
-        match Unfinished::of(self.editor.text()) {
+        match Unfinished::of(self.editor.before_cursor()) {
             Some(Unfinished::Command(_)) => true,
             Some(Unfinished::File(_)) => state.asks.is_empty(),
             None => false,

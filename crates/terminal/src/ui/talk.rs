@@ -404,8 +404,13 @@ impl Talk {
                 self.requests.spawn(sent);
             }
             None => {
-                self.requests
-                    .spawn(requests::create(self.client.clone(), self.project, message));
+                let target = self.target.clone();
+                self.requests.spawn(requests::create(
+                    self.client.clone(),
+                    self.project,
+                    message,
+                    target,
+                ));
             }
         }
     }
@@ -426,11 +431,10 @@ impl Talk {
                 self.print(&Block::Listing(rows));
             }
             (SlashCommand::Agents, _) => _ = self.requests.spawn(requests::agents(client, project)),
-            (SlashCommand::Switch(None), _) => self.aim(None),
-            (SlashCommand::Switch(Some(agent)), _) => {
+            (SlashCommand::Switch(agent), session) => {
                 _ = self
                     .requests
-                    .spawn(requests::switch(client, project, agent, language))
+                    .spawn(requests::switch(client, project, session, agent, language))
             }
             (SlashCommand::Sessions(None), _) => {
                 _ = self

@@ -53,24 +53,13 @@ impl Talk {
             .await?;
         let mut state = ViewState::new(self.language());
         let mut shown: VecDeque<Block> = VecDeque::new();
-        let (mut last, mut answered, mut target) = (None, None, None);
+        let (mut last, mut answered) = (None, None);
         while let Some(event) = log.next().await {
             let event = event?;
             last = event.id.or(last);
             let blocks = match event.data {
                 EventData::Chunk(event) => {
                     answered = usage_of(&event.body).or(answered);
-                    match &event.body {
-                        SessionEventBody::MessageCreated(created)
-                            if created.message.role == Role::User =>
-                        {
-                            target = None;
-                        }
-                        SessionEventBody::DirectAgentCall(call) => {
-                            target = Some(call.agent.clone())
-                        }
-                        _ => {}
-                    }
                     state.apply(&event, &Before::Missing)
                 }
                 EventData::Done(done) => state.done(done.status),
@@ -86,8 +75,8 @@ impl Talk {
         self.forget();
         self.state.become_session(state);
         self.spent = Some(usage(&detail.usage));
-        // The next message goes to whom the last one went.
-        self.target = target.map(|agent| short(&agent).to_owned());
+        let agent = detail.session.agent.as_ref();
+        self.target = agent.map(|agent| short(agent).to_owned());
         if let Some(answered) = &answered {
             self.answered_with(answered);
         }

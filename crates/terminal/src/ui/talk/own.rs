@@ -139,7 +139,7 @@ impl Talk {
 
     /// Finishes the name of a command or a file, or lists what it could be.
     pub(super) async fn complete(&mut self) {
-        let text = self.prompt.editor.text().to_owned();
+        let text = self.prompt.editor.before_cursor().to_owned();
         let TabCompletion {
             text: finished,
             choices,
@@ -157,7 +157,7 @@ impl Talk {
             None => return,
         };
         if let Some(finished) = finished {
-            self.prompt.editor.set(finished);
+            self.prompt.editor.replace_before_cursor(&finished);
         }
         if !choices.is_empty() {
             self.print(&Block::Listing(vec![choices.join("  ")]));
