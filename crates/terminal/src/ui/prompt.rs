@@ -319,7 +319,8 @@ impl Prompt {
 
     fn enter(&mut self, focus: Focus<'_>, source: Source) -> Action {
         // A backslash before Enter is a line break, for terminals that know no other way.
-        if !matches!(focus, Focus::Reason(_)) && self.editor.text().ends_with('\\') {
+        let may_go_on = source == Source::Keys && !matches!(focus, Focus::Reason(_));
+        if may_go_on && self.editor.text().ends_with('\\') {
             self.editor.delete(Motion::Left);
             self.editor.insert("\n");
             return Action::Nothing;

@@ -359,4 +359,18 @@ mod tests {
         // It is still there to be ended.
         rustix::process::kill_process(Pid::from_raw(left).unwrap(), Signal::KILL).unwrap();
     }
+
+    #[tokio::test]
+    async fn a_stopped_diff_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let launcher = codelab_workspace::Launcher::current(["sandbox-exec"]).unwrap();
+        let options = codelab_workspace::WorkspaceOptions::new(launcher);
+        let workspace = Workspace::open(folder.path(), options).unwrap();
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let RequestOutcome::Ran(blocks) = diff(workspace, stop, Language::En).await else {
+            panic!()
+        };
+        assert_eq!(blocks, [Block::Notice("stopped".to_owned())]);
+    }
 }

@@ -519,9 +519,7 @@ impl Talk {
             RequestOutcome::NotSent { written, error } => {
                 self.sending = self.sending.saturating_sub(1);
                 self.show_error(&error);
-                if self.prompt.editor.is_empty() {
-                    self.prompt.editor.set(written);
-                }
+                self.give_back(written);
             }
             RequestOutcome::Accepted => {}
             RequestOutcome::NotAccepted {

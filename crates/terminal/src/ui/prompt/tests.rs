@@ -430,4 +430,17 @@ fn only_a_line_that_was_typed_runs_as_a_command() {
         send("!rm -r .")
     );
     assert_eq!(prompt.line("!rm", &state(vec![question()])), answer("!rm"));
+    // A line of a script is whole. What would go on in the next one hides what waits.
+    assert_eq!(prompt.line("a\\", &state(Vec::new())), send("a\\"));
+    assert!(prompt.editor.is_empty());
+}
+
+#[test]
+fn what_had_no_room_decides_nothing() {
+    let state = state(vec![approval("tool")]);
+    let (mut prompt, now) = (Prompt::default(), Instant::now());
+    prompt.drawn(&state, now);
+    assert!(prompt.is_deciding(&state, now + READING_TIME) && prompt.is_shown(&state));
+    prompt.not_drawn();
+    assert!(!prompt.is_deciding(&state, now + READING_TIME) && !prompt.is_shown(&state));
 }

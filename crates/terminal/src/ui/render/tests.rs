@@ -346,3 +346,29 @@ fn keys_decide_only_about_what_was_drawn() {
         }
     }
 }
+
+#[test]
+fn a_low_terminal_keeps_the_name_of_what_is_decided() {
+    let mut state = ViewState::default();
+    for line in include_str!("../fixtures/rejected.jsonl").lines() {
+        if let Ok(mut event) = serde_json::from_str::<SessionEvent>(line) {
+            fix_expiry(&mut event);
+            state.apply(&event, &Before::Text(GREET.to_owned()));
+        }
+        if !state.asks.is_empty() {
+            break;
+        }
+    }
+    let prompt = Prompt::default();
+    for height in 4..40 {
+        let drawn = draw(&state, &prompt, 40, height);
+        let rows: Vec<String> = drawn.rows.iter().map(TextLine::to_text).collect();
+        let text = rows.join("\n");
+        // The name of the file stands in the first row of the choices.
+        assert!(text.contains("write "), "{height}\n{text}");
+        let is_whole = text.contains("asks to write") && text.contains("requires approval");
+        assert!(is_whole || !drawn.is_readable, "{height}\n{text}");
+    }
+    assert!(draw(&state, &prompt, 40, 30).is_readable);
+    assert!(!draw(&state, &prompt, 40, 6).is_readable);
+}

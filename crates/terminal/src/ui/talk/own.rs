@@ -51,11 +51,17 @@ impl Talk {
             }
             Err(why) => {
                 self.notice(why);
-                if self.prompt.editor.is_empty() {
-                    self.prompt.editor.set(written.to_owned());
-                }
+                self.give_back(written.to_owned());
                 None
             }
+        }
+    }
+
+    /// What was not sent can be changed and sent again. Without a terminal nobody could, and a text
+    /// that is begun would hide what waits.
+    pub(super) fn give_back(&mut self, written: String) {
+        if self.surface.is_terminal() && self.prompt.editor.is_empty() {
+            self.prompt.editor.set(written);
         }
     }
 
