@@ -191,7 +191,7 @@ impl Talk {
                 let is_approved = word == DecisionChoice::Approve;
                 let reply = self.replies.remove(&local.call_id);
                 // Nobody waits any more when the call was closed meanwhile.
-                if !reply.is_some_and(|reply| reply.send(is_approved).is_ok()) {
+                if reply.is_none_or(|reply| reply.send(is_approved).is_err()) {
                     return self.say(CommandText::CallClosed, &[]);
                 }
                 self.print(&Block::Decided {
