@@ -129,7 +129,8 @@ async fn a_look_at_the_changes_runs_nothing_of_the_repository() {
     git(&lab, &["add", "."]);
     git(&lab, &["commit", "-q", "-m", "first"]);
     lab.write("greet.py", &GREET.replace("Hello", "Good day"));
-    let ran = lab.home().join("ran");
+    // Where even a program in the sandbox may write.
+    let ran = lab.work().join("ran");
     let program = lab.work().join("program");
     let script = format!("#!/bin/sh\ntouch {}\ncat\n", ran.display());
     fs::write(&program, script).unwrap();

@@ -178,7 +178,8 @@ impl Prompt {
         }
     }
 
-    /// Whether what waits first has been drawn.
+    /// Whether what waits first has been drawn as it is. Before that, a line that comes cannot be
+    /// about it.
     pub fn is_shown(&self, state: &ViewState) -> bool {
         let first = state.asks.first();
         first.is_none_or(|ask| {

@@ -320,13 +320,13 @@ impl Talk {
     }
 
     /// Keys are read at any time. Lines of a script are read one by one, each when the turn before it
-    /// has ended. While something waits, a line is about that, so it is read once that was printed.
+    /// has ended or when something waits.
     fn is_listening(&self) -> bool {
-        match (self.surface.is_terminal(), self.state.asks.is_empty()) {
-            (true, _) => true,
-            (false, true) => self.is_idle(),
-            (false, false) => self.requests.is_empty() && self.prompt.is_shown(&self.state),
-        }
+        self.surface.is_terminal()
+            || match self.state.asks.is_empty() {
+                true => self.is_idle(),
+                false => self.requests.is_empty() && self.prompt.is_shown(&self.state),
+            }
     }
 
     fn leave_when_idle(&mut self) {

@@ -444,3 +444,17 @@ fn what_had_no_room_decides_nothing() {
     prompt.not_drawn();
     assert!(!prompt.is_deciding(&state, now + READING_TIME) && !prompt.is_shown(&state));
 }
+
+#[test]
+fn no_line_is_read_for_what_was_not_printed_like_this() {
+    let mut state = state(vec![local()]);
+    let (mut prompt, now) = (Prompt::default(), Instant::now());
+    assert!(!prompt.is_shown(&state));
+    prompt.drawn(&state, now);
+    assert!(prompt.is_shown(&state));
+    state.reread(&call("c"), Before::Text("another".to_owned()));
+    assert!(!prompt.is_shown(&state), "the file has changed");
+    prompt.drawn(&state, now);
+    state.asks.insert(0, approval("tool"));
+    assert!(!prompt.is_shown(&state), "something else is first");
+}
