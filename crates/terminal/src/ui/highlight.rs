@@ -348,4 +348,13 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_very_long_line_stays_plain() {
+        let mut code = Highlighter::of("rust").unwrap();
+        let long = "'".repeat(MAX_LINE_BYTES + 1);
+        let spans = code.line(&long);
+        assert_eq!(spans, [TextSpan::new(&long, Style::PLAIN)]);
+        assert!(code.line("let a = 1;").len() > 1);
+    }
 }
