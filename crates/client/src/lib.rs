@@ -29,7 +29,7 @@ pub use error::ClientError;
 pub use http::{AddressCheck, Credentials, RawResponse};
 pub use limits::{Backoff, ClientLimits};
 pub use logged::{DeltaPiece, LoggedEvent};
-pub use project_sessions::SendOutcome;
+pub use project_sessions::{SendOutcome, SessionExport};
 pub use projection::{
     BudgetView, CallView, DecisionView, MessageStatus, MessageView, PlanView, QuestionStatus,
     QuestionView, SessionChange, SessionItem, SessionNote, SessionView, TaskNote, ToolCallStatus,

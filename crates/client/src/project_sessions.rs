@@ -1,11 +1,14 @@
 //! A user's sessions: making them, talking in them, following what happens.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use codelab_protocol::{
     ChangeProjectSession, CreateProjectSession, DirectAnswer, MessageAccepted, MessageList, Patch,
     ProjectId, ProjectSession, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
     Role, SendMessage, SessionEvent, SessionId, UsageReport,
 };
+use codelab_transport::BodyReader;
 use http::{HeaderValue, Method};
 
 use crate::client::LAST_EVENT_ID;
@@ -86,6 +89,18 @@ impl Client {
             body,
         )?)
         .await
+    }
+
+    /// The whole session as Markdown, piece by piece.
+    pub async fn export_project_session(
+        &self,
+        session: &SessionId,
+    ) -> Result<SessionExport, ClientError> {
+        let path = format!("/my/chat/sessions/{session}/export?format=markdown");
+        let request = self.transport.request(Method::GET, &path, Bytes::new())?;
+        let body = self.transport.open(request).await?.into_body();
+        let idle_timeout = Duration::from_millis(self.transport.limits.idle_timeout_ms);
+        Ok(SessionExport(BodyReader::new(body, idle_timeout)))
     }
 
     /// Really deletes it, with everything that was said.
@@ -213,6 +228,16 @@ impl Client {
                 .await?,
         )?;
         Ok(())
+    }
+}
+
+/// A session on its way into a file.
+pub struct SessionExport(BodyReader);
+
+impl SessionExport {
+    /// The next piece, or `None` at the end. Nothing follows an error.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+        Ok(self.0.next().await?)
     }
 }
 

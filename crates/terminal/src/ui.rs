@@ -15,6 +15,7 @@ mod files;
 mod highlight;
 mod history;
 mod keys;
+mod lines;
 mod markdown;
 mod mention;
 mod places;

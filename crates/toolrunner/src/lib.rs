@@ -294,6 +294,11 @@ impl ToolRunner {
         self.shared.workspace.root()
     }
 
+    /// The same folder behind the same sandbox, for what the person themselves asks to see.
+    pub fn sandboxed_workspace(&self) -> Workspace {
+        self.shared.workspace.clone()
+    }
+
     /// `bwrap+landlock`, `bwrap`, `landlock` or `none`.
     pub fn sandbox(&self) -> &'static str {
         self.shared.workspace.sandbox().as_str()

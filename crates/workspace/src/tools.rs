@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 
 use crate::error::ToolRefusal;
 
-pub(crate) use command::{Approved, Commands, execute, prepare, programs_of_git};
+pub(crate) use command::{
+    Approved, Commands, execute, prepare, programs_of_git, programs_of_repositories,
+};
 pub(crate) use links::misleading_link;
 pub(crate) use list::list_files;
 pub(crate) use read::read_file;

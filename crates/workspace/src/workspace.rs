@@ -148,6 +148,12 @@ impl Workspace {
         })
     }
 
+    /// What the workspace's repositories make git run of their own accord. Blocks on the file
+    /// system for a moment.
+    pub fn git_programs(&self) -> Vec<String> {
+        tools::programs_of_repositories(&self.shared.root)
+    }
+
     /// Runs a call that was approved where it had to be. The result is what the model reads;
     /// failures are results too. A command stops when `cancel` is; what is being written is written
     /// to its end.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::SessionId;
+use codelab_terminal::Text;
 use codelab_terminal::ui::{self, StartWith, UiOptions, WorkPlace};
 use codelab_toolrunner::{ServedCalls, ToolRunner};
 use codelab_workspace::{Launcher, Workspace, WorkspaceOptions};
@@ -133,10 +134,8 @@ impl ChatCommand {
                 Err(error) => return Err(error.into()),
             }
         }
-        bail!(
-            "there is no session of the folder {} yet; start one with `codelab chat`, or choose one with `codelab chat --resume`",
-            place.folder.display()
-        )
+        let folder = place.folder.display().to_string();
+        bail!(connection.language.with(Text::NoSessionHere, &[&folder]))
     }
 
     /// What leads another command to the same folder.

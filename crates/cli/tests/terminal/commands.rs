@@ -1,6 +1,7 @@
 //! What a person does besides talking: names files, runs commands, finds sessions again.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use codelab_fakemodel::Reply;
@@ -45,6 +46,10 @@ async fn files_and_commands_of_the_persons_own() {
     terminal.wait_for("· /help");
 
     // Tab finishes the names of commands and files.
+    // At the cursor, with whatever stands behind it.
+    terminal.press("@gr behind\u{1b}b\u{2}\t");
+    terminal.wait_for("› @greet.py behind");
+    terminal.press("\u{5}\u{15}");
     terminal.press("/sw\t");
     terminal.wait_for("› /switch");
     terminal.say("coder");
@@ -54,6 +59,7 @@ async fn files_and_commands_of_the_persons_own() {
     terminal.press("Look at @gre\t");
     terminal.wait_for("› Look at @greet.py");
     terminal.press("\r");
+    terminal.wait_for("sent with: greet.py (1 KiB)");
     let screen = wait_until_over(&terminal, "It greets.");
     assert!(
         screen.contains("to coder · gpt-4 · context 1,234 · "),
@@ -72,16 +78,19 @@ async fn files_and_commands_of_the_persons_own() {
     terminal.say("!echo from $((40 + 2)) >&2; exit 3");
     let screen = terminal.wait_for("exit 3 · the model does not see this");
     assert!(screen.contains("  from 42"), "{screen}");
+    // There is no terminal that it could wait for.
+    terminal.say("!cat /dev/tty");
+    terminal.wait_for("exit 1 · the model does not see this");
     terminal.say("!sleep 600");
-    terminal.wait_for("› !sleep 600");
+    terminal.wait_for("your command is running · Ctrl-C stops it");
     terminal.press("\u{3}");
     terminal.wait_for("stopped · the model does not see this");
     assert_eq!(lab.model.request_count(), count);
 
     lab.write("greet.py", &GREET.replace("Hello", "Good day"));
-    lab.write("more.txt", "");
+    lab.write("більше.txt", "");
     terminal.say("/diff");
-    let screen = terminal.wait_for("new files: more.txt");
+    let screen = terminal.wait_for("new files: більше.txt");
     for part in ["  -    return \"Hello\"", "  +    return \"Good day\""] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
@@ -103,8 +112,52 @@ async fn files_and_commands_of_the_persons_own() {
         is_export.then(|| fs::read_to_string(path).unwrap())
     });
     let exported = exported.unwrap();
-    for part in ["## You", "## coder", "It greets.", "Explain tests, please."] {
+    for part in ["## You", "It greets.", "Explain tests, please."] {
         assert!(exported.contains(part), "{part}\n{exported}");
+    }
+    terminal.press("\u{4}");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_at_the_changes_runs_nothing_of_the_repository() {
+    let lab = Lab::new().await;
+    let mut terminal = lab.chat(&[]);
+    terminal.say("/diff");
+    terminal.wait_for("git cannot show the changes: fatal: not a git repository");
+    git(&lab, &["init", "-q"]);
+    git(&lab, &["add", "."]);
+    git(&lab, &["commit", "-q", "-m", "first"]);
+    lab.write("greet.py", &GREET.replace("Hello", "Good day"));
+    // Where even a program in the sandbox may write.
+    let ran = lab.work().join("ran");
+    let program = lab.work().join("program");
+    let script = format!("#!/bin/sh\ntouch {}\ncat\n", ran.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let hook = lab.work().join(".git/hooks/post-index-change");
+    fs::copy(&program, &hook).unwrap();
+    terminal.say("/diff");
+    terminal.wait_for("  +    return \"Good day\"");
+    assert!(!ran.exists(), "a hook ran");
+    let program = program.display().to_string();
+    for (key, attribute) in [
+        ("filter.evil.clean", "* filter=evil\n"),
+        ("filter.evil.process", "* filter=evil\n"),
+        ("diff.evil.textconv", "* diff=evil\n"),
+        ("diff.external", "\n"),
+        ("core.fsmonitor", "\n"),
+    ] {
+        lab.write(".gitattributes", attribute);
+        git(&lab, &["config", key, &program]);
+        terminal.say("/diff");
+        let told = format!("make it start programs: {key}");
+        terminal.wait_until(&told, |screen| {
+            let words: Vec<&str> = screen.split_whitespace().collect();
+            words.join(" ").contains(&told)
+        });
+        git(&lab, &["config", "--unset", key]);
+        assert!(!ran.exists(), "{key} ran");
     }
     terminal.press("\u{4}");
     assert_eq!(terminal.ended(), 0);
@@ -139,6 +192,13 @@ async fn sessions_are_found_again() {
     lab.model.reply(Reply::text("Third answer."));
     terminal.say("Go on");
     wait_until_over(&terminal, "Third answer.");
+    // A choice stays without a message.
+    terminal.say("/switch writer");
+    terminal.wait_for("messages go to writer");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.ended(), 0);
+    let mut terminal = lab.chat(&["--continue"]);
+    terminal.wait_for("to writer");
     terminal.press("\u{4}");
     assert_eq!(terminal.ended(), 0);
 

@@ -250,6 +250,9 @@ async fn questions_cancelling_and_pasting() {
     terminal.press("\r");
     terminal.wait_for("2. blue");
     terminal.wait_for("answer ›");
+    // What is no answer is none while a question waits either.
+    terminal.say("!echo $((6 * 7))");
+    terminal.wait_for("  42");
     terminal.say("2");
     let screen = terminal.wait_for("Blue it is.");
     assert!(
@@ -296,22 +299,29 @@ async fn without_a_terminal_there_are_plain_lines() {
         .env_clear()
         .envs(lab.settings())
         .env("PATH", std::env::var("PATH").unwrap())
+        // A question that is not printed again ends by itself.
+        .env("CODELAB_LIMITS__APPROVAL_TIMEOUT_SECONDS", "30")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut input = child.stdin.take().unwrap();
+    let file = lab.work().join("plain.txt");
     let output = tokio::task::spawn_blocking(move || {
         use std::io::{BufRead as _, BufReader};
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut seen = Vec::new();
+        let mut has_changed = false;
         input.write_all(b"/switch coder\n").unwrap();
         while let Some(Ok(line)) = lines.next() {
             if line.contains("messages go to coder") {
                 input.write_all(b"Write it\n").unwrap();
             }
-            if line.contains("y approve") {
+            if line.contains("y approve") && std::mem::replace(&mut has_changed, true) {
                 input.write_all(b"y\n").unwrap();
+            } else if line.contains("y approve") {
+                // What is approved has to be printed as it is now.
+                std::fs::write(&file, "by hand\n").unwrap();
             }
             let is_last = line.contains("It is written.");
             seen.push(line);
@@ -325,14 +335,16 @@ async fn without_a_terminal_there_are_plain_lines() {
         seen.join("\n")
     });
     let output = output.await.unwrap();
-    for part in [
-        "› Write it",
-        "coder asks to write plain.txt",
-        "+plain",
-        "✓ approved",
-        "It is written.",
+    for (part, times) in [
+        ("› Write it", 1),
+        ("(a new file)", 1),
+        ("-by hand", 1),
+        ("coder asks to write plain.txt", 2),
+        ("+plain", 2),
+        ("✓ approved", 1),
+        ("It is written.", 1),
     ] {
-        assert_eq!(count(&output, part), 1, "{part}\n{output}");
+        assert_eq!(count(&output, part), times, "{part}\n{output}");
     }
     assert!(!output.contains('\u{1b}'), "{output:?}");
     assert_eq!(lab.file("plain.txt").unwrap(), "plain\n");

@@ -99,6 +99,8 @@ async fn a_key_acts_on_what_stands_above_the_choices() {
     assert!(both.starts_with(&alone), "{alone}");
     let screen = terminal.screen();
     assert!(!screen.contains("notes.md"), "one at a time\n{screen}");
+    // The file of the other one changes before it is shown.
+    lab.write("notes.md", "early\n");
     terminal.decide("n");
     terminal.wait_for("why not");
     terminal.press("\r");
@@ -108,7 +110,7 @@ async fn a_key_acts_on_what_stands_above_the_choices() {
     assert_eq!(
         next,
         format!(
-            "? [notes] coder asks to write notes.md  +1 −0\n  (a new file)\n  @@ -1,0 +1,1 @@\n  +noted\n  \
+            "? [notes] coder asks to write notes.md  +1 −1\n  @@ -1,1 +1,1 @@\n  -early\n  +noted\n  \
              File modification requires approval\n{choices}"
         )
     );

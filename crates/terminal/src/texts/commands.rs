@@ -94,10 +94,10 @@ texts! {
         "there is no file {0} in the folder; the message was sent as you wrote it",
         "в папке нет файла {0}; сообщение отправлено так, как вы его написали",
         "у теці немає файлу {0}; повідомлення надіслано так, як ви його написали";
-    FileCut:
-        "the file is longer; this is its beginning",
-        "файл длиннее; это его начало",
-        "файл довший; це його початок";
+    SentWith:
+        "sent with: {0}",
+        "отправлено с файлами: {0}",
+        "надіслано з файлами: {0}";
     CommandNotStarted:
         "the command could not be started: {0}",
         "команда не запустилась: {0}",
@@ -114,6 +114,14 @@ texts! {
         "{0} · the model does not see this",
         "{0} · модель этого не видит",
         "{0} · модель цього не бачить";
+    CallClosed:
+        "the call was closed meanwhile, so your decision has no effect",
+        "вызов тем временем закрыт, ваше решение ни на что не влияет",
+        "виклик тим часом закрито, ваше рішення ні на що не впливає";
+    CommandWorks:
+        "your command is running · Ctrl-C stops it",
+        "ваша команда выполняется · Ctrl-C остановит её",
+        "ваша команда виконується · Ctrl-C зупинить її";
     CommandRuns:
         "another command is still running; Ctrl-C stops it",
         "другая команда ещё выполняется; Ctrl-C остановит её",
@@ -122,10 +130,14 @@ texts! {
         "… lines left out: {0}",
         "… пропущено строк: {0}",
         "… пропущено рядків: {0}";
-    NoGit:
-        "there is no git repository with a commit here, so nothing can be compared",
-        "здесь нет репозитория git с коммитом, сравнивать не с чем",
-        "тут немає репозиторію git із комітом, порівнювати немає з чим";
+    GitFailed:
+        "git cannot show the changes: {0}",
+        "git не может показать изменения: {0}",
+        "git не може показати зміни: {0}";
+    GitRunsPrograms:
+        "git was not run, because the settings of this repository make it start programs: {0}",
+        "git не запущен: настройки этого репозитория заставляют его запускать программы: {0}",
+        "git не запущено: налаштування цього репозиторію змушують його запускати програми: {0}";
     Untracked:
         "new files: {0}",
         "новые файлы: {0}",

@@ -2,6 +2,10 @@
 
 texts! {
     Text;
+    NoSessionHere:
+        "there is no session of the folder {0} yet; start one with `codelab chat`, or choose one with `codelab chat --resume`",
+        "для папки {0} ещё нет сессии; начните её командой `codelab chat` или выберите другую: `codelab chat --resume`",
+        "для теки {0} ще немає сесії; почніть її командою `codelab chat` або виберіть іншу: `codelab chat --resume`";
     SessionReplaced:
         "the session was replaced on the server; it is shown from the start",
         "сессия на сервере заменена; показываем её с начала",

@@ -17,7 +17,7 @@ pub struct TabCompletion {
     pub choices: Vec<String>,
 }
 
-/// What is being named at the end of a text.
+/// What is being named at the end of a text, which is where the cursor stands.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unfinished<'a> {
     Command(&'a str),

@@ -1,21 +1,22 @@
 //! The person's decisions: built here, sent to the server or to the tool runner.
 
 use codelab_protocol::{
-    ApprovalOutcome, ApprovalRequest, CallId, DecisionChoice, HitlDecision, PlanDecision,
-    SessionId, Tool, ToolArguments,
+    ApprovalOutcome, CallId, DecisionChoice, HitlDecision, PlanDecision, SessionId, Tool,
+    ToolArguments,
 };
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 
 use crate::Text;
+use crate::texts::CommandText;
 
 use super::block::Block;
 use super::diff::Before;
 use super::files;
 use super::prompt::MenuChoice;
-use super::render;
+use super::render::{self, CardRows};
 use super::requests::{self, DecisionRequest};
-use super::state::{PendingAsk, approval_kind};
+use super::state::PendingAsk;
 use super::talk::Talk;
 
 /// A text to change, and what makes arguments of it again.
@@ -40,6 +41,8 @@ pub(super) struct AskCard {
     ask: PendingAsk,
     before: Before,
     session: Option<SessionId>,
+    width: usize,
+    pub(super) rows: CardRows,
     /// With whatever else a person must know about it.
     pub(super) blocks: Vec<Block>,
 }
@@ -64,7 +67,10 @@ impl Talk {
         }
     }
 
-    pub(super) fn answer(&mut self, call: &CallId, text: String) {
+    pub(super) async fn answer(&mut self, call: &CallId, text: String) {
+        let Some(text) = self.with_files(&text.clone(), text).await else {
+            return;
+        };
         if let Some(ask) = self
             .state
             .asks
@@ -79,13 +85,17 @@ impl Talk {
     /// Makes the card of what waits first. It is kept until something of it changes, because it is
     /// drawn many times a second.
     pub(super) fn update_card(&mut self) {
-        let Some(ask) = self.state.asks.first() else {
+        let Some(ask) = self.prompt.subject(&self.state) else {
             self.card = None;
             return;
         };
+        let width = self.surface.width();
         let before = self.state.before(ask.call_id());
         let is_same = |card: &AskCard| {
-            card.ask == *ask && card.before == *before && card.session == self.session
+            card.ask == *ask
+                && card.before == *before
+                && card.session == self.session
+                && card.width == width
         };
         // The tasks of a plan change with its events.
         let is_plan = matches!(ask, PendingAsk::Plan(_));
@@ -105,16 +115,37 @@ impl Talk {
             ask: ask.clone(),
             before: before.clone(),
             session: self.session.clone(),
+            width,
+            rows: CardRows::of(&blocks, width, self.language()),
             blocks,
         });
     }
 
     /// Reads the file again that is shown. Another task or person may change it meanwhile.
     pub(super) async fn reread(&mut self) {
-        let Some(ask @ PendingAsk::Approval(_)) = self.state.asks.first().cloned() else {
-            return;
-        };
-        let before = self.before_of(&ask).await;
+        if let Some(ask) = self.prompt.subject(&self.state).cloned() {
+            self.reread_of(&ask).await;
+        }
+    }
+
+    /// Whatever is shown for the first time is shown as it is now.
+    pub(super) async fn read_first(&mut self) {
+        let ask = self.prompt.subject(&self.state);
+        if ask != self.read_for.as_ref() {
+            self.read_for = ask.cloned();
+            self.reread().await;
+        }
+    }
+
+    /// Everything that waits. What is decided elsewhere is printed without having been shown.
+    pub(super) async fn reread_all(&mut self) {
+        for ask in self.state.asks.clone() {
+            self.reread_of(&ask).await;
+        }
+    }
+
+    async fn reread_of(&mut self, ask: &PendingAsk) {
+        let before = self.before_of(ask).await;
         if self.state.reread(ask.call_id(), before) {
             self.is_dirty = true;
         }
@@ -152,9 +183,16 @@ impl Talk {
                 DecisionRequest::Plan(request.plan_id.clone(), body)
             }
             PendingAsk::Local(local) => {
-                self.state.answered(&local.call_id);
-                if self.surface.is_terminal() {
-                    self.print(&local.block(self.state.language));
+                let card = self.state.card(&ask);
+                self.state.closed_here(&local.call_id);
+                if let Some(card) = card.filter(|_| self.surface.is_terminal()) {
+                    self.print(&card);
+                }
+                let is_approved = word == DecisionChoice::Approve;
+                let reply = self.replies.remove(&local.call_id);
+                // Nobody waits any more when the call was closed meanwhile.
+                if reply.is_none_or(|reply| reply.send(is_approved).is_err()) {
+                    return self.say(CommandText::CallClosed, &[]);
                 }
                 self.print(&Block::Decided {
                     decision: match word {
@@ -164,10 +202,6 @@ impl Talk {
                     by: String::new(),
                     reason: None,
                 });
-                if let Some(reply) = self.replies.remove(&local.call_id) {
-                    // Nobody waits any more when the call was closed meanwhile.
-                    let _ = reply.send(word == DecisionChoice::Approve);
-                }
                 return;
             }
             PendingAsk::Question(_) => return,
@@ -180,12 +214,13 @@ impl Talk {
         let Some(session) = self.session.clone() else {
             return;
         };
-        self.state.answered(ask.call_id());
+        let call = ask.call_id().clone();
+        self.state.answered(&call);
         self.requests.spawn(requests::decide(
             self.client.clone(),
             session,
             decision,
-            ask,
+            call,
         ));
     }
 
@@ -200,18 +235,14 @@ impl Talk {
                     language,
                 ))
             }
-            PendingAsk::Plan(_) => self
+            PendingAsk::Plan(request) => self
                 .state
-                .plan()
+                .view
+                .plan(&request.plan_id)
                 .map(|plan| render::whole_plan(plan, width, language)),
             PendingAsk::Local(local) => {
-                let kind = approval_kind(
-                    local.tool.as_str(),
-                    &local.arguments,
-                    &local.parts,
-                    &Before::Missing,
-                    language,
-                );
+                let before = self.before_of(ask).await;
+                let kind = local.shown(&before, language).kind;
                 Some(render::everything(&kind, width, language))
             }
             PendingAsk::Question(_) => None,
@@ -221,17 +252,25 @@ impl Talk {
 
     async fn before_of(&self, ask: &PendingAsk) -> Before {
         match ask {
-            PendingAsk::Approval(request) => self.file_before(request).await,
-            _ => Before::Missing,
+            PendingAsk::Approval(request) => {
+                let approval = &request.approval;
+                self.file_before(&approval.tool_name, &approval.arguments)
+                    .await
+            }
+            PendingAsk::Local(local) => {
+                self.file_before(local.tool.as_str(), &local.arguments)
+                    .await
+            }
+            PendingAsk::Plan(_) | PendingAsk::Question(_) => Before::Missing,
         }
     }
 
-    /// The file that an approval is about, as it is now.
-    pub(super) async fn file_before(&self, request: &ApprovalRequest) -> Before {
-        if request.approval.tool_name != Tool::WriteFile.as_str() {
+    /// The file that a call would write, as it is now.
+    pub(super) async fn file_before(&self, tool: &str, arguments: &Map<String, Value>) -> Before {
+        if tool != Tool::WriteFile.as_str() {
             return Before::Missing;
         }
-        let path = request.approval.arguments.get("path");
+        let path = arguments.get("path");
         let path = path.and_then(Value::as_str).unwrap_or_default();
         files::before(&self.preview, path, self.language()).await
     }

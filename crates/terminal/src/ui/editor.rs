@@ -58,6 +58,26 @@ impl Editor {
         self.text.is_empty()
     }
 
+    pub fn before_cursor(&self) -> &str {
+        &self.text[..self.cursor]
+    }
+
+    /// Puts this in the place of everything before the cursor.
+    pub fn replace_before_cursor(&mut self, text: &str) {
+        let is_doubled = self.text[self.cursor..].starts_with(' ');
+        let text = text
+            .strip_suffix(' ')
+            .filter(|_| is_doubled)
+            .unwrap_or(text);
+        self.text.replace_range(..self.cursor, text);
+        self.cursor = text.len();
+    }
+
+    /// Whether the next character becomes the first one.
+    pub fn is_at_start(&self) -> bool {
+        self.cursor == 0
+    }
+
     pub fn set(&mut self, text: String) {
         self.cursor = text.len();
         self.text = text;

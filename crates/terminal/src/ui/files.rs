@@ -16,9 +16,20 @@ use super::diff::Before;
 
 const DEFAULT_EDITOR: &str = "vi";
 
-/// What the file holds now. `workspace` is one of its own: looking must not count as the model
+/// A file as `read_file` gives it.
+pub enum FileRead {
+    Content {
+        text: String,
+        is_cut: bool,
+    },
+    Missing,
+    /// And why, if that is known.
+    Refused(Option<String>),
+}
+
+/// By the rules of `read_file`. `workspace` is one of its own: looking must not count as the model
 /// having read.
-pub async fn before(workspace: &Workspace, path: &str, language: Language) -> Before {
+pub async fn read(workspace: &Workspace, path: &str) -> FileRead {
     let arguments = ToolArguments::ReadFile(ReadFile {
         path: path.to_owned(),
         start_line: None,
@@ -32,14 +43,26 @@ pub async fn before(workspace: &Workspace, path: &str, language: Language) -> Be
     let result = workspace.run(call, CancellationToken::new()).await;
     let text = |name: &str| result.get(name).and_then(Value::as_str);
     match (text("content"), text("error")) {
-        (Some(_), _) if result.get("truncated") == Some(&Value::Bool(true)) => {
+        (Some(content), _) => FileRead::Content {
+            text: content.to_owned(),
+            is_cut: result.get("truncated") == Some(&Value::Bool(true)),
+        },
+        (None, Some(error)) if error.ends_with("does not exist") => FileRead::Missing,
+        (None, error) => FileRead::Refused(error.map(str::to_owned)),
+    }
+}
+
+/// What the file holds now.
+pub async fn before(workspace: &Workspace, path: &str, language: Language) -> Before {
+    match read(workspace, path).await {
+        FileRead::Content { is_cut: true, .. } => {
             Before::Unknown(language.text(Text::FileTooLarge).to_owned())
         }
-        (Some(content), _) => Before::Text(content.to_owned()),
-        (None, Some(error)) if error.ends_with("does not exist") => Before::Missing,
-        (None, error) => {
-            let why = error.unwrap_or_else(|| language.text(Text::FileUnreadable));
-            Before::Unknown(why.to_owned())
+        FileRead::Content { text, .. } => Before::Text(text),
+        FileRead::Missing => Before::Missing,
+        FileRead::Refused(why) => {
+            let unknown = || language.text(Text::FileUnreadable).to_owned();
+            Before::Unknown(why.unwrap_or_else(unknown))
         }
     }
 }

@@ -141,6 +141,9 @@ static FAMILIES: [Family; 4] = [
     },
 ];
 
+/// Nobody reads a longer line, and marks that are never closed would be looked for again and again.
+const MAX_LINE_BYTES: usize = 4 << 10;
+
 /// Colours the lines of one block of code, one after the other.
 #[derive(Debug, Clone)]
 pub struct Highlighter {
@@ -161,6 +164,9 @@ impl Highlighter {
 
     /// The line in pieces, with nothing added and nothing left out.
     pub fn line(&mut self, line: &str) -> Vec<TextSpan> {
+        if line.len() > MAX_LINE_BYTES {
+            return vec![TextSpan::new(line, Style::PLAIN)];
+        }
         let mut spans = Vec::new();
         let mut rest = line;
         while !rest.is_empty() {
@@ -341,5 +347,14 @@ mod tests {
                 assert_eq!(text, line, "{:?}", family.names);
             }
         }
+    }
+
+    #[test]
+    fn a_very_long_line_stays_plain() {
+        let mut code = Highlighter::of("rust").unwrap();
+        let long = "'".repeat(MAX_LINE_BYTES + 1);
+        let spans = code.line(&long);
+        assert_eq!(spans, [TextSpan::new(&long, Style::PLAIN)]);
+        assert!(code.line("let a = 1;").len() > 1);
     }
 }

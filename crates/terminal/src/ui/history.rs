@@ -1,44 +1,28 @@
-//! What the person wrote before, kept between chats: a JSON string per line, readable by nobody
-//! else.
+//! What the person wrote before, kept between chats.
 
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::Path;
+
+use serde_json::Value;
+
+use super::lines;
 
 const FILE: &str = "chat-history";
 /// More of an old file is not read.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// A history that cannot be read is an empty one.
 pub fn load(data_dir: &Path) -> Vec<String> {
-    let path = data_dir.join(FILE);
-    let is_small =
-        fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_BYTES);
-    let text = if is_small {
-        fs::read_to_string(&path).unwrap_or_default()
-    } else {
-        String::new()
+    let text = |line| match line {
+        Value::String(text) => Some(text),
+        _ => None,
     };
-    text.lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect()
+    let lines = lines::read(&data_dir.join(FILE), MAX_BYTES);
+    lines.into_iter().filter_map(text).collect()
 }
 
-/// Written whole beside the old one, so that a crash leaves one of the two.
 pub fn save(data_dir: &Path, history: &[String]) -> io::Result<()> {
-    let new = data_dir.join(format!("{FILE}.new"));
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    for entry in history {
-        writeln!(file, "{}", serde_json::Value::from(entry.as_str()))?;
-    }
-    drop(file);
-    fs::rename(new, data_dir.join(FILE))
+    let entries = history.iter().map(|entry| Value::from(entry.as_str()));
+    lines::write(&data_dir.join(FILE), entries)
 }
 
 #[cfg(test)]
@@ -52,7 +36,7 @@ mod tests {
         let history = ["one".to_owned(), "two\nlines \u{1b}".to_owned()];
         save(folder.path(), &history).unwrap();
         assert_eq!(load(folder.path()), history);
-        fs::write(folder.path().join(FILE), "not json\n\"kept\"\n").unwrap();
+        std::fs::write(folder.path().join(FILE), "not json\n\"kept\"\n").unwrap();
         assert_eq!(load(folder.path()), ["kept"]);
     }
 }

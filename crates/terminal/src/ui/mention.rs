@@ -3,15 +3,16 @@
 
 use std::fmt::Write as _;
 
-use codelab_protocol::{ReadFile, ToolArguments};
-use codelab_workspace::{Call, Workspace};
-use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use codelab_workspace::Workspace;
 
 use crate::Language;
 use crate::texts::CommandText;
 
+use super::files::{self, FileRead};
+
 const MAX_FILES: usize = 16;
+/// Words of a message that are looked up. More are plain text.
+const MAX_MENTIONS: usize = 256;
 /// Of all files of a message together.
 const MAX_BYTES: usize = 512 << 10;
 /// What may stand behind a path without being a part of it.
@@ -22,6 +23,8 @@ const MIN_FENCE: usize = 3;
 #[derive(Debug, PartialEq, Eq)]
 pub struct ExpandedMessage {
     pub text: String,
+    /// What went along, and its size.
+    pub sent: Vec<String>,
     /// Named, but not there: the message says so as it was written.
     pub missing: Vec<String>,
 }
@@ -32,64 +35,42 @@ pub async fn expand(
     text: String,
     language: Language,
 ) -> Result<ExpandedMessage, String> {
-    let paths = mentioned(&text);
-    if paths.len() > MAX_FILES {
-        return Err(language.with(CommandText::TooManyFiles, &[&MAX_FILES.to_string()]));
-    }
-    let (mut blocks, mut missing) = (String::new(), Vec::new());
+    let mut paths = mentioned(&text);
+    paths.truncate(MAX_MENTIONS);
+    let (mut blocks, mut sent, mut missing) = (String::new(), Vec::new(), Vec::new());
     for path in paths {
-        match read(workspace, &path).await {
-            FileRead::Content { text, is_cut } => {
-                block(&path, &text, is_cut, language, &mut blocks);
+        match files::read(workspace, &path).await {
+            FileRead::Content { text, .. } => {
+                block(&path, &text, &mut blocks);
+                sent.push(format!("{path} ({} KiB)", text.len().div_ceil(1 << 10)));
             }
-            FileRead::Missing => missing.push(path),
+            // A word such as `@Override` is no file.
+            FileRead::Missing if path.contains(['/', '.']) => missing.push(path),
+            FileRead::Missing => {}
             FileRead::Refused(why) => {
+                let why = why.unwrap_or_default();
                 return Err(language.with(CommandText::FileNotSent, &[&path, &why]));
             }
         }
+        // What `read_file` cuts is larger than this.
         if blocks.len() > MAX_BYTES {
             let limit = (MAX_BYTES >> 10).to_string();
             return Err(language.with(CommandText::FilesTooLarge, &[&limit]));
         }
+        if sent.len() > MAX_FILES {
+            return Err(language.with(CommandText::TooManyFiles, &[&MAX_FILES.to_string()]));
+        }
     }
     Ok(ExpandedMessage {
         text: text + &blocks,
+        sent,
         missing,
     })
 }
 
-enum FileRead {
-    Content { text: String, is_cut: bool },
-    Missing,
-    Refused(String),
-}
-
-async fn read(workspace: &Workspace, path: &str) -> FileRead {
-    let arguments = ToolArguments::ReadFile(ReadFile {
-        path: path.to_owned(),
-        start_line: None,
-        end_line: None,
-    });
-    let call = Call {
-        user_id: None,
-        arguments: &arguments,
-        is_approved: false,
-    };
-    let result = workspace.run(call, CancellationToken::new()).await;
-    let text = |name: &str| result.get(name).and_then(Value::as_str);
-    match (text("content"), text("error")) {
-        (Some(content), _) => FileRead::Content {
-            text: content.to_owned(),
-            is_cut: result.get("truncated") == Some(&Value::Bool(true)),
-        },
-        (None, Some(error)) if error.ends_with("does not exist") => FileRead::Missing,
-        (None, error) => FileRead::Refused(error.unwrap_or_default().to_owned()),
-    }
-}
-
 /// A block of code whose fence is longer than any in the file, so that nothing of the file can end
 /// it.
-fn block(path: &str, content: &str, is_cut: bool, language: Language, out: &mut String) {
+fn block(path: &str, content: &str, out: &mut String) {
     let longest = content
         .split(|c| c != '`')
         .map(str::len)
@@ -99,9 +80,6 @@ fn block(path: &str, content: &str, is_cut: bool, language: Language, out: &mut 
     let end = if content.ends_with('\n') { "" } else { "\n" };
     // Writing into a string cannot fail.
     let _ = write!(out, "\n\nFile `{path}`:\n\n{fence}\n{content}{end}{fence}");
-    if is_cut {
-        let _ = write!(out, "\n\n({})", language.text(CommandText::FileCut));
-    }
 }
 
 /// The paths that a message names with `@`, each once. One with spaces stands in quotes.
@@ -150,7 +128,30 @@ mod tests {
     #[test]
     fn nothing_in_a_file_ends_its_block() {
         let mut out = String::new();
-        block("a.md", "```\nrm\n````", false, Language::En, &mut out);
+        block("a.md", "```\nrm\n````", &mut out);
         assert_eq!(out, "\n\nFile `a.md`:\n\n`````\n```\nrm\n````\n`````");
+    }
+
+    #[tokio::test]
+    async fn only_files_that_are_there_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let launcher = codelab_workspace::Launcher::current(["sandbox-exec"]).unwrap();
+        let options = codelab_workspace::WorkspaceOptions::new(launcher);
+        let workspace = Workspace::open(folder.path(), options).unwrap();
+        std::fs::write(folder.path().join("a.rs"), "x".repeat(1500)).unwrap();
+        let words: String = (0..40).map(|number| format!("@Word{number} ")).collect();
+        let text = format!("{words} @a.rs @b.rs");
+        let expanded = expand(&workspace, text, Language::En).await.unwrap();
+        assert_eq!(expanded.sent, ["a.rs (2 KiB)"]);
+        assert_eq!(expanded.missing, ["b.rs"]);
+        let names: Vec<String> = (0..=MAX_FILES)
+            .map(|number| format!("{number}.rs"))
+            .collect();
+        for name in &names {
+            std::fs::write(folder.path().join(name), "x").unwrap();
+        }
+        let text = format!("@{}", names.join(" @"));
+        let refused = expand(&workspace, text, Language::En).await.unwrap_err();
+        assert!(refused.contains("at most 16 files"), "{refused}");
     }
 }

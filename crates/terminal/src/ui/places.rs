@@ -1,13 +1,13 @@
 //! Which sessions were held in which folder, so that `--continue` finds the newest one. The server
-//! knows projects, not folders. A JSON object per line, newest last, readable by nobody else.
+//! knows projects, not folders. A JSON object per line, newest last.
 
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::PathBuf;
 
 use codelab_protocol::SessionId;
 use serde_json::{Value, json};
+
+use super::lines;
 
 const FILE: &str = "chat-sessions";
 const MAX_PLACES: usize = 500;
@@ -32,8 +32,7 @@ impl WorkPlace {
             .collect()
     }
 
-    /// The session becomes the newest one of this folder. Written whole beside the old file, so that
-    /// a crash leaves one of the two.
+    /// The session becomes the newest one of this folder.
     pub fn remember(&self, session: &SessionId) -> io::Result<()> {
         let mut lines = self.read();
         let is_same = |line: &Value| line.get("session") == Some(&Value::from(session.as_str()));
@@ -44,20 +43,7 @@ impl WorkPlace {
             "session": session.as_str(),
         }));
         let extra = lines.len().saturating_sub(MAX_PLACES);
-        let new = self
-            .data_dir
-            .join(format!("{FILE}.{}.new", std::process::id()));
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&new)?;
-        for line in &lines[extra..] {
-            writeln!(file, "{line}")?;
-        }
-        drop(file);
-        fs::rename(new, self.data_dir.join(FILE))
+        lines::write(&self.data_dir.join(FILE), lines.into_iter().skip(extra))
     }
 
     fn is_here(&self, line: &Value) -> bool {
@@ -66,19 +52,8 @@ impl WorkPlace {
             && text("folder") == Some(&*self.folder.to_string_lossy())
     }
 
-    /// A file that cannot be read is an empty one.
     fn read(&self) -> Vec<Value> {
-        let path = self.data_dir.join(FILE);
-        let is_small =
-            fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_BYTES);
-        let text = if is_small {
-            fs::read_to_string(&path).unwrap_or_default()
-        } else {
-            String::new()
-        };
-        text.lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect()
+        lines::read(&self.data_dir.join(FILE), MAX_BYTES)
     }
 }
 

@@ -41,6 +41,8 @@ pub enum Key {
 pub enum Action {
     Nothing,
     Send(String),
+    /// A command of the person's, without its exclamation mark.
+    Run(String),
     Answer {
         call: CallId,
         text: String,
@@ -142,6 +144,20 @@ impl Prompt {
         }
     }
 
+    /// What the screen shows above the choices: what a reason is being written for, or what waits
+    /// first.
+    pub fn subject<'a>(&self, state: &'a ViewState) -> Option<&'a PendingAsk> {
+        match self.focus(state) {
+            Focus::Reason(ask) => Some(ask),
+            Focus::Message | Focus::Answer(_) | Focus::Decide(_) => state.asks.first(),
+        }
+    }
+
+    /// There was no room for what keys are about, so they decide nothing.
+    pub fn not_drawn(&mut self) {
+        self.shown = None;
+    }
+
     /// What keys are about has been drawn. If it is not what was drawn before, it must be read anew.
     pub fn drawn(&mut self, state: &ViewState, now: Instant) {
         let (Focus::Decide(ask) | Focus::Answer(ask)) = self.focus(state) else {
@@ -162,7 +178,8 @@ impl Prompt {
         }
     }
 
-    /// Whether what waits first has been drawn.
+    /// Whether what waits first has been drawn as it is. Before that, a line that comes cannot be
+    /// about it.
     pub fn is_shown(&self, state: &ViewState) -> bool {
         let first = state.asks.first();
         first.is_none_or(|ask| {
@@ -230,14 +247,14 @@ impl Prompt {
             (Key::Enter, Focus::Answer(ask)) if !self.is_answering(ask, state, now) => {
                 Action::Nothing
             }
-            (Key::Enter, focus) => self.enter(focus),
+            (Key::Enter, focus) => self.enter(focus, Source::Keys),
             (key, _) => self.edit(key),
         }
     }
 
     /// Whether Tab finishes a name. While something waits, only that of a command.
     fn is_naming(&self, state: &ViewState) -> bool {
-        match Unfinished::of(self.editor.text()) {
+        match Unfinished::of(self.editor.before_cursor()) {
             Some(Unfinished::Command(_)) => true,
             Some(Unfinished::File(_)) => state.asks.is_empty(),
             None => false,
@@ -270,7 +287,7 @@ impl Prompt {
             }
             focus => {
                 self.editor.set(line.to_owned());
-                self.enter(focus)
+                self.enter(focus, Source::Line)
             }
         }
     }
@@ -301,9 +318,10 @@ impl Prompt {
         }
     }
 
-    fn enter(&mut self, focus: Focus<'_>) -> Action {
+    fn enter(&mut self, focus: Focus<'_>, source: Source) -> Action {
         // A backslash before Enter is a line break, for terminals that know no other way.
-        if !matches!(focus, Focus::Reason(_)) && self.editor.text().ends_with('\\') {
+        let may_go_on = source == Source::Keys && !matches!(focus, Focus::Reason(_));
+        if may_go_on && self.editor.text().ends_with('\\') {
             self.editor.delete(Motion::Left);
             self.editor.insert("\n");
             return Action::Nothing;
@@ -325,6 +343,11 @@ impl Prompt {
         if let Some(command) = SlashCommand::parse(&text) {
             return Action::Command(command);
         }
+        if source == Source::Keys
+            && let Some(command) = own_command(&text)
+        {
+            return Action::Run(command.to_owned());
+        }
         match focus {
             Focus::Answer(ask @ PendingAsk::Question(question)) => {
                 // A number stands for the option it numbers.
@@ -345,7 +368,14 @@ impl Prompt {
     fn edit(&mut self, key: Key) -> Action {
         match key {
             Key::Char(character) => self.editor.insert(character.encode_utf8(&mut [0; 4])),
-            Key::Paste(text) => self.editor.insert(&text),
+            Key::Paste(text) => {
+                // What somebody else wrote is never run. The space makes it a message, and stays
+                // with it in drafts and in the history.
+                if text.starts_with('!') && self.editor.is_at_start() {
+                    self.editor.insert(" ");
+                }
+                self.editor.insert(&text);
+            }
             Key::NewLine => self.editor.insert("\n"),
             Key::Up => self.editor.up(),
             Key::Down => self.editor.down(),
@@ -371,6 +401,22 @@ impl Prompt {
             Action::Nothing
         }
     }
+}
+
+/// Where a line comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A person at a terminal wrote it.
+    Keys,
+    /// A pipe, or a terminal that has no keys to read. It may be anybody's text.
+    Line,
+}
+
+/// A command of the person's: one line whose very first character is the mark.
+fn own_command(text: &str) -> Option<&str> {
+    let command = text.strip_prefix('!')?.trim();
+    let is_one = !command.is_empty() && !text.contains('\n');
+    is_one.then_some(command)
 }
 
 /// The letters that decide about this.

@@ -2,6 +2,7 @@
 
 mod approval;
 mod call;
+mod card;
 mod live;
 
 use codelab_client::PlanView;
@@ -14,9 +15,11 @@ use super::block::Block;
 use super::diff::patch_style;
 use super::markdown::{self, MarkdownPiece};
 use super::plan::{Drawing, PlanDrawing, dollars, short, sign};
-use super::text::{BOLD, Colour, DIM, Style, TextLine, fitting, wrap};
+use super::text::{BOLD, Colour, DIM, Style, TextLine, folded, wrap};
 
+use approval::GOES_ON;
 pub use approval::{everything, name};
+pub use card::CardRows;
 pub use live::{ConnectionState, Drawn, Live};
 
 const AGENT: Style = Style::colour(Colour::Magenta).bold();
@@ -39,24 +42,9 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
         Block::Call(end) => call::lines(end, width, language),
         Block::Approval(shown) => apart(approval::lines(shown, text_width, language)),
         Block::PlanProposed { plan, reason } => {
-            let mut lines = apart(plan_lines(
-                plan,
-                Drawing::Brief { frame: 0 },
-                width,
-                language,
-            ));
-            if (PlanDrawing {
-                view: plan,
-                language,
-            })
-            .is_cut()
-            {
-                lines.push(TextLine::styled(
-                    &format!("  {}", language.text(Text::DescriptionsCut)),
-                    BOLD,
-                ));
-            }
-            lines.push(quiet(reason));
+            let drawing = Drawing::Brief { frame: 0 };
+            let mut lines = apart(plan_rows(plan, drawing, width, language));
+            lines.extend(plan_notes(plan, reason, language));
             lines
         }
         Block::Plan(plan) => apart(plan_lines(
@@ -165,6 +153,7 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
         Block::Patch(rows) => apart(
             rows.iter()
                 .map(|row| TextLine::plain("  ").with(row, patch_style(row)))
+                .flat_map(|row| folded(&row, width, &TextLine::styled(GOES_ON, DIM)))
                 .collect(),
         ),
         Block::Listing(rows) => apart(
@@ -193,32 +182,6 @@ fn explained(
     let mut lines = wrap(&TextLine::plain(&meaning), width, &mark, &indent);
     let details = TextLine::styled(message, DIM).with(&code_name, DIM);
     lines.extend(wrap(&details, width, &indent, &indent));
-    lines
-}
-
-/// What waits for the person, in at most `room` rows. A line says how much does not fit.
-pub fn card(blocks: &[Block], width: usize, room: usize, language: Language) -> Vec<TextLine> {
-    let text_width = width.min(MAX_TEXT_COLUMNS);
-    let mut lines = Vec::new();
-    for found in blocks {
-        lines.extend(match found {
-            Block::Approval(shown) => {
-                let left = room.saturating_sub(lines.len());
-                approval::lines_within(shown, text_width, left, language)
-            }
-            other => {
-                let rows = block(other, width, language);
-                let rows = rows.iter().skip_while(|row| row.is_blank());
-                rows.flat_map(|row| fitting(row, width)).collect()
-            }
-        });
-    }
-    if lines.len() > room {
-        let hidden = lines.len() - room.saturating_sub(1);
-        lines.truncate(room.saturating_sub(1));
-        let more = language.with(Text::MoreLines, &[&hidden.to_string()]);
-        lines.push(TextLine::styled(&format!("  {more}"), BOLD));
-    }
     lines
 }
 
@@ -278,6 +241,29 @@ fn plan_lines(
     width: usize,
     language: Language,
 ) -> Vec<TextLine> {
+    let mut lines = plan_rows(view, drawing, width, language);
+    lines.extend(by_keywords(view, language));
+    lines
+}
+
+/// How a plan came to be that no planner made.
+fn by_keywords(view: &PlanView, language: Language) -> Option<TextLine> {
+    let is_fallback = view.plan.fallback;
+    is_fallback.then(|| quiet(language.text(Text::PlanByKeywords)))
+}
+
+/// What a person must know about a plan that waits.
+fn plan_notes(view: &PlanView, reason: &str, language: Language) -> Vec<TextLine> {
+    let mut lines: Vec<TextLine> = by_keywords(view, language).into_iter().collect();
+    if (PlanDrawing { view, language }).is_cut() {
+        let cut = format!("  {}", language.text(Text::DescriptionsCut));
+        lines.push(TextLine::styled(&cut, BOLD));
+    }
+    lines.push(quiet(reason));
+    lines
+}
+
+fn plan_rows(view: &PlanView, drawing: Drawing, width: usize, language: Language) -> Vec<TextLine> {
     let plan = PlanDrawing { view, language };
     let mut lines = vec![plan.heading()];
     for row in plan.tree(drawing) {
@@ -287,9 +273,6 @@ fn plan_lines(
             &TextLine::new(),
             &TextLine::plain("        "),
         ));
-    }
-    if view.plan.fallback {
-        lines.push(quiet(language.text(Text::PlanByKeywords)));
     }
     lines
 }

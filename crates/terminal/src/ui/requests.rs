@@ -4,8 +4,8 @@
 
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
-    CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, HitlDecision, Patch,
-    PlanDecision, PlanId, ProjectId, SendMessage, SessionId, UsageTotal,
+    AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, HitlDecision,
+    Patch, PlanDecision, PlanId, ProjectId, SendMessage, SessionId, UsageTotal,
 };
 
 use crate::texts::CommandText;
@@ -14,7 +14,6 @@ use crate::{Language, Text};
 use super::block::Block;
 use super::plan::{dollars, short};
 use super::render::grouped;
-use super::state::PendingAsk;
 
 const LISTED_SESSIONS: u64 = 15;
 const LISTED_MODELS: usize = 100;
@@ -34,9 +33,10 @@ pub enum RequestOutcome {
         error: ClientError,
     },
     Accepted,
-    /// The question is open again.
+    /// The question is open again, in its session.
     NotAccepted {
-        ask: Box<PendingAsk>,
+        session: SessionId,
+        call: CallId,
         error: ClientError,
     },
     Shown(Vec<Block>),
@@ -73,13 +73,23 @@ pub async fn create(
     client: Client,
     project: ProjectId,
     message: OutgoingMessage,
+    target: Option<String>,
 ) -> RequestOutcome {
     let body = CreateProjectSession {
         project_id: Some(project),
         ..CreateProjectSession::default()
     };
     match client.create_project_session(&body).await {
-        Ok(session) => RequestOutcome::Created(session.session_id, message),
+        Ok(session) => {
+            let session = session.session_id;
+            // The message names its agent itself, so only a later chat would miss the choice.
+            if let Some(agent) = &target
+                && let Err(error) = choose_agent(&client, &session, Some(agent)).await
+            {
+                tracing::warn!(%session, %error, "storing the agent of a session failed");
+            }
+            RequestOutcome::Created(session, message)
+        }
         Err(error) => RequestOutcome::NotSent {
             written: message.written,
             error,
@@ -117,7 +127,7 @@ pub async fn decide(
     client: Client,
     session: SessionId,
     decision: DecisionRequest,
-    ask: PendingAsk,
+    asked: CallId,
 ) -> RequestOutcome {
     let accepted = repeated(RESTART_BACKOFF, || async {
         match &decision {
@@ -138,7 +148,8 @@ pub async fn decide(
         // tell which.
         Err(error) if matches!(error.status(), Some(404 | 409)) => RequestOutcome::Accepted,
         Err(error) => RequestOutcome::NotAccepted {
-            ask: Box::new(ask),
+            session,
+            call: asked,
             error,
         },
     }
@@ -191,28 +202,54 @@ pub async fn agents(client: Client, project: ProjectId) -> RequestOutcome {
     }
 }
 
+/// Chooses whom messages go to; nobody by name: they are planned. The session keeps the choice.
 pub async fn switch(
     client: Client,
     project: ProjectId,
-    wanted: String,
+    session: Option<SessionId>,
+    wanted: Option<String>,
     language: Language,
 ) -> RequestOutcome {
-    match client.project_agents(project).await {
-        Ok(agents) => {
-            let found = agents
-                .iter()
-                .find(|agent| agent.name.as_str() == wanted || short(&agent.name) == wanted);
-            match found {
-                Some(agent) => RequestOutcome::Target(Some(short(&agent.name).to_owned())),
-                None => {
-                    let names: Vec<&str> = agents.iter().map(|agent| short(&agent.name)).collect();
-                    let notice = language.with(Text::NoSuchAgent, &[&wanted, &names.join(", ")]);
-                    RequestOutcome::Shown(vec![Block::Notice(notice)])
+    let agent = match &wanted {
+        None => None,
+        Some(wanted) => match client.project_agents(project).await {
+            Ok(agents) => {
+                let is_wanted = |name: &AgentName| name.as_str() == wanted || short(name) == wanted;
+                let names: Vec<&AgentName> = agents.iter().map(|agent| &agent.name).collect();
+                match names.iter().find(|name| is_wanted(name)) {
+                    Some(name) => Some((*name).clone()),
+                    None => {
+                        let names: Vec<&str> = names.into_iter().map(short).collect();
+                        let notice = language.with(Text::NoSuchAgent, &[wanted, &names.join(", ")]);
+                        return RequestOutcome::Shown(vec![Block::Notice(notice)]);
+                    }
                 }
             }
-        }
-        Err(error) => RequestOutcome::Failed(error),
+            Err(error) => return RequestOutcome::Failed(error),
+        },
+    };
+    let agent = agent.as_ref().map(short);
+    if let Some(session) = session
+        && let Err(error) = choose_agent(&client, &session, agent).await
+    {
+        return RequestOutcome::Failed(error);
     }
+    RequestOutcome::Target(agent.map(str::to_owned))
+}
+
+async fn choose_agent(
+    client: &Client,
+    session: &SessionId,
+    agent: Option<&str>,
+) -> Result<(), ClientError> {
+    let body = ChangeProjectSession {
+        agent: agent.map_or(Patch::Null, |agent| Patch::Value(agent.to_owned())),
+        ..ChangeProjectSession::default()
+    };
+    client
+        .change_project_session(session, &body)
+        .await
+        .map(drop)
 }
 
 /// What the providers offer, and what was chosen for the session.

@@ -82,6 +82,15 @@ impl PendingAsk {
         }
     }
 
+    fn is_local(&self) -> bool {
+        matches!(self, Self::Local(_))
+    }
+
+    /// A call can wait twice: for the server's person, and for this machine's.
+    fn is_of_server(&self, call: &CallId) -> bool {
+        !self.is_local() && self.call_id() == call
+    }
+
     /// The arguments do not match their digest.
     pub fn is_forged(&self) -> bool {
         match self {
@@ -104,20 +113,21 @@ impl PendingAsk {
 }
 
 impl LocalAsk {
-    pub fn block(&self, language: Language) -> Block {
-        Block::Approval(ApprovalShown {
+    /// What a person sees of it; `before` is the file it is about.
+    pub fn shown(&self, before: &Before, language: Language) -> ApprovalShown {
+        ApprovalShown {
             agent: None,
             task: None,
             kind: approval_kind(
                 self.tool.as_str(),
                 &self.arguments,
                 &self.parts,
-                &Before::Missing,
+                before,
                 language,
             ),
             reason: self.reason.clone(),
             is_forged: false,
-        })
+        }
     }
 }
 
@@ -201,7 +211,9 @@ impl ViewState {
                 question: question.question.clone(),
                 options: question.options.clone(),
             },
-            PendingAsk::Local(local) => local.block(self.language),
+            PendingAsk::Local(local) => {
+                Block::Approval(local.shown(self.before(ask.call_id()), self.language))
+            }
         })
     }
 
@@ -238,9 +250,15 @@ impl ViewState {
         self.asks.splice(0..0, local);
     }
 
-    /// The person has decided, or nobody waits for the answer any more.
+    /// The answer to a question of this machine was given, or nobody waits for it any more.
+    pub fn closed_here(&mut self, call: &CallId) {
+        self.asks
+            .retain(|ask| !(ask.is_local() && ask.call_id() == call));
+    }
+
+    /// The person has decided what the server asked.
     pub fn answered(&mut self, call: &CallId) {
-        let Some(position) = self.asks.iter().position(|ask| ask.call_id() == call) else {
+        let Some(position) = self.asks.iter().position(|ask| ask.is_of_server(call)) else {
             return;
         };
         let ask = self.asks.remove(position);
@@ -249,11 +267,15 @@ impl ViewState {
         }
     }
 
-    /// The server did not accept the decision, so this waits again.
-    pub fn ask_again(&mut self, ask: PendingAsk) {
-        self.decided.remove(ask.call_id());
-        self.asks.retain(|other| other.call_id() != ask.call_id());
-        self.asks.insert(0, ask);
+    /// The server did not accept the decision, so this waits again, as the server has it now. It
+    /// stands behind what the person looks at.
+    pub fn ask_again(&mut self, call: &CallId) {
+        self.decided.remove(call);
+        self.update_asks();
+        let position = self.asks.iter().position(|ask| ask.is_of_server(call));
+        if let Some(position) = position.filter(|position| *position > 1) {
+            self.asks[1..=position].rotate_right(1);
+        }
     }
 
     /// Takes over what waits now. The questions of this machine end by themselves.
@@ -280,7 +302,7 @@ impl ViewState {
         for waiting in view.waiting() {
             let call = waiting.call_id();
             let has_room = self.asks.len() < MAX_OPEN && !self.decided.contains_key(call);
-            match self.asks.iter_mut().find(|ask| ask.call_id() == call) {
+            match self.asks.iter_mut().find(|ask| ask.is_of_server(call)) {
                 // A person decides about what the server has now.
                 Some(known) if !known.is(waiting) => *known = waiting.into(),
                 Some(_) => {}

@@ -23,8 +23,18 @@ pub enum Surface {
     },
     Plain {
         lines: Option<Lines<BufReader<Stdin>>>,
-        told: Option<String>,
+        /// What waits and its choices, as they were printed last.
+        told: Option<(Vec<TextLine>, String)>,
     },
+}
+
+/// What became of what waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskShown {
+    /// It was printed with its choices, below which nothing is drawn again.
+    pub is_told: bool,
+    /// A person can decide about what they see.
+    pub is_readable: bool,
 }
 
 /// What the person did.
@@ -97,28 +107,34 @@ impl Surface {
         }
     }
 
-    /// Whether what waits was printed with its choices, below which nothing is drawn again.
-    pub fn show(&mut self, finished: &[TextLine], live: &Live<'_>) -> io::Result<bool> {
+    pub fn show(&mut self, finished: &[TextLine], live: &Live<'_>) -> io::Result<AskShown> {
         match self {
             Self::Terminal { screen, .. } => {
                 let (width, height) = Screen::size();
-                screen.update(finished, &live.draw(width, height))?;
-                Ok(false)
+                let drawn = live.draw(width, height);
+                screen.update(finished, &drawn)?;
+                Ok(AskShown {
+                    is_told: false,
+                    is_readable: drawn.is_readable,
+                })
             }
             Self::Plain { told, .. } => {
                 screen::print_plain(finished)?;
-                // Without live rows a choice is told once, and again when something else was
-                // printed below it.
-                let choice = live.choice();
-                let is_told = choice.is_some() && choice == *told && finished.is_empty();
-                if let Some(choice) = choice.as_ref().filter(|_| !is_told) {
-                    let mut lines = live.card_lines(PLAIN_COLUMNS);
-                    lines.push(TextLine::plain(choice));
-                    screen::print_plain(&lines)?;
+                // Without live rows it is told once, and again when it changed or when something
+                // else was printed below it.
+                let waits = live.choice().map(|choice| (live.card_lines(), choice));
+                let is_old = waits == *told && finished.is_empty();
+                let new = waits.as_ref().filter(|_| !is_old);
+                if let Some((card, choice)) = new {
+                    screen::print_plain(card)?;
+                    screen::print_plain(&[TextLine::plain(choice)])?;
                 }
-                let is_new = choice.is_some() && !is_told;
-                *told = choice;
-                Ok(is_new)
+                let is_told = new.is_some();
+                *told = waits;
+                Ok(AskShown {
+                    is_told,
+                    is_readable: true,
+                })
             }
         }
     }
@@ -132,6 +148,7 @@ impl Surface {
                     rows: Vec::new(),
                     cursor_row: 0,
                     cursor_column: 0,
+                    is_readable: true,
                 },
             ),
             Self::Plain { .. } => screen::print_plain(finished),

@@ -24,7 +24,7 @@ use super::decide::AskCard;
 use super::prompt::{Action, Key, Prompt};
 use super::render::{self, ConnectionState, Live};
 use super::requests::{self, OutgoingMessage, RequestOutcome};
-use super::state::ViewState;
+use super::state::{PendingAsk, ViewState};
 use super::surface::{PersonEvent, Surface};
 use super::text::TextLine;
 use super::{StartWith, UiError, UiOptions, WorkPlace, history, keys};
@@ -41,6 +41,8 @@ pub(super) struct Talk {
     pub(super) client: Client,
     pub(super) project: ProjectId,
     pub(super) preview: Workspace,
+    /// Where agents' commands run as well.
+    sandboxed: Workspace,
     pub(super) session: Option<SessionId>,
     events: Option<ResumingEvents<SessionEvent>>,
     pub(super) state: ViewState,
@@ -50,6 +52,8 @@ pub(super) struct Talk {
     /// Who waits for an answer of this machine's person.
     pub(super) replies: HashMap<CallId, oneshot::Sender<bool>>,
     pub(super) card: Option<AskCard>,
+    /// What was shown when the file that it is about was read.
+    pub(super) read_for: Option<PendingAsk>,
     /// Edited texts that the server did not accept.
     pub(super) drafts: HashMap<CallId, String>,
     target: Option<String>,
@@ -102,6 +106,7 @@ impl Talk {
             client,
             project: tool_runner.project(),
             preview,
+            sandboxed: tool_runner.sandboxed_workspace(),
             session: None,
             events: None,
             state: ViewState::new(language),
@@ -110,6 +115,7 @@ impl Talk {
             requests: JoinSet::new(),
             replies: HashMap::new(),
             card: None,
+            read_for: None,
             drafts: HashMap::new(),
             target: None,
             model: None,
@@ -154,7 +160,7 @@ impl Talk {
         let mut look = interval(REREAD);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while talk.is_over != Leaving::Now {
-            talk.draw_if_due()?;
+            talk.draw_if_due().await?;
             let draw_at = talk.drawn_at + MIN_DRAW_PAUSE;
             tokio::select! {
                 input = talk.surface.hear(), if talk.is_listening() => talk.hear(input).await?,
@@ -188,6 +194,7 @@ impl Talk {
     }
 
     async fn close(mut self) -> Result<(), UiError> {
+        self.stop_command();
         // Requests that were just made are still sent.
         let sent = async { while self.requests.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LEAVE_TIMEOUT, sent).await;
@@ -243,23 +250,24 @@ impl Talk {
         });
     }
 
-    fn draw_if_due(&mut self) -> Result<(), UiError> {
+    async fn draw_if_due(&mut self) -> Result<(), UiError> {
         if self.is_dirty && self.drawn_at.elapsed() >= MIN_DRAW_PAUSE {
-            self.draw()?;
+            self.draw().await?;
         }
         Ok(())
     }
 
-    fn draw(&mut self) -> Result<(), UiError> {
+    async fn draw(&mut self) -> Result<(), UiError> {
+        self.read_first().await;
         self.update_card();
-        let card = self.card.as_ref().map(|card| card.blocks.as_slice());
         let live = Live {
             state: &self.state,
             prompt: &self.prompt,
-            card: card.unwrap_or_default(),
+            card: self.card.as_ref().map(|card| &card.rows),
             target: self.target.as_deref(),
             connection: self.connection,
             is_sending: self.sending > 0,
+            is_running: self.running.is_some(),
             is_deciding: self
                 .prompt
                 .is_deciding(&self.state, Instant::now().into_std()),
@@ -269,14 +277,17 @@ impl Talk {
             frame: self.frame,
             now: now(),
         };
-        let is_told = self.surface.show(&self.finished, &live)?;
-        if let Some(ask) = self.state.asks.first().filter(|_| is_told) {
+        let shown = self.surface.show(&self.finished, &live)?;
+        if let Some(ask) = self.state.asks.first().filter(|_| shown.is_told) {
             let call = ask.call_id().clone();
             self.state.told(&call);
         }
         self.finished.clear();
         self.drawn_at = Instant::now();
-        self.prompt.drawn(&self.state, self.drawn_at.into_std());
+        match shown.is_readable {
+            true => self.prompt.drawn(&self.state, self.drawn_at.into_std()),
+            false => self.prompt.not_drawn(),
+        }
         self.is_dirty = false;
         Ok(())
     }
@@ -291,10 +302,13 @@ impl Talk {
             .collect();
         for call in closed {
             self.replies.remove(&call);
-            self.state.answered(&call);
+            self.state.closed_here(&call);
             self.is_dirty = true;
         }
-        let is_moving = self.state.is_working() || self.sending > 0 || !self.state.asks.is_empty();
+        let is_moving = self.state.is_working()
+            || self.sending > 0
+            || self.running.is_some()
+            || !self.state.asks.is_empty();
         if is_moving && self.surface.is_terminal() {
             self.frame = self.frame.wrapping_add(1);
             self.is_dirty = true;
@@ -306,13 +320,13 @@ impl Talk {
     }
 
     /// Keys are read at any time. Lines of a script are read one by one, each when the turn before it
-    /// has ended.
+    /// has ended or when something waits.
     fn is_listening(&self) -> bool {
         self.surface.is_terminal()
-            || self.is_idle()
-            || (!self.state.asks.is_empty()
-                && self.requests.is_empty()
-                && self.prompt.is_shown(&self.state))
+            || match self.state.asks.is_empty() {
+                true => self.is_idle(),
+                false => self.requests.is_empty() && self.prompt.is_shown(&self.state),
+            }
     }
 
     fn leave_when_idle(&mut self) {
@@ -349,7 +363,7 @@ impl Talk {
         self.is_dirty = true;
         self.act(action).await?;
         // A key is answered at once.
-        self.draw()
+        self.draw().await
     }
 
     /// Same as the key. Without a status row, a line tells what the next Ctrl-C does.
@@ -365,9 +379,10 @@ impl Talk {
     async fn act(&mut self, action: Action) -> Result<(), UiError> {
         match action {
             Action::Nothing | Action::Redraw => {}
-            Action::Send(text) => self.say_or_run(text).await,
+            Action::Send(text) => self.say_with_files(text.clone(), text).await,
+            Action::Run(command) => self.run_own(command),
             Action::Complete => self.complete().await,
-            Action::Answer { call, text } => self.answer(&call, text),
+            Action::Answer { call, text } => self.answer(&call, text).await,
             Action::Decide { call, choice } => self.decide(&call, choice).await,
             Action::Command(command) => self.command(command).await,
             Action::CancelTurn => self.cancel(),
@@ -389,8 +404,13 @@ impl Talk {
                 self.requests.spawn(sent);
             }
             None => {
-                self.requests
-                    .spawn(requests::create(self.client.clone(), self.project, message));
+                let target = self.target.clone();
+                self.requests.spawn(requests::create(
+                    self.client.clone(),
+                    self.project,
+                    message,
+                    target,
+                ));
             }
         }
     }
@@ -411,11 +431,10 @@ impl Talk {
                 self.print(&Block::Listing(rows));
             }
             (SlashCommand::Agents, _) => _ = self.requests.spawn(requests::agents(client, project)),
-            (SlashCommand::Switch(None), _) => self.aim(None),
-            (SlashCommand::Switch(Some(agent)), _) => {
+            (SlashCommand::Switch(agent), session) => {
                 _ = self
                     .requests
-                    .spawn(requests::switch(client, project, agent, language))
+                    .spawn(requests::switch(client, project, session, agent, language))
             }
             (SlashCommand::Sessions(None), _) => {
                 _ = self
@@ -500,14 +519,19 @@ impl Talk {
             RequestOutcome::NotSent { written, error } => {
                 self.sending = self.sending.saturating_sub(1);
                 self.show_error(&error);
-                if self.prompt.editor.is_empty() {
-                    self.prompt.editor.set(written);
-                }
+                self.give_back(written);
             }
             RequestOutcome::Accepted => {}
-            RequestOutcome::NotAccepted { ask, error } => {
+            RequestOutcome::NotAccepted {
+                session,
+                call,
+                error,
+            } => {
                 self.show_error(&error);
-                self.state.ask_again(*ask);
+                // What waits in another session is found there again.
+                if self.session.as_ref() == Some(&session) {
+                    self.state.ask_again(&call);
+                }
             }
             RequestOutcome::Shown(blocks) => blocks.iter().for_each(|block| self.print(block)),
             RequestOutcome::Listed(sessions, rows) => {

@@ -187,16 +187,33 @@ pub fn fitting(line: &TextLine, width: usize) -> Vec<TextLine> {
     )
 }
 
+/// A line as rows that fit, broken where a row ends and nowhere else, so that every character of it
+/// is there. All rows but the first start with `rest`.
+pub fn folded(line: &TextLine, width: usize, rest: &TextLine) -> Vec<TextLine> {
+    if line.width() <= width {
+        return vec![line.clone()];
+    }
+    let empty = TextLine::new();
+    // Where the mark alone fills a row, it would leave no room for the text.
+    let rest = if rest.width() * 2 < width {
+        rest
+    } else {
+        &empty
+    };
+    let mut rows = Rows::new(TextLine::new(), rest, width);
+    for span in &line.spans {
+        for piece in span.text.graphemes(true) {
+            rows.add(piece, span.style);
+        }
+    }
+    rows.done.push(rows.row);
+    rows.done
+}
+
 /// Breaks a line at its spaces so that it fits; the first row starts with `first`, the others with
 /// `rest`.
 pub fn wrap(line: &TextLine, width: usize, first: &TextLine, rest: &TextLine) -> Vec<TextLine> {
-    let mut rows = Rows {
-        done: Vec::new(),
-        row: first.clone(),
-        rest,
-        width,
-        has_words: false,
-    };
+    let mut rows = Rows::new(first.clone(), rest, width);
     let (mut space, mut word) = (TextLine::new(), TextLine::new());
     for span in &line.spans {
         for piece in span.text.graphemes(true) {
@@ -220,14 +237,29 @@ pub fn wrap(line: &TextLine, width: usize, first: &TextLine, rest: &TextLine) ->
 struct Rows<'a> {
     done: Vec<TextLine>,
     row: TextLine,
+    /// The columns of `row`, which are not counted again for every character.
+    used: usize,
     rest: &'a TextLine,
     width: usize,
     has_words: bool,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
+    fn new(row: TextLine, rest: &'a TextLine, width: usize) -> Self {
+        Self {
+            done: Vec::new(),
+            used: row.width(),
+            row,
+            rest,
+            width,
+            has_words: false,
+        }
+    }
+
     fn put(&mut self, space: TextLine, word: TextLine) {
-        if self.row.width() + space.width() + word.width() <= self.width {
+        let columns = space.width() + word.width();
+        if self.used + columns <= self.width {
+            self.used += columns;
             self.row.extend(space);
             self.has_words |= !word.spans.is_empty();
             return self.row.extend(word);
@@ -238,21 +270,28 @@ impl Rows<'_> {
         for span in &word.spans {
             for piece in span.text.graphemes(true) {
                 // A word longer than a row is broken where the row ends.
-                if self.has_words && self.row.width() + piece.width() > self.width {
-                    self.break_row();
-                }
-                self.has_words = true;
-                self.row.push(TextSpan {
-                    text: piece.to_owned(),
-                    style: span.style,
-                });
+                self.add(piece, span.style);
             }
         }
+    }
+
+    fn add(&mut self, piece: &str, style: Style) {
+        let columns = piece.width();
+        if self.has_words && self.used + columns > self.width {
+            self.break_row();
+        }
+        self.has_words = true;
+        self.used += columns;
+        self.row.push(TextSpan {
+            text: piece.to_owned(),
+            style,
+        });
     }
 
     fn break_row(&mut self) {
         self.done
             .push(std::mem::replace(&mut self.row, self.rest.clone()));
+        self.used = self.rest.width();
         self.has_words = false;
     }
 }
@@ -282,6 +321,19 @@ mod tests {
             ) {
                 assert!(TextLine::plain(&row).width() <= width, "{width}: {row:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_folded_line_loses_nothing_and_marks_what_goes_on() {
+        let text = "  +a   b  日本 c";
+        for width in 7..20 {
+            let rows = folded(&TextLine::plain(text), width, &TextLine::plain("  ↪"));
+            let rows: Vec<String> = rows.iter().map(TextLine::to_text).collect();
+            let (first, rest) = rows.split_first().unwrap();
+            let rest = rest.iter().map(|row| row.strip_prefix("  ↪").unwrap());
+            assert_eq!(format!("{first}{}", rest.collect::<String>()), text);
+            assert!(rows.iter().all(|row| row.width() <= width), "{rows:?}");
         }
     }
 

@@ -268,10 +268,14 @@ fn scratch(root: &Root, commands: &Commands) -> Result<TempDir, ToolRefusal> {
 /// What git would run of the workspace's own accord, if the command runs git at all.
 pub(crate) fn programs_of_git(root: &Root, command: &str) -> Vec<String> {
     if codelab_policy::runs_git(command) {
-        settings::programs(root.dir(), root.path())
+        programs_of_repositories(root)
     } else {
         Vec::new()
     }
+}
+
+pub(crate) fn programs_of_repositories(root: &Root) -> Vec<String> {
+    settings::programs(root.dir(), root.path())
 }
 
 pub(crate) async fn execute(

@@ -377,3 +377,84 @@ fn a_message_does_not_become_the_answer_to_a_question_that_has_just_come() {
         answer
     );
 }
+
+#[test]
+fn only_a_line_that_was_typed_runs_as_a_command() {
+    let run = |command: &str| Action::Run(command.to_owned());
+    let send = |text: &str| Action::Send(text.to_owned());
+    let typed = |text: &str| text.chars().map(Key::Char).collect::<Vec<_>>();
+    let pasted = |text: &str| vec![Key::Paste(text.to_owned())];
+    let answer = |text: &str| Action::Answer {
+        call: call("q"),
+        text: text.to_owned(),
+    };
+    for (keys, expected, while_asked) in [
+        (typed("!ls -l "), run("ls -l"), run("ls -l")),
+        (typed(" !ls"), send(" !ls"), answer(" !ls")),
+        (typed("!"), send("!"), answer("!")),
+        (pasted("!rm -r ."), send(" !rm -r ."), answer(" !rm -r .")),
+        (pasted("!a\nb"), send(" !a\nb"), answer(" !a\nb")),
+        (
+            [typed("!cat "), pasted("a.rs")].concat(),
+            run("cat a.rs"),
+            run("cat a.rs"),
+        ),
+        (
+            [typed("!cat "), pasted("a\nrm b")].concat(),
+            send("!cat a\nrm b"),
+            answer("!cat a\nrm b"),
+        ),
+        (
+            [typed("x"), vec![Key::Go(Motion::LineStart)], pasted("!rm ")].concat(),
+            send(" !rm x"),
+            answer(" !rm x"),
+        ),
+    ] {
+        for (state, expected) in [
+            (state(Vec::new()), expected),
+            (state(vec![question()]), while_asked),
+        ] {
+            let mut prompt = Prompt::default();
+            for key in keys.clone() {
+                press(&mut prompt, key, &state);
+            }
+            assert_eq!(press(&mut prompt, Key::Enter, &state), expected, "{keys:?}");
+            // Nor does the history make a command of it.
+            press(&mut prompt, Key::Up, &state);
+            assert_eq!(press(&mut prompt, Key::Enter, &state), expected, "{keys:?}");
+        }
+    }
+    let mut prompt = Prompt::default();
+    assert_eq!(
+        prompt.line("!rm -r .", &state(Vec::new())),
+        send("!rm -r .")
+    );
+    assert_eq!(prompt.line("!rm", &state(vec![question()])), answer("!rm"));
+    // A line of a script is whole. What would go on in the next one hides what waits.
+    assert_eq!(prompt.line("a\\", &state(Vec::new())), send("a\\"));
+    assert!(prompt.editor.is_empty());
+}
+
+#[test]
+fn what_had_no_room_decides_nothing() {
+    let state = state(vec![approval("tool")]);
+    let (mut prompt, now) = (Prompt::default(), Instant::now());
+    prompt.drawn(&state, now);
+    assert!(prompt.is_deciding(&state, now + READING_TIME) && prompt.is_shown(&state));
+    prompt.not_drawn();
+    assert!(!prompt.is_deciding(&state, now + READING_TIME) && !prompt.is_shown(&state));
+}
+
+#[test]
+fn no_line_is_read_for_what_was_not_printed_like_this() {
+    let mut state = state(vec![local()]);
+    let (mut prompt, now) = (Prompt::default(), Instant::now());
+    assert!(!prompt.is_shown(&state));
+    prompt.drawn(&state, now);
+    assert!(prompt.is_shown(&state));
+    state.reread(&call("c"), Before::Text("another".to_owned()));
+    assert!(!prompt.is_shown(&state), "the file has changed");
+    prompt.drawn(&state, now);
+    state.asks.insert(0, approval("tool"));
+    assert!(!prompt.is_shown(&state), "something else is first");
+}

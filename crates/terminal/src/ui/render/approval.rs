@@ -6,62 +6,46 @@ use serde_json::{Map, Value};
 
 use crate::{Language, Text};
 
+use super::card::CardRows;
 use super::{AGENT, BAD, call::task_mark};
 use crate::ui::block::{ApprovalCardKind, ApprovalShown};
 use crate::ui::plan::{dollars, short};
-use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine, fitting, wrap};
+use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine, fitting, folded, wrap};
 
-/// More is cut from the scrollback until the person asks for all of it.
-const MAX_SHOWN_LINES: usize = 80;
+/// Before the rest of a line that is longer than a row. It stands where a difference has its sign
+/// and where nothing else stands, so that no text can pass for another line.
+pub(super) const GOES_ON: &str = "  ↪ ";
 
 pub fn lines(shown: &ApprovalShown, width: usize, language: Language) -> Vec<TextLine> {
-    lines_within(shown, width, usize::MAX, language)
+    let mut rows = CardRows::default();
+    add_rows(shown, width, language, &mut rows);
+    rows.within(usize::MAX, language).0
 }
 
-/// The same in at most `room` lines if its head and its warnings fit into them.
-pub fn lines_within(
-    shown: &ApprovalShown,
-    width: usize,
-    room: usize,
-    language: Language,
-) -> Vec<TextLine> {
-    let mut lines = fitting(&head(shown, language), width);
-    let mut below = Vec::new();
+pub fn add_rows(shown: &ApprovalShown, width: usize, language: Language, rows: &mut CardRows) {
+    rows.head.extend(fitting(&head(shown, language), width));
+    rows.body.extend(body(&shown.kind, width, language));
+    rows.notes.extend(notes(&shown.kind, width, language));
     if !shown.reason.is_empty() {
         let reason = TextLine::styled(&format!("  {}", shown.reason), DIM);
-        below.extend(fitting(&reason, width));
+        rows.below.extend(fitting(&reason, width));
     }
     if shown.is_forged {
         let warning = language.text(Text::Forged);
-        below.extend(wrap(
+        rows.below.extend(wrap(
             &TextLine::styled(warning, BAD.bold()),
             width,
             &TextLine::plain("  "),
             &TextLine::plain("  "),
         ));
     }
-    let rows = body(&shown.kind, width, language);
-    let body: Vec<TextLine> = rows.iter().flat_map(|row| fitting(row, width)).collect();
-    let left = room.saturating_sub(lines.len() + below.len());
-    let max_lines = match body.len() > left.min(MAX_SHOWN_LINES) {
-        true => left.saturating_sub(1).min(MAX_SHOWN_LINES),
-        false => body.len(),
-    };
-    let more = body.len() - max_lines;
-    lines.extend(body.into_iter().take(max_lines));
-    if more > 0 {
-        lines.push(TextLine::styled(
-            &format!("  {}", language.with(Text::MoreLines, &[&more.to_string()])),
-            BOLD,
-        ));
-    }
-    lines.extend(below);
-    lines
 }
 
 /// Without any cut.
 pub fn everything(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLine> {
-    body(kind, width, language)
+    let mut lines = body(kind, width, language);
+    lines.extend(notes(kind, width, language));
+    lines
 }
 
 /// What an approval is about, in a few words.
@@ -122,44 +106,53 @@ fn head(shown: &ApprovalShown, language: Language) -> TextLine {
     }
 }
 
+/// What would happen, row by row.
 fn body(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLine> {
-    match kind {
+    let lines = match kind {
         ApprovalCardKind::Write { arguments, diff } => match diff {
             Some(diff) => diff.lines.iter().map(indented).collect(),
             None => json(arguments),
         },
-        ApprovalCardKind::Command {
-            command,
-            cwd,
-            parts,
-        } => {
-            let mut lines: Vec<TextLine> = visible(command)
-                .split('\n')
-                .map(|row| TextLine::styled(&format!("    {row}"), BOLD))
-                .collect();
-            if let Some(cwd) = cwd {
-                let folder = language.with(Text::InFolder, &[&visible(cwd)]);
-                lines.push(TextLine::styled(&format!("  {folder}"), DIM));
-            }
-            for part in parts.iter().filter(|part| part.reason.is_some()) {
-                let reason = part.reason.as_deref().unwrap_or_default();
-                let row = TextLine::styled(
-                    &part.text.lines().collect::<Vec<_>>().join(" ⏎ "),
-                    Style::PLAIN,
-                )
-                .with(&format!("  {reason}"), DIM);
-                lines.extend(wrap(
-                    &row,
-                    width,
-                    &TextLine::styled("  · ", DIM),
-                    &TextLine::plain("    "),
-                ));
-            }
-            lines
-        }
+        ApprovalCardKind::Command { command, .. } => visible(command)
+            .split('\n')
+            .map(|row| TextLine::styled(&format!("    {row}"), BOLD))
+            .collect(),
         ApprovalCardKind::Budget(arguments) => budget(arguments, language),
         ApprovalCardKind::Tool { arguments, .. } => json(arguments),
+    };
+    let rest = TextLine::styled(GOES_ON, DIM);
+    lines
+        .iter()
+        .flat_map(|line| folded(line, width, &rest))
+        .collect()
+}
+
+/// What the policy says about a command, and where it would run.
+fn notes(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLine> {
+    let ApprovalCardKind::Command { cwd, parts, .. } = kind else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    if let Some(cwd) = cwd {
+        let folder = language.with(Text::InFolder, &[&visible(cwd)]);
+        let folder = TextLine::styled(&format!("  {folder}"), DIM);
+        lines.extend(fitting(&folder, width));
     }
+    for part in parts.iter().filter(|part| part.reason.is_some()) {
+        let reason = part.reason.as_deref().unwrap_or_default();
+        let row = TextLine::styled(
+            &part.text.lines().collect::<Vec<_>>().join(" ⏎ "),
+            Style::PLAIN,
+        )
+        .with(&format!("  {reason}"), DIM);
+        lines.extend(wrap(
+            &row,
+            width,
+            &TextLine::styled("  · ", DIM),
+            &TextLine::plain("    "),
+        ));
+    }
+    lines
 }
 
 fn budget(arguments: &Map<String, Value>, language: Language) -> Vec<TextLine> {

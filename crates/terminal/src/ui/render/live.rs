@@ -8,8 +8,7 @@ use codelab_protocol::{ApprovalKind, Timestamp, Usage};
 use crate::texts::CommandText;
 use crate::{Language, Text};
 
-use super::{AGENT, MAX_TEXT_COLUMNS, call, card, grouped, name, spent};
-use crate::ui::block::Block;
+use super::{AGENT, CardRows, MAX_TEXT_COLUMNS, call, grouped, name, spent};
 use crate::ui::markdown;
 use crate::ui::plan::{Drawing, PlanDrawing, is_under_way, short, spinner};
 use crate::ui::prompt::{Focus, Prompt, allowed};
@@ -38,12 +37,14 @@ pub struct Live<'a> {
     pub state: &'a ViewState,
     pub prompt: &'a Prompt,
     /// What waits first, as it stands above its choices.
-    pub card: &'a [Block],
+    pub card: Option<&'a CardRows>,
     /// Whom messages go to, when not to the planner.
     pub target: Option<&'a str>,
     pub connection: ConnectionState,
     /// A message on its way to the server.
     pub is_sending: bool,
+    /// A command of the person's that has not ended.
+    pub is_running: bool,
     /// Whether a letter decides. Before that it is text.
     pub is_deciding: bool,
     /// The model that answered last, and how many tokens it had before it.
@@ -61,6 +62,8 @@ pub struct Drawn {
     pub rows: Vec<TextLine>,
     pub cursor_row: usize,
     pub cursor_column: usize,
+    /// Whether enough of what waits is among the rows for a person to decide about it.
+    pub is_readable: bool,
 }
 
 impl Live<'_> {
@@ -69,7 +72,7 @@ impl Live<'_> {
         let mut below = input;
         below.push(self.status());
         let room = height.saturating_sub(below.len() + 1);
-        let mut rows = self.above(width, room);
+        let (mut rows, is_readable) = self.above(width, room);
         if rows.len() < room {
             rows.insert(0, TextLine::new());
         }
@@ -84,6 +87,7 @@ impl Live<'_> {
             rows,
             cursor_row,
             cursor_column,
+            is_readable,
         }
     }
 
@@ -111,25 +115,31 @@ impl Live<'_> {
     }
 
     /// What waits, where there are no live rows.
-    pub fn card_lines(&self, width: usize) -> Vec<TextLine> {
-        let mut lines = card(self.card, width, usize::MAX, self.language());
+    pub fn card_lines(&self) -> Vec<TextLine> {
+        let card = self
+            .card
+            .map(|card| card.within(usize::MAX, self.language()).0);
+        let mut lines = card.unwrap_or_default();
         lines.insert(0, TextLine::new());
         lines
     }
 
     /// What happens, the newest last. The oldest rows are dropped first.
-    fn above(&self, width: usize, room: usize) -> Vec<TextLine> {
-        let columns = width.saturating_sub(1);
-        let asking = tail(self.asking(columns), room);
+    fn above(&self, width: usize, room: usize) -> (Vec<TextLine>, bool) {
+        // The first row of the choices says what they are about.
+        let mut asking = self.asking(width.saturating_sub(1));
+        let is_cut = asking.len() > room;
+        asking.truncate(room);
         let left = room - asking.len();
-        let shown = match left {
-            0 => Vec::new(),
-            _ => card(self.card, columns, left, self.language()),
+        let (shown, is_readable) = match self.card {
+            Some(card) => card.within(left, self.language()),
+            None => (Vec::new(), true),
         };
         let left = left.saturating_sub(shown.len());
         let mut rows = tail(self.answer(width), room.min(MAX_ANSWER_ROWS));
         rows.extend(self.plan());
         rows.extend(self.calls());
+        rows.extend(self.running());
         if rows.is_empty() {
             rows.extend(self.working());
         }
@@ -141,7 +151,7 @@ impl Live<'_> {
         let mut rows = tail(rows, left);
         rows.extend(shown);
         rows.extend(asking);
-        rows
+        (rows, is_readable && !is_cut)
     }
 
     fn answer(&self, width: usize) -> Vec<TextLine> {
@@ -201,6 +211,12 @@ impl Live<'_> {
             rows.push(TextLine::styled(&format!("    {more}"), DIM));
         }
         rows
+    }
+
+    fn running(&self) -> Option<TextLine> {
+        let text = self.language().text(CommandText::CommandWorks);
+        let row = TextLine::styled(&format!("  {} ", spinner(self.frame)), WORKING);
+        self.is_running.then(|| row.with(text, DIM))
     }
 
     fn working(&self) -> Option<TextLine> {

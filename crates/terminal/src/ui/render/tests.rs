@@ -62,13 +62,15 @@ fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Draw
         .and_then(|ask| state.card(ask))
         .into_iter()
         .collect();
+    let card = CardRows::of(&card, width.saturating_sub(1), Language::En);
     let live = Live {
         state,
         prompt,
-        card: &card,
+        card: Some(&card).filter(|_| !state.asks.is_empty()),
         target: None,
         connection: ConnectionState::Live,
         is_sending: false,
+        is_running: false,
         is_deciding: true,
         model: Some("gpt-4").filter(|_| state.view.usage().is_some()),
         context_tokens: state.view.usage().map(|usage| usage.prompt_tokens),
@@ -194,7 +196,9 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
     assert!(everything(&kind, 80, Language::En).len() > 500);
     // What waits never has more rows than there is room for, and says how much is missing.
     for room in [3, 10, 40] {
-        let rows = card(&[Block::Approval(approval.clone())], 80, room, Language::En);
+        let rows = CardRows::of(&[Block::Approval(approval.clone())], 80, Language::En);
+        let (rows, is_readable) = rows.within(room, Language::En);
+        assert!(is_readable);
         let more = format!("more lines: {}; v shows all", 502 - (room - 2));
         assert_eq!(rows.len(), room);
         assert!(rows[room - 1].to_text().contains(&more), "{rows:#?}");
@@ -294,4 +298,77 @@ fn a_long_description_is_cut_until_all_of_the_plan_is_asked_for() {
         !brief.contains('…') && !whole(&plan).contains('…'),
         "{brief}"
     );
+}
+
+#[test]
+fn keys_decide_only_about_what_was_drawn() {
+    let command = format!("{}\nrm -rf /  # last", "echo harmless\n".repeat(40));
+    let part = |number: usize| codelab_protocol::CommandPart {
+        text: format!("part {number}"),
+        reason: Some("deletes files".to_owned()),
+    };
+    let shown = crate::ui::block::ApprovalShown {
+        agent: None,
+        task: None,
+        kind: crate::ui::block::ApprovalCardKind::Command {
+            command,
+            cwd: None,
+            parts: (0..3).map(part).collect(),
+        },
+        reason: "Dangerous command: rm".to_owned(),
+        is_forged: true,
+    };
+    let rows = CardRows::of(&[Block::Approval(shown)], 80, Language::En);
+    let whole = rows.head.len() + rows.body.len() + rows.notes.len() + rows.below.len();
+    let least = rows.head.len() + rows.below.len() + 2;
+    for room in 0..60 {
+        let (lines, is_readable) = rows.within(room, Language::En);
+        assert!(lines.len() <= room);
+        assert_eq!(is_readable, room >= least, "{room}");
+        let text: Vec<String> = lines.iter().map(TextLine::to_text).collect();
+        let text = text.join("\n");
+        if is_readable {
+            for part in ["Dangerous command: rm", "echo harmless"] {
+                assert!(text.contains(part), "{room}: {part}\n{text}");
+            }
+        }
+        let told = text.split("more lines: ").nth(1).map(|rest| {
+            let number = rest.split(';').next().unwrap();
+            number.parse::<usize>().unwrap()
+        });
+        let drawn = lines.len() - usize::from(told.is_some());
+        assert_eq!(
+            drawn + told.unwrap_or_default(),
+            if room == 0 { 0 } else { whole }
+        );
+        if room >= least + 3 {
+            assert!(text.contains("part 2"), "{room}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_low_terminal_keeps_the_name_of_what_is_decided() {
+    let mut state = ViewState::default();
+    for line in include_str!("../fixtures/rejected.jsonl").lines() {
+        if let Ok(mut event) = serde_json::from_str::<SessionEvent>(line) {
+            fix_expiry(&mut event);
+            state.apply(&event, &Before::Text(GREET.to_owned()));
+        }
+        if !state.asks.is_empty() {
+            break;
+        }
+    }
+    let prompt = Prompt::default();
+    for height in 4..40 {
+        let drawn = draw(&state, &prompt, 40, height);
+        let rows: Vec<String> = drawn.rows.iter().map(TextLine::to_text).collect();
+        let text = rows.join("\n");
+        // The name of the file stands in the first row of the choices.
+        assert!(text.contains("write "), "{height}\n{text}");
+        let is_whole = text.contains("asks to write") && text.contains("requires approval");
+        assert!(is_whole || !drawn.is_readable, "{height}\n{text}");
+    }
+    assert!(draw(&state, &prompt, 40, 30).is_readable);
+    assert!(!draw(&state, &prompt, 40, 6).is_readable);
 }

@@ -264,7 +264,7 @@ impl ViewState {
     /// What was decided, so that it stands above its decision.
     fn closed_card(&mut self, id: &CallId) -> Option<Block> {
         let is_told = self.told.remove(id);
-        let waits = self.asks.iter().find(|ask| ask.call_id() == id);
+        let waits = self.asks.iter().find(|ask| ask.is_of_server(id));
         let ask = waits
             .or_else(|| self.decided.get(id))
             .filter(|_| !is_told)?;

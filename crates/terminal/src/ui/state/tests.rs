@@ -324,3 +324,58 @@ fn this_machines_questions_outlive_a_change_of_session() {
         .count();
     assert_eq!(shown, MAX_OPEN - 1, "a question past the limit is refused");
 }
+
+#[test]
+fn a_decision_that_failed_waits_behind_what_is_read() {
+    let [old, new] = ["old", "new"].map(|text| json!({ "path": text, "content": text }));
+    let (mut state, _) = play(&[
+        said("m1", "user", "go"),
+        approval("a", old.clone(), &old),
+        approval("b", old.clone(), &old),
+        approval("c", old.clone(), &old),
+    ]);
+    let local = PendingAsk::Local(LocalAsk {
+        session_id: SessionId::parse("other").unwrap(),
+        call_id: CallId::parse("c").unwrap(),
+        tool: Tool::WriteFile,
+        arguments: old.as_object().unwrap().clone(),
+        reason: "protected".to_owned(),
+        parts: Vec::new(),
+    });
+    let PendingAsk::Local(ask) = &local else {
+        unreachable!()
+    };
+    assert!(state.ask_locally(ask.clone()));
+    let call = CallId::parse("a").unwrap();
+    state.answered(&call);
+    // The server changes the request before it refuses the decision about the old one.
+    state.apply(&approval("a", new.clone(), &new), &Before::Missing);
+    state.answered(&call);
+    state.ask_again(&call);
+    let path = |ask: &PendingAsk| match ask {
+        PendingAsk::Approval(request) => {
+            format!("{} {}", ask.call_id(), request.approval.arguments["path"])
+        }
+        _ => "here".to_owned(),
+    };
+    let paths = |state: &ViewState| state.asks.iter().map(path).collect::<Vec<_>>();
+    assert_eq!(
+        paths(&state),
+        ["b \"old\"", "a \"new\"", "c \"old\"", "here"]
+    );
+    // The question of this machine about the same call is another one.
+    state.apply(&approval("c", new.clone(), &new), &Before::Missing);
+    state.answered(&CallId::parse("c").unwrap());
+    assert_eq!(paths(&state), ["b \"old\"", "a \"new\"", "here"]);
+    assert_eq!(state.asks[2], local);
+    // What waits nowhere any more is not asked again.
+    state.ask_again(&CallId::parse("gone").unwrap());
+    assert_eq!(state.asks.len(), 3);
+    // What the file holds is shown for this machine's question too.
+    let now = Before::Text("now".to_owned());
+    state.reread(&CallId::parse("c").unwrap(), now.clone());
+    let Some(Block::Approval(card)) = state.card(&local) else {
+        panic!()
+    };
+    assert_eq!(card, ask.shown(&now, Language::En));
+}

@@ -53,24 +53,13 @@ impl Talk {
             .await?;
         let mut state = ViewState::new(self.language());
         let mut shown: VecDeque<Block> = VecDeque::new();
-        let (mut last, mut answered, mut target) = (None, None, None);
+        let (mut last, mut answered) = (None, None);
         while let Some(event) = log.next().await {
             let event = event?;
             last = event.id.or(last);
             let blocks = match event.data {
                 EventData::Chunk(event) => {
                     answered = usage_of(&event.body).or(answered);
-                    match &event.body {
-                        SessionEventBody::MessageCreated(created)
-                            if created.message.role == Role::User =>
-                        {
-                            target = None;
-                        }
-                        SessionEventBody::DirectAgentCall(call) => {
-                            target = Some(call.agent.clone())
-                        }
-                        _ => {}
-                    }
                     state.apply(&event, &Before::Missing)
                 }
                 EventData::Done(done) => state.done(done.status),
@@ -86,8 +75,8 @@ impl Talk {
         self.forget();
         self.state.become_session(state);
         self.spent = Some(usage(&detail.usage));
-        // The next message goes to whom the last one went.
-        self.target = target.map(|agent| short(&agent).to_owned());
+        let agent = detail.session.agent.as_ref();
+        self.target = agent.map(|agent| short(agent).to_owned());
         if let Some(answered) = &answered {
             self.answered_with(answered);
         }
@@ -105,7 +94,7 @@ impl Talk {
             self.say(CommandText::OtherProject, &[&project.to_string(), &flags]);
         }
         self.follow(session, last);
-        self.reread().await;
+        self.reread_all().await;
         Ok(())
     }
 
@@ -178,7 +167,11 @@ impl Talk {
 
     async fn before(&self, body: &SessionEventBody) -> Before {
         match body {
-            SessionEventBody::ApprovalRequest(request) => self.file_before(request).await,
+            SessionEventBody::ApprovalRequest(request) => {
+                let approval = &request.approval;
+                self.file_before(&approval.tool_name, &approval.arguments)
+                    .await
+            }
             _ => Before::Missing,
         }
     }
@@ -188,7 +181,7 @@ impl Talk {
         match event {
             ToolRunnerEvent::Disconnected { .. } => self.connection = ConnectionState::Reconnecting,
             ToolRunnerEvent::Reconnected => self.connection = ConnectionState::Live,
-            ToolRunnerEvent::Closed { call } => self.state.answered(&call.call_id),
+            ToolRunnerEvent::Closed { call } => self.state.closed_here(&call.call_id),
             ToolRunnerEvent::Unknown { call } => {
                 self.say(Text::CallUnknown, &[call.tool.as_str()]);
             }

@@ -15,39 +15,53 @@ use crate::ui::requests::OutgoingMessage;
 use crate::ui::{custom, export, mention, shell};
 
 impl Talk {
-    /// A line with an exclamation mark is a command of the person's; any other is a message.
-    pub(super) async fn say_or_run(&mut self, written: String) {
-        match written.trim_start().strip_prefix('!') {
-            Some(command) if !command.trim().is_empty() => {
-                let command = command.trim().to_owned();
-                let language = self.language();
-                let folder = self.preview.root().to_owned();
-                if let Some(stop) = self.may_run() {
-                    self.print(&Block::User(format!("!{command}")));
-                    self.requests
-                        .spawn(shell::run(folder, command, stop, language));
-                }
-            }
-            _ => self.say_with_files(written.clone(), written).await,
+    pub(super) fn run_own(&mut self, command: String) {
+        let language = self.language();
+        let folder = self.preview.root().to_owned();
+        if let Some(stop) = self.may_run() {
+            self.print(&Block::User(format!("!{command}")));
+            self.requests
+                .spawn(shell::run(folder, command, stop, language));
         }
     }
 
     /// Sends a text with the files that it names.
-    async fn say_with_files(&mut self, written: String, text: String) {
+    pub(super) async fn say_with_files(&mut self, written: String, text: String) {
+        if let Some(text) = self.with_files(&written, text).await {
+            self.send(OutgoingMessage { written, text });
+        }
+    }
+
+    /// A text with the files that it names. If one of them cannot be sent, what was written goes
+    /// back to the person.
+    pub(in crate::ui) async fn with_files(
+        &mut self,
+        written: &str,
+        text: String,
+    ) -> Option<String> {
         match mention::expand(&self.preview, text, self.language()).await {
             Ok(expanded) => {
+                if !expanded.sent.is_empty() {
+                    self.say(CommandText::SentWith, &[&expanded.sent.join(", ")]);
+                }
                 for path in &expanded.missing {
                     self.say(CommandText::FileMissing, &[path]);
                 }
-                let text = expanded.text;
-                self.send(OutgoingMessage { written, text });
+                Some(expanded.text)
             }
             Err(why) => {
                 self.notice(why);
-                if self.prompt.editor.is_empty() {
-                    self.prompt.editor.set(written);
-                }
+                self.give_back(written.to_owned());
+                None
             }
+        }
+    }
+
+    /// What was not sent can be changed and sent again. Without a terminal nobody could, and a text
+    /// that is begun would hide what waits.
+    pub(super) fn give_back(&mut self, written: String) {
+        if self.surface.is_terminal() && self.prompt.editor.is_empty() {
+            self.prompt.editor.set(written);
         }
     }
 
@@ -69,9 +83,9 @@ impl Talk {
     }
 
     pub(super) fn diff(&mut self) {
-        let (folder, language) = (self.preview.root().to_owned(), self.language());
+        let (workspace, language) = (self.sandboxed.clone(), self.language());
         if let Some(stop) = self.may_run() {
-            self.requests.spawn(shell::diff(folder, stop, language));
+            self.requests.spawn(shell::diff(workspace, stop, language));
         }
     }
 
@@ -131,7 +145,7 @@ impl Talk {
 
     /// Finishes the name of a command or a file, or lists what it could be.
     pub(super) async fn complete(&mut self) {
-        let text = self.prompt.editor.text().to_owned();
+        let text = self.prompt.editor.before_cursor().to_owned();
         let TabCompletion {
             text: finished,
             choices,
@@ -149,7 +163,7 @@ impl Talk {
             None => return,
         };
         if let Some(finished) = finished {
-            self.prompt.editor.set(finished);
+            self.prompt.editor.replace_before_cursor(&finished);
         }
         if !choices.is_empty() {
             self.print(&Block::Listing(vec![choices.join("  ")]));
