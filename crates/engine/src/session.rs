@@ -8,9 +8,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, CallerContext, ClientId, ClientMessageId, ErrorCode, Message, MessageId,
-    MessageQueued, SessionEventBody, SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp,
-    TurnId, TurnStatus,
+    AgentName, CallerContext, ClientId, ErrorCode, Message, MessageId, SessionId, SessionKind,
+    SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,10 +19,9 @@ use crate::compaction::Compaction;
 use crate::output::{EventLog, Output};
 use crate::space::WorkingSpace;
 use crate::turn::{Funds, LateCall, ThreadPhase, Turn, View};
-use crate::world::MAX_WAITING_BYTES;
 use crate::{
-    Applied, Approval, Budget, CallerAnswer, Effect, EventRange, Input, MessageRecord, ModelCallId,
-    Refusal, Spending, SwitchRecord, Team, UserMessage, World, orchestrator,
+    Applied, Approval, Budget, CallerAnswer, Effect, Input, MessageRecord, ModelCallId, Refusal,
+    Spending, SwitchRecord, Team, World, orchestrator,
 };
 
 /// Everything the engine knows of a session. Its size does not grow with the history.

@@ -1456,6 +1456,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/models/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try a model
+         * @description Makes one call of at most 16 tokens, to this model and no other. A failed call is no error of the
+         *     request: `ok` is false, and `details` says why.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["TryModel"];
+                };
+            };
+            responses: {
+                /** @description Whether the model answers */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ModelTried"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/my/projects": {
         parameters: {
             query?: never;
@@ -3291,6 +3335,14 @@ export interface components {
             /** Format: double */
             cache_write_per_million_usd: number;
         };
+        /** @description What came of one short call to a model. */
+        ModelTried: {
+            ok: boolean;
+            /** @description Why it failed, in a sentence. */
+            detail?: string | null;
+            /** @description Why it failed: `kind`, and where they are known `provider_message`, `model` and `status`. */
+            details?: Record<string, unknown> | null;
+        };
         /** @description The model's server said when it can be asked again, and the call waits for that. */
         ModelWaiting: components["schemas"]["TaskOrigin"] & {
             kind: components["schemas"]["ModelFailureKind"];
@@ -3932,6 +3984,11 @@ export interface components {
             result: unknown;
             /** @description The result came after the call was closed. */
             late?: boolean;
+        };
+        /** @description Body of `POST /my/models/test`. */
+        TryModel: {
+            /** @description The name as an agent has it. */
+            model: string;
         };
         TurnError: components["schemas"]["ErrorData"] & components["schemas"]["TaskOrigin"];
         /**

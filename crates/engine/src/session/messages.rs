@@ -1,10 +1,10 @@
 //! Messages of people, and their choice of an agent.
 
 use codelab_protocol::{
-    AgentName, ClientMessageId, ErrorCode, MessageQueued, SessionEventBody, SessionKind,
+    AgentName, ClientMessageId, ErrorCode, MessageQueued, SessionEventBody, SessionKind, TurnStatus,
 };
 
-use super::{QueuedMessage, Transition};
+use super::{QueuedMessage, REQUESTED, Transition};
 use crate::output::Output;
 use crate::world::MAX_WAITING_BYTES;
 use crate::{CallerAnswer, Effect, EventRange, Refusal, UserMessage};
@@ -21,7 +21,10 @@ impl Output {
 }
 
 impl Transition<'_, '_> {
-    pub(super) fn user_message(&mut self, mut message: UserMessage) -> Result<CallerAnswer, Refusal> {
+    pub(super) fn user_message(
+        &mut self,
+        mut message: UserMessage,
+    ) -> Result<CallerAnswer, Refusal> {
         if message.agent.is_none() && !self.session.asks() {
             let team = self.world.team;
             let is_there = |agent: &AgentName| team.get(agent).is_some();

@@ -4,13 +4,11 @@ use codelab_protocol::{
     Plan, PlanId, PlanStatus, Role, SessionKind, Task, TaskOrigin, TaskStatus, TurnId, WorkflowId,
 };
 use codelab_store::{
-    ApprovalClosed, ApprovalStatus, Commit, MessageRange, PlanSaved, ProjectStore, Schedule,
-    Search, SessionEdit, SessionKey, SessionMarks, StoreError, StoredMessage, UserStore,
+    Commit, MessageRange, PlanSaved, ProjectStore, Schedule, Search, SessionEdit, SessionKey,
+    SessionMarks, StoreError, StoredMessage, UserStore,
 };
 
-use crate::harness::{
-    FIRST, Harness, agent, approval, at, call, create, id, message, project_session, task_id,
-};
+use crate::harness::{FIRST, Harness, agent, at, create, id, message, project_session, task_id};
 use crate::users::{new_project, user};
 
 fn plan_id(text: &str) -> PlanId {
