@@ -43,7 +43,7 @@ const views: Record<string, () => { hash: string; ready: string; click?: string 
   "session with code": () => ({ hash: `#/sessions/${content.rich}`, ready: ".code-keyword" }),
   session: () => ({ hash: `#/sessions/${content.loader}`, ready: ".approval" }),
   "session with a hint": () => ({ hash: `#/sessions/${content.lonely}`, ready: ".hint-box" }),
-  approvals: () => ({ hash: "#/approvals", ready: ".command-parts" }),
+  waiting: () => ({ hash: "#/waiting", ready: ".command-parts" }),
   plan: () => ({
     hash: `#/plans/${content.running.session}/${content.running.planId}`,
     ready: ".node",
@@ -94,7 +94,7 @@ test("the keyboard reaches and does everything a decision needs", async () => {
 });
 
 testOfLooks("the page speaks three languages and remembers which", async () => {
-  const { page } = await world.open("#/approvals");
+  const { page } = await world.open("#/waiting");
   for (const [locale, title, failure] of [
     ["uk", "Погодження", "Сервер моделі надіслав не відповідь або не зрозумів запит"],
     ["ru", "Одобрения", "Сервер модели прислал не ответ или не понял запрос"],
@@ -111,7 +111,7 @@ testOfLooks("the page speaks three languages and remembers which", async () => {
       .locator(".error-line", { hasText: failure })
       .locator(".server-details", { hasText: "scripted failure" })
       .waitFor();
-    await page.evaluate(() => (location.hash = "#/approvals"));
+    await page.evaluate(() => (location.hash = "#/waiting"));
   }
 });
 
@@ -120,7 +120,7 @@ testOfLooks("until a person chooses, the page speaks the server's language", asy
   try {
     // The page from dist/ comes past the server, which is what tells the language.
     skip(set.url !== set.server.url);
-    const { page } = await set.open("#/approvals");
+    const { page } = await set.open("#/waiting");
     await page.locator("h1", { hasText: "Погодження" }).waitFor();
     expect(await page.evaluate(() => document.documentElement.lang)).toBe("uk");
     await page.locator(".settings select").nth(1).selectOption("en");

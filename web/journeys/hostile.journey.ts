@@ -139,7 +139,7 @@ test("hostile words in a session, its tools, its approvals and its plans", async
   await page.locator(".tool-details .verbatim", { hasText: "Plain words." }).waitFor();
   await expectHarmless(opened);
 
-  await page.evaluate(() => (location.hash = "#/approvals"));
+  await page.evaluate(() => (location.hash = "#/waiting"));
   await page.locator(".approval .command").waitFor();
   await expectHarmless(opened);
 

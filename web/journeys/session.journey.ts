@@ -53,7 +53,7 @@ test("a message to a chosen agent is answered word by word", async () => {
   await page.locator(".side-title", { hasText: "Count slowly" }).waitFor();
   // The chosen agent stays chosen, and what is not sent yet is still there after a look elsewhere.
   await page.locator(".dock textarea").fill("Not sent yet");
-  await page.locator("nav a[data-view=approvals]").click();
+  await page.locator("nav a[data-view=waiting]").click();
   await page.goBack();
   expect(await page.locator(".dock textarea").inputValue()).toBe("Not sent yet");
   await page.reload();

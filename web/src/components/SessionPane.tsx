@@ -17,12 +17,14 @@ import { Timeline } from "./Timeline";
 
 interface SessionPaneProps {
   sessionId: string;
+  /** The card to show, if it still waits. */
+  callId: string | undefined;
   title: string | undefined;
   onRename: (title: string) => void;
   onDelete: () => void;
 }
 
-export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPaneProps) {
+export function SessionPane({ sessionId, callId, title, onRename, onDelete }: SessionPaneProps) {
   const feed = useSession(sessionId);
   const state = feed.state.value;
   if (feed.isMissing.value) return <Empty icon="sessions" title={t("sessions.notFound")} />;
@@ -58,7 +60,7 @@ export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPan
           text={feed.isLoaded.value ? t("sessions.beginText") : undefined}
         />
       ) : (
-        <Scroller label={t("sessions.timeline")} target={waitingCall(state)}>
+        <Scroller label={t("sessions.timeline")} target={waitingCall(state, callId)}>
           <Timeline state={state} sessionId={sessionId} />
         </Scroller>
       )}

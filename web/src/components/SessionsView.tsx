@@ -3,18 +3,19 @@ import { useEffect, useState } from "preact/hooks";
 import { deleteSession, listSessions, renameSession, sessionProject } from "../api/sessions";
 import type { Session } from "../api/types";
 import { attempt, go, projectId, report, route } from "../feeds/app";
-import { activity, waiting } from "../feeds/approvals";
 import { t } from "../feeds/preferences";
 import { beginSession } from "../feeds/session";
-import { askingSessions } from "../state/approvals";
+import { activity, load, waiting } from "../feeds/waiting";
 import { linkTo } from "../state/route";
+import { bySession, type Waiting } from "../state/waiting";
 import { FirstSteps } from "./FirstSteps";
 import { Icon } from "./Icon";
-import { Ago, Chip, Empty } from "./parts";
+import { Ago, Empty } from "./parts";
 import { SessionPane } from "./SessionPane";
 
 export function SessionsView() {
-  const current = route.value.view === "sessions" ? route.value.sessionId : undefined;
+  const { sessionId: current, callId } =
+    route.value.view === "sessions" ? route.value : { sessionId: undefined, callId: undefined };
   const [sessions, setSessions] = useState<Session[] | undefined>(undefined);
   const project = projectId.value;
   const changedAt = activity.value.at;
@@ -45,6 +46,7 @@ export function SessionsView() {
     attempt(async () => {
       if (!confirm(t("sessions.deleteSure"))) return;
       await deleteSession(id);
+      load();
       setSessions((sessions ?? []).filter((session) => session.session_id !== id));
       go(linkTo("sessions"));
     });
@@ -81,6 +83,7 @@ export function SessionsView() {
           <SessionPane
             key={current}
             sessionId={current}
+            callId={callId}
             title={open?.title ?? undefined}
             onRename={(title) => void rename(current, title)}
             onDelete={() => void remove(current)}
@@ -94,7 +97,7 @@ export function SessionsView() {
 function SessionList({ sessions, current }: { sessions: Session[] | undefined; current: string | undefined }) {
   if (sessions === undefined) return <p class="hint side-note">{t("app.loading")}</p>;
   if (sessions.length === 0) return <p class="hint side-note">{t("sessions.empty")}</p>;
-  const asking = askingSessions(waiting.value, sessions);
+  const asking = bySession(waiting.value);
   return (
     <ul class="side-list" data-scroll>
       {sessions.map((session) => (
@@ -106,7 +109,7 @@ function SessionList({ sessions, current }: { sessions: Session[] | undefined; c
           >
             <span class="side-title">{session.title ?? t("sessions.untitled")}</span>
             <span class="side-meta">
-              {asking.has(session.session_id) && <Chip tone="warn">{t("sessions.waits")}</Chip>}
+              <WaitingChip waiting={asking.get(session.session_id) ?? []} />
               <span>{t("sessions.messages", { n: session.message_count })}</span>
               <Ago at={session.last_activity} />
             </span>
@@ -114,5 +117,16 @@ function SessionList({ sessions, current }: { sessions: Session[] | undefined; c
         </li>
       ))}
     </ul>
+  );
+}
+
+/** Says what the session waits for. With several, the oldest. */
+function WaitingChip({ waiting: [oldest, ...others] }: { waiting: Waiting[] }) {
+  if (oldest === undefined) return null;
+  return (
+    <span class="chip tone-warn" title={[oldest, ...others].map((entry) => entry.text).join("\n")}>
+      {t(`waiting.kind.${oldest.kind}`)}
+      {others.length > 0 && ` +${others.length}`}
+    </span>
   );
 }
