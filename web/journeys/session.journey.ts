@@ -59,6 +59,14 @@ test("a message to a chosen agent is answered word by word", async () => {
   await page.reload();
   const chosen = page.locator(".dock select").first().locator("option:checked");
   await expect.poll(() => chosen.textContent()).toBe("coder");
+  // The server keeps the choice, so it is the same in another browser.
+  const other = (await world.open(new URL(page.url()).hash)).page;
+  const there = other.locator(".dock select").first();
+  await expect.poll(() => there.locator("option:checked").textContent()).toBe("coder");
+  await there.selectOption({ label: "Make a plan" });
+  const session = new URL(page.url()).hash.split("/")[2]!;
+  const stored = async () => (await world.api<{ agent?: string }>(`/my/chat/sessions/${session}/`)).agent ?? null;
+  await expect.poll(stored).toBeNull();
   expect(complaints).toEqual([]);
 });
 

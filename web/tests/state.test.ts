@@ -4,7 +4,6 @@ import { budgetOf } from "../src/state/budget";
 import { answerDue, emptyChat, openQuestion, reduceChat, unread } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
-import { choiceOf, withChoice } from "../src/state/recent";
 import { linkTo, parseRoute, ticketOf } from "../src/state/route";
 import {
   bySession,
@@ -84,19 +83,6 @@ describe("an answer in the Chat", () => {
   });
   test("is not expected after an answer to a question", () => {
     expect(due(message(1), message(2, { role: "user", meta: { reply_to: 1 } }))).toBeUndefined();
-  });
-});
-
-describe("choices that the browser keeps", () => {
-  test("the newest one counts, and the oldest leave", () => {
-    const stored = ["a", "b", "c", "a"].reduce((kept, key, at) => withChoice(kept, key, `${at}`, 2), "");
-    expect(stored).toBe('[["c","2"],["a","3"]]');
-    expect(choiceOf(stored, "a")).toBe("3");
-    expect(choiceOf(withChoice(stored, "a", undefined, 2), "a")).toBeUndefined();
-  });
-  test.each([undefined, "", "{}", "nonsense", '[["a"],[1,2],["a","b"]]'])("%s cannot break it", (stored) => {
-    expect(["b", undefined]).toContain(choiceOf(stored, "a"));
-    expect(choiceOf(withChoice(stored, "x", "y", 5), "x")).toBe("y");
   });
 });
 

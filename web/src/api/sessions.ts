@@ -18,18 +18,17 @@ export const createSession = (project_id: number) => value(client.POST("/my/chat
 export const renameSession = (id: string, title: string) =>
   value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { title }, fetch: again }));
 
-export async function sessionProject(id: string): Promise<number> {
-  return (await value(client.GET("/my/chat/sessions/{session_id}", { params: at(id) }))).project_id;
-}
-
-/** The model that was chosen for a session. */
-export async function sessionModel(id: string): Promise<string | undefined> {
-  return (await value(client.GET("/my/chat/sessions/{session_id}", { params: at(id) }))).model ?? undefined;
-}
+/** With the agent and the model that were chosen for it, which lists leave out. */
+export const readDetail = (id: string) =>
+  value(client.GET("/my/chat/sessions/{session_id}", { params: at(id), fetch: again }));
 
 /** `null`: each agent uses its own model. */
 export const chooseModel = (id: string, model: string | null) =>
   value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { model } }));
+
+/** `null`: messages are planned. */
+export const chooseAgent = (id: string, agent: string | null) =>
+  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { agent }, fetch: again }));
 
 export const deleteSession = (id: string) => value(client.DELETE("/my/chat/sessions/{session_id}", { params: at(id) }));
 

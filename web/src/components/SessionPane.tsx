@@ -1,9 +1,10 @@
 // One open session: its agents, its timeline and the message form.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { listAgents } from "../api/projects";
-import type { ProjectAgent } from "../api/types";
+import { chooseAgent, readDetail } from "../api/sessions";
+import type { ProjectAgent, Session } from "../api/types";
 import { attempt, projectId, report } from "../feeds/app";
-import { chosenAgent, region, rememberAgent, t } from "../feeds/preferences";
+import { region, t } from "../feeds/preferences";
 import { newSessionId, speak, stop, useSession, type SessionFeed } from "../feeds/session";
 import { money, shortName } from "../state/format";
 import { isBusy, waitingCall, type SessionState } from "../state/session";
@@ -153,23 +154,44 @@ function Trail({ state }: { state: SessionState }) {
 
 const PLAN = "";
 
+/** Sessions name their agent. It may have been deleted since it was chosen. */
+function agentIdOf(agents: readonly ProjectAgent[], name: string | null | undefined): string | undefined {
+  return agents.find((agent) => agent.name === name)?.agent_id;
+}
+
 function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed }) {
   const state = feed.state.value;
   const [agents, setAgents] = useState<ProjectAgent[]>([]);
-  const [target, setTarget] = useState(() => chosenAgent(sessionId) ?? PLAN);
+  const [stored, setStored] = useState<Session | undefined>(undefined);
+  const [choice, setChoice] = useState<string | undefined>(undefined);
+  /** A message waits for the choice before it, because the server sends messages without an agent to the stored one. */
+  const saved = useRef<Promise<unknown>>(Promise.resolve());
+  useEffect(() => {
+    // The pane says what is wrong with the session itself.
+    readDetail(sessionId).then(setStored, () => undefined);
+  }, [sessionId]);
   const choose = (agent: string) => {
-    setTarget(agent);
-    rememberAgent(sessionId, agent === PLAN ? undefined : agent);
+    setChoice(agent);
+    saved.current = saved.current.then(async () => {
+      const isSaved = await attempt(async () => {
+        const changed = await chooseAgent(sessionId, agent === PLAN ? null : agent);
+        setStored((known) => ({ ...known, ...changed }));
+      });
+      // What is shown is where messages go.
+      if (!isSaved) setChoice(undefined);
+    });
   };
-  // The agent may have been deleted since it was chosen.
-  const isGone = target !== PLAN && agents.length > 0 && !agents.some((agent) => agent.agent_id === target);
   const project = projectId.value;
   useEffect(() => {
     if (project !== undefined) listAgents(project).then(setAgents, report);
   }, [project]);
-  const to = isGone ? PLAN : target;
+  const to = choice ?? agentIdOf(agents, stored?.agent) ?? PLAN;
   const isAwaited = state.status === "awaiting_answer" && to === PLAN;
-  const send = (text: string) => attempt(() => speak(sessionId, text, to === PLAN ? undefined : to));
+  const send = (text: string) =>
+    attempt(async () => {
+      await saved.current;
+      await speak(sessionId, text, to === PLAN ? undefined : to);
+    });
   return (
     <div class="dock">
       <QueueNote feed={feed} sessionId={sessionId} />
@@ -193,7 +215,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
             ))}
           </select>
         </label>
-        <ModelChoice sessionId={sessionId} />
+        <ModelChoice sessionId={sessionId} stored={stored?.model ?? undefined} />
         {isBusy(state.status) && (
           <button type="button" onClick={() => void attempt(() => stop(sessionId, false))}>
             <Icon name="stop" /> {t("composer.stop")}

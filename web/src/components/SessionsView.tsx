@@ -1,6 +1,6 @@
 // The sessions of a project: the list, and the one that is open.
 import { useEffect, useState } from "preact/hooks";
-import { deleteSession, listSessions, renameSession, sessionProject } from "../api/sessions";
+import { deleteSession, listSessions, readDetail, renameSession } from "../api/sessions";
 import type { Session } from "../api/types";
 import { attempt, go, projectId, report, route } from "../feeds/app";
 import { t } from "../feeds/preferences";
@@ -29,8 +29,8 @@ export function SessionsView() {
     current !== undefined && sessions !== undefined && !sessions.some((session) => session.session_id === current);
   useEffect(() => {
     if (!isElsewhere) return;
-    sessionProject(current).then(
-      (found) => (projectId.value = found),
+    readDetail(current).then(
+      (found) => (projectId.value = found.project_id),
       // The pane says that the session does not exist.
       () => undefined,
     );
