@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
-import type { SessionEvent, ChatMessage, OpenApproval, WaitingInSession } from "../src/api/types";
+import type { SessionEvent, ChatMessage, OpenApproval, Session, WaitingInSession } from "../src/api/types";
 import { budgetOf } from "../src/state/budget";
 import { answerDue, emptyChat, openQuestion, reduceChat, unread } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
 import { linkTo, parseRoute, ticketOf } from "../src/state/route";
+import { pinnedFirst, withChanged } from "../src/state/sessions";
 import {
   bySession,
   changesSessions,
@@ -83,6 +84,21 @@ describe("an answer in the Chat", () => {
   });
   test("is not expected after an answer to a question", () => {
     expect(due(message(1), message(2, { role: "user", meta: { reply_to: 1 } }))).toBeUndefined();
+  });
+});
+
+describe("the list of sessions", () => {
+  const session = (session_id: string, more: Partial<Session> = {}) =>
+    ({ session_id, pinned: false, archived: false, ...more }) as Session;
+  const ids = (list: Session[]) => list.map((found) => found.session_id);
+  const list = [session("a"), session("b", { pinned: true }), session("c"), session("d", { pinned: true })];
+  test("pinned ones come first, and otherwise the order stays", () => {
+    expect(ids(pinnedFirst(list))).toEqual(["b", "d", "a", "c"]);
+  });
+  test("a changed session stays in its place, or leaves for the other list", () => {
+    expect(withChanged(list, session("c", { title: "new" }), false)[2]?.title).toBe("new");
+    expect(ids(withChanged(list, session("c", { archived: true }), false))).toEqual(["a", "b", "d"]);
+    expect(ids(withChanged(list, session("a"), true))).toEqual(["b", "c", "d"]);
   });
 });
 

@@ -8,15 +8,21 @@ import { whole } from "./whole";
 const PAGE = 1000;
 const at = (session_id: string) => ({ path: { session_id } });
 
-export async function listSessions(project_id: number): Promise<Session[]> {
-  const list = await value(client.GET("/my/chat/sessions", { params: { query: { project_id, limit: PAGE } } }));
+/** Archived sessions, or the others. */
+export async function listSessions(project_id: number, archived = false): Promise<Session[]> {
+  const query = { project_id, limit: PAGE, archived };
+  const list = await value(client.GET("/my/chat/sessions", { params: { query } }));
   return list.sessions;
 }
 
 export const createSession = (project_id: number) => value(client.POST("/my/chat/sessions", { body: { project_id } }));
 
-export const renameSession = (id: string, title: string) =>
-  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { title }, fetch: again }));
+export const changeSession = (id: string, body: { title?: string; pinned?: boolean; archived?: boolean }) =>
+  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body, fetch: again }));
+
+/** A link, so that the browser stores the file while it arrives. */
+export const exportLink = (id: string, format: "markdown" | "json") =>
+  `/my/chat/sessions/${encodeURIComponent(id)}/export/?format=${format}`;
 
 /** With the agent and the model that were chosen for it, which lists leave out. */
 export const readDetail = (id: string) =>

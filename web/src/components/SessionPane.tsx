@@ -14,18 +14,19 @@ import { Icon } from "./Icon";
 import { ModelChoice } from "./ModelChoice";
 import { AgentName, Chip, Empty, Writer } from "./parts";
 import { Scroller } from "./Scroller";
+import { SessionMenu, type SessionActions } from "./SessionMenu";
 import { Timeline } from "./Timeline";
 
-interface SessionPaneProps {
+interface SessionPaneProps extends SessionActions {
   sessionId: string;
   /** The card to show, if it still waits. */
   callId: string | undefined;
-  title: string | undefined;
+  /** As the list has it; unknown at first. */
+  session: Session | undefined;
   onRename: (title: string) => void;
-  onDelete: () => void;
 }
 
-export function SessionPane({ sessionId, callId, title, onRename, onDelete }: SessionPaneProps) {
+export function SessionPane({ sessionId, callId, session, onRename, onPin, onArchive, onDelete }: SessionPaneProps) {
   const feed = useSession(sessionId);
   const state = feed.state.value;
   if (feed.isMissing.value) return <Empty icon="sessions" title={t("sessions.notFound")} />;
@@ -35,7 +36,7 @@ export function SessionPane({ sessionId, callId, title, onRename, onDelete }: Se
         <a class="back" href={linkTo("sessions")} aria-label={t("app.back")}>
           <Icon name="back" />
         </a>
-        <Title title={title} onRename={onRename} />
+        <Title title={session?.title ?? undefined} onRename={onRename} />
         <StatusChip status={state.status} isCut={feed.connection.value === "cut"} />
         <span class="grow" />
         {state.usage.tokens > 0 && (
@@ -43,15 +44,8 @@ export function SessionPane({ sessionId, callId, title, onRename, onDelete }: Se
             {t("item.tokens", { n: state.usage.tokens })} · {money(region.value, state.usage.costUsd)}
           </span>
         )}
-        <button
-          type="button"
-          class="quiet icon-only"
-          aria-label={t("sessions.delete")}
-          title={t("sessions.delete")}
-          onClick={onDelete}
-        >
-          <Icon name="trash" />
-        </button>
+        {session?.archived && <Chip tone="calm">{t("sessions.isArchived")}</Chip>}
+        <SessionMenu sessionId={sessionId} session={session} onPin={onPin} onArchive={onArchive} onDelete={onDelete} />
       </header>
       <Trail state={state} />
       {state.items.length === 0 ? (
@@ -159,8 +153,8 @@ function agentIdOf(agents: readonly ProjectAgent[], name: string | null | undefi
   return agents.find((agent) => agent.name === name)?.agent_id;
 }
 
-function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed }) {
-  const state = feed.state.value;
+/** Which agent messages go to. The server stores it, so it is the same in every browser. */
+function useAgentChoice(sessionId: string) {
   const [agents, setAgents] = useState<ProjectAgent[]>([]);
   const [stored, setStored] = useState<Session | undefined>(undefined);
   const [choice, setChoice] = useState<string | undefined>(undefined);
@@ -175,7 +169,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
     saved.current = saved.current.then(async () => {
       const isSaved = await attempt(async () => {
         const changed = await chooseAgent(sessionId, agent === PLAN ? null : agent);
-        setStored((known) => ({ ...known, ...changed }));
+        setStored((known) => ({ ...known, ...changed, agent: changed.agent ?? null }));
       });
       // What is shown is where messages go.
       if (!isSaved) setChoice(undefined);
@@ -186,6 +180,12 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
     if (project !== undefined) listAgents(project).then(setAgents, report);
   }, [project]);
   const to = choice ?? agentIdOf(agents, stored?.agent) ?? PLAN;
+  return { agents, to, choose, saved, stored };
+}
+
+function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed }) {
+  const state = feed.state.value;
+  const { agents, to, choose, saved, stored } = useAgentChoice(sessionId);
   const isAwaited = state.status === "awaiting_answer" && to === PLAN;
   const send = (text: string) =>
     attempt(async () => {
