@@ -96,9 +96,9 @@ test("the keyboard reaches and does everything a decision needs", async () => {
 testOfLooks("the page speaks three languages and remembers which", async () => {
   const { page } = await world.open("#/waiting");
   for (const [locale, title, failure] of [
-    ["uk", "Погодження", "Сервер моделі надіслав не відповідь або не зрозумів запит"],
-    ["ru", "Одобрения", "Сервер модели прислал не ответ или не понял запрос"],
-    ["en", "Approvals", "The model server sent something that is not an answer"],
+    ["uk", "Чекають на вас", "Сервер моделі надіслав не відповідь або не зрозумів запит"],
+    ["ru", "Ждут вас", "Сервер модели прислал не ответ или не понял запрос"],
+    ["en", "Waiting for you", "The model server sent something that is not an answer"],
   ] as const) {
     await page.locator(".settings select").nth(1).selectOption(locale);
     await page.locator("h1", { hasText: title }).waitFor();
@@ -121,12 +121,12 @@ testOfLooks("until a person chooses, the page speaks the server's language", asy
     // The page from dist/ comes past the server, which is what tells the language.
     skip(set.url !== set.server.url);
     const { page } = await set.open("#/waiting");
-    await page.locator("h1", { hasText: "Погодження" }).waitFor();
+    await page.locator("h1", { hasText: "Чекають на вас" }).waitFor();
     expect(await page.evaluate(() => document.documentElement.lang)).toBe("uk");
     await page.locator(".settings select").nth(1).selectOption("en");
-    await page.locator("h1", { hasText: "Approvals" }).waitFor();
+    await page.locator("h1", { hasText: "Waiting for you" }).waitFor();
     await page.reload();
-    await page.locator("h1", { hasText: "Approvals" }).waitFor();
+    await page.locator("h1", { hasText: "Waiting for you" }).waitFor();
   } finally {
     await set.close();
   }
