@@ -2,6 +2,7 @@
 import type { Session } from "../api/types";
 import { t } from "../feeds/preferences";
 import { waiting } from "../feeds/waiting";
+import { visible } from "../state/diff";
 import { linkTo } from "../state/route";
 import { pinnedFirst } from "../state/sessions";
 import { bySession, type Waiting } from "../state/waiting";
@@ -93,7 +94,7 @@ function Tool({ icon, text, isPressed, onClick }: ToolProps) {
 function WaitingChip({ waiting: [oldest, ...others] }: { waiting: Waiting[] }) {
   if (oldest === undefined) return null;
   return (
-    <span class="chip tone-warn" title={[oldest, ...others].map((entry) => entry.text).join("\n")}>
+    <span class="chip tone-warn" title={[oldest, ...others].map((entry) => visible(entry.text)).join("\n")}>
       {t(`waiting.kind.${oldest.kind}`)}
       {others.length > 0 && ` +${others.length}`}
     </span>

@@ -25,7 +25,12 @@ export function SessionsView() {
   const changedAt = activity.value.at;
   useEffect(() => {
     if (project === undefined) return;
-    listSessions(project, isArchive).then(setSessions, report);
+    let isCurrent = true;
+    // An answer about the list that was shown before comes too late.
+    listSessions(project, isArchive).then((list) => isCurrent && setSessions(list), report);
+    return () => {
+      isCurrent = false;
+    };
   }, [project, current, changedAt, isArchive]);
 
   // A link can lead to a session of another project. The other list has archived sessions.
