@@ -43,7 +43,7 @@ const views: Record<string, () => { hash: string; ready: string; click?: string 
   "session with code": () => ({ hash: `#/sessions/${content.rich}`, ready: ".code-keyword" }),
   session: () => ({ hash: `#/sessions/${content.loader}`, ready: ".approval" }),
   "session with a hint": () => ({ hash: `#/sessions/${content.lonely}`, ready: ".hint-box" }),
-  approvals: () => ({ hash: "#/approvals", ready: ".command-parts" }),
+  waiting: () => ({ hash: "#/waiting", ready: ".command-parts" }),
   plan: () => ({
     hash: `#/plans/${content.running.session}/${content.running.planId}`,
     ready: ".node",
@@ -94,11 +94,11 @@ test("the keyboard reaches and does everything a decision needs", async () => {
 });
 
 testOfLooks("the page speaks three languages and remembers which", async () => {
-  const { page } = await world.open("#/approvals");
+  const { page } = await world.open("#/waiting");
   for (const [locale, title, failure] of [
-    ["uk", "Погодження", "Сервер моделі надіслав не відповідь або не зрозумів запит"],
-    ["ru", "Одобрения", "Сервер модели прислал не ответ или не понял запрос"],
-    ["en", "Approvals", "The model server sent something that is not an answer"],
+    ["uk", "Чекають на вас", "Сервер моделі надіслав не відповідь або не зрозумів запит"],
+    ["ru", "Ждут вас", "Сервер модели прислал не ответ или не понял запрос"],
+    ["en", "Waiting for you", "The model server sent something that is not an answer"],
   ] as const) {
     await page.locator(".settings select").nth(1).selectOption(locale);
     await page.locator("h1", { hasText: title }).waitFor();
@@ -111,7 +111,7 @@ testOfLooks("the page speaks three languages and remembers which", async () => {
       .locator(".error-line", { hasText: failure })
       .locator(".server-details", { hasText: "scripted failure" })
       .waitFor();
-    await page.evaluate(() => (location.hash = "#/approvals"));
+    await page.evaluate(() => (location.hash = "#/waiting"));
   }
 });
 
@@ -120,13 +120,13 @@ testOfLooks("until a person chooses, the page speaks the server's language", asy
   try {
     // The page from dist/ comes past the server, which is what tells the language.
     skip(set.url !== set.server.url);
-    const { page } = await set.open("#/approvals");
-    await page.locator("h1", { hasText: "Погодження" }).waitFor();
+    const { page } = await set.open("#/waiting");
+    await page.locator("h1", { hasText: "Чекають на вас" }).waitFor();
     expect(await page.evaluate(() => document.documentElement.lang)).toBe("uk");
     await page.locator(".settings select").nth(1).selectOption("en");
-    await page.locator("h1", { hasText: "Approvals" }).waitFor();
+    await page.locator("h1", { hasText: "Waiting for you" }).waitFor();
     await page.reload();
-    await page.locator("h1", { hasText: "Approvals" }).waitFor();
+    await page.locator("h1", { hasText: "Waiting for you" }).waitFor();
   } finally {
     await set.close();
   }

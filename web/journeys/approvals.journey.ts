@@ -1,10 +1,19 @@
 // Approvals: what is shown is what runs, an edit is what runs instead, a rejection tells the model why.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { hasResult } from "./model";
+import { hasResult, isPlanning } from "./model";
 import { until, World } from "./world";
 
 /** Long enough that it does not fit into a window. */
 const LONG = Array.from({ length: 60 }, (_, at) => `- line ${at} of a text that goes on for a while\n`).join("");
+
+/** Enough tasks that the plan needs an approval. */
+const TASKS = Array.from({ length: 6 }, (_, at) => ({
+  id: `t${at}`,
+  agent: "agent_coder",
+  description: `Step ${at}`,
+  depends_on: [],
+  estimated_tokens: 1400,
+}));
 
 let world: World;
 beforeAll(async () => {
@@ -31,6 +40,14 @@ beforeAll(async () => {
         if (hasResult(request)) return { text: "I leave it alone then." };
         return { call: { name: "execute_command", args: { command: "ls && rm -rf ./cache" } } };
       },
+      (request) => {
+        if (!request.messages.some((message) => message.content?.includes("needs a colour"))) return undefined;
+        if (hasResult(request)) return { text: `Painted ${request.messages.at(-1)?.content}.` };
+        return {
+          call: { name: "ask_followup_question", args: { question: "Which colour?", options: ["red", "blue"] } },
+        };
+      },
+      (request) => (isPlanning(request) ? { text: JSON.stringify({ tasks: TASKS }) } : undefined),
     ],
   });
   await world.attach();
@@ -39,7 +56,7 @@ afterAll(() => world.close());
 
 test("a write is shown as a change, edited and approved; the edit is what runs", async () => {
   const session = await world.session("Greeting");
-  const { page, complaints } = await world.open("#/approvals");
+  const { page, complaints } = await world.open("#/waiting");
   await world.send(session, "Improve the greeting", "coder");
   await world.finishCall(session, await world.awaitCall(session), {
     success: true,
@@ -50,7 +67,7 @@ test("a write is shown as a change, edited and approved; the edit is what runs",
   await card.locator(".diff-line.removed", { hasText: "world" }).waitFor();
   await card.locator(".diff-line.added", { hasText: "big world" }).waitFor();
   await card.locator(".countdown").waitFor();
-  await page.locator(".mark-approvals", { hasText: "1" }).waitFor();
+  await page.locator(".mark-waiting", { hasText: "1" }).waitFor();
 
   await world.loseOwner();
   await card.locator("button", { hasText: "Edit" }).click();
@@ -98,7 +115,7 @@ test("a command is shown in its parts and rejected with a reason that the model 
 });
 
 test("a browser that looks elsewhere is notified", async () => {
-  const { page } = await world.open("#/approvals");
+  const { page } = await world.open("#/waiting");
   await page.evaluate(() => {
     const shown: string[] = [];
     const stand = class {
@@ -116,18 +133,66 @@ test("a browser that looks elsewhere is notified", async () => {
   const session = await world.session("Look here");
   await world.send(session, "Please tidy up", "coder");
   await page.locator(".approval").waitFor();
-  expect(await page.evaluate(() => (window as unknown as { shown: string[] }).shown)).toEqual([
-    "CodeLab needs your approval: execute_command: Dangerous command: rm -rf",
-  ]);
+  await expect
+    .poll(() => page.evaluate(() => (window as unknown as { shown: string[] }).shown))
+    .toEqual(["CodeLab is waiting for you: coder: execute_command ls && rm -rf ./cache"]);
   await world.loseOwner();
   await page.locator(".approval button", { hasText: "Approve" }).click();
   await page.locator(".empty-title").waitFor();
 });
 
+test("everything that waits is one list: a tool, a plan, a budget and a question, each with its session", async () => {
+  const { page, complaints } = await world.open("#/waiting");
+  const entry = (title: string) => page.locator(".waiting", { hasText: title });
+  const painting = await world.session("Painting");
+  await world.send(painting, "This needs a colour", "coder");
+  await entry("Painting").locator(".question", { hasText: "Which colour?" }).waitFor();
+  const cleaning = await world.session("Cleaning");
+  await world.send(cleaning, "Please tidy up", "coder");
+  await entry("Cleaning").locator(".approval .agent", { hasText: "coder" }).waitFor();
+  const planning = await world.session("Planning");
+  await world.send(planning, "Do it in many steps");
+  await entry("Planning").locator(".plan-summary li", { hasText: "Step 5" }).waitFor();
+  const { session_id: poor } = await world.api<{ session_id: string }>("/my/chat/sessions/", {
+    title: "Poor",
+    budget_tokens: 1,
+  });
+  await world.send(poor, "Say something", "coder");
+  await entry("Poor").locator(".approval", { hasText: "Budget" }).waitFor();
+  const kinds = () => page.locator(".waiting").evaluateAll((list) => list.map((found) => found.dataset["kind"]));
+  expect(await kinds()).toEqual(["question", "tool", "plan", "budget"]);
+  await page.locator(".mark-waiting", { hasText: "4" }).waitFor();
+  await expect.poll(() => page.title()).toBe("(4) Waiting · CodeLab");
+
+  // After a reload the list comes from the server, with what decisions need.
+  await page.reload();
+  await entry("Poor").locator(".approval").waitFor();
+  expect(await kinds()).toEqual(["question", "tool", "plan", "budget"]);
+  await entry("Cleaning").locator("button", { hasText: "Reject" }).click();
+  await entry("Cleaning").locator("textarea").fill("Not now");
+  await entry("Cleaning").locator("button", { hasText: "Reject" }).click();
+  await entry("Cleaning").waitFor({ state: "detached" });
+
+  // The question leads to its card.
+  await world.loseOwner();
+  await entry("Painting").locator("a", { hasText: "Answer" }).click();
+  const inList = (title: string) => page.locator(".side-item", { hasText: title });
+  await inList("Painting").locator(".chip", { hasText: "question" }).waitFor();
+  await inList("Planning").locator(".chip", { hasText: "plan" }).waitFor();
+  await inList("Poor").locator(".chip", { hasText: "budget" }).waitFor();
+  expect(await inList("Cleaning").locator(".chip").count()).toBe(0);
+  await page.locator(".question.is-open button", { hasText: "blue" }).click();
+  await inList("Painting").locator(".chip").waitFor({ state: "detached" });
+  await page.locator(".mark-waiting", { hasText: "2" }).waitFor();
+  for (const session of [planning, poor]) await world.api(`/my/chat/${session}/cancel/`, {});
+  await page.locator(".mark-waiting").waitFor({ state: "detached" });
+  expect(complaints).toEqual([]);
+});
+
 test("of two that decide at once the second learns that it is decided", async () => {
   const session = await world.session("Tidy twice");
   await world.send(session, "Please tidy up", "coder");
-  const { page } = await world.open("#/approvals");
+  const { page } = await world.open("#/waiting");
   const card = page.locator(".approval");
   await card.waitFor();
   const call = await card.getAttribute("data-call");

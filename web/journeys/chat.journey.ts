@@ -57,7 +57,7 @@ test("a message an agent wrote before anybody looked is seen after a late open",
   await world.loseOthers();
   expect(await page.locator(".lead").textContent()).toContain("All users of this server share");
 
-  await page.locator("nav a[data-view=approvals]").click();
+  await page.locator("nav a[data-view=waiting]").click();
   await world.agentSays("/chat/agent_message", { author: "Nightly", text: "A word while you looked away." });
   await page.locator(".mark-chat", { hasText: "1" }).waitFor();
   await page.locator("nav a[data-view=chat]").click();

@@ -90,7 +90,7 @@ test("a plan that is opened or goes on is read again without all the others", as
   for (const name of ["One", "Two", "Three"]) await world.session(name);
   const session = await world.session("Watched");
   await world.send(session, "Make the thing");
-  const { page } = await world.open("#/approvals");
+  const { page } = await world.open("#/waiting");
   const card = page.locator(".approval", { hasText: "Look around" }).first();
   await card.waitFor();
   const read: string[] = [];

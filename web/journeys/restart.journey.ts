@@ -67,7 +67,7 @@ test("what waits for a person is back after a crash", async () => {
   );
   const session = await world.session("Notes");
   await world.send(session, "Please write it down", "coder");
-  const { page } = await world.open("#/approvals");
+  const { page } = await world.open("#/waiting");
   await page.locator(".approval").waitFor();
   const before = await page.locator(".approval").getAttribute("data-call");
   await world.server.kill();

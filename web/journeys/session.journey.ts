@@ -1,4 +1,5 @@
 // A session: words as they come, a question with its answer, the hint that nobody is there to run a tool.
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { RICH } from "./content";
 import { hasResult, lastOf } from "./model";
@@ -53,12 +54,20 @@ test("a message to a chosen agent is answered word by word", async () => {
   await page.locator(".side-title", { hasText: "Count slowly" }).waitFor();
   // The chosen agent stays chosen, and what is not sent yet is still there after a look elsewhere.
   await page.locator(".dock textarea").fill("Not sent yet");
-  await page.locator("nav a[data-view=approvals]").click();
+  await page.locator("nav a[data-view=waiting]").click();
   await page.goBack();
   expect(await page.locator(".dock textarea").inputValue()).toBe("Not sent yet");
   await page.reload();
   const chosen = page.locator(".dock select").first().locator("option:checked");
   await expect.poll(() => chosen.textContent()).toBe("coder");
+  // The server keeps the choice, so it is the same in another browser.
+  const other = (await world.open(new URL(page.url()).hash)).page;
+  const there = other.locator(".dock select").first();
+  await expect.poll(() => there.locator("option:checked").textContent()).toBe("coder");
+  await there.selectOption({ label: "Make a plan" });
+  const session = new URL(page.url()).hash.split("/")[2]!;
+  const stored = async () => (await world.api<{ agent?: string }>(`/my/chat/sessions/${session}/`)).agent ?? null;
+  await expect.poll(stored).toBeNull();
   expect(complaints).toEqual([]);
 });
 
@@ -106,6 +115,55 @@ test("a tool call that nobody can run says what to do", async () => {
   await page.locator(".hint-box").waitFor({ state: "detached" });
   await page.locator(".tool summary").click();
   await page.locator(".tool-details .verbatim", { hasText: "hello" }).waitFor();
+});
+
+test("sessions are pinned, archived, brought back and exported", async () => {
+  const first = await world.session("Kept at hand");
+  await world.session("Newer one");
+  const { page, complaints } = await world.open("#/sessions");
+  const row = (title: string) => page.locator(".side-row", { hasText: title });
+  const titles = () => page.locator(".side-title").allTextContents();
+  await row("Newer one").waitFor();
+  await row("Kept at hand").hover();
+  await row("Kept at hand").locator("button[title=Pin]").click();
+  await row("Kept at hand").locator("button[title=Unpin]").waitFor();
+  expect((await titles())[0]).toBe("Kept at hand");
+  await row("Newer one").hover();
+  await row("Newer one").locator("button[title=Archive]").click();
+  await row("Newer one").waitFor({ state: "detached" });
+  await page.reload();
+  await row("Kept at hand").waitFor();
+  expect((await titles())[0]).toBe("Kept at hand");
+  expect(await titles()).not.toContain("Newer one");
+
+  await world.loseOwner();
+  await page.locator("button", { hasText: "Archived sessions" }).click();
+  await expect.poll(titles).toEqual(["Newer one"]);
+  await row("Newer one").locator("a").click();
+  await page.locator(".pane-head .chip", { hasText: "archived" }).waitFor();
+  await page.locator(".pane-head .menu summary").click();
+  await page.locator(".menu-body button", { hasText: "Unarchive" }).click();
+  await page.locator(".pane-title", { hasText: "Newer one" }).waitFor();
+  await page.locator(".side-note", { hasText: "No archived sessions" }).waitFor();
+  await page.locator("button", { hasText: "Archived sessions" }).click();
+  await row("Newer one").waitFor();
+
+  await world.send(first, "Give me a rich answer", "coder");
+  await row("Kept at hand").locator("a").click();
+  await page.locator(".line.role-assistant:not(.is-live)").waitFor();
+  for (const [name, end] of [
+    ["Markdown", ".md"],
+    ["JSON", ".json"],
+  ] as const) {
+    await page.locator(".pane-head .menu summary").click();
+    const download = page.waitForEvent("download");
+    await page.locator(".menu-body a", { hasText: name }).click();
+    const file = await download;
+    expect(file.suggestedFilename().endsWith(end)).toBe(true);
+    expect(readFileSync(await file.path(), "utf8")).toContain("Give me a rich answer");
+    expect(await page.locator(".menu[open]").count()).toBe(0);
+  }
+  expect(complaints).toEqual([]);
 });
 
 test("code has colours, tables scroll, formulas are drawn, and everything can be copied", async () => {

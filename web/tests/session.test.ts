@@ -92,7 +92,8 @@ describe("what waits for the user", () => {
     const data = last?.kind === "event" ? (last.event.data as { call_id?: string }) : {};
     expect(waitingCall(run(inputs.slice(0, -1)))).toBeUndefined();
     expect(waitingCall(run(inputs))).toBe(data.call_id);
-    expect(waitingCall(run(stream))).toBeUndefined();
+    expect(waitingCall(run(inputs), "not waiting")).toBe(data.call_id);
+    expect(waitingCall(run(stream), data.call_id)).toBeUndefined();
   });
 });
 

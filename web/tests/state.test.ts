@@ -1,22 +1,21 @@
 import { describe, expect, test } from "vitest";
-import type { SessionEvent, ChatMessage, OpenApproval } from "../src/api/types";
-import {
-  approvalKey,
-  askingSessions,
-  changesSessions,
-  inOrder,
-  noApprovals,
-  reduceApprovals,
-  type Waiting,
-} from "../src/state/approvals";
+import type { SessionEvent, ChatMessage, OpenApproval, Session, WaitingInSession } from "../src/api/types";
 import { budgetOf } from "../src/state/budget";
 import { answerDue, emptyChat, openQuestion, reduceChat, unread } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
-import { choiceOf, withChoice } from "../src/state/recent";
 import { linkTo, parseRoute, ticketOf } from "../src/state/route";
+import { pinnedFirst, withChanged } from "../src/state/sessions";
+import {
+  bySession,
+  changesSessions,
+  inOrder,
+  nothingWaits,
+  reduceWaiting,
+  waitingKey,
+  type WaitingState,
+} from "../src/state/waiting";
 import budgetOpen from "../../tests/projection/budget-open.json";
-import { fixtures } from "./fixtures";
 
 const message = (id: number, more: Partial<ChatMessage> = {}): ChatMessage => ({
   id,
@@ -88,66 +87,91 @@ describe("an answer in the Chat", () => {
   });
 });
 
-describe("choices that the browser keeps", () => {
-  test("the newest one counts, and the oldest leave", () => {
-    const stored = ["a", "b", "c", "a"].reduce((kept, key, at) => withChoice(kept, key, `${at}`, 2), "");
-    expect(stored).toBe('[["c","2"],["a","3"]]');
-    expect(choiceOf(stored, "a")).toBe("3");
-    expect(choiceOf(withChoice(stored, "a", undefined, 2), "a")).toBeUndefined();
+describe("the list of sessions", () => {
+  const session = (session_id: string, more: Partial<Session> = {}) =>
+    ({ session_id, pinned: false, archived: false, ...more }) as Session;
+  const ids = (list: Session[]) => list.map((found) => found.session_id);
+  const list = [session("a"), session("b", { pinned: true }), session("c"), session("d", { pinned: true })];
+  test("pinned ones come first, and otherwise the order stays", () => {
+    expect(ids(pinnedFirst(list))).toEqual(["b", "d", "a", "c"]);
   });
-  test.each([undefined, "", "{}", "nonsense", '[["a"],[1,2],["a","b"]]'])("%s cannot break it", (stored) => {
-    expect(["b", undefined]).toContain(choiceOf(stored, "a"));
-    expect(choiceOf(withChoice(stored, "x", "y", 5), "x")).toBe("y");
+  test("a changed session stays in its place, or leaves for the other list", () => {
+    expect(withChanged(list, session("c", { title: "new" }), false)[2]?.title).toBe("new");
+    expect(ids(withChanged(list, session("c", { archived: true }), false))).toEqual(["a", "b", "d"]);
+    expect(ids(withChanged(list, session("a"), true))).toEqual(["b", "c", "d"]);
   });
 });
 
-describe("approvals", () => {
-  const events = fixtures.tools.flatMap((input) => (input.kind === "event" ? [input.event] : []));
-  const request = events.findIndex((event) => event.type === "approval_request");
-  const listed = { ...events[request]!.data, session_id: events[request]!.session_id, project_id: 1 } as OpenApproval;
-  const upTo = (count: number, from = noApprovals) =>
-    reduceApprovals(from, { kind: "events", events: events.slice(0, count) });
-  test("events open and close them", () => {
-    expect(inOrder(upTo(request + 1))).toHaveLength(1);
-    expect(inOrder(upTo(events.length))).toEqual([]);
+describe("what waits", () => {
+  const session_id = "s";
+  const event = (type: string, data: object) => ({ type, session_id, data }) as unknown as SessionEvent;
+  const entry = (call_id: string, more: Partial<WaitingInSession> = {}): WaitingInSession => ({
+    kind: "tool",
+    call_id,
+    agent: "coder",
+    text: "write_file a.txt",
+    created_at: "2026-01-01T00:00:01Z",
+    session_id,
+    project_id: 1,
+    title: "Title",
+    ...more,
   });
-  test("a list that was read before an event does not bring back what the event closed", () => {
-    const closed = upTo(events.length, reduceApprovals(noApprovals, { kind: "connected" }));
-    expect(inOrder(reduceApprovals(closed, { kind: "loaded", approvals: [listed] }))).toEqual([]);
+  const { session_id: _, project_id: __, title: ___, ...told } = entry("a");
+  const added = event("waiting_added", told);
+  const removed = event("waiting_removed", { call_id: "a" });
+  const request = event("approval_request", { call_id: "a", digest: "d" });
+  const take = (from: WaitingState, ...events: SessionEvent[]) => reduceWaiting(from, { kind: "events", events });
+  const loaded = (from: WaitingState, ...waiting: WaitingInSession[]) =>
+    reduceWaiting(from, { kind: "loaded", waiting });
+
+  test("events add and remove entries and what decides them, in any order", () => {
+    for (const open of [take(nothingWaits, request, added), take(nothingWaits, added, request)]) {
+      expect(inOrder(open)).toHaveLength(1);
+      expect(open.approvals.get("s/a")?.digest).toBe("d");
+      const closed = take(open, removed);
+      expect([closed.open.size, closed.approvals.size]).toEqual([0, 0]);
+    }
   });
-  test("a list that was read before an event does not lose what the event opened", () => {
-    const opened = upTo(request + 1);
-    expect(inOrder(reduceApprovals(opened, { kind: "loaded", approvals: [] }))).toHaveLength(1);
+  test("the list adds the title that an event does not have, and an event keeps it", () => {
+    const named = loaded(take(nothingWaits, added), entry("a"));
+    expect(inOrder(named)[0]?.title).toBe("Title");
+    expect(inOrder(take(named, added))[0]?.title).toBe("Title");
+  });
+  test("a list that was read before an event does not bring back what the event removed", () => {
+    const closed = take(reduceWaiting(nothingWaits, { kind: "connected" }), added, removed);
+    expect(inOrder(loaded(closed, entry("a")))).toEqual([]);
+    const approvals = [{ call_id: "a", session_id }] as OpenApproval[];
+    expect(reduceWaiting(closed, { kind: "approvals", approvals }).approvals.size).toBe(0);
+  });
+  test("a list that was read before an event does not lose what the event added", () => {
+    expect(inOrder(loaded(take(nothingWaits, added)))).toHaveLength(1);
+  });
+  test("what waits again under the same id is shown again", () => {
+    expect(inOrder(loaded(take(nothingWaits, added, removed, added), entry("a")))).toHaveLength(1);
   });
   test("after a new connection the list is the truth", () => {
-    const stale = reduceApprovals(upTo(request + 1), { kind: "connected" });
-    expect(inOrder(reduceApprovals(stale, { kind: "loaded", approvals: [] }))).toEqual([]);
+    expect(inOrder(loaded(reduceWaiting(take(nothingWaits, added), { kind: "connected" })))).toEqual([]);
   });
   test("what is decided here is gone at once", () => {
-    const opened = upTo(request + 1);
-    expect(inOrder(reduceApprovals(opened, { kind: "gone", key: approvalKey(listed) }))).toEqual([]);
+    const opened = take(nothingWaits, added);
+    expect(inOrder(reduceWaiting(opened, { kind: "gone", key: waitingKey(entry("a")) }))).toEqual([]);
+  });
+  test("the oldest comes first, and each session knows its own", () => {
+    const other = entry("c", { session_id: "t", kind: "question", created_at: null });
+    const state = loaded(nothingWaits, entry("b", { created_at: "2026-01-01T00:00:02Z" }), entry("a"), other);
+    expect(inOrder(state).map((found) => found.call_id)).toEqual(["c", "a", "b"]);
+    const sessions = bySession(inOrder(state));
+    expect(sessions.get("s")?.map((found) => found.call_id)).toEqual(["a", "b"]);
+    expect(sessions.get("t")?.[0]?.kind).toBe("question");
   });
 
-  test("sessions that ask are marked, be it for a decision or for an answer", () => {
-    const waiting = [{ session_id: "decides" }] as unknown as Waiting[];
-    const sessions = [
-      { session_id: "answers", asks: true },
-      { session_id: "works", asks: false },
-      { session_id: "old" },
-    ];
-    expect([...askingSessions(waiting, sessions)]).toEqual(["decides", "answers"]);
-  });
-
-  test("a question that comes up or goes away changes the list of sessions", () => {
-    const event = (type: string, data: object) => ({ type, data }) as unknown as SessionEvent;
-    expect(changesSessions(event("question", {}))).toBe(true);
+  test("messages and plans change the list of sessions", () => {
     expect(changesSessions(event("message_created", {}))).toBe(true);
     expect(changesSessions(event("gap", { from: 1, to: 2 }))).toBe(true);
-    expect(changesSessions(event("tool_call_closed", { outcome: "cancelled" }))).toBe(true);
-    expect(changesSessions(event("tool_call_closed", { outcome: "completed" }))).toBe(false);
     expect(changesSessions(event("plan_resolved", {}))).toBe(true);
     expect(changesSessions(event("workflow_completed", {}))).toBe(true);
     expect(changesSessions(event("task_progress", {}))).toBe(false);
+    expect(changesSessions(added)).toBe(false);
   });
 });
 
@@ -176,6 +200,8 @@ describe("addresses", () => {
     ["#/sessions", { view: "sessions", sessionId: undefined }],
     [linkTo("sessions", "a/b c"), { view: "sessions", sessionId: "a/b c" }],
     [linkTo("plans", "s", "p"), { view: "plans", sessionId: "s", planId: "p" }],
+    [linkTo("sessions", "s", "c"), { view: "sessions", sessionId: "s", callId: "c" }],
+    ["#/approvals", { view: "waiting" }],
     ["#/sessions/%E0%A4%A", { view: "sessions", sessionId: undefined }],
   ])("%s", (hash, expected) => {
     expect(parseRoute(hash)).toEqual(expected);

@@ -48,7 +48,7 @@ test(`a session of ${MESSAGES} messages`, async () => {
       agent_id: at % 2 === 1 ? "agent_coder" : undefined,
     },
   }));
-  const { page } = await world.open("#/approvals");
+  const { page } = await world.open("#/waiting");
   const send = await stream(page, session, events);
   const shown = await timed(page, `#/sessions/${session}`, () => send(), `[data-id="msg-${MESSAGES - 1}"] .code`);
   print(`${MESSAGES} messages, until the last one is shown`, ms(shown));
@@ -82,7 +82,7 @@ test(`a plan of ${TASKS} tasks`, async () => {
     requires_approval: false,
     tasks,
   };
-  const { page } = await world.open("#/approvals");
+  const { page } = await world.open("#/waiting");
   const send = await stream(page, session, [{ type: "task_plan_created", data: plan }]);
   const shown = await timed(page, `#/plans/${session}/plan-1`, () => send(), ".node[data-task=t49]");
   print(`a plan of ${TASKS} tasks, until it is drawn`, ms(shown));

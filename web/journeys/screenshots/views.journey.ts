@@ -30,7 +30,8 @@ const views: Record<string, () => { hash: string; ready: string; click?: string 
   "sessions-plan": () => ({ hash: `#/sessions/${content.running.session}`, ready: ".plan-entry" }),
   "sessions-error": () => ({ hash: `#/sessions/${content.failed}`, ready: ".error-line" }),
   "sessions-budget": () => ({ hash: `#/sessions/${content.poor}`, ready: ".approval" }),
-  approvals: () => ({ hash: "#/approvals", ready: ".approval" }),
+  "sessions-menu": () => ({ hash: `#/sessions/${content.rich}`, ready: ".code-keyword", click: ".menu summary" }),
+  waiting: () => ({ hash: "#/waiting", ready: ".approval" }),
   "plan-waits": () => ({ hash: `#/plans/${content.plan.session}/${content.plan.planId}`, ready: ".node" }),
   "plan-runs": () => ({
     hash: `#/plans/${content.running.session}/${content.running.planId}`,

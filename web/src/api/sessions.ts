@@ -8,28 +8,33 @@ import { whole } from "./whole";
 const PAGE = 1000;
 const at = (session_id: string) => ({ path: { session_id } });
 
-export async function listSessions(project_id: number): Promise<Session[]> {
-  const list = await value(client.GET("/my/chat/sessions", { params: { query: { project_id, limit: PAGE } } }));
+/** Archived sessions, or the others. */
+export async function listSessions(project_id: number, archived = false): Promise<Session[]> {
+  const query = { project_id, limit: PAGE, archived };
+  const list = await value(client.GET("/my/chat/sessions", { params: { query } }));
   return list.sessions;
 }
 
 export const createSession = (project_id: number) => value(client.POST("/my/chat/sessions", { body: { project_id } }));
 
-export const renameSession = (id: string, title: string) =>
-  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { title }, fetch: again }));
+export const changeSession = (id: string, body: { title?: string; pinned?: boolean; archived?: boolean }) =>
+  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body, fetch: again }));
 
-export async function sessionProject(id: string): Promise<number> {
-  return (await value(client.GET("/my/chat/sessions/{session_id}", { params: at(id) }))).project_id;
-}
+/** A link, so that the browser stores the file while it arrives. */
+export const exportLink = (id: string, format: "markdown" | "json") =>
+  `/my/chat/sessions/${encodeURIComponent(id)}/export/?format=${format}`;
 
-/** The model that was chosen for a session. */
-export async function sessionModel(id: string): Promise<string | undefined> {
-  return (await value(client.GET("/my/chat/sessions/{session_id}", { params: at(id) }))).model ?? undefined;
-}
+/** With the agent and the model that were chosen for it, which lists leave out. */
+export const readDetail = (id: string) =>
+  value(client.GET("/my/chat/sessions/{session_id}", { params: at(id), fetch: again }));
 
 /** `null`: each agent uses its own model. */
 export const chooseModel = (id: string, model: string | null) =>
   value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { model } }));
+
+/** `null`: messages are planned. */
+export const chooseAgent = (id: string, agent: string | null) =>
+  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { agent }, fetch: again }));
 
 export const deleteSession = (id: string) => value(client.DELETE("/my/chat/sessions/{session_id}", { params: at(id) }));
 

@@ -2,12 +2,11 @@
 import type { ComponentType } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { access, connection, isChoosingView, isDemo, leave, notice, route } from "../feeds/app";
-import { waiting } from "../feeds/approvals";
+import { waiting } from "../feeds/waiting";
 import { unreadCount } from "../feeds/chat";
 import { chooseLocale, locale, t, theme, THEMES } from "../feeds/preferences";
 import { LOCALE_NAMES, LOCALES } from "../i18n/text";
 import { linkTo, VIEWS, type View } from "../state/route";
-import { ApprovalsView } from "./ApprovalsView";
 import { ChatView } from "./ChatView";
 import { Icon, Mark } from "./Icon";
 import { lazy } from "./Lazy";
@@ -15,11 +14,12 @@ import { LoginView } from "./LoginView";
 import { TextWithDetails } from "./parts";
 import { ProjectChoice } from "./ProjectChoice";
 import { SessionsView } from "./SessionsView";
+import { WaitingView } from "./WaitingView";
 
 const SHOWN: Record<View, ComponentType> = {
   chat: ChatView,
   sessions: SessionsView,
-  approvals: ApprovalsView,
+  waiting: WaitingView,
   plans: lazy(() => import("./PlansView")),
   agents: lazy(() => import("./AgentsView")),
   operations: lazy(() => import("./OperationsView")),
@@ -73,7 +73,7 @@ function useTitle(view: View) {
 }
 
 function Sidebar({ view }: { view: View }) {
-  const marks: Partial<Record<View, number>> = { chat: unreadCount.value, approvals: waiting.value.length };
+  const marks: Partial<Record<View, number>> = { chat: unreadCount.value, waiting: waiting.value.length };
   return (
     <div class="sidebar">
       <p class="brand">
@@ -93,7 +93,7 @@ function Sidebar({ view }: { view: View }) {
                       {" "}
                       {name === "chat"
                         ? t("chat.unread", { n: marks[name]! })
-                        : t("approvals.count", { n: marks[name]! })}
+                        : t("waiting.count", { n: marks[name]! })}
                     </span>
                   </span>
                 )}

@@ -1,14 +1,14 @@
 // One approval request: what would happen, and the buttons to decide.
 import { useEffect, useState } from "preact/hooks";
-import { decide } from "../api/approvals";
+import { decide } from "../api/waiting";
 import { ApiError } from "../api/client";
 import type { Decision } from "../api/types";
 import { report, say } from "../feeds/app";
-import { forget } from "../feeds/approvals";
+import { forget } from "../feeds/waiting";
 import { now } from "../feeds/clock";
 import { knownContent } from "../feeds/files";
 import { t } from "../feeds/preferences";
-import type { Waiting } from "../state/approvals";
+import type { Approval } from "../state/waiting";
 import { budgetOf } from "../state/budget";
 import { diffOfWrite, visible } from "../state/diff";
 import { plainText, timeLeft } from "../state/format";
@@ -19,7 +19,7 @@ import { DiffView } from "./DiffView";
 import { Icon, type IconName } from "./Icon";
 import { AgentName, Chip, TextWithDetails } from "./parts";
 
-export function ApprovalCard({ approval, isInSession }: { approval: Waiting; isInSession: boolean }) {
+export function ApprovalCard({ approval }: { approval: Approval }) {
   const [mode, setMode] = useState<Mode>("look");
   const [isSending, setSending] = useState(false);
   const answer = async (decision: Decision) => {
@@ -45,7 +45,7 @@ export function ApprovalCard({ approval, isInSession }: { approval: Waiting; isI
       data-call={approval.call_id}
       aria-label={`${approval.tool_name}: ${approval.reason}`}
     >
-      <ApprovalHead approval={approval} isInSession={isInSession} />
+      <ApprovalHead approval={approval} />
       {mode === "edit" && approval.kind === "budget" && (
         <BudgetForm approval={approval} isSending={isSending} answer={answer} onBack={back} />
       )}
@@ -59,13 +59,13 @@ export function ApprovalCard({ approval, isInSession }: { approval: Waiting; isI
   );
 }
 
-function iconOf(approval: Waiting): IconName {
+function iconOf(approval: Approval): IconName {
   if (approval.kind === "plan") return "plans";
   if (approval.kind === "budget") return "operations";
   return approval.tool_name === "execute_command" ? "terminal" : "file";
 }
 
-function ApprovalHead({ approval, isInSession }: { approval: Waiting; isInSession: boolean }) {
+function ApprovalHead({ approval }: { approval: Approval }) {
   return (
     <header class="card-head">
       <Icon name={iconOf(approval)} />
@@ -79,18 +79,13 @@ function ApprovalHead({ approval, isInSession }: { approval: Waiting; isInSessio
       {approval.agent && <AgentName name={approval.agent} />}
       <span class="grow" />
       <Countdown approval={approval} />
-      {!isInSession && (
-        <a class="quiet-link" href={linkTo("sessions", approval.session_id)}>
-          {t("approvals.openSession")}
-        </a>
-      )}
     </header>
   );
 }
 
 const SOON_MS = 60_000;
 
-function Countdown({ approval }: { approval: Waiting }) {
+function Countdown({ approval }: { approval: Approval }) {
   if (approval.expires_at == null) return <Chip tone="calm">{t("approvals.noExpiry")}</Chip>;
   const left = timeLeft(approval.expires_at, now.value);
   if (left === undefined) return <Chip tone="bad">{t("approvals.expired")}</Chip>;
@@ -102,7 +97,7 @@ function Countdown({ approval }: { approval: Waiting }) {
   );
 }
 
-function ApprovalBody({ approval }: { approval: Waiting }) {
+function ApprovalBody({ approval }: { approval: Approval }) {
   return (
     <div class="card-body">
       <p class="reason">
@@ -120,7 +115,7 @@ function ApprovalBody({ approval }: { approval: Waiting }) {
 }
 
 /** What is asked, in the user's language. The server's own reason is in English. */
-function aboutText(approval: Waiting): string {
+function aboutText(approval: Approval): string {
   if (approval.kind === "budget") return budgetText(budgetOf(approval.arguments));
   if (approval.kind === "plan") return t("approvals.about.plan");
   switch (approval.tool_name) {
@@ -133,7 +128,7 @@ function aboutText(approval: Waiting): string {
   }
 }
 
-function What({ approval }: { approval: Waiting }) {
+function What({ approval }: { approval: Approval }) {
   if (approval.kind === "plan") return <PlanSummary approval={approval} />;
   if (approval.kind === "budget") return <BudgetSummary budget={budgetOf(approval.arguments)} />;
   switch (approval.tool_name) {
@@ -146,7 +141,7 @@ function What({ approval }: { approval: Waiting }) {
   }
 }
 
-function WritePreview({ approval }: { approval: Waiting }) {
+function WritePreview({ approval }: { approval: Approval }) {
   const path = plainText(approval.arguments["path"]);
   const [before, setBefore] = useState<string | undefined>(undefined);
   useEffect(() => {
@@ -169,7 +164,7 @@ function WritePreview({ approval }: { approval: Waiting }) {
   );
 }
 
-function CommandPreview({ approval }: { approval: Waiting }) {
+function CommandPreview({ approval }: { approval: Approval }) {
   const { command, ...others } = approval.arguments as { command?: unknown };
   const parts = approval.parts ?? [];
   return (
@@ -195,7 +190,7 @@ function CommandPreview({ approval }: { approval: Waiting }) {
   );
 }
 
-function PlanSummary({ approval }: { approval: Waiting }) {
+function PlanSummary({ approval }: { approval: Approval }) {
   const tasks = approval.arguments["tasks"];
   const list = Array.isArray(tasks) ? (tasks as { id?: unknown; agent?: unknown; description?: unknown }[]) : [];
   return (

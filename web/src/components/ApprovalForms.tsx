@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { Decision } from "../api/types";
 import { t } from "../feeds/preferences";
-import type { Waiting } from "../state/approvals";
+import type { Approval } from "../state/waiting";
 import { useFocus } from "./focus";
 import { Icon } from "./Icon";
 
@@ -14,7 +14,7 @@ interface AnswerProps {
 }
 
 interface ButtonsProps extends AnswerProps {
-  approval: Waiting;
+  approval: Approval;
   setMode: (mode: Mode) => void;
 }
 
@@ -23,7 +23,7 @@ interface RejectProps extends AnswerProps {
 }
 
 interface EditProps extends RejectProps {
-  approval: Waiting;
+  approval: Approval;
 }
 
 export function Buttons({ approval, isSending, answer, setMode }: ButtonsProps) {

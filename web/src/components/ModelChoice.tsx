@@ -1,23 +1,24 @@
 // The choice of a model for one session. Without a choice each agent uses its own.
 import { useEffect, useState } from "preact/hooks";
 import { listModels } from "../api/projects";
-import { chooseModel, sessionModel } from "../api/sessions";
-import { attempt, report } from "../feeds/app";
+import { chooseModel } from "../api/sessions";
+import { attempt } from "../feeds/app";
 import { t } from "../feeds/preferences";
 
 const OWN = "";
 
-export function ModelChoice({ sessionId }: { sessionId: string }) {
+/** `stored`: what the server knows; the user's choice on this page is newer. */
+export function ModelChoice({ sessionId, stored }: { sessionId: string; stored: string | undefined }) {
   const [models, setModels] = useState<string[]>([]);
-  const [chosen, setChosen] = useState(OWN);
+  const [choice, setChoice] = useState<string | undefined>(undefined);
+  const chosen = choice ?? stored ?? OWN;
   useEffect(() => {
     listModels().then(setModels, () => setModels([]));
-    sessionModel(sessionId).then((model) => setChosen(model ?? OWN), report);
-  }, [sessionId]);
+  }, []);
   const offered = [...new Set([...models, ...(chosen === OWN ? [] : [chosen])])];
   if (offered.length === 0) return null;
   const choose = async (model: string) => {
-    setChosen(model);
+    setChoice(model);
     await attempt(() => chooseModel(sessionId, model === OWN ? null : model));
   };
   return (

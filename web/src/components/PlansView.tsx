@@ -3,7 +3,7 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { listPlans, listSessions } from "../api/sessions";
 import type { Plan, Session } from "../api/types";
 import { projectId, report, route } from "../feeds/app";
-import { activity } from "../feeds/approvals";
+import { activity } from "../feeds/waiting";
 import { region, t } from "../feeds/preferences";
 import { money } from "../state/format";
 import { linkTo } from "../state/route";

@@ -1,9 +1,10 @@
 // One open session: its agents, its timeline and the message form.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { listAgents } from "../api/projects";
-import type { ProjectAgent } from "../api/types";
+import { chooseAgent, readDetail } from "../api/sessions";
+import type { ProjectAgent, Session } from "../api/types";
 import { attempt, projectId, report } from "../feeds/app";
-import { chosenAgent, region, rememberAgent, t } from "../feeds/preferences";
+import { region, t } from "../feeds/preferences";
 import { newSessionId, speak, stop, useSession, type SessionFeed } from "../feeds/session";
 import { money, shortName } from "../state/format";
 import { isBusy, waitingCall, type SessionState } from "../state/session";
@@ -13,16 +14,19 @@ import { Icon } from "./Icon";
 import { ModelChoice } from "./ModelChoice";
 import { AgentName, Chip, Empty, Writer } from "./parts";
 import { Scroller } from "./Scroller";
+import { SessionMenu, type SessionActions } from "./SessionMenu";
 import { Timeline } from "./Timeline";
 
-interface SessionPaneProps {
+interface SessionPaneProps extends SessionActions {
   sessionId: string;
-  title: string | undefined;
+  /** The card to show, if it still waits. */
+  callId: string | undefined;
+  /** As the list has it; unknown at first. */
+  session: Session | undefined;
   onRename: (title: string) => void;
-  onDelete: () => void;
 }
 
-export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPaneProps) {
+export function SessionPane({ sessionId, callId, session, onRename, onPin, onArchive, onDelete }: SessionPaneProps) {
   const feed = useSession(sessionId);
   const state = feed.state.value;
   if (feed.isMissing.value) return <Empty icon="sessions" title={t("sessions.notFound")} />;
@@ -32,7 +36,7 @@ export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPan
         <a class="back" href={linkTo("sessions")} aria-label={t("app.back")}>
           <Icon name="back" />
         </a>
-        <Title title={title} onRename={onRename} />
+        <Title title={session?.title ?? undefined} onRename={onRename} />
         <StatusChip status={state.status} isCut={feed.connection.value === "cut"} />
         <span class="grow" />
         {state.usage.tokens > 0 && (
@@ -40,15 +44,8 @@ export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPan
             {t("item.tokens", { n: state.usage.tokens })} · {money(region.value, state.usage.costUsd)}
           </span>
         )}
-        <button
-          type="button"
-          class="quiet icon-only"
-          aria-label={t("sessions.delete")}
-          title={t("sessions.delete")}
-          onClick={onDelete}
-        >
-          <Icon name="trash" />
-        </button>
+        {session?.archived && <Chip tone="calm">{t("sessions.isArchived")}</Chip>}
+        <SessionMenu sessionId={sessionId} session={session} onPin={onPin} onArchive={onArchive} onDelete={onDelete} />
       </header>
       <Trail state={state} />
       {state.items.length === 0 ? (
@@ -58,7 +55,7 @@ export function SessionPane({ sessionId, title, onRename, onDelete }: SessionPan
           text={feed.isLoaded.value ? t("sessions.beginText") : undefined}
         />
       ) : (
-        <Scroller label={t("sessions.timeline")} target={waitingCall(state)}>
+        <Scroller label={t("sessions.timeline")} target={waitingCall(state, callId)}>
           <Timeline state={state} sessionId={sessionId} />
         </Scroller>
       )}
@@ -151,23 +148,50 @@ function Trail({ state }: { state: SessionState }) {
 
 const PLAN = "";
 
-function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed }) {
-  const state = feed.state.value;
+/** Sessions name their agent. It may have been deleted since it was chosen. */
+function agentIdOf(agents: readonly ProjectAgent[], name: string | null | undefined): string | undefined {
+  return agents.find((agent) => agent.name === name)?.agent_id;
+}
+
+/** Which agent messages go to. The server stores it, so it is the same in every browser. */
+function useAgentChoice(sessionId: string) {
   const [agents, setAgents] = useState<ProjectAgent[]>([]);
-  const [target, setTarget] = useState(() => chosenAgent(sessionId) ?? PLAN);
+  const [stored, setStored] = useState<Session | undefined>(undefined);
+  const [choice, setChoice] = useState<string | undefined>(undefined);
+  /** A message waits for the choice before it, because the server sends messages without an agent to the stored one. */
+  const saved = useRef<Promise<unknown>>(Promise.resolve());
+  useEffect(() => {
+    // The pane says what is wrong with the session itself.
+    readDetail(sessionId).then(setStored, () => undefined);
+  }, [sessionId]);
   const choose = (agent: string) => {
-    setTarget(agent);
-    rememberAgent(sessionId, agent === PLAN ? undefined : agent);
+    setChoice(agent);
+    saved.current = saved.current.then(async () => {
+      const isSaved = await attempt(async () => {
+        const changed = await chooseAgent(sessionId, agent === PLAN ? null : agent);
+        setStored((known) => ({ ...known, ...changed, agent: changed.agent ?? null }));
+      });
+      // What is shown is where messages go.
+      if (!isSaved) setChoice(undefined);
+    });
   };
-  // The agent may have been deleted since it was chosen.
-  const isGone = target !== PLAN && agents.length > 0 && !agents.some((agent) => agent.agent_id === target);
   const project = projectId.value;
   useEffect(() => {
     if (project !== undefined) listAgents(project).then(setAgents, report);
   }, [project]);
-  const to = isGone ? PLAN : target;
+  const to = choice ?? agentIdOf(agents, stored?.agent) ?? PLAN;
+  return { agents, to, choose, saved, stored };
+}
+
+function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed }) {
+  const state = feed.state.value;
+  const { agents, to, choose, saved, stored } = useAgentChoice(sessionId);
   const isAwaited = state.status === "awaiting_answer" && to === PLAN;
-  const send = (text: string) => attempt(() => speak(sessionId, text, to === PLAN ? undefined : to));
+  const send = (text: string) =>
+    attempt(async () => {
+      await saved.current;
+      await speak(sessionId, text, to === PLAN ? undefined : to);
+    });
   return (
     <div class="dock">
       <QueueNote feed={feed} sessionId={sessionId} />
@@ -191,7 +215,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
             ))}
           </select>
         </label>
-        <ModelChoice sessionId={sessionId} />
+        <ModelChoice sessionId={sessionId} stored={stored?.model ?? undefined} />
         {isBusy(state.status) && (
           <button type="button" onClick={() => void attempt(() => stop(sessionId, false))}>
             <Icon name="stop" /> {t("composer.stop")}

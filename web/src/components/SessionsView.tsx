@@ -1,35 +1,48 @@
 // The sessions of a project: the list, and the one that is open.
 import { useEffect, useState } from "preact/hooks";
-import { deleteSession, listSessions, renameSession, sessionProject } from "../api/sessions";
+import { changeSession, deleteSession, listSessions, readDetail } from "../api/sessions";
 import type { Session } from "../api/types";
 import { attempt, go, projectId, report, route } from "../feeds/app";
-import { activity, waiting } from "../feeds/approvals";
 import { t } from "../feeds/preferences";
 import { beginSession } from "../feeds/session";
-import { askingSessions } from "../state/approvals";
+import { activity, load } from "../feeds/waiting";
 import { linkTo } from "../state/route";
+import { withChanged } from "../state/sessions";
 import { FirstSteps } from "./FirstSteps";
 import { Icon } from "./Icon";
-import { Ago, Chip, Empty } from "./parts";
+import { Empty } from "./parts";
+import { SessionList } from "./SessionList";
 import { SessionPane } from "./SessionPane";
 
 export function SessionsView() {
-  const current = route.value.view === "sessions" ? route.value.sessionId : undefined;
+  const { sessionId: current, callId } =
+    route.value.view === "sessions" ? route.value : { sessionId: undefined, callId: undefined };
   const [sessions, setSessions] = useState<Session[] | undefined>(undefined);
+  const [isArchive, setArchive] = useState(false);
+  /** The open session, if the list does not have it. */
+  const [found, setFound] = useState<Session | undefined>(undefined);
   const project = projectId.value;
   const changedAt = activity.value.at;
   useEffect(() => {
     if (project === undefined) return;
-    listSessions(project).then(setSessions, report);
-  }, [project, current, changedAt]);
+    let isCurrent = true;
+    // An answer about the list that was shown before comes too late.
+    listSessions(project, isArchive).then((list) => isCurrent && setSessions(list), report);
+    return () => {
+      isCurrent = false;
+    };
+  }, [project, current, changedAt, isArchive]);
 
-  // A link can lead to a session of another project.
+  // A link can lead to a session of another project. The other list has archived sessions.
   const isElsewhere =
     current !== undefined && sessions !== undefined && !sessions.some((session) => session.session_id === current);
   useEffect(() => {
     if (!isElsewhere) return;
-    sessionProject(current).then(
-      (found) => (projectId.value = found),
+    readDetail(current).then(
+      (detail) => {
+        projectId.value = detail.project_id;
+        setFound(detail);
+      },
       // The pane says that the session does not exist.
       () => undefined,
     );
@@ -45,20 +58,25 @@ export function SessionsView() {
     attempt(async () => {
       if (!confirm(t("sessions.deleteSure"))) return;
       await deleteSession(id);
+      load();
       setSessions((sessions ?? []).filter((session) => session.session_id !== id));
       go(linkTo("sessions"));
     });
-  const rename = (id: string, title: string) =>
-    attempt(async () => {
-      const changed = await renameSession(id, title);
-      setSessions((sessions ?? []).map((session) => (session.session_id === id ? changed : session)));
+  const change = (id: string, body: Parameters<typeof changeSession>[1]) =>
+    void attempt(async () => {
+      const changed = await changeSession(id, body);
+      setSessions((known) => withChanged(known ?? [], changed, isArchive));
+      if (id === current) setFound(changed);
     });
+  const changes = {
+    pin: (id: string, pinned: boolean) => change(id, { pinned }),
+    archive: (id: string, archived: boolean) => change(id, { archived }),
+  };
 
-  const open = sessions?.find((session) => session.session_id === current);
+  const open = [...(sessions ?? []), ...(found ? [found] : [])].find((session) => session.session_id === current);
+  const isStart = sessions?.length === 0 && !isArchive;
   return (
-    <section
-      class={`view split ${current !== undefined ? "at-detail" : sessions?.length === 0 ? "at-start" : "at-list"}`}
-    >
+    <section class={`view split ${current !== undefined ? "at-detail" : isStart ? "at-start" : "at-list"}`}>
       <div class="side">
         <header class="side-head">
           <h1>{t("sessions.title")}</h1>
@@ -66,10 +84,21 @@ export function SessionsView() {
             <Icon name="plus" /> {t("sessions.new")}
           </button>
         </header>
-        <SessionList sessions={sessions} current={current} />
+        <button
+          type="button"
+          class="quiet side-switch"
+          aria-pressed={isArchive}
+          onClick={() => {
+            setSessions(undefined);
+            setArchive(!isArchive);
+          }}
+        >
+          <Icon name="archive" /> {t("sessions.archived")}
+        </button>
+        <SessionList sessions={sessions} isArchive={isArchive} current={current} changes={changes} />
       </div>
       <div class="detail">
-        {current === undefined && sessions?.length === 0 && project !== undefined ? (
+        {current === undefined && isStart && project !== undefined ? (
           <FirstSteps project={project} onBegin={() => void begin()} />
         ) : current === undefined ? (
           <Empty icon="sessions" title={t("sessions.choose")} text={t("sessions.emptyText")}>
@@ -81,38 +110,15 @@ export function SessionsView() {
           <SessionPane
             key={current}
             sessionId={current}
-            title={open?.title ?? undefined}
-            onRename={(title) => void rename(current, title)}
+            callId={callId}
+            session={open}
+            onRename={(title) => change(current, { title })}
+            onPin={(isPinned) => changes.pin(current, isPinned)}
+            onArchive={(isArchived) => changes.archive(current, isArchived)}
             onDelete={() => void remove(current)}
           />
         )}
       </div>
     </section>
-  );
-}
-
-function SessionList({ sessions, current }: { sessions: Session[] | undefined; current: string | undefined }) {
-  if (sessions === undefined) return <p class="hint side-note">{t("app.loading")}</p>;
-  if (sessions.length === 0) return <p class="hint side-note">{t("sessions.empty")}</p>;
-  const asking = askingSessions(waiting.value, sessions);
-  return (
-    <ul class="side-list" data-scroll>
-      {sessions.map((session) => (
-        <li key={session.session_id}>
-          <a
-            href={linkTo("sessions", session.session_id)}
-            aria-current={session.session_id === current ? "page" : undefined}
-            class="side-item"
-          >
-            <span class="side-title">{session.title ?? t("sessions.untitled")}</span>
-            <span class="side-meta">
-              {asking.has(session.session_id) && <Chip tone="warn">{t("sessions.waits")}</Chip>}
-              <span>{t("sessions.messages", { n: session.message_count })}</span>
-              <Ago at={session.last_activity} />
-            </span>
-          </a>
-        </li>
-      ))}
-    </ul>
   );
 }

@@ -226,7 +226,7 @@ function PlanEntry({ item, state, sessionId }: { item: PlanItem; state: SessionS
       <progress max={plan.tasks.length} value={progressOf(plan).done} aria-label={progressText(plan)} />
       {plan.isExpired && <ExpiredPlan request={requestBefore(item, state)} sessionId={sessionId} />}
       {plan.fallback && <p class="warning-line">{t("plans.fallback")}</p>}
-      {plan.request !== undefined && <ApprovalCard approval={{ ...plan.request, session_id: sessionId }} isInSession />}
+      {plan.request !== undefined && <ApprovalCard approval={{ ...plan.request, session_id: sessionId }} />}
     </article>
   );
 }
@@ -274,7 +274,7 @@ export function toneOfPlan(status: string): string {
 
 function BudgetEntry({ item, sessionId }: { item: BudgetItem; sessionId: string }) {
   if (item.resolved === undefined) {
-    return <ApprovalCard approval={{ ...item.approval, session_id: sessionId }} isInSession />;
+    return <ApprovalCard approval={{ ...item.approval, session_id: sessionId }} />;
   }
   return (
     <p class="switch">

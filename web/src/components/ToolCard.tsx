@@ -1,7 +1,7 @@
 // A tool call on the timeline: its arguments, its status and its result.
 import type { CallOutcome } from "../api/types";
 import { t } from "../feeds/preferences";
-import type { Waiting } from "../state/approvals";
+import type { Approval } from "../state/waiting";
 import { diffOfWrite, visible } from "../state/diff";
 import { plainText } from "../state/format";
 import type { ToolItem } from "../state/session";
@@ -23,8 +23,8 @@ const ICONS: Record<string, IconName> = {
 
 export function ToolCard({ item, sessionId }: { item: ToolItem; sessionId: string }) {
   if (item.state.step === "asking") {
-    const approval: Waiting = { ...item.state.approval, session_id: sessionId, agent: item.agent ?? null };
-    return <ApprovalCard approval={approval} isInSession />;
+    const approval: Approval = { ...item.state.approval, session_id: sessionId, agent: item.agent ?? null };
+    return <ApprovalCard approval={approval} />;
   }
   const isUnclaimed = item.state.step === "waiting" && !item.state.clientAttached;
   return (

@@ -3,7 +3,6 @@ import { computed, effect, signal } from "@preact/signals";
 import { startingLocale, translate, type Locale, type Values } from "../i18n/text";
 import { ERRORS, problemText, type Problem } from "../i18n/errors";
 import type { Key } from "../i18n/en";
-import { choiceOf, withChoice } from "../state/recent";
 
 export type Theme = "auto" | "light" | "dark";
 export const THEMES: readonly Theme[] = ["auto", "light", "dark"];
@@ -56,18 +55,6 @@ export function tell(problem: Problem): string {
 /** Why a model cannot answer, in a few words. */
 export function failureWord(kind: string): string {
   return ERRORS[locale.value][`why_${kind}`] ?? kind;
-}
-
-const AGENTS = "agents";
-const MAX_REMEMBERED_AGENTS = 200;
-
-/** The agent that the user writes to in a session. */
-export function chosenAgent(sessionId: string): string | undefined {
-  return choiceOf(recall(AGENTS), sessionId);
-}
-
-export function rememberAgent(sessionId: string, agentId: string | undefined) {
-  keep(AGENTS, withChoice(recall(AGENTS), sessionId, agentId, MAX_REMEMBERED_AGENTS));
 }
 
 /** Shows the choices on the document and remembers them. */

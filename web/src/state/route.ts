@@ -1,14 +1,14 @@
 // The current view, parsed from the page's address.
 export type Route =
   | { view: "chat" }
-  | { view: "sessions"; sessionId: string | undefined }
-  | { view: "approvals" }
+  | { view: "sessions"; sessionId: string | undefined; /** The card to show. */ callId?: string | undefined }
+  | { view: "waiting" }
   | { view: "plans"; sessionId: string | undefined; planId: string | undefined }
   | { view: "agents"; agentId: string | undefined }
   | { view: "operations" };
 
 export type View = Route["view"];
-export const VIEWS: readonly View[] = ["chat", "sessions", "approvals", "plans", "agents", "operations"];
+export const VIEWS: readonly View[] = ["chat", "sessions", "waiting", "plans", "agents", "operations"];
 
 export function parseRoute(hash: string): Route {
   const [view, first, second] = hash.replace(/^#\/?/, "").split("/").map(decodePart);
@@ -17,12 +17,15 @@ export function parseRoute(hash: string): Route {
       return { view, sessionId: first, planId: second };
     case "agents":
       return { view, agentId: first };
-    case "chat":
+    // The address of earlier versions.
     case "approvals":
+      return { view: "waiting" };
+    case "chat":
+    case "waiting":
     case "operations":
       return { view };
     case "sessions":
-      return { view, sessionId: first };
+      return { view, sessionId: first, callId: second };
     default:
       return { view: "sessions", sessionId: undefined };
   }

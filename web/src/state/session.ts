@@ -181,13 +181,15 @@ export const emptySession: SessionState = {
   usage: { tokens: 0, costUsd: 0 },
 };
 
-/** The call that waits for the user: a decision or an answer. The oldest one comes first. */
-export function waitingCall(state: SessionState): string | undefined {
+/** The call that waits for the user: a decision or an answer. The wanted one comes first, then the oldest one. */
+export function waitingCall(state: SessionState, wanted?: string): string | undefined {
+  let oldest: string | undefined;
   for (const item of state.items) {
     const call = callOf(item, state);
-    if (call !== undefined) return call;
+    if (call !== undefined && call === wanted) return call;
+    oldest ??= call;
   }
-  return undefined;
+  return oldest;
 }
 
 function callOf(item: Item, state: SessionState): string | undefined {

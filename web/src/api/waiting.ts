@@ -1,8 +1,14 @@
 import { again } from "./again";
 import { client, value } from "./client";
-import type { Decision, OpenApproval } from "./types";
+import type { Decision, OpenApproval, WaitingInSession } from "./types";
 import { whole } from "./whole";
 
+/** At most 1,000, oldest first. */
+export async function listWaiting(): Promise<WaitingInSession[]> {
+  return (await value(client.GET("/my/waiting"))).waiting;
+}
+
+/** What decisions need. `listWaiting` says what waits. */
 export async function openApprovals(): Promise<OpenApproval[]> {
   return whole(async (query) => {
     const list = await value(client.GET("/my/approvals", { params: { query } }));

@@ -1,0 +1,113 @@
+// Everything that waits for the user, in all sessions, and browser notifications about it.
+import { computed, signal } from "@preact/signals";
+import { followEverything } from "../api/events";
+import type { SessionEvent } from "../api/types";
+import { listWaiting, openApprovals } from "../api/waiting";
+import { shortName } from "../state/format";
+import { linkTo } from "../state/route";
+import {
+  changesSessions,
+  inOrder,
+  nothingWaits,
+  reduceWaiting,
+  waitingKey,
+  type Waiting,
+  type WaitingInput,
+} from "../state/waiting";
+import { connection, go, report } from "./app";
+import { keep, recall, t } from "./preferences";
+
+export const waitingState = signal(nothingWaits);
+export const waiting = computed(() => inOrder(waitingState.value));
+/** Changes whenever something happens in the user's sessions. Lists that depend on them read it. */
+export const activity = signal<{ sessionId: string; at: number }>({ sessionId: "", at: 0 });
+export const notifications = signal<"off" | "on" | "denied">(
+  globalThis.Notification?.permission === "denied" ? "denied" : recall("notify") === "on" ? "on" : "off",
+);
+
+const apply = (input: WaitingInput) => (waitingState.value = reduceWaiting(waitingState.value, input));
+
+export function watchWaiting(): () => void {
+  return followEverything({
+    onOpen: (isResumed) => {
+      connection.value = "live";
+      if (!isResumed || isStale) load();
+    },
+    onInputs: (events) => {
+      // Events are missing, so the list is read again.
+      if (events.some((event) => event.type === "gap")) load();
+      const before = waitingState.value.open;
+      apply({ kind: "events", events });
+      const isNew = (entry: Waiting) => !before.has(waitingKey(entry));
+      const added = waiting.value.filter(isNew);
+      added.forEach(notify);
+      if (added.length > 0) void readTitles();
+      tellActivity(events);
+    },
+    onCut: () => (connection.value = "cut"),
+    onRefused: report,
+  });
+}
+
+/** The list could not be read since events were missing. */
+let isStale = true;
+
+/** Reads everything again, after events were missed or a session was deleted. */
+export function load() {
+  isStale = true;
+  apply({ kind: "connected" });
+  Promise.all([listWaiting(), openApprovals()]).then(([list, approvals]) => {
+    isStale = false;
+    apply({ kind: "approvals", approvals });
+    apply({ kind: "loaded", waiting: list });
+  }, report);
+}
+
+let titles: "known" | "being read" | "wanted again" = "known";
+
+/** Events do not name the session's title. The list does. There is one request at a time. */
+async function readTitles() {
+  const isReading = titles !== "known";
+  titles = isReading ? "wanted again" : "being read";
+  if (isReading) return;
+  try {
+    apply({ kind: "loaded", waiting: await listWaiting() });
+  } catch (error) {
+    report(error);
+  }
+  const isWanted = (titles as string) === "wanted again";
+  titles = "known";
+  if (isWanted) await readTitles();
+}
+
+function tellActivity(events: SessionEvent[]) {
+  const last = events.findLast(changesSessions);
+  if (last !== undefined) activity.value = { sessionId: last.session_id, at: Date.now() };
+}
+
+/** The server said that it is decided already, or the person has just decided. */
+export function forget(decided: { session_id: string; call_id: string }) {
+  apply({ kind: "gone", key: waitingKey(decided) });
+}
+
+export async function toggleNotifications() {
+  if (notifications.value === "on") {
+    notifications.value = "off";
+  } else {
+    const permission = await Notification.requestPermission();
+    notifications.value = permission === "granted" ? "on" : permission === "denied" ? "denied" : "off";
+  }
+  keep("notify", notifications.value);
+}
+
+function notify(entry: Waiting) {
+  if (notifications.value !== "on" || document.hasFocus()) return;
+  const shown = new Notification(t("waiting.notification"), {
+    body: `${shortName(entry.agent)}: ${entry.text}`,
+    tag: waitingKey(entry),
+  });
+  shown.onclick = () => {
+    focus();
+    go(linkTo("sessions", entry.session_id, entry.call_id));
+  };
+}
