@@ -313,12 +313,12 @@ impl Models {
         });
         let reasoning =
             (!answer.reasoning.is_empty() || !answer.opaque_reasoning.is_null()).then(|| {
-                Reasoning {
+                Box::new(Reasoning {
                     text: answer.reasoning,
                     provider: route.provider.name.clone(),
                     model: Some(route.model.to_owned()),
                     opaque: answer.opaque_reasoning,
-                }
+                })
             });
         let mut output = ModelOutput {
             text: answer.text,

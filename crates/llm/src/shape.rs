@@ -138,12 +138,12 @@ mod tests {
                 ModelMessage::Assistant {
                     content: String::new(),
                     tool_calls: Vec::new(),
-                    reasoning: Some(Reasoning {
+                    reasoning: Some(Box::new(Reasoning {
                         text: "hm".to_owned(),
                         provider: "default".to_owned(),
                         model: None,
                         opaque: Value::Null,
-                    }),
+                    })),
                 },
                 ModelMessage::System {
                     content: "facts".to_owned(),

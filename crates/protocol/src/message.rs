@@ -74,7 +74,7 @@ pub struct Message {
         serialize_with = "for_readers",
         default
     )]
-    pub reasoning: Option<Reasoning>,
+    pub reasoning: Option<Box<Reasoning>>,
     /// The answer ended at its token limit.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_cut: bool,
@@ -82,13 +82,13 @@ pub struct Message {
 
 /// Reasoning without what only says to whom it goes back, and what.
 fn for_readers<S: Serializer>(
-    reasoning: &Option<Reasoning>,
+    reasoning: &Option<Box<Reasoning>>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let shown = reasoning.as_ref().map(|reasoning| Reasoning {
         model: None,
         opaque: Value::Null,
-        ..reasoning.clone()
+        ..Reasoning::clone(reasoning)
     });
     shown.serialize(serializer)
 }

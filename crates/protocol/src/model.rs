@@ -41,7 +41,7 @@ pub enum ModelMessage {
         content: String,
         tool_calls: Vec<ModelToolCall>,
         /// Sent back to the model that made it. Other models do not get it.
-        reasoning: Option<Reasoning>,
+        reasoning: Option<Box<Reasoning>>,
     },
     Tool {
         call_id: CallId,
@@ -106,7 +106,7 @@ pub struct ModelOutput {
     pub text: String,
     pub tool_calls: Vec<RawToolCall>,
     pub usage: Option<Usage>,
-    pub reasoning: Option<Reasoning>,
+    pub reasoning: Option<Box<Reasoning>>,
     /// Set when the answer ended at its token limit. The last tool call may be incomplete.
     pub cut: Option<AnswerCut>,
     /// What the person should know about this answer, e.g. that another model had to be used.

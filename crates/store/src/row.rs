@@ -156,7 +156,7 @@ pub(crate) struct MessageNotes {
     pub warnings: Vec<String>,
     /// What its provider wants back has a column of its own. Rows of earlier versions have it here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning: Option<Reasoning>,
+    pub reasoning: Option<Box<Reasoning>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut: bool,
 }
@@ -183,9 +183,11 @@ impl MessageNotes {
             plan_id: plan_id.clone(),
             task_id: task_id.clone(),
             warnings: warnings.clone(),
-            reasoning: reasoning.as_ref().map(|reasoning| Reasoning {
-                opaque: Value::Null,
-                ..reasoning.clone()
+            reasoning: reasoning.as_ref().map(|reasoning| {
+                Box::new(Reasoning {
+                    opaque: Value::Null,
+                    ..Reasoning::clone(reasoning)
+                })
             }),
             is_cut: *is_cut,
         })

@@ -97,7 +97,11 @@ impl Transition<'_, '_> {
         if tool_calls.is_empty() && thread.lane == Lane::OWN {
             warnings.extend(self.left_out());
         }
-        let reasoning = output.reasoning.as_ref().map(kept_reasoning);
+        let reasoning = output
+            .reasoning
+            .as_deref()
+            .map(kept_reasoning)
+            .map(Box::new);
         let is_sent_back = |kept: &Reasoning| !kept.opaque.is_null();
         match (&output.reasoning, &reasoning) {
             (Some(all), Some(kept)) if is_sent_back(all) && !is_sent_back(kept) => {

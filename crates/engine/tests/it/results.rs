@@ -173,12 +173,12 @@ fn reasoning_is_bounded_and_forgotten_with_its_turn() {
     };
     for (bytes, is_kept) in [(100, true), (513 * 1024, false)] {
         let mut play = Play::new(&[("a", &[]), ("b", &[])]);
-        let reasoning = Reasoning {
+        let reasoning = Box::new(Reasoning {
             text: "hm".to_owned(),
             provider: "claude".to_owned(),
             model: Some("sonnet".to_owned()),
             opaque: json!({ "signature": "s".repeat(bytes) }),
-        };
+        });
         let effects = play.answer(ModelOutput {
             text: "done".to_owned(),
             reasoning: Some(reasoning.clone()),

@@ -241,7 +241,7 @@ impl<'a> Conversation<'a, '_> {
                 content,
                 tool_calls,
                 reasoning,
-            } => self.add_answer(content, tool_calls, reasoning.as_ref()),
+            } => self.add_answer(content, tool_calls, reasoning.as_deref()),
             ModelMessage::Tool { call_id, content } if self.has_tools => self.say(
                 Role::User,
                 block(BlockContent::ToolResult {

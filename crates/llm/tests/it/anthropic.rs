@@ -237,13 +237,13 @@ async fn what_a_model_refuses_is_given_up() {
     request.messages.push(ModelMessage::Assistant {
         content: "so".to_owned(),
         tool_calls: Vec::new(),
-        reasoning: Some(Reasoning {
+        reasoning: Some(Box::new(Reasoning {
             text: "hm".to_owned(),
             provider: DEFAULT_PROVIDER.to_owned(),
             model: None,
             opaque: json!({"model": "gpt-4", "blocks": [
                 {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "bytes": 2}]}),
-        }),
+        })),
     });
     let complaint = "messages.1.content.0: Invalid `signature` in `thinking` block";
     let (_, first, second) = refused_once(complaint, &request).await;
@@ -285,12 +285,12 @@ async fn thoughts_do_not_go_to_another_model() {
     request.messages.push(ModelMessage::Assistant {
         content: "so".to_owned(),
         tool_calls: Vec::new(),
-        reasoning: Some(Reasoning {
+        reasoning: Some(Box::new(Reasoning {
             text: "hm".to_owned(),
             provider: DEFAULT_PROVIDER.to_owned(),
             model: None,
             opaque,
-        }),
+        })),
     });
     let body = ask(&request).await;
     assert_eq!(body["messages"][1]["content"], json!([marked(text("so"))]));

@@ -183,14 +183,14 @@ async fn reasoning_goes_back_unchanged_to_its_model_only() {
             ("look at it", "Reading.")
         );
         let kept = output.reasoning.expect("reasoning is kept");
-        let stranger = Reasoning {
+        let stranger = Box::new(Reasoning {
             provider: "stranger".to_owned(),
-            ..kept.clone()
-        };
-        let other_model = Reasoning {
+            ..Reasoning::clone(&kept)
+        });
+        let other_model = Box::new(Reasoning {
             model: Some("another".to_owned()),
-            ..kept.clone()
-        };
+            ..Reasoning::clone(&kept)
+        });
         for (reasoning, comes) in [
             (Some(kept), true),
             (Some(stranger), false),
@@ -227,7 +227,7 @@ async fn reasoning_goes_back_unchanged_to_its_model_only() {
     }
 }
 
-fn after_a_tool_call(reasoning: Option<Reasoning>) -> ModelRequest {
+fn after_a_tool_call(reasoning: Option<Box<Reasoning>>) -> ModelRequest {
     let mut request = request();
     let call_id = CallId::parse("c1").unwrap();
     request.messages.push(ModelMessage::Assistant {

@@ -115,10 +115,10 @@ async fn sent_back(field: &str, provider: &str) -> Option<Value> {
             name: "read_file".to_owned(),
             arguments: Default::default(),
         }],
-        reasoning: Some(Reasoning {
+        reasoning: Some(Box::new(Reasoning {
             provider: provider.to_owned(),
-            ..reasoning
-        }),
+            ..*reasoning
+        })),
     });
     next.messages.push(ModelMessage::Tool {
         call_id,

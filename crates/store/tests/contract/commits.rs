@@ -169,11 +169,13 @@ pub async fn everything_comes_back_after_a_restart(mut harness: Harness) -> Harn
 /// What people read of the reasoning stays, and so does what later turns keep.
 pub async fn what_a_provider_wants_back_goes_when_its_turn_ends(harness: Harness) -> Harness {
     let store = &harness.store;
-    let reasoning = |opaque| Reasoning {
-        text: AWKWARD.to_owned(),
-        provider: "claude".to_owned(),
-        model: Some("sonnet".to_owned()),
-        opaque,
+    let reasoning = |opaque| {
+        Box::new(Reasoning {
+            text: AWKWARD.to_owned(),
+            provider: "claude".to_owned(),
+            model: Some("sonnet".to_owned()),
+            opaque,
+        })
     };
     let kept = json!({"blocks": [{"type": "thinking", "signature": AWKWARD}]});
     let origin = TaskOrigin {
