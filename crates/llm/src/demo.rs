@@ -75,6 +75,13 @@ impl Model for DemoModel {
         .boxed()
     }
 
+    fn try_once<'a>(
+        &'a self,
+        _request: &'a ModelRequest,
+    ) -> BoxFuture<'a, Result<(), ModelFailure>> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn price(&self, _: &str) -> Option<Price> {
         Price::per_million(0.0, 0.0)
     }

@@ -73,6 +73,10 @@ pub trait Model: Send + Sync {
         hear: &'a mut StreamListener<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>>;
 
+    /// Makes one attempt at the requested model, and at no other one, whatever is known of it.
+    fn try_once<'a>(&'a self, request: &'a ModelRequest)
+    -> BoxFuture<'a, Result<(), ModelFailure>>;
+
     /// What the tokens of the model that an agent asks for cost. `None` when the price of the model
     /// that is really called is not known.
     fn price(&self, asked: &str) -> Option<Price>;

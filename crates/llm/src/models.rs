@@ -20,6 +20,7 @@ use futures_util::future::BoxFuture;
 use crate::answer::{Finish, ModelAnswer};
 use crate::client::{CallDeadline, CallError, CallState, Persistence, Provider, ServerClock};
 use crate::config::{DEFAULT_PROVIDER, ModelConfigError, ModelsConfig};
+use crate::shape::Shape;
 use crate::window::facts;
 use crate::{Model, ModelDescription, Price, StreamListener, StreamedPart};
 use availability::Availability;
@@ -340,6 +341,27 @@ impl Model for Models {
         hear: &'a mut StreamListener<'a>,
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
         async move { self.answer(request, &mut self.state(hear)).await }.boxed()
+    }
+
+    fn try_once<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+    ) -> BoxFuture<'a, Result<(), ModelFailure>> {
+        Box::pin(async move {
+            let Some(route) = self.route(&request.model) else {
+                return Err(no_provider(&request.model));
+            };
+            let mut hear = |_: StreamedPart<'_>| {};
+            let mut state = self.state(&mut hear);
+            let mut shape = Shape::new(route.model);
+            // Its budget would come on top of the answer's tokens.
+            shape.thinking = false;
+            let attempt = Persistence::OneAttempt;
+            let called = route
+                .provider
+                .call(request, &mut shape, attempt, &mut state);
+            called.await.map(drop).map_err(|error| error.failure)
+        })
     }
 
     fn price(&self, asked: &str) -> Option<Price> {

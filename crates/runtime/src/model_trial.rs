@@ -3,27 +3,28 @@
 use std::time::Duration;
 
 use codelab_engine::orchestrator;
-use codelab_llm::StreamedPart;
 use codelab_protocol::{
-    ErrorCode, ModelFailure, ModelFailureKind, ModelMessage, ModelRequest, ModelTried,
+    ErrorCode, ModelFailure, ModelFailureKind, ModelMessage, ModelRequest, ModelTried, UserId,
 };
 use serde_json::Map;
 use tokio::time::timeout;
 
-use crate::owner::measured_call;
+use crate::RuntimeError;
 use crate::runtime::Runtime;
 
-/// How long the answer may take, with everything that the provider asks to wait for.
 const WITHIN: Duration = Duration::from_secs(30);
 const MAX_ANSWER_TOKENS: u32 = 16;
 const QUESTION: &str = "Answer with the word ok.";
 
 impl Runtime {
-    /// Makes one call of a few tokens to this model and to no other.
-    pub async fn try_model(&self, model: String) -> ModelTried {
+    /// Makes one attempt at this model and at no other. It counts among the user's trials and model
+    /// calls.
+    pub async fn try_model(&self, user: UserId, model: String) -> Result<ModelTried, RuntimeError> {
+        self.inner.user_shares.model_trial(user)?;
+        let _slot = self.inner.user_shares.model_call(user).await;
         let request = ModelRequest {
             agent: orchestrator().to_string(),
-            fallback_models: vec![model.clone()],
+            fallback_models: Vec::new(),
             messages: vec![ModelMessage::User {
                 content: QUESTION.to_owned(),
             }],
@@ -33,40 +34,26 @@ impl Runtime {
             schema: None,
             model,
         };
-        let mut replaced = None;
-        let mut hear = |part: StreamedPart<'_>| {
-            if let StreamedPart::Fallback { kind, .. } = part {
-                replaced = Some(kind);
-            }
+        let tried = timeout(WITHIN, self.inner.model.try_once(&request)).await;
+        let error = match tried {
+            Ok(Ok(())) => None,
+            Ok(Err(failure)) => Some(failure.into_error()),
+            Err(_) => Some(no_answer(&request.model).into_error()),
         };
-        let answered = timeout(WITHIN, measured_call(&self.inner, &request, &mut hear)).await;
-        let failed = |kind, why: String| {
-            let facts = [("model".to_owned(), request.model.as_str().into())];
-            ModelFailure {
-                code: ErrorCode::LlmError,
-                message: why,
-                kind: Some(kind),
-                provider_message: None,
-                details: Map::from_iter(facts),
-            }
-        };
-        let failure = match (answered, replaced) {
-            (Ok(Ok(_)), None) => None,
-            (Ok(Ok(_)), Some(kind)) => {
-                let why = format!("The model server did not answer as \"{}\"", request.model);
-                Some(failed(kind, why))
-            }
-            (Ok(Err(failure)), _) => Some(failure),
-            (Err(_), _) => {
-                let why = format!("No answer within {} seconds", WITHIN.as_secs());
-                Some(failed(ModelFailureKind::Timeout, why))
-            }
-        };
-        let error = failure.map(ModelFailure::into_error);
-        ModelTried {
+        Ok(ModelTried {
             ok: error.is_none(),
             detail: error.as_ref().map(|error| error.message.clone()),
             details: error.map(|error| error.details),
-        }
+        })
+    }
+}
+
+fn no_answer(model: &str) -> ModelFailure {
+    ModelFailure {
+        code: ErrorCode::LlmTimeout,
+        message: format!("No answer within {} seconds", WITHIN.as_secs()),
+        kind: Some(ModelFailureKind::Timeout),
+        provider_message: None,
+        details: Map::from_iter([("model".to_owned(), model.into())]),
     }
 }

@@ -49,6 +49,8 @@ const MAX_READS: usize = 8;
 /// Those that are answered, and those that wait.
 const MAX_OPEN_READS: usize = 72;
 
+const MODEL_TRIALS_PER_MINUTE: u32 = 10;
+
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 /// What a user has too many of ends by itself, nobody knows when.
@@ -64,6 +66,7 @@ pub struct Shares {
 struct Share {
     requests: Bucket,
     sessions: Bucket,
+    model_trials: Bucket,
     streams: usize,
     turns: HashMap<SessionId, Turns>,
     model_calls: Option<Arc<Semaphore>>,
@@ -119,6 +122,24 @@ impl Shares {
             limit.into(),
             wait_seconds,
         )
+    }
+
+    /// Counts a model that a person is about to try. Each costs a call, and no budget bounds it.
+    pub(crate) fn model_trial(&self, user: UserId) -> Result<(), Refusal> {
+        let taken = self.with(user, |share| {
+            share
+                .model_trials
+                .take(MODEL_TRIALS_PER_MINUTE, MINUTE, Instant::now())
+        });
+        if taken {
+            return Ok(());
+        }
+        Metrics::count(&self.metrics.user_refusals, "model trials");
+        let message =
+            format!("Too many models are tried: at most {MODEL_TRIALS_PER_MINUTE} in a minute");
+        let wait_seconds = MINUTE.as_secs() / u64::from(MODEL_TRIALS_PER_MINUTE);
+        let refusal = Refusal::new(ErrorCode::RateLimited, message);
+        Err(refusal.with("retry_after_seconds", wait_seconds))
     }
 
     /// Room for one more stream, until it is dropped.
@@ -271,6 +292,7 @@ impl Share {
         Self {
             requests: Bucket::default(),
             sessions: Bucket::default(),
+            model_trials: Bucket::default(),
             streams: 0,
             turns: HashMap::new(),
             model_calls: (limits.model_calls > 0)

@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
 use crate::fields;
+use crate::users::User;
 
 /// The models to choose from
 ///
@@ -23,16 +24,19 @@ pub(super) async fn list(State(app): State<App>) -> Json<ModelList> {
 
 /// Try a model
 ///
-/// Makes one call of at most 16 tokens, to this model and no other. A failed call is no error of the
-/// request: `ok` is false, and `details` says why.
+/// Makes one call for at most 16 tokens, to this model and no other, without a second attempt. A
+/// failed call is no error of the request: `ok` is false, and `details` says why. At most 10 in a
+/// minute.
 #[utoipa::path(
     post, path = "/my/models/test", request_body = TryModel,
     responses((status = 200, description = "Whether the model answers", body = ModelTried)),
 )]
 pub(super) async fn try_model(
     State(app): State<App>,
+    user: User,
     JsonBody(body): JsonBody<TryModel>,
 ) -> ApiResult<Json<ModelTried>> {
     let model = body.model.ok_or_else(|| ApiError::missing("model"))?;
-    Ok(Json(app.runtime.try_model(fields::model(model)?).await))
+    let model = fields::model(model)?;
+    Ok(Json(app.runtime.try_model(user.id(), model).await?))
 }

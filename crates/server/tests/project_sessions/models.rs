@@ -192,18 +192,35 @@ async fn a_model_is_tried_with_one_short_call() {
         failed["detail"].as_str().unwrap().contains("key"),
         "{failed:#}"
     );
-    // The default model, which is asked instead of an unknown one, does not count.
-    server.model.reply(Reply::unknown_model("nobody"));
-    let unknown = tried("nobody").await;
+    // No other model is asked instead, and none is skipped because it failed before.
+    for _ in 0..2 {
+        server.model.reply(Reply::unknown_model("nobody"));
+        let unknown = tried("nobody").await;
+        assert_eq!(
+            (&unknown["ok"], &unknown["details"]["kind"]),
+            (&json!(false), &json!("unknown_model")),
+            "{unknown:#}"
+        );
+    }
     assert_eq!(
-        (&unknown["ok"], &unknown["details"]["kind"]),
-        (&json!(false), &json!("unknown_model")),
-        "{unknown:#}"
+        tried("nobody").await,
+        json!({ "ok": true }),
+        "it is there now"
     );
+    let calls = server.model.requests().len();
+    server.model.reply(Reply::fault(Fault::Overloaded));
+    tried("gpt-4o").await;
+    assert_eq!(server.model.requests().len(), calls + 1, "one attempt");
     for wrong in [json!({}), json!({ "model": "a b" })] {
         let refused = me.post("/my/models/test/", wrong).await;
         assert_eq!(refused.status, 422, "{:#}", refused.body);
     }
+    for _ in 0..4 {
+        tried("gpt-4o").await;
+    }
+    let body = json!({ "model": "gpt-4o" });
+    let refused = me.post("/my/models/test/", body).await;
+    refused.refused(429, "RATE_LIMITED");
 }
 
 #[tokio::test]

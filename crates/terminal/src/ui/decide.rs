@@ -68,8 +68,17 @@ impl Talk {
     }
 
     pub(super) async fn answer(&mut self, call: &CallId, text: String) {
-        let Some(text) = self.with_files(&text.clone(), text).await else {
-            return;
+        // An option is the agent's text: it names no files, and it never comes into the line.
+        let is_option = self.state.asks.iter().any(|ask| {
+            matches!(ask, PendingAsk::Question(question)
+                if question.call_id == *call && question.options.contains(&text))
+        });
+        let text = match is_option {
+            true => text,
+            false => match self.with_files(&text.clone(), text).await {
+                Some(text) => text,
+                None => return,
+            },
         };
         if let Some(ask) = self
             .state

@@ -339,7 +339,11 @@ impl Prompt {
             self.editor.discard();
             return Action::Nothing;
         }
-        let text = self.editor.take();
+        let text = match source {
+            Source::Keys => self.editor.take(),
+            // The lines of a script are not what a person wrote, so nobody recalls them.
+            Source::Line => self.editor.discard(),
+        };
         if let Some(command) = SlashCommand::parse(&text) {
             return Action::Command(command);
         }

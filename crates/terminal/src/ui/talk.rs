@@ -500,6 +500,7 @@ impl Talk {
 
     fn forget(&mut self) {
         self.session = None;
+        self.read_for = None;
         self.events = None;
         self.spent = None;
         (self.model, self.context_tokens) = (None, None);

@@ -41,7 +41,7 @@ const WORKLOADS: [Workload; 4] = [
         rhythm: Rhythm::EveryMs(80),
     },
     Workload {
-        name: "a token each 15 ms, 64 streams",
+        name: "a token each 15 ms, 64 turns a second",
         workers: 64,
         pace: SLOW,
         rhythm: Rhythm::EveryMs(1000),
