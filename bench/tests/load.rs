@@ -30,13 +30,14 @@ const ROWS: [&str; 19] = [
 ];
 
 /// The same for two servers.
-const FORWARDED_ROWS: [&str; 6] = [
+const FORWARDED_ROWS: [&str; 7] = [
     "plain turn, C=1: a turn at P50",
     "plain turn, C=1: processor time for a turn",
-    "plain turn, C=16: a turn at P50",
     "plain turn, C=16: processor time for a turn",
-    "a token each 15 ms, C=64: a turn at P50",
-    "a token each 15 ms, C=64: processor time for a turn",
+    "plain turn, 200 a second: a turn at P50",
+    "plain turn, 200 a second: processor time for a turn",
+    "a token each 15 ms, 64 turns a second: a turn at P50",
+    "a token each 15 ms, 64 turns a second: processor time for a turn",
 ];
 
 #[test]

@@ -266,6 +266,7 @@ mod tests {
                 "GET /my/projects/{project_id}",
                 "GET /my/projects/{project_id}/agents",
                 "GET /my/projects/{project_id}/agents/{agent_id}",
+                "GET /my/chat/sessions/{session_id}/export",
             ]
         );
     }

@@ -65,6 +65,7 @@ fn sample(path: &str) -> Value {
         "search" => json!({ "query": "secrets" }),
         "claim" => json!({ "client_id": "intruder" }),
         "result" => json!({ "client_id": "intruder", "result": "found" }),
+        "test" => json!({ "model": "gpt-4" }),
         other => panic!("say what body a route ending in {other} takes"),
     }
 }

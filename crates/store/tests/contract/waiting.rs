@@ -33,11 +33,14 @@ pub async fn open_approvals_of_all_sessions_are_found(harness: Harness) -> Harne
     stored(&harness, commit).await;
 
     let waiting = mine.waiting_sessions(None).await.unwrap();
-    let ids: Vec<&str> = waiting
+    let keys: Vec<_> = waiting.iter().map(|session| session.key).collect();
+    assert!(keys.is_sorted(), "{keys:?}");
+    let mut ids: Vec<&str> = waiting
         .iter()
         .map(|session| session.session_id.as_str())
         .collect();
-    assert_eq!(ids, ["late", "early"], "by key");
+    ids.sort_unstable();
+    assert_eq!(ids, ["early", "late"]);
     let rest = mine.waiting_sessions(Some(waiting[0].key)).await.unwrap();
     assert_eq!(rest, waiting[1..]);
     let (open, total) = mine.open_approvals(None, 10, 0).await.unwrap();
