@@ -242,18 +242,20 @@ describe("formulas", () => {
     expect(mathTree("x".repeat(MAX_FORMULA_CHARACTERS + 1), false)).toBeUndefined();
   });
   test.each([
-    "\\def\\a{x}\\a",
-    "\\def\\a#1{#1#1}\\a{\\a{x}}",
-    "\\newcommand{\\a}{x}\\a",
-    "\\global\\let\\a=b \\a",
-    "x^{".repeat(100) + "x" + "}".repeat(100),
-    "x^{".repeat(1000) + "x" + "}".repeat(1000),
-    "\\sqrt".repeat(300) + "x",
-  ])("%j is not drawn", (formula) => {
+    ["a macro", "\\def\\a{x}\\a"],
+    ["a macro that repeats its argument", "\\def\\a#1{#1#1}\\a{\\a{x}}"],
+    ["a new command", "\\newcommand{\\a}{x}\\a"],
+    ["another name", "\\global\\let\\a=b \\a"],
+    ["deep braces", "x^{".repeat(100) + "x" + "}".repeat(100)],
+    ["very deep braces", "x^{".repeat(1000) + "x" + "}".repeat(1000)],
+    ["deep brackets", "\\left(".repeat(100) + "x" + "\\right)".repeat(100)],
+    ["too many parts", "\\begin{matrix}" + "&".repeat(1900) + "\\end{matrix}"],
+  ])("%s: not drawn", (_, formula) => {
     expect(mathTree(formula, false)).toBeUndefined();
   });
-  test("names that only begin like a definition are drawn, and braces that are drawn do not nest", () => {
+  test("what only looks like one of these is drawn", () => {
     expect(mathTree("\\longrightarrow", false)).toBeDefined();
+    expect(mathTree("\\begin{matrix}" + "&".repeat(100) + "\\end{matrix}", false)).toBeDefined();
     expect(mathTree("\\{".repeat(100), false)).toBeDefined();
   });
   test("spaces stay, and none is negative", () => {
