@@ -177,6 +177,7 @@ test("a first start is three steps, and the models of the providers are listed",
     expect(await serious(page)).toEqual([]);
     await page.setViewportSize({ width: 390, height: 844 });
     await page.locator("[data-step='3'] button").waitFor();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(390);
     await page.setViewportSize({ width: 1280, height: 860 });
     await demo.attach();
     await page.locator("[data-step='2'].is-done", { hasText: "A tool runner is connected." }).waitFor();

@@ -46,11 +46,12 @@ test("an agent is made, changed, tried, and remembers", async () => {
   const noted = page.locator(".hit", { hasText: "Sheds are painted on Fridays" });
   await noted.locator("button[title='Forget this']").click();
   await noted.waitFor({ state: "detached" });
-  const answered = page.waitForResponse((response) => response.url().includes("/context/search"));
+  const asked = page.waitForRequest((request) => request.url().includes("/context/search"));
   await page.locator(".memory button", { hasText: "Search" }).click();
-  await answered;
-  await page.locator(".hit, .memory .hint").first().waitFor();
-  expect(await noted.count()).toBe(0);
+  const answer = await (await asked).response();
+  expect(answer?.status()).toBe(200);
+  expect(await answer?.text()).not.toContain("Sheds are painted on Fridays");
+  await expect.poll(() => noted.count()).toBe(0);
 
   await page.locator("button", { hasText: "Disable" }).click();
   await page.locator(".chip", { hasText: "Disabled" }).waitFor();

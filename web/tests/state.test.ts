@@ -4,8 +4,9 @@ import { budgetOf } from "../src/state/budget";
 import { answerDue, emptyChat, openQuestion, reduceChat, unread } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
+import { Reads } from "../src/state/reads";
 import { linkTo, parseRoute, ticketOf } from "../src/state/route";
-import { pinnedFirst, withChanged } from "../src/state/sessions";
+import { pinnedFirst } from "../src/state/sessions";
 import {
   bySession,
   changesSessions,
@@ -95,10 +96,16 @@ describe("the list of sessions", () => {
   test("pinned ones come first, and otherwise the order stays", () => {
     expect(ids(pinnedFirst(list))).toEqual(["b", "d", "a", "c"]);
   });
-  test("a changed session stays in its place, or leaves for the other list", () => {
-    expect(withChanged(list, session("c", { title: "new" }), false)[2]?.title).toBe("new");
-    expect(ids(withChanged(list, session("c", { archived: true }), false))).toEqual(["a", "b", "d"]);
-    expect(ids(withChanged(list, session("a"), true))).toEqual(["b", "c", "d"]);
+  test("an older answer does not undo a newer one, and every newer one is taken", () => {
+    const reads = new Reads();
+    const [first, second, third] = [reads.begin(), reads.begin(), reads.begin()];
+    expect([second(), first(), third()]).toEqual([true, false, true]);
+  });
+  test("what was asked before a change is old, however late it is answered", () => {
+    const reads = new Reads();
+    const before = [reads.begin(), reads.begin()];
+    reads.outdate();
+    expect([...before, reads.begin()].map((isNewer) => isNewer())).toEqual([false, false, true]);
   });
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { colour, MAX_COLOURED_CHARACTERS } from "../src/state/highlight";
 import { parseMarkdown, safeHref, type Block, type Inline } from "../src/state/markdown";
+import { MAX_FORMULA_CHARACTERS } from "../src/state/maths";
 import { mathTree, type MathNode } from "../src/state/mathml";
 import { patchLines } from "../src/state/patch";
 import { compare, diffOfWrite, fold, visible } from "../src/state/diff";
@@ -237,8 +238,51 @@ describe("formulas", () => {
   test("what is not a formula is none", () => {
     expect(mathTree("\\frac{a", false)).toBeUndefined();
     expect(mathTree("\\def\\a{\\a\\a}\\a", false)).toBeUndefined();
-    expect(mathTree("{".repeat(4000), false)).toBeUndefined();
-    expect(mathTree("x".repeat(5001), false)).toBeUndefined();
+    expect(mathTree("{".repeat(1500), false)).toBeUndefined();
+    expect(mathTree("x".repeat(MAX_FORMULA_CHARACTERS + 1), false)).toBeUndefined();
+  });
+  test.each([
+    ["a macro", "\\def\\a{x}\\a"],
+    ["a macro that repeats its argument", "\\def\\a#1{#1#1}\\a{\\a{x}}"],
+    ["a new command", "\\newcommand{\\a}{x}\\a"],
+    ["another name", "\\global\\let\\a=b \\a"],
+    ["deep braces", "x^{".repeat(100) + "x" + "}".repeat(100)],
+    ["very deep braces", "x^{".repeat(1000) + "x" + "}".repeat(1000)],
+    ["deep brackets", "\\left(".repeat(100) + "x" + "\\right)".repeat(100)],
+    ["too many parts", "\\begin{matrix}" + "&".repeat(1900) + "\\end{matrix}"],
+  ])("%s: not drawn", (_, formula) => {
+    expect(mathTree(formula, false)).toBeUndefined();
+  });
+  test("what only looks like one of these is drawn", () => {
+    expect(mathTree("\\longrightarrow", false)).toBeDefined();
+    expect(mathTree("\\begin{matrix}" + "&".repeat(100) + "\\end{matrix}", false)).toBeDefined();
+    expect(mathTree("\\{".repeat(100), false)).toBeDefined();
+  });
+  test("spaces stay, and none is negative", () => {
+    expect(JSON.stringify(mathTree("a\\quad b", false))).toContain('"mspace","attributes":{"width":"1em"}');
+    expect(JSON.stringify(mathTree("a\\, b", false))).toContain(
+      '{"name":"mtext","attributes":{},"children":["\u2009"]}',
+    );
+    expect(JSON.stringify(mathTree("a\\kern-9em b", false))).not.toContain("-9");
+  });
+  test("one that is never closed is looked for only a little way", () => {
+    for (const text of ["\\[\n".repeat(3000), "\\(".repeat(50_000), "$a\\".repeat(30_000), "$$a ".repeat(20_000)])
+      expect(parseMarkdown(text).length).toBeGreaterThan(0);
+    expect(JSON.stringify(parseMarkdown(`\\[${"x".repeat(MAX_FORMULA_CHARACTERS)}\\]`))).not.toContain('"math"');
+  });
+  test("one stays in its list item and its quote", () => {
+    const [list, ...more] = parseMarkdown("- \\[ a\n- second\n\\]");
+    expect(list).toMatchObject({ type: "list", items: [{}, {}] });
+    expect(JSON.stringify([list, ...more])).not.toContain('"math"');
+    const inside = { type: "math", value: "a\nb" };
+    expect(parseMarkdown("- \\[ a\n  b \\]\n- second")).toMatchObject([{ items: [{ children: [inside] }, {}] }]);
+    expect(parseMarkdown("> \\[ a\n> b\n> \\]")).toMatchObject([{ type: "quote", children: [inside] }]);
+    expect(parseMarkdown("> \\[ a\nb\n\\]")).toMatchObject([{ type: "quote", children: [{ type: "paragraph" }] }]);
+    expect(parseMarkdown("- item\n\\[ a\nb\n\\]")).toMatchObject([{ type: "list" }, inside]);
+  });
+  test("a message has a limited number of them", () => {
+    const found = JSON.stringify(parseMarkdown("$a$ ".repeat(200) + "\n\n" + "$$a$$\n\n".repeat(200)));
+    expect(found.match(/"math"/g)).toHaveLength(300);
   });
 });
 
@@ -255,7 +299,10 @@ describe("code", () => {
   });
   test("an unknown language and very long code stay plain", () => {
     expect(colour("klingon", "x")).toBeUndefined();
-    expect(colour("ts", "x".repeat(MAX_COLOURED_CHARACTERS + 1))).toBeUndefined();
+    expect(colour("ts", "x\n".repeat(MAX_COLOURED_CHARACTERS / 2))).toBeDefined();
+    expect(colour("ts", "x\n".repeat(MAX_COLOURED_CHARACTERS / 2 + 1))).toBeUndefined();
+    expect(colour("ts", "x".repeat(1000))).toBeDefined();
+    expect(colour("ts", "x".repeat(1001))).toBeUndefined();
     for (const name of ["rust", "py", "SH", "jsonc", "toml", "yml", "html", "mjs", "kt"])
       expect(colour(name, "x"), name).toBeDefined();
   });

@@ -111,8 +111,7 @@ function showInline(inline: Inline): ComponentChildren {
 
 /** Shows the address beside the link text, because a model's link text cannot be trusted. */
 function Link({ href, children }: { href: string; children: Inline[] }) {
-  const label = children.map((child) => (child.type === "text" || child.type === "code" ? child.value : "")).join("");
-  const isItself = label === href || `${label}/` === href || href === `mailto:${label}` || href === `http://${label}`;
+  const isItself = isAddress(href, children);
   return (
     <>
       <a href={href} target="_blank" rel="noopener noreferrer nofollow">
@@ -121,4 +120,12 @@ function Link({ href, children }: { href: string; children: Inline[] }) {
       {!isItself && <span class="link-target"> ({href})</span>}
     </>
   );
+}
+
+/** Emphasis and formulas can show more than their text, so a link with one of them never shows just its address. */
+function isAddress(href: string, children: Inline[]): boolean {
+  const texts = children.map((child) => (child.type === "text" || child.type === "code" ? child.value : undefined));
+  if (texts.includes(undefined)) return false;
+  const label = texts.join("");
+  return label === href || `${label}/` === href || href === `mailto:${label}` || href === `http://${label}`;
 }

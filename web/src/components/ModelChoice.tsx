@@ -7,11 +7,13 @@ import { t } from "../feeds/preferences";
 
 const OWN = "";
 
-/** `stored`: what the server knows; the user's choice on this page is newer. */
+/** `stored`: what the server knew when the session was opened; what was saved on this page is newer. */
 export function ModelChoice({ sessionId, stored }: { sessionId: string; stored: string | undefined }) {
   const [models, setModels] = useState<string[]>([]);
+  const [saved, setSaved] = useState<string | undefined>(undefined);
+  /** Until the server has answered. */
   const [choice, setChoice] = useState<string | undefined>(undefined);
-  const chosen = choice ?? stored ?? OWN;
+  const chosen = choice ?? saved ?? stored ?? OWN;
   useEffect(() => {
     listModels().then(setModels, () => setModels([]));
   }, []);
@@ -19,7 +21,9 @@ export function ModelChoice({ sessionId, stored }: { sessionId: string; stored: 
   if (offered.length === 0) return null;
   const choose = async (model: string) => {
     setChoice(model);
-    await attempt(() => chooseModel(sessionId, model === OWN ? null : model));
+    const isSaved = await attempt(() => chooseModel(sessionId, model === OWN ? null : model));
+    if (isSaved) setSaved(model);
+    setChoice((known) => (known === model ? undefined : known));
   };
   return (
     <label class="inline-field">

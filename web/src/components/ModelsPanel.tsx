@@ -96,7 +96,7 @@ function showModel({ model, window, images, price }: OfferedModel) {
 }
 
 /** Models are connected on the server: its keys never come to a browser. */
-export function HowToConnect({ isOpen }: { isOpen: boolean }) {
+function HowToConnect({ isOpen }: { isOpen: boolean }) {
   return (
     <details class="how-to" open={isOpen}>
       <summary>{t("models.connect")}</summary>

@@ -66,10 +66,10 @@ export function ProjectChoice() {
 
 /** Says what is deleted with the project before it is. */
 async function removeAfterAsking({ project_id: id, name }: Project) {
-  const [sessions, agents] = await Promise.all([listSessions(id), listAgents(id)]);
+  const [sessions, archived, agents] = await Promise.all([listSessions(id), listSessions(id, true), listAgents(id)]);
   const values = {
     name,
-    sessions: t("app.countSessions", { n: sessions.length }),
+    sessions: t("app.countSessions", { n: sessions.length + archived.length }),
     agents: t("app.countAgents", { n: agents.length }),
   };
   if (!confirm(t("app.deleteProjectSure", values))) return;

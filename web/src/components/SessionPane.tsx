@@ -159,25 +159,37 @@ function useAgentChoice(sessionId: string) {
   const [stored, setStored] = useState<Session | undefined>(undefined);
   const [choice, setChoice] = useState<string | undefined>(undefined);
   /** A message waits for the choice before it, because the server sends messages without an agent to the stored one. */
-  const saved = useRef<Promise<unknown>>(Promise.resolve());
+  const saved = useRef(Promise.resolve(true));
   useEffect(() => {
     // The pane says what is wrong with the session itself.
     readDetail(sessionId).then(setStored, () => undefined);
   }, [sessionId]);
   const choose = (agent: string) => {
     setChoice(agent);
-    saved.current = saved.current.then(async () => {
+    const saving = saved.current.then(async () => {
       const isSaved = await attempt(async () => {
         const changed = await chooseAgent(sessionId, agent === PLAN ? null : agent);
         setStored((known) => ({ ...known, ...changed, agent: changed.agent ?? null }));
       });
       // What is shown is where messages go.
-      if (!isSaved) setChoice(undefined);
+      if (!isSaved) setChoice((known) => (known === agent ? undefined : known));
+      return isSaved;
+    });
+    saved.current = saving;
+    // The user was told of the failure. What is sent from now on goes to the agent that is shown again.
+    void saving.then((isSaved) => {
+      if (!isSaved && saved.current === saving) saved.current = Promise.resolve(true);
     });
   };
   const project = projectId.value;
   useEffect(() => {
-    if (project !== undefined) listAgents(project).then(setAgents, report);
+    if (project === undefined) return;
+    let isCurrent = true;
+    // An answer about another project comes too late.
+    listAgents(project).then((list) => isCurrent && setAgents(list), report);
+    return () => {
+      isCurrent = false;
+    };
   }, [project]);
   const to = choice ?? agentIdOf(agents, stored?.agent) ?? PLAN;
   return { agents, to, choose, saved, stored };
@@ -187,11 +199,9 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
   const state = feed.state.value;
   const { agents, to, choose, saved, stored } = useAgentChoice(sessionId);
   const isAwaited = state.status === "awaiting_answer" && to === PLAN;
-  const send = (text: string) =>
-    attempt(async () => {
-      await saved.current;
-      await speak(sessionId, text, to === PLAN ? undefined : to);
-    });
+  // The text stays in the form if the agent it is for could not be stored.
+  const send = async (text: string) =>
+    (await saved.current) && attempt(() => speak(sessionId, text, to === PLAN ? undefined : to));
   return (
     <div class="dock">
       <QueueNote feed={feed} sessionId={sessionId} />

@@ -6,67 +6,103 @@ import { attempt, go, projectId, report, route } from "../feeds/app";
 import { t } from "../feeds/preferences";
 import { beginSession } from "../feeds/session";
 import { activity, load } from "../feeds/waiting";
+import { Reads } from "../state/reads";
 import { linkTo } from "../state/route";
-import { withChanged } from "../state/sessions";
 import { FirstSteps } from "./FirstSteps";
 import { Icon } from "./Icon";
 import { Empty } from "./parts";
 import { SessionList } from "./SessionList";
 import { SessionPane } from "./SessionPane";
 
-export function SessionsView() {
-  const { sessionId: current, callId } =
-    route.value.view === "sessions" ? route.value : { sessionId: undefined, callId: undefined };
-  const [sessions, setSessions] = useState<Session[] | undefined>(undefined);
-  const [isArchive, setArchive] = useState(false);
-  /** The open session, if the list does not have it. */
-  const [found, setFound] = useState<Session | undefined>(undefined);
-  const project = projectId.value;
+interface Listed {
+  project: number;
+  isArchive: boolean;
+  sessions: Session[];
+}
+
+/** The list that is shown; nothing until it was read. It is read again when something happens in a session. */
+function useSessions(project: number | undefined, isArchive: boolean, current: string | undefined) {
+  const [listed, setListed] = useState<Listed | undefined>(undefined);
+  const [reads] = useState(() => new Reads());
+  const [round, setRound] = useState(0);
   const changedAt = activity.value.at;
   useEffect(() => {
     if (project === undefined) return;
-    let isCurrent = true;
-    // An answer about the list that was shown before comes too late.
-    listSessions(project, isArchive).then((list) => isCurrent && setSessions(list), report);
-    return () => {
-      isCurrent = false;
-    };
-  }, [project, current, changedAt, isArchive]);
+    // An answer that is not the newest one is still shown, because a busy session asks for the list all the time.
+    const isNewer = reads.begin();
+    listSessions(project, isArchive).then(
+      (sessions) => isNewer() && setListed({ project, isArchive, sessions }),
+      report,
+    );
+  }, [project, current, changedAt, isArchive, round, reads]);
+  // An answer about the list that was shown before comes too late.
+  useEffect(() => () => reads.outdate(), [project, isArchive, reads]);
+  const refresh = () => {
+    reads.outdate();
+    setRound((before) => before + 1);
+  };
+  const isShown = listed?.project === project && listed?.isArchive === isArchive;
+  return { sessions: isShown ? listed?.sessions : undefined, refresh };
+}
 
-  // A link can lead to a session of another project. The other list has archived sessions.
+/** The open session, if the list does not have it: it can be of another project, or of the other list. */
+function useElsewhere(current: string | undefined, sessions: Session[] | undefined) {
+  const [found, setFound] = useState<Session | undefined>(undefined);
   const isElsewhere =
     current !== undefined && sessions !== undefined && !sessions.some((session) => session.session_id === current);
   useEffect(() => {
     if (!isElsewhere) return;
+    let isCurrent = true;
     readDetail(current).then(
       (detail) => {
+        // The user has gone on. The page must not take them back to that project.
+        if (!isCurrent) return;
         projectId.value = detail.project_id;
         setFound(detail);
       },
       // The pane says that the session does not exist.
       () => undefined,
     );
+    return () => {
+      isCurrent = false;
+    };
   }, [isElsewhere, current]);
+  return [found, setFound] as const;
+}
+
+/** The session that is open now, which may be another one than before an answer came. */
+function openId(): string | undefined {
+  const now = route.peek();
+  return now.view === "sessions" ? now.sessionId : undefined;
+}
+
+export function SessionsView() {
+  const { sessionId: current, callId } =
+    route.value.view === "sessions" ? route.value : { sessionId: undefined, callId: undefined };
+  const [isArchive, setArchive] = useState(false);
+  const project = projectId.value;
+  const { sessions, refresh } = useSessions(project, isArchive, current);
+  const [found, setFound] = useElsewhere(current, sessions);
 
   const begin = () =>
     attempt(async () => {
       if (project === undefined) return;
-      const made = await beginSession(project);
-      setSessions([made, ...(sessions ?? [])]);
+      setFound(await beginSession(project));
+      refresh();
     });
   const remove = (id: string) =>
     attempt(async () => {
       if (!confirm(t("sessions.deleteSure"))) return;
       await deleteSession(id);
       load();
-      setSessions((sessions ?? []).filter((session) => session.session_id !== id));
-      go(linkTo("sessions"));
+      refresh();
+      if (openId() === id) go(linkTo("sessions"));
     });
   const change = (id: string, body: Parameters<typeof changeSession>[1]) =>
     void attempt(async () => {
       const changed = await changeSession(id, body);
-      setSessions((known) => withChanged(known ?? [], changed, isArchive));
-      if (id === current) setFound(changed);
+      if (openId() === id) setFound(changed);
+      refresh();
     });
   const changes = {
     pin: (id: string, pinned: boolean) => change(id, { pinned }),
@@ -84,15 +120,7 @@ export function SessionsView() {
             <Icon name="plus" /> {t("sessions.new")}
           </button>
         </header>
-        <button
-          type="button"
-          class="quiet side-switch"
-          aria-pressed={isArchive}
-          onClick={() => {
-            setSessions(undefined);
-            setArchive(!isArchive);
-          }}
-        >
+        <button type="button" class="quiet side-switch" aria-pressed={isArchive} onClick={() => setArchive(!isArchive)}>
           <Icon name="archive" /> {t("sessions.archived")}
         </button>
         <SessionList sessions={sessions} isArchive={isArchive} current={current} changes={changes} />

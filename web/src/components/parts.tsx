@@ -190,7 +190,11 @@ export function Writer({
     if (isSending.current || text.trim() === "") return;
     isSending.current = true;
     const isAccepted = await onSend(text).finally(() => (isSending.current = false));
-    if (isAccepted) setText((present) => (present === text ? "" : present));
+    if (isAccepted) {
+      setText((present) => (present === text ? "" : present));
+      // The form may be gone by now, and with it what would clear the draft.
+      if (draftOf(draft) === text) keepDraft(draft, "");
+    }
     field.current?.focus();
   };
   return (

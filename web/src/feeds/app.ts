@@ -171,7 +171,7 @@ export async function loadProjects() {
 export async function addProject(name: string) {
   const made = await createProject(name);
   projects.value = [...projects.value, made];
-  projectId.value = made.project_id;
+  chooseProject(made.project_id);
 }
 
 /** Another project has other sessions, plans and agents, so what is open is left. */

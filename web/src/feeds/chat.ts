@@ -66,6 +66,8 @@ async function catchUp() {
       const newest = await chatHistory(undefined, FIRST_MESSAGES);
       apply({ kind: "messages", messages: newest });
       isChatLoaded.value = true;
+      // The newest messages tell whether any is unread. All the others may take a while.
+      chooseFirstView();
       if (newest.length === FIRST_MESSAGES) await readBehind(0);
     } else {
       await readBehind(lastIdOf(chat.peek()));
@@ -73,9 +75,11 @@ async function catchUp() {
   } catch (error) {
     if (error instanceof ApiError) refused(error);
   } finally {
-    chooseView(unreadCount.peek() > 0 ? "chat" : "sessions");
+    chooseFirstView();
   }
 }
+
+const chooseFirstView = () => chooseView(unreadCount.peek() > 0 ? "chat" : "sessions");
 
 async function readBehind(id: number) {
   for (let after = id; ;) {

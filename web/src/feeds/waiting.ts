@@ -51,12 +51,17 @@ export function watchWaiting(): () => void {
 
 /** The list could not be read since events were missing. */
 let isStale = true;
+/** Counts how often everything was read again. A list that was asked for before the last time is old. */
+let round = 0;
 
 /** Reads everything again, after events were missed or a session was deleted. */
 export function load() {
   isStale = true;
+  round += 1;
+  const asked = round;
   apply({ kind: "connected" });
   Promise.all([listWaiting(), openApprovals()]).then(([list, approvals]) => {
+    if (asked !== round) return;
     isStale = false;
     apply({ kind: "approvals", approvals });
     apply({ kind: "loaded", waiting: list });
@@ -70,8 +75,10 @@ async function readTitles() {
   const isReading = titles !== "known";
   titles = isReading ? "wanted again" : "being read";
   if (isReading) return;
+  const asked = round;
   try {
-    apply({ kind: "loaded", waiting: await listWaiting() });
+    const list = await listWaiting();
+    if (asked === round) apply({ kind: "loaded", waiting: list });
   } catch (error) {
     report(error);
   }

@@ -9,8 +9,12 @@ export interface CodePiece {
   kind: CodeKind | undefined;
 }
 
-/** Longer code stays plain, because colouring it would hold up the page. */
-export const MAX_COLOURED_CHARACTERS = 50_000;
+/**
+ * Longer code, and code with a longer line, stays plain. Some grammars look at the rest of the code again for every
+ * word, so colouring it would hold up the page.
+ */
+export const MAX_COLOURED_CHARACTERS = 10_000;
+const LONG_LINE = /[^\n]{1001}/;
 
 const KINDS: Readonly<Record<string, CodeKind>> = {
   "hljs-keyword": "keyword",
@@ -59,7 +63,8 @@ lowlight.registerAlias({
 /** Nothing if the language is unknown or the code is too long. */
 export function colour(language: string, code: string): CodePiece[] | undefined {
   const name = language.toLowerCase();
-  if (code.length > MAX_COLOURED_CHARACTERS || !lowlight.registered(name)) return undefined;
+  if (code.length > MAX_COLOURED_CHARACTERS || LONG_LINE.test(code)) return undefined;
+  if (!lowlight.registered(name)) return undefined;
   const pieces: CodePiece[] = [];
   collect(lowlight.highlight(name, code).children, undefined, pieces);
   return pieces;

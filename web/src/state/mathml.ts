@@ -2,14 +2,19 @@
 //
 // KaTeX gives a tree, not text, so no markup is parsed here. Only the elements and attributes below are taken from it.
 import katex from "katex";
+import { MAX_FORMULA_CHARACTERS } from "./maths";
 
 export type MathNode = string | { name: string; attributes: Record<string, string>; children: MathNode[] };
 
-/** A formula of this length is not meant to be read. */
-const MAX_CHARACTERS = 5_000;
 const MAX_EXPANSIONS = 500;
+/** How deep braces may nest, and how deep the tree may be: everything here calls itself once for each level. */
+const MAX_DEPTH = 60;
+const MAX_NODES = 5_000;
 /** The largest size a formula may ask for, in em. */
 const MAX_SIZE_EM = 20;
+
+/** A macro can repeat its argument, so a few of them make more than a browser can draw. */
+const DEFINES_MACRO = /\\(?:[egx]?def|(?:re)?newcommand|providecommand|(?:future)?let|global|long)(?![a-zA-Z@])/;
 
 const ELEMENTS = new Set(
   (
@@ -30,15 +35,19 @@ interface KatexNode {
   text?: string;
   attributes?: Record<string, string>;
   children?: KatexNode[];
+  /** A space has a width in em instead of a type, and for the usual widths a character. */
+  width?: number;
+  character?: string | null;
 }
 
 interface TreeMaker {
   __renderToDomTree(formula: string, options: object): KatexNode;
 }
 
-/** Nothing if KaTeX does not understand the formula. */
+/** Nothing if KaTeX does not understand the formula, or if drawing it would hold up the page. */
 export function mathTree(formula: string, isBlock: boolean): MathNode | undefined {
-  if (formula.length > MAX_CHARACTERS) return undefined;
+  if (formula.length > MAX_FORMULA_CHARACTERS || DEFINES_MACRO.test(formula)) return undefined;
+  if (braceDepth(formula) > MAX_DEPTH) return undefined;
   const options = {
     output: "mathml",
     displayMode: isBlock,
@@ -50,20 +59,41 @@ export function mathTree(formula: string, isBlock: boolean): MathNode | undefine
   };
   try {
     const root = (katex as unknown as TreeMaker).__renderToDomTree(formula, options);
-    return root.children?.map(convert).find((child) => typeof child !== "string");
+    const budget = { nodes: MAX_NODES };
+    return root.children?.map((child) => convert(child, 1, budget)).find((child) => typeof child !== "string");
   } catch {
     return undefined;
   }
 }
 
-function convert(node: KatexNode): MathNode {
+function braceDepth(formula: string): number {
+  let depth = 0;
+  let deepest = 0;
+  for (const [mark] of formula.matchAll(/\\.|[{}]/gs)) {
+    if (mark === "{") depth += 1;
+    if (mark === "}") depth -= 1;
+    deepest = Math.max(deepest, depth);
+  }
+  return deepest;
+}
+
+function convert(node: KatexNode, depth: number, budget: { nodes: number }): MathNode {
+  budget.nodes -= 1;
+  if (budget.nodes < 0 || depth > MAX_DEPTH) throw new Error("the formula is too large");
   if (node.text !== undefined) return node.text;
+  if (node.type === undefined && node.width !== undefined) return spaceOf(node.width, node.character);
   const children = (node.children ?? [])
     // The source of the formula, which is not drawn.
     .filter((child) => child.type !== "annotation")
-    .map(convert);
+    .map((child) => convert(child, depth + 1, budget));
   const name = node.type ?? "";
   if (!ELEMENTS.has(name)) return { name: "mrow", attributes: {}, children };
   const attributes = Object.entries(node.attributes ?? {}).filter(([key]) => ATTRIBUTES.has(key));
   return { name, attributes: Object.fromEntries(attributes), children };
+}
+
+function spaceOf(width: number, character: string | null | undefined): MathNode {
+  if (character) return { name: "mtext", attributes: {}, children: [character] };
+  // A negative space would put the formula over other text.
+  return { name: "mspace", attributes: { width: `${Math.max(0, width)}em` }, children: [] };
 }

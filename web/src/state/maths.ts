@@ -5,6 +5,11 @@ import type MarkdownIt from "markdown-it";
 export const MATH_INLINE = "math_inline";
 export const MATH_BLOCK = "math_block";
 
+/** A longer formula is not meant to be read. It also bounds the search for the mark that closes a formula. */
+export const MAX_FORMULA_CHARACTERS = 2_000;
+/** In one message. The others stay as they were written. */
+const MAX_FORMULAS = 300;
+
 type Parser = InstanceType<typeof MarkdownIt>;
 type InlineRule = Parameters<Parser["inline"]["ruler"]["before"]>[2];
 type BlockRule = Parameters<Parser["block"]["ruler"]["before"]>[2];
@@ -26,11 +31,12 @@ export function addMaths(parser: Parser) {
 
 const inlineMaths: InlineRule = (state, isSilent) => {
   const mark = MARKS.find(({ open }) => state.src.startsWith(open, state.pos));
-  if (mark === undefined) return false;
+  if (mark === undefined || isFull(state.env)) return false;
   const start = state.pos + mark.open.length;
-  const end = mark.open === "$" ? endOfDollar(state.src, state.pos) : state.src.indexOf(mark.close, start);
+  const end = mark.open === "$" ? endOfDollar(state.src, state.pos) : closeOf(state.src, mark.close, start);
   if (end < 0 || end >= state.posMax || state.src.slice(start, end).trim() === "") return false;
   if (!isSilent) {
+    count(state.env);
     const token = state.push(MATH_INLINE, "math", 0);
     token.content = state.src.slice(start, end);
     token.info = mark.isBlock ? "block" : "";
@@ -39,11 +45,29 @@ const inlineMaths: InlineRule = (state, isSilent) => {
   return true;
 };
 
+/** How many formulas a message has so far. The parser passes the same object to all rules for one message. */
+const formulas = new WeakMap<object, number>();
+
+function isFull(message: object): boolean {
+  return (formulas.get(message) ?? 0) >= MAX_FORMULAS;
+}
+
+function count(message: object) {
+  formulas.set(message, (formulas.get(message) ?? 0) + 1);
+}
+
+/** Where the formula that begins at `start` ends. Below 0 if it has no end, or is too long. */
+function closeOf(text: string, close: string, start: number): number {
+  const at = text.slice(start, start + MAX_FORMULA_CHARACTERS).indexOf(close);
+  return at < 0 ? -1 : start + at;
+}
+
 /** A dollar sign also means money and shell variables, so it must touch its formula and no word. */
 function endOfDollar(text: string, at: number): number {
   if (WORD.test(text[at - 1] ?? "") || /\s/.test(text[at + 1] ?? " ")) return -1;
-  for (let end = text.indexOf("$", at + 1); end > 0; end = text.indexOf("$", end + 1)) {
+  for (let end = closeOf(text, "$", at + 1); end > 0; end = closeOf(text, "$", end + 1)) {
     const before = text[end - 1] ?? "";
+    if (end - at > MAX_FORMULA_CHARACTERS) return -1;
     if (before === "\\") continue;
     return /\s/.test(before) || WORD.test(text[end + 1] ?? "") ? -1 : end;
   }
@@ -51,22 +75,30 @@ function endOfDollar(text: string, at: number): number {
 }
 
 const blockMaths: BlockRule = (state, first, last, isSilent) => {
-  const lineAt = (line: number) =>
-    state.src.slice((state.bMarks[line] ?? 0) + (state.tShift[line] ?? 0), state.eMarks[line]);
-  const mark = MARKS.find(({ open, isBlock }) => isBlock && lineAt(first).startsWith(open));
-  if (mark === undefined) return false;
-  let content = lineAt(first).slice(mark.open.length);
+  const startOf = (line: number) => (state.bMarks[line] ?? 0) + (state.tShift[line] ?? 0);
+  const endOf = (line: number) => state.eMarks[line] ?? 0;
+  const indentOf = (line: number) => state.sCount[line] ?? 0;
+  const mark = MARKS.find(({ open, isBlock }) => isBlock && state.src.startsWith(open, startOf(first)));
+  if (mark === undefined || isFull(state.env)) return false;
+  const from = startOf(first) + mark.open.length;
+  const close = closeOf(state.src, mark.close, from);
+  if (close < 0) return false;
+  const indent = Math.min(state.blkIndent, indentOf(first));
+  const lines = [];
   let line = first;
-  while (!content.trimEnd().endsWith(mark.close)) {
-    // A closing mark in the middle of a line: the formula is part of a sentence.
-    if (content.includes(mark.close)) return false;
-    line += 1;
-    if (line >= last) return false;
-    content += `\n${lineAt(line)}`;
+  for (; endOf(line) < close; line += 1) {
+    lines.push(state.src.slice(line === first ? from : startOf(line), endOf(line)));
+    const next = line + 1;
+    // The list item or the quote that the formula began in ends before the formula does.
+    if (next >= last || (startOf(next) < endOf(next) && indentOf(next) < indent)) return false;
   }
-  const formula = content.trimEnd().slice(0, -mark.close.length).trim();
-  if (formula === "" || formula.includes(mark.close)) return false;
+  lines.push(state.src.slice(line === first ? from : startOf(line), close));
+  const formula = lines.join("\n").trim();
+  // Words behind the closing mark: the formula is part of a sentence.
+  const rest = state.src.slice(close + mark.close.length, endOf(line));
+  if (formula === "" || rest.trim() !== "") return false;
   if (isSilent) return true;
+  count(state.env);
   const token = state.push(MATH_BLOCK, "math", 0);
   token.block = true;
   token.content = formula;

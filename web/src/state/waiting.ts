@@ -131,7 +131,7 @@ export function bySession(waiting: readonly Waiting[]): ReadonlyMap<string, Wait
   return found;
 }
 
-/** Oldest first: what expires next stands on top. A question of an older version has no time, and is older. */
+/** Oldest first. A question that an older version of the server stored has no time, so it comes before all others. */
 export function inOrder(state: WaitingState): Waiting[] {
   return [...state.open.values()].sort((a, b) => (a.created_at ?? "").localeCompare(b.created_at ?? ""));
 }
