@@ -168,7 +168,7 @@ test("the API's description is linked, and a lost connection is told in a senten
   expect(await page.locator("body").textContent()).not.toContain("TypeError");
 });
 
-test("a first start is three steps, and the models of the providers are listed", async () => {
+testOfLooks("a first start is three steps, and the models of the providers are listed", async () => {
   const demo = await World.make({ isDemo: true });
   try {
     const { page } = await demo.open("#/sessions");

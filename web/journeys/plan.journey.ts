@@ -120,6 +120,7 @@ test("a plan that nobody decided about says so and can be asked for again", asyn
     const { page } = await hasty.open(`#/sessions/${session}`);
     await page.locator(".plan-entry .chip", { hasText: "Expired" }).waitFor();
     await page.locator(".expired-note", { hasText: "Nobody decided about this plan in time" }).waitFor();
+    await hasty.loseOwner();
     await page.locator(".expired-note button", { hasText: "Ask again" }).click();
     await page.locator(".dock textarea:focus").waitFor();
     expect(await page.locator(".dock textarea").inputValue()).toBe("Make it while I am away");
