@@ -1467,8 +1467,9 @@ export interface paths {
         put?: never;
         /**
          * Try a model
-         * @description Makes one call of at most 16 tokens, to this model and no other. A failed call is no error of the
-         *     request: `ok` is false, and `details` says why.
+         * @description Makes one call for at most 16 tokens, to this model and no other, without a second attempt. A
+         *     failed call is no error of the request: `ok` is false, and `details` says why. At most 10 in a
+         *     minute.
          */
         post: {
             parameters: {
