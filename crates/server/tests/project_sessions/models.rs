@@ -175,6 +175,10 @@ async fn a_model_is_tried_with_one_short_call() {
         let body = json!({ "model": model });
         me.post("/my/models/test/", body).await.expect(200)
     };
+    let failed_as = |tried: &Value, kind: &str| {
+        assert_eq!(tried["ok"], false, "{tried:#}");
+        assert_eq!(tried["details"]["kind"], kind, "{tried:#}");
+    };
     assert_eq!(tried("gpt-4o").await, json!({ "ok": true }));
     let asked = server.model.requests().pop().unwrap().body;
     assert_eq!(
@@ -183,11 +187,7 @@ async fn a_model_is_tried_with_one_short_call() {
     );
     server.model.reply(Reply::fault(Fault::WrongKey));
     let failed = tried("gpt-4o").await;
-    assert_eq!(
-        (&failed["ok"], &failed["details"]["kind"]),
-        (&json!(false), &json!("wrong_key")),
-        "{failed:#}"
-    );
+    failed_as(&failed, "wrong_key");
     assert!(
         failed["detail"].as_str().unwrap().contains("key"),
         "{failed:#}"
@@ -196,11 +196,7 @@ async fn a_model_is_tried_with_one_short_call() {
     for _ in 0..2 {
         server.model.reply(Reply::unknown_model("nobody"));
         let unknown = tried("nobody").await;
-        assert_eq!(
-            (&unknown["ok"], &unknown["details"]["kind"]),
-            (&json!(false), &json!("unknown_model")),
-            "{unknown:#}"
-        );
+        failed_as(&unknown, "unknown_model");
     }
     assert_eq!(
         tried("nobody").await,
