@@ -116,6 +116,8 @@ test("a command is shown in its parts and rejected with a reason that the model 
 
 test("a browser that looks elsewhere is notified", async () => {
   const { page } = await world.open("#/waiting");
+  // What waited before the page knew the list is not told.
+  await page.locator(".empty-title", { hasText: "Nothing is waiting" }).waitFor();
   await page.evaluate(() => {
     const shown: string[] = [];
     const stand = class {

@@ -97,13 +97,17 @@ impl Runtime {
             },
             None => None,
         };
-        let chosen = match agent {
-            Some(_) => None,
-            None => crate::state_of(session)?.chosen_agent().cloned(),
+        let addressee = match &agent {
+            Some(_) => agent.clone(),
+            None => {
+                let team = space.team_snapshot().await;
+                let team = team.map_err(RuntimeError::of_project_session)?;
+                crate::state_of(session)?.addressee(None, &team.team)
+            }
         };
         let message = UserMessage {
             text,
-            agent: agent.clone(),
+            agent,
             client_message_id,
             caller,
         };
@@ -112,7 +116,7 @@ impl Runtime {
         let accepted = self.input(&name(id), Command::UserMessage(message)).await?;
         let reader = self.reader(feed, accepted.key, accepted.answer);
         let answers = matches!(accepted.answer, CallerAnswer::Answered(_));
-        let agent = agent.or(chosen.filter(|_| !answers));
+        let agent = addressee.filter(|_| !answers);
         // The answer to a question is part of a call, and a repeat is none.
         if matches!(accepted.answer, CallerAnswer::Span(_)) {
             self.call_began(

@@ -3,6 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { followEverything } from "../api/events";
 import type { SessionEvent } from "../api/types";
 import { listWaiting, openApprovals } from "../api/waiting";
+import { visible } from "../state/diff";
 import { shortName } from "../state/format";
 import { linkTo } from "../state/route";
 import {
@@ -27,6 +28,16 @@ export const notifications = signal<"off" | "on" | "denied">(
 
 const apply = (input: WaitingInput) => (waitingState.value = reduceWaiting(waitingState.value, input));
 
+/** Notifies of what is new, and returns it. What waited already when the page was opened is not new. */
+function applyAndNotify(input: WaitingInput): Waiting[] {
+  const { open: before, isLoaded } = waitingState.value;
+  apply(input);
+  if (input.kind === "loaded" && !isLoaded) return [];
+  const added = waiting.value.filter((entry) => !before.has(waitingKey(entry)));
+  added.forEach(notify);
+  return added;
+}
+
 export function watchWaiting(): () => void {
   return followEverything({
     onOpen: (isResumed) => {
@@ -36,11 +47,7 @@ export function watchWaiting(): () => void {
     onInputs: (events) => {
       // Events are missing, so the list is read again.
       if (events.some((event) => event.type === "gap")) load();
-      const before = waitingState.value.open;
-      apply({ kind: "events", events });
-      const isNew = (entry: Waiting) => !before.has(waitingKey(entry));
-      const added = waiting.value.filter(isNew);
-      added.forEach(notify);
+      const added = applyAndNotify({ kind: "events", events });
       if (added.length > 0) void readTitles();
       tellActivity(events);
     },
@@ -64,7 +71,7 @@ export function load() {
     if (asked !== round) return;
     isStale = false;
     apply({ kind: "approvals", approvals });
-    apply({ kind: "loaded", waiting: list });
+    applyAndNotify({ kind: "loaded", waiting: list });
   }, report);
 }
 
@@ -78,7 +85,7 @@ async function readTitles() {
   const asked = round;
   try {
     const list = await listWaiting();
-    if (asked === round) apply({ kind: "loaded", waiting: list });
+    if (asked === round) applyAndNotify({ kind: "loaded", waiting: list });
   } catch (error) {
     report(error);
   }
@@ -110,7 +117,7 @@ export async function toggleNotifications() {
 function notify(entry: Waiting) {
   if (notifications.value !== "on" || document.hasFocus()) return;
   const shown = new Notification(t("waiting.notification"), {
-    body: `${shortName(entry.agent)}: ${entry.text}`,
+    body: visible(`${shortName(entry.agent)}: ${entry.text}`),
     tag: waitingKey(entry),
   });
   shown.onclick = () => {

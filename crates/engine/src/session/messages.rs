@@ -4,10 +4,10 @@ use codelab_protocol::{
     AgentName, ClientMessageId, ErrorCode, MessageQueued, SessionEventBody, SessionKind, TurnStatus,
 };
 
-use super::{QueuedMessage, REQUESTED, Transition};
+use super::{QueuedMessage, REQUESTED, Session, Transition};
 use crate::output::Output;
 use crate::world::MAX_WAITING_BYTES;
-use crate::{CallerAnswer, Effect, EventRange, Refusal, UserMessage};
+use crate::{CallerAnswer, Effect, EventRange, Refusal, Team, UserMessage};
 
 impl Output {
     fn input_accepted(&mut self, client_message_id: Option<ClientMessageId>, span: EventRange) {
@@ -20,17 +20,26 @@ impl Output {
     }
 }
 
+impl Session {
+    /// The agent that a message goes to: the one that it names, else the one that was chosen for the
+    /// session. None if it answers a question, or is to be planned.
+    pub fn addressee(&self, named: Option<AgentName>, team: &Team) -> Option<AgentName> {
+        let is_there = |agent: &&AgentName| team.get(agent).is_some();
+        let chosen = || self.chosen.as_ref().filter(is_there).cloned();
+        named.or_else(|| if self.asks() { None } else { chosen() })
+    }
+}
+
 impl Transition<'_, '_> {
     pub(super) fn user_message(
         &mut self,
         mut message: UserMessage,
     ) -> Result<CallerAnswer, Refusal> {
-        if message.agent.is_none() && !self.session.asks() {
-            let team = self.world.team;
-            let is_there = |agent: &AgentName| team.get(agent).is_some();
-            self.session.chosen = self.session.chosen.take().filter(is_there);
-            message.agent.clone_from(&self.session.chosen);
-        }
+        let team = self.world.team;
+        message.agent = self.session.addressee(message.agent, team);
+        // One that was removed meanwhile is not chosen any more.
+        let is_there = |agent: &AgentName| team.get(agent).is_some();
+        self.session.chosen = self.session.chosen.take().filter(is_there);
         if let Some(agent) = &message.agent {
             self.world.team.known_agent(agent)?;
             self.free_agent(agent)?;

@@ -1,7 +1,8 @@
 //! What of a session waits for a person, and the events that tell of it.
 
 use codelab_protocol::{
-    AgentName, CallId, SessionEventBody, SessionKind, TurnId, Waiting, WaitingKind, WaitingRemoved,
+    AgentName, CallId, SessionEventBody, SessionKind, Timestamp, TurnId, Waiting, WaitingKind,
+    WaitingRemoved,
 };
 
 use super::{Session, Transition};
@@ -13,45 +14,60 @@ const MAX_TEXT_BYTES: usize = 600;
 /// The arguments that tell most about a call.
 const TELLING_ARGUMENTS: [&str; 3] = ["command", "path", "mode"];
 
+/// Something that waits, where it stands in the session.
+struct Found<'a> {
+    turn: TurnId,
+    /// None for a plan: the orchestrator made it.
+    agent: Option<&'a AgentName>,
+    asked: Asked<'a>,
+}
+
+enum Asked<'a> {
+    Approval(&'a Approval),
+    Question {
+        call_id: &'a CallId,
+        text: &'a str,
+        at: Option<Timestamp>,
+    },
+}
+
 impl Session {
     /// Decisions and answers that the session waits for, each once.
     pub fn waiting(&self) -> Vec<Waiting> {
-        let mut waiting: Vec<Waiting> = Vec::new();
-        for (_, found) in self.waiting_by_turn() {
-            if waiting.iter().all(|known| known.call_id != found.call_id) {
-                waiting.push(found);
-            }
-        }
-        waiting
-    }
-
-    fn waiting_by_turn(&self) -> impl Iterator<Item = (TurnId, Waiting)> {
-        let turn = self.turn.as_ref();
-        let of_plan = turn.and_then(|turn| {
-            let approval = turn.workflow()?.approval()?;
-            Some((turn.id, of_approval(approval, &orchestrator())))
-        });
-        let threads = turn.into_iter().flat_map(Turn::threads);
-        let of_threads = threads.filter_map(|thread| Some((thread.turn, of_thread(thread)?)));
-        of_plan.into_iter().chain(of_threads)
+        self.found().iter().map(Found::shown).collect()
     }
 
     /// What waits before a step, so that the step can tell what it changed.
     pub(super) fn waiting_ids(&self) -> Vec<(TurnId, CallId)> {
-        let turn = self.turn.as_ref();
-        let Some(turn) = turn.filter(|_| self.kind == SessionKind::Project) else {
-            return Vec::new();
+        let found = match self.kind {
+            SessionKind::Project => self.found(),
+            SessionKind::Runtime => Vec::new(),
         };
-        let of_plan = turn.workflow().and_then(|workflow| workflow.approval());
-        let of_plan = of_plan.map(|approval| (turn.id, approval.call_id.clone()));
-        let of_threads = turn.threads().filter_map(|thread| {
-            let waits = match &thread.phase {
-                ThreadPhase::AwaitingResult { .. } => None,
-                phase => phase.call_id(),
-            };
-            Some((thread.turn, waits?.clone()))
+        let ids = found.iter().map(|found| (found.turn, found.call_id()));
+        ids.map(|(turn, id)| (turn, id.clone())).collect()
+    }
+
+    fn found(&self) -> Vec<Found<'_>> {
+        let turn = self.turn.as_ref();
+        let of_plan = turn.and_then(|turn| {
+            Some(Found {
+                turn: turn.id,
+                agent: None,
+                asked: Asked::Approval(turn.workflow()?.approval()?),
+            })
         });
-        of_plan.into_iter().chain(of_threads).collect()
+        let threads = turn.into_iter().flat_map(Turn::threads);
+        let mut found: Vec<Found<'_>> = Vec::new();
+        for new in of_plan
+            .into_iter()
+            .chain(threads.filter_map(Found::of_thread))
+        {
+            // Several tasks can wait for one decision about their budget.
+            if found.iter().all(|known| known.call_id() != new.call_id()) {
+                found.push(new);
+            }
+        }
+        found
     }
 }
 
@@ -60,72 +76,83 @@ impl Transition<'_, '_> {
         if self.session.kind != SessionKind::Project {
             return;
         }
-        let after: Vec<(TurnId, Waiting)> = self.session.waiting_by_turn().collect();
-        let is_over = |id: &CallId| after.iter().all(|(_, waiting)| waiting.call_id != *id);
-        let mut told: Vec<&CallId> = Vec::new();
-        for (turn, id) in before {
-            if is_over(id) && !told.contains(&id) {
-                told.push(id);
-                let removed = WaitingRemoved {
-                    call_id: id.clone(),
+        let found = self.session.found();
+        let over = before
+            .iter()
+            .filter(|(_, id)| found.iter().all(|found| found.call_id() != id));
+        let over: Vec<(TurnId, CallId)> = over.cloned().collect();
+        let new = found
+            .iter()
+            .filter(|found| before.iter().all(|(_, id)| id != found.call_id()));
+        let new: Vec<(TurnId, Waiting)> = new.map(|found| (found.turn, found.shown())).collect();
+        for (turn, call_id) in over {
+            let removed = SessionEventBody::WaitingRemoved(WaitingRemoved { call_id });
+            // Behind what it follows from. The turn may end in this step, with its own event.
+            self.log().second_event(turn, removed);
+        }
+        for (turn, waiting) in new {
+            self.log()
+                .event(turn, SessionEventBody::WaitingAdded(waiting));
+            self.output.settle_with_last(turn);
+        }
+    }
+}
+
+impl<'a> Found<'a> {
+    fn of_thread(thread: &'a Thread) -> Option<Self> {
+        let asked = match &thread.phase {
+            ThreadPhase::AwaitingApproval { approval, .. }
+            | ThreadPhase::AwaitingBudget { approval, .. } => Asked::Approval(approval),
+            ThreadPhase::AwaitingAnswer {
+                call_id,
+                question,
+                asked_at,
+                ..
+            } => Asked::Question {
+                call_id,
+                text: question,
+                at: *asked_at,
+            },
+            ThreadPhase::Routing { .. }
+            | ThreadPhase::Queued
+            | ThreadPhase::Thinking { .. }
+            | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::AwaitingRoom => return None,
+        };
+        Some(Self {
+            turn: thread.turn,
+            agent: Some(&thread.agent),
+            asked,
+        })
+    }
+
+    fn call_id(&self) -> &'a CallId {
+        match self.asked {
+            Asked::Approval(approval) => &approval.call_id,
+            Asked::Question { call_id, .. } => call_id,
+        }
+    }
+
+    fn shown(&self) -> Waiting {
+        let (kind, text, created_at, expires_at) = match self.asked {
+            Asked::Approval(approval) => {
+                let (kind, text) = match approval.kind {
+                    ApprovalKind::Tool => (WaitingKind::Tool, about_call(approval)),
+                    ApprovalKind::Plan => (WaitingKind::Plan, approval.reason.clone()),
+                    ApprovalKind::Budget => (WaitingKind::Budget, approval.reason.clone()),
                 };
-                // Behind what it follows from. The turn may end in this step, with its own event.
-                self.log()
-                    .second_event(*turn, SessionEventBody::WaitingRemoved(removed));
+                (kind, text, Some(approval.created_at), approval.expires_at)
             }
+            Asked::Question { text, at, .. } => (WaitingKind::Question, text.to_owned(), at, None),
+        };
+        Waiting {
+            kind,
+            call_id: self.call_id().clone(),
+            agent: self.agent.cloned().unwrap_or_else(orchestrator),
+            text: in_one_line(&text),
+            created_at,
+            expires_at,
         }
-        for (turn, waiting) in &after {
-            let id = &waiting.call_id;
-            if before.iter().all(|(_, known)| known != id) && !told.contains(&id) {
-                told.push(id);
-                self.log()
-                    .event(*turn, SessionEventBody::WaitingAdded(waiting.clone()));
-                self.output.settle_with_last(*turn);
-            }
-        }
-    }
-}
-
-fn of_thread(thread: &Thread) -> Option<Waiting> {
-    match &thread.phase {
-        ThreadPhase::AwaitingApproval { approval, .. }
-        | ThreadPhase::AwaitingBudget { approval, .. } => {
-            Some(of_approval(approval, &thread.agent))
-        }
-        ThreadPhase::AwaitingAnswer {
-            call_id,
-            question,
-            asked_at,
-            ..
-        } => Some(Waiting {
-            kind: WaitingKind::Question,
-            call_id: call_id.clone(),
-            agent: thread.agent.clone(),
-            text: question.clone(),
-            created_at: *asked_at,
-            expires_at: None,
-        }),
-        ThreadPhase::Routing { .. }
-        | ThreadPhase::Queued
-        | ThreadPhase::Thinking { .. }
-        | ThreadPhase::AwaitingResult { .. }
-        | ThreadPhase::AwaitingRoom => None,
-    }
-}
-
-fn of_approval(approval: &Approval, agent: &AgentName) -> Waiting {
-    let (kind, text) = match approval.kind {
-        ApprovalKind::Tool => (WaitingKind::Tool, about_call(approval)),
-        ApprovalKind::Plan => (WaitingKind::Plan, approval.reason.clone()),
-        ApprovalKind::Budget => (WaitingKind::Budget, approval.reason.clone()),
-    };
-    Waiting {
-        kind,
-        call_id: approval.call_id.clone(),
-        agent: agent.clone(),
-        text: in_one_line(&text),
-        created_at: Some(approval.created_at),
-        expires_at: approval.expires_at,
     }
 }
 

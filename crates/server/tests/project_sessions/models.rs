@@ -3,7 +3,7 @@
 use codelab_testkit::{FakeModel, Fault, ModelWire, Reply};
 use serde_json::{Value, json};
 
-use crate::kit::{Person, server, server_with};
+use crate::kit::{Person, Seen, Session, server, server_with};
 
 /// A streamed answer of these deltas.
 fn streamed(deltas: &[Value], finish: &str) -> Reply {
@@ -18,6 +18,17 @@ fn streamed(deltas: &[Value], finish: &str) -> Reply {
     pieces.push(chunk(&json!({}), json!(finish)));
     pieces.push("data: [DONE]\n\n".to_owned());
     Reply::raw(pieces)
+}
+
+/// The client runs the call that was shown, and the turn ends.
+async fn file_is_read(session: &Session, seen: &Seen) {
+    let call = seen.one("tool_call")["tool_call"]["call_id"]
+        .as_str()
+        .unwrap();
+    session.claim(call, "laptop").await.expect(200);
+    let result = json!({ "success": true, "content": "hello" });
+    session.result(call, "laptop", result).await.expect(200);
+    session.wait_for("task_completed", |_| true).await;
 }
 
 #[tokio::test]
@@ -44,13 +55,7 @@ async fn reasoning_is_streamed_kept_and_sent_back() {
     // What came before the reader did is not shown again.
     let is_end = "I should read it.".ends_with(&thought) && !thought.is_empty();
     assert!(is_end, "{thought:?}");
-    let call = seen.one("tool_call")["tool_call"]["call_id"]
-        .as_str()
-        .unwrap();
-    session.claim(call, "laptop").await.expect(200);
-    let result = json!({ "success": true, "content": "hello" });
-    session.result(call, "laptop", result).await.expect(200);
-    session.wait_for("task_completed", |_| true).await;
+    file_is_read(&session, &seen).await;
     let asked = server.model.requests().pop().unwrap().body;
     let said = asked["messages"].as_array().unwrap();
     let assistant = said
@@ -303,13 +308,7 @@ async fn a_provider_of_the_kind_anthropic_works_through_the_whole_server() {
     claude.reply(Reply::text_with_usage("It says hello.", 20, 4));
     let seen = session.stream_call("coder", "what is in a.md?").await;
     let seen = seen.all().await;
-    let call = seen.one("tool_call")["tool_call"]["call_id"]
-        .as_str()
-        .unwrap();
-    session.claim(call, "laptop").await.expect(200);
-    let result = json!({ "success": true, "content": "hello" });
-    session.result(call, "laptop", result).await.expect(200);
-    session.wait_for("task_completed", |_| true).await;
+    file_is_read(&session, &seen).await;
     let asked = claude.requests();
     assert_eq!((asked.len(), server.model.request_count()), (2, 0));
     for request in &asked {
