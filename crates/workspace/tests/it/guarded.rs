@@ -394,12 +394,15 @@ async fn what_git_would_run_is_switched_off_even_where_nobody_asked() {
 async fn what_protected_links_and_settings_lead_to_is_protected_too() {
     for sandbox in walls("links").await {
         let lab = Lab::behind(&sandbox);
-        lab.write("tools/husky/pre-commit", "mine");
-        lab.write("tools/ci/tasks.json", "mine");
+        let mine = ["tools/husky/hook", "tools/ci/tasks.json", "tools/settings"];
+        for path in mine {
+            lab.write(path, "# mine");
+        }
         lab.link(".husky", "tools/husky");
         lab.link(".vscode", "tools/ci");
         lab.git(&["init", "-q", "."]);
         lab.git(&["config", "core.hooksPath", "tools/later"]);
+        lab.git(&["config", "include.path", "../tools/settings"]);
         lab.write("tools/nested/a.txt", "");
         lab.git(&["init", "-q", "tools/nested"]);
         lab.git(&[
@@ -410,16 +413,17 @@ async fn what_protected_links_and_settings_lead_to_is_protected_too() {
             "own/hooks",
         ]);
         for command in [
-            "echo evil > tools/husky/pre-commit",
+            "echo evil > tools/husky/hook",
             "echo evil > tools/husky/commit-msg",
             "rm -r tools/husky; ln -s ../.. tools/husky",
             "echo evil > tools/ci/tasks.json; echo evil > tools/ci/launch.json",
+            "echo evil > tools/settings",
             "mkdir -p tools/later; echo evil > tools/later/pre-push",
             "mkdir -p tools/nested/own/hooks; echo evil > tools/nested/own/hooks/pre-push",
         ] {
             let result = lab.command(command).await;
-            let kept = ["tools/husky/pre-commit", "tools/ci/tasks.json"].map(|path| lab.read(path));
-            assert_eq!(kept, ["mine", "mine"], "{sandbox:?} {command}: {result}");
+            let kept = mine.map(|path| lab.read(path));
+            assert_eq!(kept, ["# mine"; 3], "{sandbox:?} {command}: {result}");
             for path in [
                 "tools/husky/commit-msg",
                 "tools/ci/launch.json",

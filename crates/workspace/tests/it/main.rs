@@ -13,6 +13,7 @@ mod finding;
 mod guarded;
 mod journal;
 mod lab;
+mod layers;
 mod overlapping;
 mod paths;
 mod planted;

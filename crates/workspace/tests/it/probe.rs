@@ -566,6 +566,7 @@ fn the_walls_hold_for_an_ordinary_user_as_well() {
             "probe::no_way",
             "probe::without_a_wall",
             "walls::",
+            "layers::",
             "guarded::",
             "planted::",
         ][..],
