@@ -138,6 +138,9 @@ async fn measure(options: &Options) -> anyhow::Result<()> {
         Size::full()
     };
     files::ensure(size.open_files())?;
+    for (name, value) in process::RAISED {
+        say(&format!("set for this run: {name}={value}"));
+    }
     let model = Served::part("model", &[]).await?;
     let limit = Served::part("limit", &[&format!("http://{}", model.addr)]).await?;
     let databases: &[Database] = match options.servers {

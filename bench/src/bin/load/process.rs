@@ -18,6 +18,13 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 const KEY: &str = "bench-internal-key";
 const LOCAL: &str = "127.0.0.1";
+/// Settings that differ from the defaults. Every run prints them.
+pub const RAISED: [(&str, &str); 2] = [
+    // A plan of ten tasks must run without a person's approval.
+    ("CODELAB_PLAN__APPROVAL_TASKS", "100"),
+    // One user adds and searches memories without a pause.
+    ("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "0"),
+];
 /// How often a server that has just started is asked for its health.
 const HEALTH_LOOK: Duration = Duration::from_millis(1);
 /// How often it is tried to drain a server that does not know the other one yet.
@@ -159,10 +166,7 @@ impl CodeLab {
         serve
             .env("INTERNAL_API_KEY", KEY)
             .env("LLM_PROXY_URL", format!("http://{}", model.addr));
-        // A plan of ten tasks must run without a person's approval.
-        serve.env("CODELAB_PLAN__APPROVAL_TASKS", "100");
-        // One user adds and searches memories without a pause.
-        serve.env("CODELAB_LIMITS__USER_REQUESTS_PER_SECOND", "0");
+        serve.envs(RAISED);
         serve.stderr(std::fs::File::create(folder.path().join("server.log"))?);
         if let Some(url) = database {
             serve.env("DATABASE_URL", url);

@@ -130,13 +130,3 @@ async fn a_toolchain_is_shown_without_its_credentials() {
         assert!(!output(&result).contains(CANARY), "{sandbox:?}: {result}");
     }
 }
-
-#[tokio::test]
-async fn an_approved_git_command_cannot_even_write_settings() {
-    for sandbox in bubblewraps("settings").await {
-        let lab = Lab::behind(&sandbox);
-        lab.git(&["init", "-q", "."]);
-        let result = lab.approved("git config core.fsmonitor ./evil").await;
-        assert_ne!(result["exit_code"], 0, "{sandbox:?}: {result}");
-    }
-}
