@@ -318,6 +318,10 @@ texts! {
         "Something is waiting for your decision. Tab turns to it and keeps your draft.",
         "Нужно ваше решение. Tab перейдёт к нему и сохранит черновик.",
         "Потрібне ваше рішення. Tab перейде до нього і збереже чернетку.";
+    TooLow:
+        "make the terminal larger to decide",
+        "увеличьте окно терминала, чтобы решить",
+        "збільште вікно термінала, щоб вирішити";
     TimeLeft:
         "{0} left",
         "осталось {0}",

@@ -50,23 +50,35 @@ async fn written(
 ) -> Result<PathBuf, ExportError> {
     let mut export = client.export_project_session(session).await?;
     let (mut file, path) = new_file(folder, session).await?;
-    let copied = async {
-        let mut bytes = 0;
-        while let Some(piece) = export.next().await? {
-            bytes += piece.len();
-            if bytes > MAX_BYTES {
-                return Err(io::Error::from(io::ErrorKind::FileTooLarge).into());
-            }
-            file.write_all(&piece).await?;
-        }
-        Ok(file.flush().await?)
+    let mut half = HalfFile {
+        path,
+        is_whole: false,
     };
-    match copied.await {
-        Ok(()) => Ok(path),
-        Err(error) => {
-            // Half a session would pass for a whole one. What cannot be removed stays.
-            let _ = fs::remove_file(&path).await;
-            Err(error)
+    let mut bytes = 0;
+    while let Some(piece) = export.next().await? {
+        bytes += piece.len();
+        if bytes > MAX_BYTES {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge).into());
+        }
+        file.write_all(&piece).await?;
+    }
+    file.flush().await?;
+    half.is_whole = true;
+    Ok(half.path.clone())
+}
+
+/// Half a session would pass for a whole one, so it is removed when the export fails or the person
+/// leaves before its end.
+struct HalfFile {
+    path: PathBuf,
+    is_whole: bool,
+}
+
+impl Drop for HalfFile {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            // What cannot be removed stays.
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }
@@ -106,5 +118,19 @@ mod tests {
         let (_, first) = new_file(folder.path(), &session).await.unwrap();
         let (_, second) = new_file(folder.path(), &session).await.unwrap();
         assert_ne!(first, second);
+    }
+
+    #[test]
+    fn half_an_export_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        for is_whole in [true, false] {
+            let path = folder.path().join("session.md");
+            std::fs::write(&path, "a part").unwrap();
+            drop(HalfFile {
+                path: path.clone(),
+                is_whole,
+            });
+            assert_eq!(path.exists(), is_whole);
+        }
     }
 }

@@ -186,12 +186,13 @@ impl ViewState {
         self.view.skip(seq);
     }
 
-    /// A question of this machine; `false` if too much waits already.
+    /// A question of this machine; `false` if too much waits already, or another call with this id.
+    /// An answer belongs to one call, and only a hostile server gives two calls one id.
     pub fn ask_locally(&mut self, ask: LocalAsk) -> bool {
-        let ask = PendingAsk::Local(ask);
-        let is_new = self.asks.len() < MAX_OPEN && !self.asks.contains(&ask);
+        let is_known = |known: &PendingAsk| known.is_local() && *known.call_id() == ask.call_id;
+        let is_new = self.asks.len() < MAX_OPEN && !self.asks.iter().any(is_known);
         if is_new {
-            self.asks.push(ask);
+            self.asks.push(PendingAsk::Local(ask));
         }
         is_new
     }

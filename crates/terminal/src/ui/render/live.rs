@@ -13,7 +13,7 @@ use crate::ui::markdown;
 use crate::ui::plan::{Drawing, PlanDrawing, is_under_way, short, spinner};
 use crate::ui::prompt::{Focus, Prompt, allowed};
 use crate::ui::state::{PendingAsk, ViewState};
-use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine};
+use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine, fitting};
 
 const MAX_INPUT_ROWS: usize = 10;
 const MAX_CALLS: usize = 5;
@@ -135,6 +135,14 @@ impl Live<'_> {
             Some(card) => card.within(left, self.language()),
             None => (Vec::new(), true),
         };
+        let is_readable = is_readable && !is_cut;
+        if let (false, Focus::Decide(ask)) = (is_readable, self.prompt.focus(self.state)) {
+            // Letters decide nothing now, so none is offered.
+            let text = self.language().text(Text::TooLow);
+            let row = self.named(ask).with(&format!(" {text}"), BOLD);
+            let rows = fitting(&row, width.saturating_sub(1));
+            asking = rows.into_iter().take(asking.len()).collect();
+        }
         let left = left.saturating_sub(shown.len());
         let mut rows = tail(self.answer(width), room.min(MAX_ANSWER_ROWS));
         rows.extend(self.plan());
@@ -151,7 +159,7 @@ impl Live<'_> {
         let mut rows = tail(rows, left);
         rows.extend(shown);
         rows.extend(asking);
-        (rows, is_readable && !is_cut)
+        (rows, is_readable)
     }
 
     fn answer(&self, width: usize) -> Vec<TextLine> {
@@ -272,8 +280,7 @@ impl Live<'_> {
 
     /// What is to be decided, and the letters that do.
     fn letters(&self, ask: &PendingAsk) -> Vec<TextLine> {
-        let subject = TextLine::plain(&self.subject(ask)).clipped(MAX_NAME_COLUMNS);
-        let mut parts = vec![subject.with(":", Style::PLAIN)];
+        let mut parts = vec![self.named(ask)];
         for letter in allowed(ask) {
             let word = match letter {
                 'y' => Text::KeyApprove,
@@ -291,6 +298,11 @@ impl Live<'_> {
             parts.push(TextLine::styled(&count, DIM));
         }
         parts
+    }
+
+    fn named(&self, ask: &PendingAsk) -> TextLine {
+        let subject = TextLine::plain(&self.subject(ask)).clipped(MAX_NAME_COLUMNS);
+        subject.with(":", Style::PLAIN)
     }
 
     /// What the choices are about.

@@ -368,6 +368,17 @@ fn a_low_terminal_keeps_the_name_of_what_is_decided() {
         assert!(text.contains("write "), "{height}\n{text}");
         let is_whole = text.contains("asks to write") && text.contains("requires approval");
         assert!(is_whole || !drawn.is_readable, "{height}\n{text}");
+        // Letters are offered only where they decide.
+        assert_eq!(
+            text.contains("y approve"),
+            drawn.is_readable,
+            "{height}\n{text}"
+        );
+        assert_eq!(
+            text.contains("make the"),
+            !drawn.is_readable,
+            "{height}\n{text}"
+        );
     }
     assert!(draw(&state, &prompt, 40, 30).is_readable);
     assert!(!draw(&state, &prompt, 40, 6).is_readable);

@@ -326,6 +326,22 @@ fn this_machines_questions_outlive_a_change_of_session() {
 }
 
 #[test]
+fn of_two_calls_with_one_id_only_the_first_waits_for_this_machines_person() {
+    let local = |session: &str, command: &str| LocalAsk {
+        session_id: SessionId::parse(session).unwrap(),
+        call_id: CallId::parse("c").unwrap(),
+        tool: Tool::ExecuteCommand,
+        arguments: json!({ "command": command }).as_object().unwrap().clone(),
+        reason: "it deletes files".to_owned(),
+        parts: Vec::new(),
+    };
+    let mut state = ViewState::default();
+    assert!(state.ask_locally(local("one", "rm a.tmp")));
+    assert!(!state.ask_locally(local("two", "rm -rf .")));
+    assert_eq!(state.asks, [PendingAsk::Local(local("one", "rm a.tmp"))]);
+}
+
+#[test]
 fn a_decision_that_failed_waits_behind_what_is_read() {
     let [old, new] = ["old", "new"].map(|text| json!({ "path": text, "content": text }));
     let (mut state, _) = play(&[
