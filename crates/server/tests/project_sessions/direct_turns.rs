@@ -179,10 +179,10 @@ async fn several_calls_at_once_run_in_order_each_with_its_approval() {
 /// The answer takes longer than the silence that is allowed, but no pause in it does.
 #[tokio::test]
 async fn an_answer_that_is_still_streaming_is_not_cut_off() {
-    let server = server_with(&[("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "1")]).await;
+    let server = server_with(&[("CODELAB_LIMITS__DIRECT_TIMEOUT_SECONDS", "2")]).await;
     let session = Person::new(&server, 1).session().await;
-    let text = "one two three four five six seven eight";
-    let pace = Duration::from_millis(350);
+    let text = "one two three four five six seven eight nine ten eleven twelve";
+    let pace = Duration::from_millis(200);
     server
         .model
         .reply(Reply::text(text).with_delay_per_delta(pace));
