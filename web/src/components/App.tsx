@@ -141,7 +141,7 @@ function Settings() {
             ))}
           </select>
         </label>
-        <a class="quiet-link" href={linkTo("operations")}>
+        <a class="quiet-link" href={linkTo("operations", "models")}>
           {t("models.title")}
         </a>
         <a class="quiet-link" href="/docs" target="_blank" rel="noopener">
