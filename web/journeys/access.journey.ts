@@ -188,6 +188,16 @@ async function seenOnly(page: Page) {
   await expect.poll(() => looks).toBeGreaterThan(0);
 }
 
+testOfLooks("in a window without room the settings lie over the view only while they are used", async () => {
+  const { page } = await world.open("#/sessions", { viewport: { width: 900, height: 700 } });
+  await page.locator(".side-item").first().waitFor();
+  expect(await page.locator(".settings[open]").count()).toBe(0);
+  await page.locator(".settings summary").click();
+  await page.locator(".settings select").first().waitFor();
+  await page.locator(".detail").click();
+  await page.locator(".settings:not([open])").waitFor();
+});
+
 testOfLooks("a first start is three steps, and the models of the providers are listed", async () => {
   const demo = await World.make({ isDemo: true });
   try {

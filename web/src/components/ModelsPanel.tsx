@@ -61,6 +61,7 @@ function Provider({ name, models }: { name: string; models: OfferedModel[] }) {
           <thead>
             <tr>
               <th scope="col">{t("models.model")}</th>
+              <th scope="col">{t("models.test")}</th>
               <th scope="col" class="align-end">
                 {t("models.window")}
               </th>
@@ -68,7 +69,6 @@ function Provider({ name, models }: { name: string; models: OfferedModel[] }) {
               <th scope="col" class="align-end">
                 {t("models.price")}
               </th>
-              <th scope="col">{t("models.test")}</th>
             </tr>
           </thead>
           <tbody>
@@ -95,15 +95,15 @@ function Model({ offered: { model, window, images, price } }: { offered: Offered
       <td>
         <code>{model}</code>
       </td>
+      <td>
+        <TryModel model={model} />
+      </td>
       <td class="align-end">{window == null ? UNKNOWN : count(region.value, window)}</td>
       <td>{images == null ? UNKNOWN : t(images ? "models.yes" : "models.no")}</td>
       <td class="align-end">
         {price == null
           ? UNKNOWN
           : `${money(region.value, price.input_per_million_usd)} / ${money(region.value, price.output_per_million_usd)}`}
-      </td>
-      <td>
-        <TryModel model={model} />
       </td>
     </tr>
   );

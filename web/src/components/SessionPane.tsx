@@ -129,12 +129,17 @@ const TRAIL_STEPS = 40;
 
 /** The agents in the order they worked, left to right. The last one is active. Several turns of one agent are one step. */
 function Trail({ state }: { state: SessionState }) {
-  if (state.trail.length === 0) return null;
+  const list = useRef<HTMLOListElement>(null);
+  const { length } = state.trail;
+  useEffect(() => {
+    if (list.current !== null) list.current.scrollLeft = list.current.scrollWidth;
+  }, [length]);
+  if (length === 0) return null;
   const steps = state.trail
     .filter((step, at) => step.why === "task" || step.agent !== state.trail[at - 1]?.agent)
     .slice(-TRAIL_STEPS);
   return (
-    <ol class="trail" aria-label={t("sessions.trail")} tabIndex={0} data-scroll>
+    <ol class="trail" ref={list} aria-label={t("sessions.trail")} tabIndex={0} data-scroll>
       {steps.map((step, at) => (
         <li
           key={step.key}
