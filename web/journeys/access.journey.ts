@@ -168,12 +168,42 @@ test("the API's description is linked, and a lost connection is told in a senten
   expect(await page.locator("body").textContent()).not.toContain("TypeError");
 });
 
+/** The guide looks for a tool runner only while somebody sees it. */
+async function seenOnly(page: Page) {
+  let looks = 0;
+  page.on("request", (request) => (looks += request.url().includes("/worker-space") ? 1 : 0));
+  const show = (state: string) =>
+    page.evaluate((to) => {
+      Object.defineProperty(document, "visibilityState", { value: to, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, state);
+  await page.clock.install();
+  await page.reload();
+  await page.locator("[data-step='2'].is-done").waitFor();
+  await show("hidden");
+  looks = 0;
+  await page.clock.runFor(10_000);
+  expect(looks).toBe(0);
+  await show("visible");
+  await expect.poll(() => looks).toBeGreaterThan(0);
+}
+
+testOfLooks("in a window without room the settings lie over the view only while they are used", async () => {
+  const { page } = await world.open("#/sessions", { viewport: { width: 900, height: 700 } });
+  await page.locator(".side-item").first().waitFor();
+  expect(await page.locator(".settings[open]").count()).toBe(0);
+  await page.locator(".settings summary").click();
+  await page.locator(".settings select").first().waitFor();
+  await page.locator(".detail").click();
+  await page.locator(".settings:not([open])").waitFor();
+});
+
 testOfLooks("a first start is three steps, and the models of the providers are listed", async () => {
   const demo = await World.make({ isDemo: true });
   try {
     const { page } = await demo.open("#/sessions");
     await page.locator("[data-step='1']", { hasText: "No model is connected yet" }).waitFor();
-    await page.locator("[data-step='2'] code", { hasText: "codelab work --workspace DIR" }).waitFor();
+    await page.locator("[data-step='2'] code", { hasText: /^codelab work --workspace \.$/ }).waitFor();
     expect(await serious(page)).toEqual([]);
     await page.setViewportSize({ width: 390, height: 844 });
     await page.locator("[data-step='3'] button").waitFor();
@@ -181,15 +211,32 @@ testOfLooks("a first start is three steps, and the models of the providers are l
     await page.setViewportSize({ width: 1280, height: 860 });
     await demo.attach();
     await page.locator("[data-step='2'].is-done", { hasText: "A tool runner is connected." }).waitFor();
+    await seenOnly(page);
+    await page.setViewportSize({ width: 1280, height: 500 });
     await page.locator("[data-step='1'] a").click();
     await page.locator(".how-to[open] code", { hasText: "LLM_PROXY_URL=" }).waitFor();
+    const top = () =>
+      page.locator(".panel", { has: page.locator(".how-to") }).evaluate((it) => it.getBoundingClientRect().top);
+    await expect.poll(top).toBeLessThan(200);
     await page.goBack();
+    await page.setViewportSize({ width: 1280, height: 860 });
     await page.locator("[data-step='3'] button").click();
     await page.locator(".dock textarea:focus").waitFor();
+    // A tool runner serves the default project unless it is told another one.
+    const { project_id: second } = await demo.api<{ project_id: number }>("/my/projects/", { name: "Second" });
+    await page.reload();
+    await page.locator(".settings select").first().selectOption({ label: "Second" });
+    await page.locator("[data-step='2'] code", { hasText: `codelab work --workspace . --project ${second}` }).waitFor();
   } finally {
     await demo.close();
   }
   const { page } = await world.open("#/operations");
-  await page.locator(".provider", { hasText: "default" }).locator("td", { hasText: "scripted" }).waitFor();
+  const row = page.locator(".provider", { hasText: "default" }).locator("tr", { hasText: "scripted" });
+  await row.locator("button", { hasText: "Test" }).click();
+  await row.locator(".chip", { hasText: "answers" }).waitFor();
+  world.model.rules.unshift(() => ({ status: 401 }));
+  await row.locator("button", { hasText: "Test" }).click();
+  await row.locator(".bad", { hasText: "scripted failure" }).waitFor();
+  world.model.rules.shift();
   expect(await page.locator(".how-to[open]").count()).toBe(0);
 });

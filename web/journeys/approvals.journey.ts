@@ -1,6 +1,7 @@
 // Approvals: what is shown is what runs, an edit is what runs instead, a rejection tells the model why.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { hasResult, isPlanning } from "./model";
+import { takeStream } from "./stream";
 import { until, World } from "./world";
 
 /** Long enough that it does not fit into a window. */
@@ -101,7 +102,7 @@ test("a command is shown in its parts and rejected with a reason that the model 
   await world.loseOwner();
   await card.locator("button", { hasText: "Reject" }).click();
   await card.locator("textarea").fill("The cache is still needed");
-  await card.locator("button", { hasText: "Reject" }).click();
+  await card.locator("textarea").press("Enter");
   await page.locator(".line", { hasText: "I leave it alone then." }).waitFor();
   await page.locator(".tool .tone-bad", { hasText: "rejected" }).waitFor();
   const told = await until(() =>
@@ -245,3 +246,71 @@ for (const viewport of [
     await page.locator(".tool", { hasText: "write_file" }).waitFor();
   });
 }
+
+const FAR = 10;
+const MESSAGES = 240;
+
+/** A long session in which two things wait, both far from its end. */
+const longSession = () => {
+  const events: object[] = Array.from({ length: MESSAGES }, (_, at) =>
+    said(`msg-${at}`, `Message ${at}.\n\n${LONG.slice(0, 400)}`),
+  );
+  const asks = (call_id: string) => ({
+    type: "approval_request",
+    data: {
+      call_id,
+      kind: "tool",
+      tool_name: "write_file",
+      arguments: { path: `${call_id}.txt`, content: "one\ntwo\n" },
+      digest: "0".repeat(64),
+      reason: "File modification requires approval",
+      created_at: "2026-01-01T00:00:00Z",
+      agent: "agent_coder",
+    },
+  });
+  events.splice(MESSAGES / 2, 0, asks("call-middle"));
+  events.splice(FAR, 0, asks("call-far"));
+  return events;
+};
+
+const said = (message_id: string, content: string) => ({
+  type: "message_created",
+  data: { message_id, role: "assistant", timestamp: "2026-01-01T00:00:00Z", content, agent_id: "agent_coder" },
+});
+
+test("a card far up is shown by its link, and nobody is taken back to it", async () => {
+  const session = await world.session("Far up");
+  const { page } = await world.open("#/waiting");
+  const send = await takeStream(page, session);
+  await page.evaluate((to) => (location.hash = to), `#/sessions/${session}/call-far`);
+  send(longSession());
+  const isShown = (call: string) =>
+    page.evaluate((selector) => {
+      const button = document.querySelector(selector);
+      if (button === null) return false;
+      const { left, top, width, height } = button.getBoundingClientRect();
+      return button.contains(document.elementFromPoint(left + width / 2, top + height / 2));
+    }, `[data-call=${call}] .card-foot .primary`);
+  await expect.poll(() => isShown("call-far")).toBe(true);
+
+  const list = page.locator(".scroll");
+  const toEnd = () => list.evaluate((box) => Math.round(box.scrollHeight - box.scrollTop - box.clientHeight));
+  await list.evaluate((box) => (box.scrollTop = box.scrollHeight));
+  await page.locator(".to-end", { hasText: "Waiting for you" }).waitFor();
+  send([said("msg-late", "A late message.")]);
+  await page.locator("[data-id=msg-late]").waitFor();
+  await expect.poll(toEnd).toBe(0);
+  expect(await isShown("call-far")).toBe(false);
+
+  // A click on another link is a wish to see that card, wherever the user reads.
+  await list.evaluate((box) => (box.scrollTop -= 3000));
+  await page.evaluate((to) => (location.hash = to), `#/sessions/${session}/call-middle`);
+  await expect.poll(() => isShown("call-middle")).toBe(true);
+  await list.evaluate((box) => (box.scrollTop += 2000));
+  await page.locator(".to-end", { hasText: "Waiting for you" }).waitFor();
+  send([said("msg-later", "A later message.")]);
+  await page.locator("[data-id=msg-later]").waitFor({ state: "attached" });
+  expect(await isShown("call-middle")).toBe(false);
+  await page.locator(".to-end").click();
+  await expect.poll(() => isShown("call-middle")).toBe(true);
+});

@@ -40,6 +40,8 @@ test("the Chat says that an answer is coming, and where files can be worked on",
   answer();
   await page.locator(".line", { hasText: "I took my time." }).waitFor();
   expect(await page.locator(".is-live").count()).toBe(0);
+  // Who has just written watches the answer come.
+  expect(await page.locator(".new-mark").count()).toBe(0);
 
   await page.locator(".dock-hint", { hasText: "cannot read or change your files" }).waitFor();
   await page.locator(".dock textarea").fill("Mend the loader");

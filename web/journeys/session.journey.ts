@@ -38,6 +38,13 @@ test("a message to a chosen agent is answered word by word", async () => {
   const { page, complaints } = await world.open("#/sessions");
   await page.locator(".side-head button").click();
   await page.locator(".dock textarea:focus").waitFor();
+  // A session in which nothing was said is opened again instead of making one more.
+  const blank = page.url();
+  await page.locator(".side-item").waitFor();
+  await page.locator("nav a[data-view=sessions]").click();
+  await page.locator(".side-head button").click();
+  await page.locator(".dock textarea:focus").waitFor();
+  expect(page.url()).toBe(blank);
   await page.locator(".dock select").first().selectOption({ label: "coder" });
   await page.locator(".dock textarea").fill("Count slowly");
   await page.locator(".dock textarea").press("Enter");
@@ -104,17 +111,46 @@ test("an agent asks, the person answers, the turn goes on", async () => {
   expect(await page.locator(".question").count()).toBe(1);
 });
 
+test("an answer can be typed where messages are typed, to a chosen agent too", async () => {
+  const session = await world.session("More colours");
+  const { page } = await world.open(`#/sessions/${session}`);
+  const say = async (text: string) => {
+    await page.locator(".dock textarea").fill(text);
+    await page.locator(".dock textarea").press("Enter");
+  };
+  await page.locator(".dock select").first().selectOption({ label: "coder" });
+  await say("Good morning");
+  await page.locator(".line.role-assistant:not(.is-live)").waitFor();
+  await say("This needs a colour");
+  await page.locator(".question .card-title", { hasText: /^coder asks/ }).waitFor();
+  await page.locator(".dock textarea[placeholder='Your answer…']").waitFor();
+  await say("green");
+  await page.locator(".line.role-assistant", { hasText: /Painted .*green/ }).waitFor();
+  expect(await page.locator(".queue").count()).toBe(0);
+  // Several turns of one agent are one step.
+  expect(await page.locator(".trail li").count()).toBe(1);
+});
+
 test("a tool call that nobody can run says what to do", async () => {
   const session = await world.session("Notes");
   await world.send(session, "Please read the notes", "coder");
-  const { page } = await world.open(`#/sessions/${session}`);
+  const { page } = await world.open(`#/sessions/${session}`, { viewport: { width: 1280, height: 480 } });
   await page.locator(".hint-box code", { hasText: "codelab work --workspace" }).waitFor();
   await world.loseOwner();
-  await world.finishCall(session, await world.awaitCall(session), { success: true, content: "hello", size: 5 });
+  const content = "hello\n".repeat(60);
+  await world.finishCall(session, await world.awaitCall(session), { success: true, content, size: content.length });
   await page.locator(".line", { hasText: "The notes say hello." }).waitFor();
   await page.locator(".hint-box").waitFor({ state: "detached" });
-  await page.locator(".tool summary").click();
+  const summary = page.locator(".tool summary");
+  const place = async () => Math.round((await summary.boundingBox())!.y);
+  const before = await place();
+  await summary.click();
   await page.locator(".tool-details .verbatim", { hasText: "hello" }).waitFor();
+  // What was unfolded can be read from its beginning.
+  await page.locator(".to-end", { hasText: "Go to latest" }).waitFor();
+  expect(await place()).toBe(before);
+  await summary.click();
+  await page.locator(".to-end").waitFor({ state: "detached" });
 });
 
 test("sessions are pinned, archived, brought back and exported", async () => {

@@ -208,6 +208,7 @@ describe("addresses", () => {
     [linkTo("sessions", "a/b c"), { view: "sessions", sessionId: "a/b c" }],
     [linkTo("plans", "s", "p"), { view: "plans", sessionId: "s", planId: "p" }],
     [linkTo("sessions", "s", "c"), { view: "sessions", sessionId: "s", callId: "c" }],
+    [linkTo("operations", "models"), { view: "operations", panel: "models" }],
     ["#/approvals", { view: "waiting" }],
     ["#/sessions/%E0%A4%A", { view: "sessions", sessionId: undefined }],
   ])("%s", (hash, expected) => {

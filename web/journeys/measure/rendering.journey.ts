@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { takeStream } from "../stream";
 import { World } from "../world";
 
 const DIST = join(import.meta.dirname, "../../dist");
@@ -49,8 +50,8 @@ test(`a session of ${MESSAGES} messages`, async () => {
     },
   }));
   const { page } = await world.open("#/waiting");
-  const send = await stream(page, session, events);
-  const shown = await timed(page, `#/sessions/${session}`, () => send(), `[data-id="msg-${MESSAGES - 1}"] .code`);
+  const send = await takeStream(page, session);
+  const shown = await timed(page, `#/sessions/${session}`, () => send(events), `[data-id="msg-${MESSAGES - 1}"] .code`);
   print(`${MESSAGES} messages, until the last one is shown`, ms(shown));
   expect(
     await page.locator(".scroll").evaluate((box) => box.scrollHeight - box.scrollTop - box.clientHeight),
@@ -83,32 +84,12 @@ test(`a plan of ${TASKS} tasks`, async () => {
     tasks,
   };
   const { page } = await world.open("#/waiting");
-  const send = await stream(page, session, [{ type: "task_plan_created", data: plan }]);
-  const shown = await timed(page, `#/plans/${session}/plan-1`, () => send(), ".node[data-task=t49]");
+  const send = await takeStream(page, session);
+  const created = [{ type: "task_plan_created", data: plan }];
+  const shown = await timed(page, `#/plans/${session}/plan-1`, () => send(created), ".node[data-task=t49]");
   print(`a plan of ${TASKS} tasks, until it is drawn`, ms(shown));
   expect(await page.locator(".node").count()).toBe(TASKS);
 });
-
-/** Lets the session's stream carry these events, when it is told to; everything else comes from the server. */
-async function stream(page: Page, session: string, events: object[]): Promise<() => void> {
-  let send: () => void = () => undefined;
-  const isTime = new Promise<void>((resolve) => (send = resolve));
-  const timestamp = "2026-01-01T00:00:00Z";
-  const body = events
-    .map(
-      (event, at) =>
-        `id: ${at + 1}\nevent: x\ndata: ${JSON.stringify({ ...event, seq: at + 1, session_id: session, timestamp })}\n\n`,
-    )
-    .join("");
-  let isSent = false;
-  await page.route(`**/my/chat/${session}/events/**`, async (route) => {
-    if (isSent) return;
-    isSent = true;
-    await isTime;
-    await route.fulfill({ contentType: "text/event-stream", body });
-  });
-  return send;
-}
 
 /** From the moment the events leave until something is shown, without the time the view itself takes to load. */
 async function timed(page: Page, hash: string, send: () => void, shown: string): Promise<number> {

@@ -36,6 +36,9 @@ export async function listAgents(project: number): Promise<ProjectAgent[]> {
 /** The models that the server's providers offer, and the providers that did not tell theirs. */
 export const offeredModels = () => value(client.GET("/my/models"));
 
+/** One short call to a model. */
+export const tryModel = (model: string) => value(client.POST("/my/models/test", { body: { model } }));
+
 /** The names of the models that the server's providers offer. */
 export async function listModels(): Promise<string[]> {
   return (await offeredModels()).models.map((offered) => offered.model);

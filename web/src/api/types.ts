@@ -35,6 +35,7 @@ export type AgentStatusInfo = Schemas["AgentStatusInfo"];
 export type ContextHit = Schemas["ContextHit"];
 export type Session = Schemas["ProjectSession"];
 export type ModelList = Schemas["ModelList"];
+export type ModelTried = Schemas["ModelTried"];
 export type OfferedModel = Schemas["OfferedModel"];
 export type Health = Schemas["Health"];
 export type HealthStatus = Schemas["HealthStatus"];

@@ -83,7 +83,12 @@ function Sidebar({ view }: { view: View }) {
         <ul>
           {VIEWS.map((name) => (
             <li key={name}>
-              <a href={linkTo(name)} aria-current={name === view ? "page" : undefined} data-view={name}>
+              <a
+                href={linkTo(name)}
+                aria-current={name === view ? "page" : undefined}
+                data-view={name}
+                title={t(`nav.${name}`)}
+              >
                 <Icon name={name} />
                 <span class="nav-text">{t(`nav.${name}`)}</span>
                 {(marks[name] ?? 0) > 0 && (
@@ -107,9 +112,30 @@ function Sidebar({ view }: { view: View }) {
   );
 }
 
+/** In a window that is wide enough the settings stand in the side bar. In others they lie over the view. */
+const hasRoom = () => globalThis.matchMedia?.("(min-width: 1021px)").matches;
+
 function Settings() {
+  const box = useRef<HTMLDetailsElement>(null);
+  const close = () => {
+    if (!hasRoom()) box.current?.removeAttribute("open");
+  };
+  useEffect(() => {
+    const closeOutside = ({ target }: Event) => {
+      if (!(target instanceof Node && box.current?.contains(target))) close();
+    };
+    document.addEventListener("pointerdown", closeOutside);
+    return () => document.removeEventListener("pointerdown", closeOutside);
+  }, []);
   return (
-    <details class="settings" open={globalThis.matchMedia?.("(min-width: 761px)").matches}>
+    <details
+      class="settings"
+      ref={box}
+      open={hasRoom()}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") close();
+      }}
+    >
       <summary>
         <Icon name="settings" /> <span class="nav-text">{t("nav.more")}</span>
       </summary>
@@ -141,7 +167,7 @@ function Settings() {
             ))}
           </select>
         </label>
-        <a class="quiet-link" href={linkTo("operations")}>
+        <a class="quiet-link" href={linkTo("operations", "models")} onClick={close}>
           {t("models.title")}
         </a>
         <a class="quiet-link" href="/docs" target="_blank" rel="noopener">

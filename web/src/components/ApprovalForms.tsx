@@ -61,12 +61,14 @@ export function Buttons({ approval, isSending, answer, setMode }: ButtonsProps) 
 export function RejectForm({ isSending, answer, onBack }: RejectProps) {
   const [reason, setReason] = useState("");
   const field = useFocus<HTMLTextAreaElement>();
+  const reject = () =>
+    void answer(reason.trim() === "" ? { decision: "reject" } : { decision: "reject", feedback: reason });
   return (
     <form
       class="card-foot reject"
       onSubmit={(event) => {
         event.preventDefault();
-        void answer(reason.trim() === "" ? { decision: "reject" } : { decision: "reject", feedback: reason });
+        reject();
       }}
     >
       <textarea
@@ -76,6 +78,13 @@ export function RejectForm({ isSending, answer, onBack }: RejectProps) {
         placeholder={t("approvals.rejectReason")}
         aria-label={t("approvals.rejectReason")}
         onInput={(event) => setReason(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          // As in every other form for a text.
+          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+            event.preventDefault();
+            if (!isSending) reject();
+          } else if (event.key === "Escape") onBack();
+        }}
       />
       <button type="submit" class="danger" disabled={isSending}>
         {t("approvals.rejectSend")}

@@ -71,7 +71,13 @@ export function ChatView() {
               question === undefined ? t("chat.placeholder") : t("chat.answerPlaceholder", { author: question.author })
             }
             button={question === undefined ? t("chat.send") : t("chat.answer")}
-            onSend={(text) => attempt(() => postUserMessage(text))}
+            onSend={(text) =>
+              attempt(async () => {
+                await postUserMessage(text);
+                // Who writes has seen what stands there, and sees what comes.
+                seenAtOpen.current = Number.MAX_SAFE_INTEGER;
+              })
+            }
             draft="chat"
             above={(text) => question === undefined && <NoFiles text={text} />}
           >

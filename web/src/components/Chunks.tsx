@@ -12,26 +12,35 @@ interface ChunksProps<T> {
   render: (row: T) => ComponentChildren;
   /** Anything else that rows depend on. When it changes, all rendered rows are rendered again. */
   stamp?: unknown;
+  /** The row that the list is scrolled to. It is rendered wherever it is, because nothing can scroll to it before. */
+  isWanted?: (row: T) => boolean;
 }
 
-export function Chunks<T extends { key: string }>({ rows, render, stamp }: ChunksProps<T>) {
+export function Chunks<T extends { key: string }>({ rows, render, stamp, isWanted }: ChunksProps<T>) {
   const chunks: (readonly T[])[] = [];
   for (let at = 0; at < rows.length; at += CHUNK_ROWS) chunks.push(rows.slice(at, at + CHUNK_ROWS));
   return (
     <>
       {chunks.map((chunk, at) => (
-        <Chunk key={at} rows={chunk} render={render} stamp={stamp} isLast={at >= chunks.length - 2} />
+        <Chunk
+          key={at}
+          rows={chunk}
+          render={render}
+          stamp={stamp}
+          isNeeded={at >= chunks.length - 2 || (isWanted !== undefined && chunk.some(isWanted))}
+        />
       ))}
     </>
   );
 }
 
-interface ChunkProps<T> extends ChunksProps<T> {
-  isLast: boolean;
+interface ChunkProps<T> extends Omit<ChunksProps<T>, "isWanted"> {
+  /** It is rendered wherever the window is. */
+  isNeeded: boolean;
 }
 
 class Chunk<T extends { key: string }> extends Component<ChunkProps<T>, { isNear: boolean }> {
-  override state = { isNear: this.props.isLast };
+  override state = { isNear: this.props.isNeeded };
   private readonly box = createRef<HTMLDivElement>();
   private observer: IntersectionObserver | undefined;
 
@@ -47,12 +56,17 @@ class Chunk<T extends { key: string }> extends Component<ChunkProps<T>, { isNear
     this.observer.observe(this.box.current);
   }
 
+  override componentDidUpdate() {
+    if (this.props.isNeeded && !this.state.isNear) this.make();
+  }
+
   override componentWillUnmount() {
     this.observer?.disconnect();
   }
 
   override shouldComponentUpdate(next: ChunkProps<T>, state: { isNear: boolean }) {
-    const { rows, stamp } = this.props;
+    const { rows, stamp, isNeeded } = this.props;
+    if (isNeeded !== next.isNeeded && !this.state.isNear) return true;
     const isSame = rows.length === next.rows.length && rows.every((row, at) => row === next.rows[at]);
     return !isSame || stamp !== next.stamp || state.isNear !== this.state.isNear;
   }

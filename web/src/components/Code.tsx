@@ -80,7 +80,7 @@ export function Verbatim({ text, label, language = "" }: VerbatimProps) {
         <Coloured language={language} code={shown} />
       </pre>
       {isLong && (
-        <button type="button" class="quiet" onClick={() => setWhole(!isWhole)}>
+        <button type="button" class="quiet unfold" onClick={() => setWhole(!isWhole)}>
           {isWhole ? t("app.showLess") : t("app.showMore")}
         </button>
       )}

@@ -6,7 +6,7 @@ import { health, isDemo } from "../feeds/app";
 import { t } from "../feeds/preferences";
 import { linkTo } from "../state/route";
 import { Icon } from "./Icon";
-import { CopyLine } from "./parts";
+import { WorkCommand } from "./WorkCommand";
 
 const LOOK_MS = 3_000;
 
@@ -19,11 +19,11 @@ export function FirstSteps({ project, onBegin }: { project: number; onBegin: () 
       <ol>
         <Step number={1} isDone={hasModel} title={t("start.model")}>
           <p>{hasModel ? t("start.modelDone") : t("start.modelText")}</p>
-          <a href={linkTo("operations")}>{t(hasModel ? "start.modelSee" : "models.connect")}</a>
+          <a href={linkTo("operations", "models")}>{t(hasModel ? "start.modelSee" : "models.connect")}</a>
         </Step>
         <Step number={2} isDone={isAttached} title={t("start.client")}>
           <p>{isAttached ? t("start.clientDone") : t("start.clientText")}</p>
-          {!isAttached && <CopyLine text="codelab work --workspace DIR" />}
+          {!isAttached && <WorkCommand />}
         </Step>
         <Step number={3} isDone={false} title={t("start.task")}>
           <p>{t("start.taskText")}</p>
@@ -59,7 +59,7 @@ function Step({ number, isDone, title, children }: StepProps) {
   );
 }
 
-/** Whether a tool runner is attached to the project. Looks again while the guide is shown. */
+/** Whether a tool runner is attached to the project. Looks again while somebody sees the guide. */
 function useAttached(project: number): boolean {
   const [isAttached, setAttached] = useState(false);
   useEffect(() => {
@@ -69,9 +69,16 @@ function useAttached(project: number): boolean {
         // It is asked again in a moment.
         () => undefined,
       );
-    void look();
-    const timer = setInterval(() => void look(), LOOK_MS);
-    return () => clearInterval(timer);
+    const lookIfSeen = () => {
+      if (document.visibilityState === "visible") void look();
+    };
+    lookIfSeen();
+    const timer = setInterval(lookIfSeen, LOOK_MS);
+    document.addEventListener("visibilitychange", lookIfSeen);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", lookIfSeen);
+    };
   }, [project]);
   return isAttached;
 }

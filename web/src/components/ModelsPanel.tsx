@@ -1,8 +1,8 @@
 // The providers of models that the server knows, what they offer, and how to connect one more.
-import { useEffect, useState } from "preact/hooks";
-import { offeredModels } from "../api/projects";
-import type { ModelList, OfferedModel } from "../api/types";
-import { isDemo, report } from "../feeds/app";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { offeredModels, tryModel } from "../api/projects";
+import type { ModelList, ModelTried, OfferedModel } from "../api/types";
+import { attempt, isDemo, report, route } from "../feeds/app";
 import { region, t, tell } from "../feeds/preferences";
 import { count, money } from "../state/format";
 import { Panel } from "./OperationsView";
@@ -15,10 +15,16 @@ export function ModelsPanel({ round }: { round: number }) {
   useEffect(() => {
     offeredModels().then(setList, report);
   }, [round]);
+  const box = useRef<HTMLElement>(null);
+  const isLoaded = list !== undefined;
+  const isWanted = route.value.view === "operations" && route.value.panel === "models";
+  useEffect(() => {
+    if (isLoaded && isWanted) box.current?.scrollIntoView();
+  }, [isLoaded, isWanted]);
   if (list === undefined) return <Panel title={t("models.title")}>{t("app.loading")}</Panel>;
   const providers = [...new Set(list.models.map((offered) => offered.provider))];
   return (
-    <Panel title={t("models.title")} wide side={isDemo.value && <Chip tone="warn">{t("app.demo")}</Chip>}>
+    <Panel title={t("models.title")} wide side={isDemo.value && <Chip tone="warn">{t("app.demo")}</Chip>} box={box}>
       {providers.map((provider) => (
         <Provider
           key={provider}
@@ -55,6 +61,7 @@ function Provider({ name, models }: { name: string; models: OfferedModel[] }) {
           <thead>
             <tr>
               <th scope="col">{t("models.model")}</th>
+              <th scope="col">{t("models.test")}</th>
               <th scope="col" class="align-end">
                 {t("models.window")}
               </th>
@@ -64,7 +71,11 @@ function Provider({ name, models }: { name: string; models: OfferedModel[] }) {
               </th>
             </tr>
           </thead>
-          <tbody>{shown.map(showModel)}</tbody>
+          <tbody>
+            {shown.map((offered) => (
+              <Model key={offered.model} offered={offered} />
+            ))}
+          </tbody>
         </table>
       </div>
       {models.length > SHOWN_MODELS && (
@@ -78,11 +89,14 @@ function Provider({ name, models }: { name: string; models: OfferedModel[] }) {
 
 const UNKNOWN = "–";
 
-function showModel({ model, window, images, price }: OfferedModel) {
+function Model({ offered: { model, window, images, price } }: { offered: OfferedModel }) {
   return (
-    <tr key={model}>
+    <tr>
       <td>
         <code>{model}</code>
+      </td>
+      <td>
+        <TryModel model={model} />
       </td>
       <td class="align-end">{window == null ? UNKNOWN : count(region.value, window)}</td>
       <td>{images == null ? UNKNOWN : t(images ? "models.yes" : "models.no")}</td>
@@ -92,6 +106,34 @@ function showModel({ model, window, images, price }: OfferedModel) {
           : `${money(region.value, price.input_per_million_usd)} / ${money(region.value, price.output_per_million_usd)}`}
       </td>
     </tr>
+  );
+}
+
+/** One short call says whether the address, the key and the name are right. */
+function TryModel({ model }: { model: string }) {
+  const [tried, setTried] = useState<ModelTried | "asking" | undefined>(undefined);
+  const ask = async () => {
+    setTried("asking");
+    if (!(await attempt(async () => setTried(await tryModel(model))))) setTried(undefined);
+  };
+  return (
+    <span class="model-test">
+      <button type="button" disabled={tried === "asking"} onClick={() => void ask()}>
+        {t(tried === "asking" ? "models.testing" : "models.test")}
+      </button>
+      <span role="status">{typeof tried === "object" && <TestResult tried={tried} />}</span>
+    </span>
+  );
+}
+
+function TestResult({ tried: { ok, detail, details } }: { tried: ModelTried }) {
+  if (ok) return <Chip tone="good">{t("models.answers")}</Chip>;
+  const kind = details?.["kind"];
+  const problem = typeof kind === "string" ? { code: "LLM_ERROR", kind } : { code: "LLM_ERROR" };
+  return (
+    <span class="bad">
+      <TextWithDetails text={tell(problem)} details={detail ?? undefined} />
+    </span>
   );
 }
 

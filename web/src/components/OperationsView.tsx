@@ -1,5 +1,5 @@
 // Health of the server and the project, usage and cost, and the audit log.
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, Ref } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { cleanSpace, clearCache, resetSpace, spaceHealth, spaceMetrics, usage as readUsage } from "../api/operations";
 import { changeBudget } from "../api/projects";
@@ -10,7 +10,7 @@ import { count, duration, money, shortName } from "../state/format";
 import { AuditPanel } from "./AuditPanel";
 import { BarChart } from "./Charts";
 import { ModelsPanel } from "./ModelsPanel";
-import { Chip, ViewHead } from "./parts";
+import { Chip, TextWithDetails, ViewHead } from "./parts";
 
 export default function OperationsView() {
   const [round, setRound] = useState(0);
@@ -47,14 +47,16 @@ export function Panel({
   children,
   wide,
   side,
+  box,
 }: {
   title: string;
   children: ComponentChildren;
   wide?: boolean;
   side?: ComponentChildren;
+  box?: Ref<HTMLElement>;
 }) {
   return (
-    <section class={`panel ${wide ? "is-wide" : ""}`}>
+    <section class={`panel ${wide ? "is-wide" : ""}`} ref={box ?? null}>
       <header class="panel-head">
         <h2>{title}</h2>
         {side}
@@ -110,12 +112,29 @@ function Checks({ checks }: { checks: SpaceHealth["checks"] }) {
       {Object.entries(checks).map(([name, check]) => (
         <li key={name}>
           <span class={`state-dot tone-${TONES[check.status]}`} aria-hidden="true" />
-          <span>{name}</span>
-          <span class="meta">{check.detail ?? t(`health.${check.status}`)}</span>
+          <span>{checkName(name)}</span>
+          <span class="meta">
+            <CheckState name={name} check={check} />
+          </span>
         </li>
       ))}
     </ul>
   );
+}
+
+const CHECKS = ["agents", "cache", "database", "lease", "memory", "model", "queues", "tasks"] as const;
+
+/** A newer server may check more than this page knows. */
+function checkName(name: string): string {
+  const known = CHECKS.find((check) => check === name);
+  return known === undefined ? name : t(`check.${known}`);
+}
+
+/** The server's words are English, so where all is well they are shown only if they are a name. */
+function CheckState({ name, check }: { name: string; check: SpaceHealth["checks"][string] }) {
+  const told = t(`health.${check.status}`);
+  if (check.status !== "healthy") return <TextWithDetails text={told} details={check.detail ?? undefined} />;
+  return <>{name === "model" ? (check.detail ?? told) : told}</>;
 }
 
 function SpacePanel({ project: id, round }: { project: number; round: number }) {

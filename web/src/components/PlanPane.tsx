@@ -125,34 +125,35 @@ function PlanActions({ sessionId, plan, draft, setDraft }: PlanActionsProps) {
             <TextWithDetails text={t("approvals.about.plan")} details={request.reason} />
           )}
         </p>
-        <span class="grow" />
-        {draft === undefined ? (
-          <>
-            <button type="button" class="primary" onClick={() => void decide("approve")}>
-              <Icon name="check" /> {t("plans.approve")}
-            </button>
-            <button type="button" onClick={() => setDraft(plan.tasks)}>
-              <Icon name="edit" /> {t("plans.editPlan")}
-            </button>
-          </>
-        ) : (
-          <>
-            <button
-              type="button"
-              class="primary"
-              disabled={isCircular || draft.length === 0}
-              onClick={() => void decide("edit", draft.map(planned))}
-            >
-              <Icon name="check" /> {t("plans.approveEdited")}
-            </button>
-            <button type="button" onClick={() => setDraft(undefined)}>
-              {t("plans.stopEditing")}
-            </button>
-          </>
-        )}
-        <button type="button" class="danger" onClick={() => void decide("reject")}>
-          <Icon name="cross" /> {t("plans.reject")}
-        </button>
+        <span class="plan-buttons">
+          {draft === undefined ? (
+            <>
+              <button type="button" class="primary" onClick={() => void decide("approve")}>
+                <Icon name="check" /> {t("plans.approve")}
+              </button>
+              <button type="button" onClick={() => setDraft(plan.tasks)}>
+                <Icon name="edit" /> {t("plans.editPlan")}
+              </button>
+            </>
+          ) : (
+            <>
+              <button
+                type="button"
+                class="primary"
+                disabled={isCircular || draft.length === 0}
+                onClick={() => void decide("edit", draft.map(planned))}
+              >
+                <Icon name="check" /> {t("plans.approveEdited")}
+              </button>
+              <button type="button" onClick={() => setDraft(undefined)}>
+                {t("plans.stopEditing")}
+              </button>
+            </>
+          )}
+          <button type="button" class="danger" onClick={() => void decide("reject")}>
+            <Icon name="cross" /> {t("plans.reject")}
+          </button>
+        </span>
       </div>
     );
   }

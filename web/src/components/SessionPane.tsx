@@ -7,7 +7,7 @@ import { attempt, projectId, report } from "../feeds/app";
 import { region, t } from "../feeds/preferences";
 import { newSessionId, speak, stop, useSession, type SessionFeed } from "../feeds/session";
 import { money, shortName } from "../state/format";
-import { isBusy, waitingCall, type SessionState } from "../state/session";
+import { isBusy, openQuestion, waitingCall, type SessionState } from "../state/session";
 import { linkTo } from "../state/route";
 import { useFocus } from "./focus";
 import { Icon } from "./Icon";
@@ -29,6 +29,7 @@ interface SessionPaneProps extends SessionActions {
 export function SessionPane({ sessionId, callId, session, onRename, onPin, onArchive, onDelete }: SessionPaneProps) {
   const feed = useSession(sessionId);
   const state = feed.state.value;
+  const target = waitingCall(state, callId);
   if (feed.isMissing.value) return <Empty icon="sessions" title={t("sessions.notFound")} />;
   return (
     <>
@@ -55,8 +56,8 @@ export function SessionPane({ sessionId, callId, session, onRename, onPin, onArc
           text={feed.isLoaded.value ? t("sessions.beginText") : undefined}
         />
       ) : (
-        <Scroller label={t("sessions.timeline")} target={waitingCall(state, callId)}>
-          <Timeline state={state} sessionId={sessionId} />
+        <Scroller label={t("sessions.timeline")} target={target} asked={callId}>
+          <Timeline state={state} sessionId={sessionId} target={target} />
         </Scroller>
       )}
       <Composer sessionId={sessionId} feed={feed} />
@@ -126,12 +127,19 @@ function StatusChip({ status, isCut }: { status: SessionState["status"]; isCut: 
 
 const TRAIL_STEPS = 40;
 
-/** The agents in the order they worked, left to right. The last one is active. */
+/** The agents in the order they worked, left to right. The last one is active. Several turns of one agent are one step. */
 function Trail({ state }: { state: SessionState }) {
-  if (state.trail.length === 0) return null;
-  const steps = state.trail.slice(-TRAIL_STEPS);
+  const list = useRef<HTMLOListElement>(null);
+  const { length } = state.trail;
+  useEffect(() => {
+    if (list.current !== null) list.current.scrollLeft = list.current.scrollWidth;
+  }, [length]);
+  if (length === 0) return null;
+  const steps = state.trail
+    .filter((step, at) => step.why === "task" || step.agent !== state.trail[at - 1]?.agent)
+    .slice(-TRAIL_STEPS);
   return (
-    <ol class="trail" aria-label={t("sessions.trail")} tabIndex={0} data-scroll>
+    <ol class="trail" ref={list} aria-label={t("sessions.trail")} tabIndex={0} data-scroll>
       {steps.map((step, at) => (
         <li
           key={step.key}
@@ -198,10 +206,12 @@ function useAgentChoice(sessionId: string) {
 function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed }) {
   const state = feed.state.value;
   const { agents, to, choose, saved, stored } = useAgentChoice(sessionId);
-  const isAwaited = state.status === "awaiting_answer" && to === PLAN;
+  const asker = state.status === "awaiting_answer" ? openQuestion(state)?.agent : undefined;
+  const isAwaited = asker !== undefined && (to === PLAN || to === agentIdOf(agents, asker));
+  // A message that names an agent is never an answer. Without a name it goes to the stored agent, which is this one.
+  const target = to === PLAN || isAwaited ? undefined : to;
   // The text stays in the form if the agent it is for could not be stored.
-  const send = async (text: string) =>
-    (await saved.current) && attempt(() => speak(sessionId, text, to === PLAN ? undefined : to));
+  const send = async (text: string) => (await saved.current) && attempt(() => speak(sessionId, text, target));
   return (
     <div class="dock">
       <QueueNote feed={feed} sessionId={sessionId} />

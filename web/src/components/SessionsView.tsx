@@ -4,7 +4,8 @@ import { changeSession, deleteSession, listSessions, readDetail } from "../api/s
 import type { Session } from "../api/types";
 import { attempt, go, projectId, report, route } from "../feeds/app";
 import { t } from "../feeds/preferences";
-import { beginSession } from "../feeds/session";
+import { draftOf, writeDraft } from "../feeds/drafts";
+import { beginSession, keptState, newSessionId } from "../feeds/session";
 import { activity, load } from "../feeds/waiting";
 import { Reads } from "../state/reads";
 import { linkTo } from "../state/route";
@@ -70,6 +71,18 @@ function useElsewhere(current: string | undefined, sessions: Session[] | undefin
   return [found, setFound] as const;
 }
 
+/** Nobody wrote in it yet. The list can be older than the session's stream. */
+function isBlank({ session_id: id, title, message_count: messages }: Session): boolean {
+  return title == null && messages === 0 && (keptState(id)?.items.length ?? 0) === 0;
+}
+
+/** Opens a blank session once more instead of making another one, and puts the keyboard into its form. */
+function reopen(id: string) {
+  newSessionId.value = id;
+  writeDraft(id, draftOf(id));
+  go(linkTo("sessions", id));
+}
+
 /** The session that is open now, which may be another one than before an answer came. */
 function openId(): string | undefined {
   const now = route.peek();
@@ -87,6 +100,8 @@ export function SessionsView() {
   const begin = () =>
     attempt(async () => {
       if (project === undefined) return;
+      const blank = isArchive ? undefined : sessions?.find(isBlank);
+      if (blank !== undefined) return reopen(blank.session_id);
       setFound(await beginSession(project));
       refresh();
     });

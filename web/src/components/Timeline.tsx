@@ -5,7 +5,7 @@ import { attempt } from "../feeds/app";
 import { writeDraft } from "../feeds/drafts";
 import { failureWord, locale, region, t } from "../feeds/preferences";
 import { budgetOf } from "../state/budget";
-import { clockTime, count, fullTime, money } from "../state/format";
+import { clockTime, count, fullTime, money, shortName } from "../state/format";
 import type {
   BudgetItem,
   Item,
@@ -16,7 +16,7 @@ import type {
   QuestionItem,
   SessionState,
 } from "../state/session";
-import { progressOf, tasksEnded } from "../state/session";
+import { callOf, progressOf, tasksEnded } from "../state/session";
 import { linkTo } from "../state/route";
 import { ApprovalCard } from "./ApprovalCard";
 import { budgetText } from "./BudgetSummary";
@@ -27,14 +27,21 @@ import { costText, progressText } from "./PlanNumbers";
 import { AgentName, Chip, CopyButton, decisionText, ErrorLine } from "./parts";
 import { ToolCard } from "./ToolCard";
 
-export function Timeline({ state, sessionId }: { state: SessionState; sessionId: string }) {
+interface TimelineProps {
+  state: SessionState;
+  sessionId: string;
+  /** The call whose card the list is scrolled to. */
+  target: string | undefined;
+}
+
+export function Timeline({ state, sessionId, target }: TimelineProps) {
   // Messages of tasks are shown in the plan view. What a task needs from the user is also shown here.
   const rows = state.items.filter(
     (item, at) =>
       !isEcho(item, state.items[at + 1]) &&
       (item.origin === undefined || item.kind === "tool" || item.kind === "question" || item.kind === "budget"),
   );
-  return <Entries items={rows} state={state} sessionId={sessionId} />;
+  return <Entries items={rows} state={state} sessionId={sessionId} target={target} />;
 }
 
 /**
@@ -49,12 +56,18 @@ interface EntriesProps {
   items: readonly Item[];
   state: SessionState;
   sessionId: string;
+  target?: string | undefined;
 }
 
-export function Entries({ items, state, sessionId }: EntriesProps) {
+export function Entries({ items, state, sessionId, target }: EntriesProps) {
   const stamp = `${locale.value}/${planStamp(state)}`;
   return (
-    <Chunks rows={items} stamp={stamp} render={(item) => <Entry item={item} state={state} sessionId={sessionId} />} />
+    <Chunks
+      rows={items}
+      stamp={stamp}
+      isWanted={(item) => target !== undefined && callOf(item, state) === target}
+      render={(item) => <Entry item={item} state={state} sessionId={sessionId} />}
+    />
   );
 }
 
@@ -166,7 +179,7 @@ function QuestionCard({ item, sessionId }: { item: QuestionItem; sessionId: stri
     <article class={`card question ${item.isOpen ? "is-open" : ""}`} data-call={item.callId}>
       <header class="card-head">
         <Icon name="question" />
-        <strong class="card-title">{t("question.title", { agent: item.agent })}</strong>
+        <strong class="card-title">{t("question.title", { agent: shortName(item.agent) })}</strong>
         {item.origin !== undefined && <span class="meta">{t("item.task", { id: item.origin.taskId })}</span>}
         <span class="grow" />
         {!item.isOpen && (
@@ -219,9 +232,12 @@ function PlanEntry({ item, state, sessionId }: { item: PlanItem; state: SessionS
         <span class="meta">
           {progressText(plan)} · {costText(plan)}
         </span>
-        <a class="quiet-link" href={linkTo("plans", sessionId, plan.plan_id)}>
-          {t("approvals.openPlan")}
-        </a>
+        {/* The request below has the same link. */}
+        {plan.request === undefined && (
+          <a class="quiet-link" href={linkTo("plans", sessionId, plan.plan_id)}>
+            {t("approvals.openPlan")}
+          </a>
+        )}
       </header>
       <progress max={plan.tasks.length} value={progressOf(plan).done} aria-label={progressText(plan)} />
       {plan.isExpired && <ExpiredPlan request={requestBefore(item, state)} sessionId={sessionId} />}

@@ -10,7 +10,8 @@ import { ApprovalCard, Fields } from "./ApprovalCard";
 import { DiffView } from "./DiffView";
 import { Icon, type IconName } from "./Icon";
 import { Verbatim } from "./Code";
-import { AgentName, Chip, CopyLine, decisionText } from "./parts";
+import { AgentName, Chip, decisionText } from "./parts";
+import { WorkCommand } from "./WorkCommand";
 
 const ICONS: Record<string, IconName> = {
   read_file: "file",
@@ -44,7 +45,7 @@ export function ToolCard({ item, sessionId }: { item: ToolItem; sessionId: strin
           <Icon name="warning" />
           <div>
             <p>{t("tool.noClient")}</p>
-            <CopyLine text={`codelab work --workspace DIR`} />
+            <WorkCommand />
           </div>
         </div>
       )}

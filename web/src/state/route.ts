@@ -5,7 +5,7 @@ export type Route =
   | { view: "waiting" }
   | { view: "plans"; sessionId: string | undefined; planId: string | undefined }
   | { view: "agents"; agentId: string | undefined }
-  | { view: "operations" };
+  | { view: "operations"; /** The panel to show. */ panel?: string | undefined };
 
 export type View = Route["view"];
 export const VIEWS: readonly View[] = ["chat", "sessions", "waiting", "plans", "agents", "operations"];
@@ -22,8 +22,9 @@ export function parseRoute(hash: string): Route {
       return { view: "waiting" };
     case "chat":
     case "waiting":
-    case "operations":
       return { view };
+    case "operations":
+      return { view, panel: first };
     case "sessions":
       return { view, sessionId: first, callId: second };
     default:

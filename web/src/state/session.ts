@@ -192,7 +192,13 @@ export function waitingCall(state: SessionState, wanted?: string): string | unde
   return oldest;
 }
 
-function callOf(item: Item, state: SessionState): string | undefined {
+/** The question that the next plain message answers. */
+export function openQuestion(state: SessionState): QuestionItem | undefined {
+  return state.items.find((item): item is QuestionItem => item.kind === "question" && item.isOpen);
+}
+
+/** The call of an item that waits for the user. */
+export function callOf(item: Item, state: SessionState): string | undefined {
   switch (item.kind) {
     case "tool":
       return item.state.step === "asking" ? item.callId : undefined;
