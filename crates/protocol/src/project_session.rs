@@ -73,6 +73,10 @@ pub struct ProjectSession {
     #[serde(default)]
     #[schema(required)]
     pub archived: bool,
+    /// Plain text of a message or of the title, where the words of a search were found. Only
+    /// searches have it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub snippet: Option<String>,
 }
 
 /// A session with its newest messages and its state.

@@ -15,6 +15,7 @@ mod options;
 mod postgres;
 mod project_session;
 mod row;
+mod search;
 mod sqlite;
 mod statement;
 mod store;
@@ -40,11 +41,12 @@ pub use row::{
     InputRow, Schedule, SessionLogRow, SessionMarks, SessionRef, SessionRow, StoredEvent,
     StoredMessage, StoredSwitch, ToolCallRow, ToolCallStatus,
 };
+pub use search::SearchWords;
 pub use sqlite::backup::{Restored, restore_sqlite};
 pub use store::{
-    AgentLocation, AuditSealed, MAX_CHAT_HANDOVER_BYTES, MessageRange, NewServer, OwnedRow,
-    OwnedSession, OwnerRow, Ownership, ProjectStore, Search, ServerRow, Store, StoreStats,
-    UserStore,
+    AgentLocation, AuditSealed, FoundSession, MAX_CHAT_HANDOVER_BYTES, MessageRange, NewServer,
+    OwnedRow, OwnedSession, OwnerRow, Ownership, ProjectStore, Search, ServerRow, Store,
+    StoreStats, UserStore,
 };
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};
 pub use vitals::Pulse;

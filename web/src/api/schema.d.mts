@@ -465,7 +465,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The sessions of the user */
+        /** The sessions of the user, or those that a search finds */
         get: {
             parameters: {
                 query?: {
@@ -479,6 +479,11 @@ export interface paths {
                     project_id?: number;
                     /** @description Archived sessions instead of the others. */
                     archived?: boolean;
+                    /**
+                     * @description Only sessions that have all of these words in their title and messages, each at the beginning
+                     *     of a word and in any case. At most 16 words. A page has at most 100 sessions then.
+                     */
+                    q?: string;
                 };
                 header?: never;
                 path?: never;
@@ -3533,6 +3538,11 @@ export interface components {
             agent?: components["schemas"]["AgentName"] | null;
             pinned: boolean;
             archived: boolean;
+            /**
+             * @description Plain text of a message or of the title, where the words of a search were found. Only
+             *     searches have it.
+             */
+            snippet?: string | null;
         };
         ProjectSessionAck: {
             session_id: components["schemas"]["SessionId"];
