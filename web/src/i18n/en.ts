@@ -92,6 +92,8 @@ export const en = {
   "sessions.archived": "Archived sessions",
   "sessions.isArchived": "archived",
   "sessions.archiveEmpty": "No archived sessions",
+  "sessions.search": "Search sessions",
+  "sessions.searchEmpty": "No session has all of these words",
   "sessions.exportMarkdown": "Export as Markdown",
   "sessions.exportJson": "Export as JSON",
   "sessions.delete": "Delete session",

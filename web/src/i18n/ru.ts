@@ -102,6 +102,8 @@ export const ru: Record<Key, Text> = {
   "sessions.archived": "Архив сессий",
   "sessions.isArchived": "в архиве",
   "sessions.archiveEmpty": "В архиве пусто",
+  "sessions.search": "Поиск по сессиям",
+  "sessions.searchEmpty": "Нет сессии со всеми этими словами",
   "sessions.exportMarkdown": "Экспорт в Markdown",
   "sessions.exportJson": "Экспорт в JSON",
   "sessions.delete": "Удалить сессию",

@@ -102,6 +102,8 @@ export const uk: Record<Key, Text> = {
   "sessions.archived": "Архів сесій",
   "sessions.isArchived": "в архіві",
   "sessions.archiveEmpty": "В архіві порожньо",
+  "sessions.search": "Пошук у сесіях",
+  "sessions.searchEmpty": "Немає сесії з усіма цими словами",
   "sessions.exportMarkdown": "Експорт у Markdown",
   "sessions.exportJson": "Експорт у JSON",
   "sessions.delete": "Видалити сесію",
