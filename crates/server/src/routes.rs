@@ -209,6 +209,7 @@ pub(crate) fn public() -> OpenApiRouter<App> {
         .merge(login)
         .route("/assets/status.css", get(page::style))
         .route("/assets/docs.css", get(page::docs_style))
+        .route("/assets/docs-icon.svg", get(page::docs_icon))
 }
 
 /// The files of the web page, for everybody.
