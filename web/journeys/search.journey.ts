@@ -1,4 +1,4 @@
-// The search over sessions: words of titles and messages, where they were found, and answers that come late.
+// The list of sessions: the search over titles and messages, and the folder that agents can work in.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { lastOf } from "./model";
 import { World } from "./world";
@@ -52,5 +52,16 @@ test("a session is found by what was said in it", async () => {
   await page.locator(".side-note", { hasText: "No session has all of these words" }).waitFor();
   await field.fill("");
   await expect.poll(titles).toEqual(["Morning", "Deadlines"]);
+  expect(complaints).toEqual([]);
+});
+
+test("the folder that is attached to the project is shown", async () => {
+  const { page, complaints } = await world.open("#/sessions");
+  await page.locator(".side-clients", { hasText: "No folder is attached" }).waitFor();
+  await world.attach();
+  await page.reload();
+  const folder = page.locator(".side-clients li", { hasText: "demo" });
+  await folder.waitFor();
+  expect(await folder.getAttribute("title")).toContain("sandbox: none");
   expect(complaints).toEqual([]);
 });

@@ -241,6 +241,25 @@ pub struct PlanList {
     pub offset: u64,
 }
 
+/// A plan, and the session that it was made in.
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ProjectPlan {
+    pub session_id: SessionId,
+    /// The session's title.
+    pub title: Option<String>,
+    #[serde(flatten)]
+    pub plan: Plan,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ProjectPlanList {
+    /// Newest first.
+    pub plans: Vec<ProjectPlan>,
+    pub total: u64,
+    pub limit: u64,
+    pub offset: u64,
+}
+
 /// A person's decision about a plan.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PlanDecision {

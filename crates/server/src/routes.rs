@@ -112,7 +112,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
             "memory",
             resource!(
                 [context::search],
-                [context::add, context::clear],
+                [context::list, context::add, context::clear],
                 [context::forget]
             ),
         ),
@@ -130,6 +130,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
         (
             "plans",
             resource!(
+                [plans::of_project],
                 [plans::list],
                 [plans::get],
                 [plans::decide],
@@ -151,7 +152,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
         (
             "tools",
             resource!(
-                [tools::attach],
+                [tools::clients, tools::attach],
                 [tools::detach],
                 [tools::claim],
                 [tools::result]

@@ -32,9 +32,9 @@ pub use key::{Epoch, SessionKey, SessionKeys};
 pub use options::{DatabaseUrl, StoreOptions};
 pub use project_session::{
     AgentUsageRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction, NewSpending,
-    OpenApprovalRow, PlanRow, PlanSaved, ProjectBudget, ProjectSessionRow, ProjectUsageRow,
-    SessionEdit, SessionUsageRow, UnfinishedSession, UnindexedInteraction, UsageRows, UsageSum,
-    WaitingSession,
+    OpenApprovalRow, PlanRow, PlanSaved, ProjectBudget, ProjectPlanRow, ProjectSessionRow,
+    ProjectUsageRow, SessionEdit, SessionUsageRow, UnfinishedSession, UnindexedInteraction,
+    UsageRows, UsageSum, WaitingSession,
 };
 pub use row::{
     ApprovalRow, ApprovalStatus, AuditHead, AuditRecord, AuditRow, AuditSession, ContextRow,

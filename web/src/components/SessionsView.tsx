@@ -8,6 +8,7 @@ import { beginSession } from "../feeds/session";
 import { activity, load } from "../feeds/waiting";
 import { Reads } from "../state/reads";
 import { linkTo } from "../state/route";
+import { ClientsLine } from "./ClientsLine";
 import { FirstSteps } from "./FirstSteps";
 import { Icon } from "./Icon";
 import { Empty } from "./parts";
@@ -138,6 +139,7 @@ export function SessionsView() {
             <Icon name="plus" /> {t("sessions.new")}
           </button>
         </header>
+        <ClientsLine project={project} />
         <SearchField search={typed} onSearch={setTyped} />
         <button type="button" class="quiet side-switch" aria-pressed={isArchive} onClick={() => setArchive(!isArchive)}>
           <Icon name="archive" /> {t("sessions.archived")}

@@ -7,6 +7,7 @@
 mod agents;
 mod events;
 mod interactions;
+mod plans;
 mod projects;
 mod search;
 mod sessions;

@@ -513,7 +513,7 @@ pub(super) fn chat_session(row: &mut Columns<'_>) -> Result<ProjectSessionRow, S
     })
 }
 
-fn plan_row(row: &mut Columns<'_>) -> Result<PlanRow, StoreError> {
+pub(super) fn plan_row(row: &mut Columns<'_>) -> Result<PlanRow, StoreError> {
     Ok(PlanRow {
         turn: row.turn()?,
         created_at: row.time()?,
