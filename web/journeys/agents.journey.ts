@@ -35,6 +35,15 @@ test("an agent is made, changed, tried, and remembers", async () => {
   await page.locator(".memory input[type=text]").fill("Sheds are painted on Fridays");
   await page.locator(".memory button", { hasText: "Add to memory" }).click();
   await page.locator(".notice", { hasText: "Added to memory" }).waitFor();
+  // What it remembers is listed, and what is chosen is forgotten.
+  await page.locator(".memory .hint", { hasText: "newest first" }).waitFor();
+  const entry = (text: string) => page.locator(".hit", { hasText: text });
+  await entry("Sheds are painted on Fridays").waitFor();
+  await page.locator(".memory input[type=text]").fill("A wrong note");
+  await page.locator(".memory button", { hasText: "Add to memory" }).click();
+  await entry("A wrong note").locator("button[title='Forget this']").click();
+  await entry("A wrong note").waitFor({ state: "detached" });
+  expect(await entry("Sheds are painted on Fridays").count()).toBe(1);
   await page.locator(".memory input[type=search]").fill("painting a shed");
   // What was noted can be found a moment later.
   const search = async () => {

@@ -86,7 +86,7 @@ test("a plan is edited, approved, watched and its failed task tried again", asyn
   expect(complaints).toEqual([]);
 });
 
-test("a plan that is opened or goes on is read again without all the others", async () => {
+test("one request lists all plans, and one that is opened or goes on is read again alone", async () => {
   for (const name of ["One", "Two", "Three"]) await world.session(name);
   const session = await world.session("Watched");
   await world.send(session, "Make the thing");
@@ -100,7 +100,7 @@ test("a plan that is opened or goes on is read again without all the others", as
   await page.evaluate(() => (location.hash = "#/plans"));
   await page.locator(".side-item", { hasText: "Watched" }).waitFor();
   const first = read.length;
-  expect(first).toBeGreaterThan(3);
+  expect(first).toBe(1);
   await page.locator(".side-item", { hasText: "Watched" }).click();
   await page.locator(".node").first().waitFor();
   await page.locator("button", { hasText: "Reject" }).click();

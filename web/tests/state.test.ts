@@ -6,7 +6,7 @@ import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
 import { Reads } from "../src/state/reads";
 import { linkTo, parseRoute, ticketOf } from "../src/state/route";
-import { pinnedFirst } from "../src/state/sessions";
+import { markFound, pinnedFirst } from "../src/state/sessions";
 import {
   bySession,
   changesSessions,
@@ -95,6 +95,15 @@ describe("the list of sessions", () => {
   const list = [session("a"), session("b", { pinned: true }), session("c"), session("d", { pinned: true })];
   test("pinned ones come first, and otherwise the order stays", () => {
     expect(ids(pinnedFirst(list))).toEqual(["b", "d", "a", "c"]);
+  });
+  test("the words that a search found are marked, in any case and by their beginning", () => {
+    const marked = (snippet: string, search: string) =>
+      markFound(snippet, search)
+        .map((part) => (part.isFound ? `[${part.text}]` : part.text))
+        .join("");
+    expect(marked("A Deadlock in src/queue.rs", "DEAD queue.r")).toBe("A [Deadlock] in src/[queue].[rs]");
+    expect(marked("Привіт, світе", "СВІТ")).toBe("Привіт, [світе]");
+    expect(marked("<b>undead</b>", "dead ?")).toBe("<b>undead</b>");
   });
   test("an older answer does not undo a newer one, and every newer one is taken", () => {
     const reads = new Reads();

@@ -65,9 +65,9 @@ pub use project_session::{
     AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult,
     ChangeProjectSession, ClaimCall, CreateProjectSession, DirectAnswer, DirectErrorType,
     ExportedSession, MessageAccepted, MessageList, MessageMode, OpenApproval, PendingData,
-    PendingToolCall, PlanDecision, PlanList, ProjectSession, ProjectSessionAck,
-    ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList, ProjectUsage, ResultAck,
-    SendMessage, SessionUsage, UsageReport, UsageTotal,
+    PendingToolCall, PlanDecision, PlanList, ProjectPlan, ProjectPlanList, ProjectSession,
+    ProjectSessionAck, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
+    ProjectUsage, ResultAck, SendMessage, SessionUsage, UsageReport, UsageTotal,
 };
 pub use reminder::Reminder;
 pub use session_event::{
@@ -80,8 +80,8 @@ pub use session_event::{
 pub use session_kind::SessionKind;
 pub use space::{
     AddContext, AgentMetrics, AgentStatusInfo, AttachClient, AttachedClient, AverageDuration,
-    ContextAdded, ContextFilter, ContextHit, ContextResults, SandboxKind, SearchContext,
-    SpaceHealth, SpaceMetrics,
+    ClientList, ContextAdded, ContextEntry, ContextFilter, ContextHit, ContextList, ContextResults,
+    SandboxKind, SearchContext, SpaceHealth, SpaceMetrics,
 };
 pub use time::Timestamp;
 pub use tool::{

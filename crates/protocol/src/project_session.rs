@@ -73,6 +73,10 @@ pub struct ProjectSession {
     #[serde(default)]
     #[schema(required)]
     pub archived: bool,
+    /// Plain text of a message or of the title, where the words of a search were found. Only
+    /// searches have it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub snippet: Option<String>,
 }
 
 /// A session with its newest messages and its state.
@@ -232,6 +236,25 @@ pub struct MessageList {
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PlanList {
     pub plans: Vec<Plan>,
+    pub total: u64,
+    pub limit: u64,
+    pub offset: u64,
+}
+
+/// A plan, and the session that it was made in.
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ProjectPlan {
+    pub session_id: SessionId,
+    /// The session's title.
+    pub title: Option<String>,
+    #[serde(flatten)]
+    pub plan: Plan,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ProjectPlanList {
+    /// Newest first.
+    pub plans: Vec<ProjectPlan>,
     pub total: u64,
     pub limit: u64,
     pub offset: u64,

@@ -180,3 +180,37 @@ pub struct ContextResults {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rebuilding: bool,
 }
+
+/// Something that an agent remembers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ContextEntry {
+    pub id: String,
+    pub text: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Absent if it was neither a success nor a failure.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub success: Option<bool>,
+    pub task_id: Option<crate::TaskId>,
+    /// Absent if it did not come from a session.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session_id: Option<crate::SessionId>,
+    pub timestamp: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ContextList {
+    /// Newest first.
+    pub results: Vec<ContextEntry>,
+    pub total: u64,
+    pub limit: u64,
+    pub offset: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ClientList {
+    pub clients: Vec<AttachedClient>,
+    pub total: u64,
+    pub limit: u64,
+    pub offset: u64,
+}

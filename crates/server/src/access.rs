@@ -15,12 +15,13 @@ use crate::error::{ApiError, bad_internal_key};
 use crate::listen::ReservedConnection;
 
 /// Paths that need no access; everything else, known or not, does.
-const PUBLIC: [&str; 5] = [
+const PUBLIC: [&str; 6] = [
     "/",
     "/openapi.json",
     "/docs",
     "/assets/status.css",
     "/assets/docs.css",
+    "/assets/docs-icon.svg",
 ];
 
 /// Monitoring uses these paths, under any host name.

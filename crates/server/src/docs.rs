@@ -28,6 +28,7 @@ pub(crate) fn docs_html(document: &OpenApi) -> String {
                 title { "CodeLab API" }
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 link rel="stylesheet" href="/assets/docs.css";
+                link rel="icon" type="image/svg+xml" href="/assets/docs-icon.svg";
             }
             body {
                 nav aria-label="Contents" {

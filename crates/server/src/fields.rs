@@ -5,12 +5,14 @@ use std::fmt::Display;
 
 use codelab_engine::{FilePattern, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, orchestrator};
 use codelab_protocol::{AgentName, ErrorCode, Patch, Tool};
+use codelab_store::SearchWords;
 use serde_json::{Map, Value};
 
 use crate::error::{ApiError, ApiResult};
 
 const PROJECT_NAME_CHARS: usize = 200;
 const TITLE_CHARS: usize = 200;
+const SEARCH_CHARS: usize = 200;
 const CONTEXT_TEXT_BYTES: usize = 65_536;
 const CONTEXT_QUERY_BYTES: usize = 16_384;
 const CONTEXT_KIND_CHARS: usize = 64;
@@ -57,6 +59,21 @@ pub(crate) fn project_name(text: String) -> ApiResult<String> {
 
 pub(crate) fn title(text: String) -> ApiResult<String> {
     heading("title", TITLE_CHARS, &text)
+}
+
+/// The words of a search. A blank one is none.
+pub(crate) fn search(text: String) -> ApiResult<Option<SearchWords>> {
+    let text = at_most("q", SEARCH_CHARS, text)?;
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let words = SearchWords::parse(&text).ok_or_else(|| {
+        wrong(
+            "q",
+            &format!("must have at most {} words", SearchWords::MAX),
+        )
+    })?;
+    Ok(Some(words))
 }
 
 pub(crate) fn context_text(text: String) -> ApiResult<String> {

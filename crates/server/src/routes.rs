@@ -112,7 +112,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
             "memory",
             resource!(
                 [context::search],
-                [context::add, context::clear],
+                [context::list, context::add, context::clear],
                 [context::forget]
             ),
         ),
@@ -130,6 +130,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
         (
             "plans",
             resource!(
+                [plans::of_project],
                 [plans::list],
                 [plans::get],
                 [plans::decide],
@@ -151,7 +152,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
         (
             "tools",
             resource!(
-                [tools::attach],
+                [tools::clients, tools::attach],
                 [tools::detach],
                 [tools::claim],
                 [tools::result]
@@ -209,6 +210,7 @@ pub(crate) fn public() -> OpenApiRouter<App> {
         .merge(login)
         .route("/assets/status.css", get(page::style))
         .route("/assets/docs.css", get(page::docs_style))
+        .route("/assets/docs-icon.svg", get(page::docs_icon))
 }
 
 /// The files of the web page, for everybody.

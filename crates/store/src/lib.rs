@@ -15,6 +15,7 @@ mod options;
 mod postgres;
 mod project_session;
 mod row;
+mod search;
 mod sqlite;
 mod statement;
 mod store;
@@ -31,20 +32,21 @@ pub use key::{Epoch, SessionKey, SessionKeys};
 pub use options::{DatabaseUrl, StoreOptions};
 pub use project_session::{
     AgentUsageRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction, NewSpending,
-    OpenApprovalRow, PlanRow, PlanSaved, ProjectBudget, ProjectSessionRow, ProjectUsageRow,
-    SessionEdit, SessionUsageRow, UnfinishedSession, UnindexedInteraction, UsageRows, UsageSum,
-    WaitingSession,
+    OpenApprovalRow, PlanRow, PlanSaved, ProjectBudget, ProjectPlanRow, ProjectSessionRow,
+    ProjectUsageRow, SessionEdit, SessionUsageRow, UnfinishedSession, UnindexedInteraction,
+    UsageRows, UsageSum, WaitingSession,
 };
 pub use row::{
     ApprovalRow, ApprovalStatus, AuditHead, AuditRecord, AuditRow, AuditSession, ContextRow,
     InputRow, Schedule, SessionLogRow, SessionMarks, SessionRef, SessionRow, StoredEvent,
     StoredMessage, StoredSwitch, ToolCallRow, ToolCallStatus,
 };
+pub use search::SearchWords;
 pub use sqlite::backup::{Restored, restore_sqlite};
 pub use store::{
-    AgentLocation, AuditSealed, MAX_CHAT_HANDOVER_BYTES, MessageRange, NewServer, OwnedRow,
-    OwnedSession, OwnerRow, Ownership, ProjectStore, Search, ServerRow, Store, StoreStats,
-    UserStore,
+    AgentLocation, AuditSealed, FoundSession, MAX_CHAT_HANDOVER_BYTES, MessageRange, NewServer,
+    OwnedRow, OwnedSession, OwnerRow, Ownership, ProjectStore, Search, ServerRow, Store,
+    StoreStats, UserStore,
 };
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};
 pub use vitals::Pulse;

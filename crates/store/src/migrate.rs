@@ -5,6 +5,8 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::StoreError;
 
+mod search;
+
 /// `version` is the position in the list, from 1. A released migration is never changed; a new one
 /// is added after it.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +77,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "session_marks",
         sql: include_str!("../migrations/sqlite/0012_session_marks.sql"),
     },
+    Migration {
+        version: 13,
+        name: search::NAME,
+        sql: include_str!("../migrations/sqlite/0013_search.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -138,6 +145,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "session_marks",
         sql: include_str!("../migrations/postgres/0012_session_marks.sql"),
     },
+    Migration {
+        version: 13,
+        name: search::NAME,
+        sql: include_str!("../migrations/postgres/0013_search.sql"),
+    },
 ];
 
 const CREATE_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";
@@ -184,6 +196,9 @@ pub(crate) fn sqlite(
         .filter(|migration| migration.version > version)
     {
         transaction.execute_batch(migration.sql)?;
+        if migration.name == search::NAME {
+            search::fill_sqlite(&transaction)?;
+        }
         transaction.execute(RECORD, (migration.version, migration.name))?;
     }
     transaction.commit()
@@ -236,6 +251,9 @@ pub(crate) async fn postgres(
             .batch_execute(migration.sql)
             .await
             .map_err(failed)?;
+        if migration.name == search::NAME {
+            search::fill_postgres(&transaction).await.map_err(failed)?;
+        }
         let record: [(&(dyn ToSql + Sync), Type); 2] = [
             (&migration.version, Type::INT8),
             (&migration.name, Type::TEXT),
@@ -344,6 +362,51 @@ mod tests {
                 Err(StoreError::TooOld { .. })
             ));
         }
+    }
+
+    /// What the store writes into the index is the same in both databases.
+    const FOUND: &str =
+        "SELECT session_key, ord, words FROM session_texts ORDER BY session_key, ord";
+
+    #[test]
+    fn sqlite_finds_by_words_what_older_versions_stored() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        sqlite(&mut connection, &SQLITE[..12]).unwrap();
+        connection.execute_batch(search::SAMPLE).unwrap();
+        sqlite(&mut connection, SQLITE).unwrap();
+        let mut found = connection.prepare(FOUND).unwrap();
+        let found = found.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        let found: Vec<(i64, i64, String)> = found.unwrap().map(Result::unwrap).collect();
+        search::check_sample(&found);
+        let matches = "SELECT COUNT(*) FROM session_search WHERE session_search MATCH '\"7:hel\"*'";
+        let matches: i64 = connection.query_row(matches, [], |row| row.get(0)).unwrap();
+        assert_eq!(matches, 1);
+    }
+
+    #[tokio::test]
+    async fn postgres_finds_by_words_what_older_versions_stored() {
+        let Ok(url) = std::env::var("CODELAB_TEST_POSTGRES_URL") else {
+            return;
+        };
+        let (mut client, driver) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(driver);
+        let schema = "CREATE SCHEMA test_migrate_search; SET search_path = test_migrate_search";
+        client.batch_execute(schema).await.unwrap();
+        postgres(&mut client, &POSTGRES[..12]).await.unwrap();
+        client.batch_execute(search::SAMPLE).await.unwrap();
+        postgres(&mut client, POSTGRES).await.unwrap();
+        let found = client.query(FOUND, &[]).await.unwrap();
+        let found: Vec<(i64, i64, String)> = found
+            .iter()
+            .map(|row| (row.get(0), row.get(1), row.get(2)))
+            .collect();
+        client
+            .batch_execute("DROP SCHEMA test_migrate_search CASCADE")
+            .await
+            .unwrap();
+        search::check_sample(&found);
     }
 
     #[test]

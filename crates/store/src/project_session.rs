@@ -68,6 +68,14 @@ pub struct PlanRow {
     pub updated_at: Timestamp,
 }
 
+/// A plan, and the session that it was made in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProjectPlanRow {
+    pub session_id: SessionId,
+    pub title: Option<String>,
+    pub plan: Plan,
+}
+
 /// A pending question to the user, and where it was asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenApprovalRow {

@@ -24,7 +24,7 @@ mod logins;
 mod owners;
 mod pages;
 #[cfg(test)]
-mod query_plan;
+pub(crate) mod query_plan;
 mod read;
 mod servers;
 mod users;
@@ -34,7 +34,7 @@ pub use chat::MAX_CHAT_HANDOVER_BYTES;
 pub use owners::{OwnedRow, OwnerRow, Ownership, Search};
 pub use read::MessageRange;
 pub use servers::{NewServer, ServerRow};
-pub use users::{AgentLocation, OwnedSession, ProjectStore, UserStore};
+pub use users::{AgentLocation, FoundSession, OwnedSession, ProjectStore, UserStore};
 
 /// A handle to the database. Clones share it.
 #[derive(Clone)]

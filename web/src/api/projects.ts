@@ -1,7 +1,16 @@
 // Projects, their agents and what the agents remember.
 import { again, once } from "./again";
 import { client, value } from "./client";
-import type { ChangeAgent, ContextHit, CreateAgent, Project, ProjectAgent } from "./types";
+import type {
+  AttachedClient,
+  ChangeAgent,
+  ContextEntry,
+  ContextHit,
+  CreateAgent,
+  Project,
+  ProjectAgent,
+  ProjectPlan,
+} from "./types";
 
 const PAGE = 1000;
 const inProject = (project_id: number) => ({ path: { project_id } });
@@ -74,6 +83,26 @@ export async function searchMemory(project: number, agent: string, query: string
   const body = { query, top_k: 20 };
   const path = "/my/projects/{project_id}/agents/{agent_id}/context/search";
   return (await value(client.POST(path, { params: ofAgent(project, agent), body }))).results;
+}
+
+/** The newest memories of an agent, and how many there are. */
+export async function listMemories(project: number, agent: string, limit: number): Promise<[ContextEntry[], number]> {
+  const path = "/my/projects/{project_id}/agents/{agent_id}/context";
+  const { results, total } = await value(
+    client.GET(path, { params: { ...ofAgent(project, agent), query: { limit } }, fetch: once }),
+  );
+  return [results, total];
+}
+
+export async function listClients(project: number): Promise<AttachedClient[]> {
+  const path = "/my/projects/{project_id}/clients";
+  return (await value(client.GET(path, { params: inProject(project), fetch: once }))).clients;
+}
+
+/** The newest plans of all sessions of a project. */
+export async function listProjectPlans(project: number, limit: number): Promise<ProjectPlan[]> {
+  const path = "/my/projects/{project_id}/plans";
+  return (await value(client.GET(path, { params: { ...inProject(project), query: { limit } } }))).plans;
 }
 
 export const remember = (project: number, agent: string, text: string) =>

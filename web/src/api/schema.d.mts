@@ -465,7 +465,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The sessions of the user */
+        /** The sessions of the user, or those that a search finds */
         get: {
             parameters: {
                 query?: {
@@ -479,6 +479,11 @@ export interface paths {
                     project_id?: number;
                     /** @description Archived sessions instead of the others. */
                     archived?: boolean;
+                    /**
+                     * @description Only sessions that have all of these words in their title and messages, each at the beginning
+                     *     of a word and in any case. At most 16 words. A page has at most 100 sessions then.
+                     */
+                    q?: string;
                 };
                 header?: never;
                 path?: never;
@@ -1840,7 +1845,39 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** What the agent remembers, newest first */
+        get: {
+            parameters: {
+                query?: {
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
+                    limit?: number;
+                    offset?: number;
+                };
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The agent's id */
+                    agent_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of memories */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ContextList"];
+                    };
+                };
+            };
+        };
         put?: never;
         /** Let the agent remember something */
         post: {
@@ -2204,7 +2241,40 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * The clients of a project
+         * @description Those that sent nothing for a minute are listed too, with `present: false`.
+         */
+        get: {
+            parameters: {
+                query?: {
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
+                    limit?: number;
+                    offset?: number;
+                };
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of clients, by their ids */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ClientList"];
+                    };
+                };
+            };
+        };
         put?: never;
         /**
          * Attach a client, or say that it is still there
@@ -2278,6 +2348,52 @@ export interface paths {
                 };
             };
         };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/plans": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The plans of all sessions of a project, newest first */
+        get: {
+            parameters: {
+                query?: {
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
+                    limit?: number;
+                    offset?: number;
+                };
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of plans */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProjectPlanList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2936,6 +3052,15 @@ export interface components {
         };
         /** @description A program that runs tools in a user's workspace. */
         ClientId: string;
+        ClientList: {
+            clients: components["schemas"]["AttachedClient"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
         /** @description The caller's own name for a message it sends; a repeat never starts a second turn. */
         ClientMessageId: string;
         /** @description What a server knows of the installation that it is part of. */
@@ -2974,6 +3099,17 @@ export interface components {
         ContextAdded: {
             id: string;
         };
+        /** @description Something that an agent remembers. */
+        ContextEntry: {
+            id: string;
+            text: string;
+            type: string;
+            /** @description Absent if it was neither a success nor a failure. */
+            success?: boolean | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+            session_id?: components["schemas"]["SessionId"] | null;
+            timestamp: components["schemas"]["Timestamp"];
+        };
         /** @description What is absent does not matter; both times are included. */
         ContextFilter: {
             type?: string | null;
@@ -2993,6 +3129,16 @@ export interface components {
             success: boolean;
             task_id?: components["schemas"]["TaskId"] | null;
             timestamp: components["schemas"]["Timestamp"];
+        };
+        ContextList: {
+            /** @description Newest first. */
+            results: components["schemas"]["ContextEntry"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
         };
         ContextResults: {
             /** @description Best first. */
@@ -3518,6 +3664,22 @@ export interface components {
             /** Format: int64 */
             offset: number;
         };
+        /** @description A plan, and the session that it was made in. */
+        ProjectPlan: components["schemas"]["Plan"] & {
+            session_id: components["schemas"]["SessionId"];
+            /** @description The session's title. */
+            title?: string | null;
+        };
+        ProjectPlanList: {
+            /** @description Newest first. */
+            plans: components["schemas"]["ProjectPlan"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
         ProjectSession: {
             session_id: components["schemas"]["SessionId"];
             project_id: components["schemas"]["ProjectId"];
@@ -3533,6 +3695,11 @@ export interface components {
             agent?: components["schemas"]["AgentName"] | null;
             pinned: boolean;
             archived: boolean;
+            /**
+             * @description Plain text of a message or of the title, where the words of a search were found. Only
+             *     searches have it.
+             */
+            snippet?: string | null;
         };
         ProjectSessionAck: {
             session_id: components["schemas"]["SessionId"];

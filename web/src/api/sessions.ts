@@ -15,6 +15,12 @@ export async function listSessions(project_id: number, archived = false): Promis
   return list.sessions;
 }
 
+/** The project's sessions that have all of the words, each with a snippet. */
+export async function searchSessions(project_id: number, q: string, archived: boolean): Promise<Session[]> {
+  const list = await value(client.GET("/my/chat/sessions", { params: { query: { project_id, q, archived } } }));
+  return list.sessions;
+}
+
 export const createSession = (project_id: number) => value(client.POST("/my/chat/sessions", { body: { project_id } }));
 
 export const changeSession = (id: string, body: { title?: string; pinned?: boolean; archived?: boolean }) =>

@@ -1,34 +1,54 @@
-// Search in an agent's memory. Notes can be added, and the memory can be cleared.
-import { useState } from "preact/hooks";
-import { forget, forgetAll, remember, searchMemory } from "../api/projects";
-import type { ContextHit, ProjectAgent } from "../api/types";
-import { attempt, say } from "../feeds/app";
+// What an agent remembers: the newest, or what a search finds. Notes can be added, and all of it can be deleted.
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { forget, forgetAll, listMemories, remember, searchMemory } from "../api/projects";
+import type { ContextEntry, ContextHit, ProjectAgent } from "../api/types";
+import { attempt, report, say } from "../feeds/app";
 import { t } from "../feeds/preferences";
 import { Icon } from "./Icon";
 import { Verbatim } from "./Code";
 import { Ago, Chip } from "./parts";
 
+/** Memories that are listed without a search. */
+const NEWEST = 50;
+
+type Memory = ContextEntry | ContextHit;
+
+/** The newest memories, and how many there are; nothing until they were read. */
+function useNewest(project: number, agent: string) {
+  const [newest, setNewest] = useState<[ContextEntry[], number] | undefined>(undefined);
+  const read = useCallback(() => {
+    listMemories(project, agent, NEWEST).then(setNewest, report);
+  }, [project, agent]);
+  useEffect(read, [read]);
+  return [newest, read] as const;
+}
+
 export function MemoryPanel({ project, agent }: { project: number; agent: ProjectAgent }) {
   const [query, setQuery] = useState("");
   const [note, setNote] = useState("");
+  // What a search found; nothing without a search.
   const [hits, setHits] = useState<ContextHit[] | undefined>(undefined);
+  const [newest, readNewest] = useNewest(project, agent.agent_id);
   const search = () => attempt(async () => setHits(await searchMemory(project, agent.agent_id, query)));
   const add = () =>
     attempt(async () => {
       await remember(project, agent.agent_id, note);
       setNote("");
+      readNewest();
       say(t("agents.memoryAdded"));
     });
-  const remove = (hit: ContextHit) =>
+  const remove = (hit: Memory) =>
     attempt(async () => {
       await forget(project, agent.agent_id, hit.id);
       setHits((present) => present?.filter((other) => other.id !== hit.id));
+      readNewest();
     });
   const clear = () =>
     attempt(async () => {
       if (!confirm(t("agents.memoryForgetSure"))) return;
       await forgetAll(project, agent.agent_id);
-      setHits([]);
+      setHits(undefined);
+      readNewest();
     });
   return (
     <div class="memory">
@@ -37,7 +57,8 @@ export function MemoryPanel({ project, agent }: { project: number; agent: Projec
         role="search"
         onSubmit={(event) => {
           event.preventDefault();
-          if (query.trim() !== "") void search();
+          if (query.trim() === "") setHits(undefined);
+          else void search();
         }}
       >
         <input
@@ -53,15 +74,11 @@ export function MemoryPanel({ project, agent }: { project: number; agent: Projec
       </form>
       <div aria-live="polite">
         {hits === undefined ? (
-          <p class="hint">{t("agents.memoryStart")}</p>
+          <Newest newest={newest} onForget={(memory) => void remove(memory)} />
         ) : hits.length === 0 ? (
           <p class="hint">{t("agents.memoryEmpty")}</p>
         ) : (
-          <ol class="hits">
-            {hits.map((hit) => (
-              <Hit key={hit.id} hit={hit} onForget={() => void remove(hit)} />
-            ))}
-          </ol>
+          <Memories memories={hits} onForget={(memory) => void remove(memory)} />
         )}
       </div>
       <form
@@ -87,14 +104,42 @@ export function MemoryPanel({ project, agent }: { project: number; agent: Projec
   );
 }
 
-function Hit({ hit, onForget }: { hit: ContextHit; onForget: () => void }) {
+interface NewestProps {
+  newest: [ContextEntry[], number] | undefined;
+  onForget: (memory: Memory) => void;
+}
+
+function Newest({ newest, onForget }: NewestProps) {
+  if (newest === undefined) return <p class="hint">{t("app.loading")}</p>;
+  const [memories, total] = newest;
+  if (total === 0) return <p class="hint">{t("agents.memoryStart")}</p>;
+  return (
+    <>
+      <p class="hint">{t("agents.memoryNewest", { n: total })}</p>
+      <Memories memories={memories} onForget={onForget} />
+    </>
+  );
+}
+
+function Memories({ memories, onForget }: { memories: Memory[]; onForget: (memory: Memory) => void }) {
+  return (
+    <ol class="hits">
+      {memories.map((memory) => (
+        <Hit key={memory.id} hit={memory} onForget={() => onForget(memory)} />
+      ))}
+    </ol>
+  );
+}
+
+function Hit({ hit, onForget }: { hit: Memory; onForget: () => void }) {
+  const hasFailed = hit.success === false;
   return (
     <li class="hit">
       <p class="hit-head">
-        <Chip tone={hit.success ? "calm" : "bad"}>
-          {hit.success ? hit.type : `${hit.type} · ${t("agents.memoryFailed")}`}
+        <Chip tone={hasFailed ? "bad" : "calm"}>
+          {hasFailed ? `${hit.type} · ${t("agents.memoryFailed")}` : hit.type}
         </Chip>
-        <span class="meta">{hit.score.toFixed(2)}</span>
+        {"score" in hit && <span class="meta">{hit.score.toFixed(2)}</span>}
         <span class="meta">
           <Ago at={hit.timestamp} />
         </span>

@@ -4,7 +4,7 @@ import { t } from "../feeds/preferences";
 import { waiting } from "../feeds/waiting";
 import { visible } from "../state/diff";
 import { linkTo } from "../state/route";
-import { pinnedFirst } from "../state/sessions";
+import { markFound, MAX_SEARCH_CHARS, pinnedFirst } from "../state/sessions";
 import { bySession, type Waiting } from "../state/waiting";
 import { Icon, type IconName } from "./Icon";
 import { Ago } from "./parts";
@@ -17,14 +17,15 @@ export interface ListChanges {
 interface SessionListProps {
   sessions: Session[] | undefined;
   isArchive: boolean;
+  /** What the sessions were searched for; empty without a search. */
+  search: string;
   current: string | undefined;
   changes: ListChanges;
 }
 
-export function SessionList({ sessions, isArchive, current, changes }: SessionListProps) {
+export function SessionList({ sessions, isArchive, search, current, changes }: SessionListProps) {
   if (sessions === undefined) return <p class="hint side-note">{t("app.loading")}</p>;
-  if (sessions.length === 0)
-    return <p class="hint side-note">{t(isArchive ? "sessions.archiveEmpty" : "sessions.empty")}</p>;
+  if (sessions.length === 0) return <p class="hint side-note">{t(emptyText(search, isArchive))}</p>;
   const asking = bySession(waiting.value);
   return (
     <ul class="side-list" data-scroll>
@@ -36,6 +37,7 @@ export function SessionList({ sessions, isArchive, current, changes }: SessionLi
             class="side-item"
           >
             <span class="side-title">{session.title ?? t("sessions.untitled")}</span>
+            <Snippet text={session.snippet ?? ""} search={search} />
             <span class="side-meta">
               <WaitingChip waiting={asking.get(session.session_id) ?? []} />
               <span>{t("sessions.messages", { n: session.message_count })}</span>
@@ -46,6 +48,39 @@ export function SessionList({ sessions, isArchive, current, changes }: SessionLi
         </li>
       ))}
     </ul>
+  );
+}
+
+function emptyText(search: string, isArchive: boolean) {
+  if (search !== "") return "sessions.searchEmpty";
+  return isArchive ? "sessions.archiveEmpty" : "sessions.empty";
+}
+
+function Snippet({ text, search }: { text: string; search: string }) {
+  if (text === "") return null;
+  return (
+    <span class="side-snippet">
+      {markFound(visible(text), search).map((part) => (part.isFound ? <mark>{part.text}</mark> : part.text))}
+    </span>
+  );
+}
+
+interface SearchFieldProps {
+  search: string;
+  onSearch: (search: string) => void;
+}
+
+export function SearchField({ search, onSearch }: SearchFieldProps) {
+  return (
+    <input
+      type="search"
+      class="side-search"
+      maxLength={MAX_SEARCH_CHARS}
+      placeholder={t("sessions.search")}
+      aria-label={t("sessions.search")}
+      value={search}
+      onInput={(event) => onSearch(event.currentTarget.value)}
+    />
   );
 }
 

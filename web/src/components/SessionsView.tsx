@@ -1,6 +1,6 @@
 // The sessions of a project: the list, and the one that is open.
 import { useEffect, useState } from "preact/hooks";
-import { changeSession, deleteSession, listSessions, readDetail } from "../api/sessions";
+import { changeSession, deleteSession, listSessions, readDetail, searchSessions } from "../api/sessions";
 import type { Session } from "../api/types";
 import { attempt, go, projectId, report, route } from "../feeds/app";
 import { t } from "../feeds/preferences";
@@ -9,20 +9,35 @@ import { beginSession, keptState, newSessionId } from "../feeds/session";
 import { activity, load } from "../feeds/waiting";
 import { Reads } from "../state/reads";
 import { linkTo } from "../state/route";
+import { ClientsLine } from "./ClientsLine";
 import { FirstSteps } from "./FirstSteps";
 import { Icon } from "./Icon";
 import { Empty } from "./parts";
-import { SessionList } from "./SessionList";
+import { SearchField, SessionList } from "./SessionList";
 import { SessionPane } from "./SessionPane";
+
+/** A search begins when the person pauses in typing. */
+const SEARCH_PAUSE_MS = 250;
 
 interface Listed {
   project: number;
   isArchive: boolean;
+  search: string;
   sessions: Session[];
 }
 
+/** The text, once it has stayed the same for a moment. An emptied one counts at once. */
+function useSettled(text: string): string {
+  const [settled, setSettled] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(text), text === "" ? 0 : SEARCH_PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return text === "" ? "" : settled;
+}
+
 /** The list that is shown; nothing until it was read. It is read again when something happens in a session. */
-function useSessions(project: number | undefined, isArchive: boolean, current: string | undefined) {
+function useSessions(project: number | undefined, isArchive: boolean, search: string, current: string | undefined) {
   const [listed, setListed] = useState<Listed | undefined>(undefined);
   const [reads] = useState(() => new Reads());
   const [round, setRound] = useState(0);
@@ -31,19 +46,22 @@ function useSessions(project: number | undefined, isArchive: boolean, current: s
     if (project === undefined) return;
     // An answer that is not the newest one is still shown, because a busy session asks for the list all the time.
     const isNewer = reads.begin();
-    listSessions(project, isArchive).then(
-      (sessions) => isNewer() && setListed({ project, isArchive, sessions }),
-      report,
-    );
-  }, [project, current, changedAt, isArchive, round, reads]);
+    const read = search === "" ? listSessions(project, isArchive) : searchSessions(project, search, isArchive);
+    read.then((sessions) => isNewer() && setListed({ project, isArchive, search, sessions }), report);
+  }, [project, current, changedAt, isArchive, search, round, reads]);
   // An answer about the list that was shown before comes too late.
-  useEffect(() => () => reads.outdate(), [project, isArchive, reads]);
+  useEffect(() => () => reads.outdate(), [project, isArchive, search, reads]);
   const refresh = () => {
     reads.outdate();
     setRound((before) => before + 1);
   };
-  const isShown = listed?.project === project && listed?.isArchive === isArchive;
-  return { sessions: isShown ? listed?.sessions : undefined, refresh };
+  // While somebody types, the results of the search before stay, with the words that they were found by.
+  const isShown =
+    listed !== undefined &&
+    listed.project === project &&
+    listed.isArchive === isArchive &&
+    (listed.search === "") === (search === "");
+  return { sessions: isShown ? listed.sessions : undefined, search: isShown ? listed.search : search, refresh };
 }
 
 /** The open session, if the list does not have it: it can be of another project, or of the other list. */
@@ -94,7 +112,8 @@ export function SessionsView() {
     route.value.view === "sessions" ? route.value : { sessionId: undefined, callId: undefined };
   const [isArchive, setArchive] = useState(false);
   const project = projectId.value;
-  const { sessions, refresh } = useSessions(project, isArchive, current);
+  const [typed, setTyped] = useState("");
+  const { sessions, search, refresh } = useSessions(project, isArchive, useSettled(typed.trim()), current);
   const [found, setFound] = useElsewhere(current, sessions);
 
   const begin = () =>
@@ -125,7 +144,7 @@ export function SessionsView() {
   };
 
   const open = [...(sessions ?? []), ...(found ? [found] : [])].find((session) => session.session_id === current);
-  const isStart = sessions?.length === 0 && !isArchive;
+  const isStart = sessions?.length === 0 && !isArchive && search === "";
   return (
     <section class={`view split ${current !== undefined ? "at-detail" : isStart ? "at-start" : "at-list"}`}>
       <div class="side">
@@ -135,10 +154,12 @@ export function SessionsView() {
             <Icon name="plus" /> {t("sessions.new")}
           </button>
         </header>
+        <ClientsLine project={project} />
+        <SearchField search={typed} onSearch={setTyped} />
         <button type="button" class="quiet side-switch" aria-pressed={isArchive} onClick={() => setArchive(!isArchive)}>
           <Icon name="archive" /> {t("sessions.archived")}
         </button>
-        <SessionList sessions={sessions} isArchive={isArchive} current={current} changes={changes} />
+        <SessionList sessions={sessions} isArchive={isArchive} search={search} current={current} changes={changes} />
       </div>
       <div class="detail">
         {current === undefined && isStart && project !== undefined ? (

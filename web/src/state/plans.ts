@@ -1,5 +1,5 @@
 // Applies a session's events to its plans.
-import type { SessionEvent, Task, TaskStatus } from "../api/types";
+import type { Plan, ProjectPlan, SessionEvent, Task, TaskStatus } from "../api/types";
 import type { Draft } from "./reduce";
 import { hasTaskEnded, originOf, type Origin, type PlanView } from "./session";
 
@@ -132,4 +132,18 @@ export function taskGoesOn(draft: Draft, origin: Origin | undefined) {
       task.id === origin.taskId && task.status === "waiting" ? { ...task, status: "running" } : task,
     ),
   }));
+}
+
+/** A project's plans, newest first, with those of one session as they are now. New ones come first. */
+export function withPlansOf(known: readonly ProjectPlan[], session_id: string, plans: readonly Plan[]): ProjectPlan[] {
+  const title = known.find((plan) => plan.session_id === session_id)?.title;
+  const now = new Map(plans.map((plan) => [plan.plan_id, plan]));
+  const isNew = (plan: Plan) => !known.some((other) => other.plan_id === plan.plan_id);
+  const added = plans.filter(isNew).toReversed();
+  const kept = known.flatMap((plan) => {
+    if (plan.session_id !== session_id) return [plan];
+    const found = now.get(plan.plan_id);
+    return found === undefined ? [] : [{ ...plan, ...found }];
+  });
+  return [...added.map((plan) => ({ ...plan, session_id, title })), ...kept];
 }

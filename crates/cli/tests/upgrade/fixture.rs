@@ -129,10 +129,11 @@ impl Fixture {
     }
 }
 
-/// The statements that make the tables, their indexes, and what SQLite keeps about them.
+/// The statements that make the tables, their indexes, and what SQLite keeps about them. The index of
+/// the search makes its own tables (`session_search_…`), and triggers fill it.
 fn sqlite_tables(database: &Connection) -> String {
     let made = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' \
-                ORDER BY type = 'index', name";
+                AND name NOT LIKE 'session_search_%' ORDER BY type = 'index', type = 'trigger', name";
     let mut statement = database.prepare(made).unwrap();
     let statements = statement.query_map([], |row| row.get::<_, String>(0));
     let mut text = String::new();
@@ -164,7 +165,8 @@ fn postgres_tables() -> String {
 }
 
 fn rows(database: &Connection) -> String {
-    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
+    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' \
+                  AND name NOT LIKE 'session_search%' ORDER BY name";
     let mut statement = database.prepare(tables).unwrap();
     let tables = statement.query_map([], |row| row.get::<_, String>(0));
     let mut text = String::new();

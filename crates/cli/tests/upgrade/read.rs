@@ -105,7 +105,25 @@ pub async fn check(lab: &Lab, sessions: &[Known], stored: &Connection) {
             );
         }
         check_status(lab, session).await;
+        if let (false, Some((_, content))) = (session.is_runtime(), wanted.first()) {
+            check_search(lab, session, content).await;
+        }
     }
+}
+
+/// The search finds what earlier versions stored, although they had none.
+async fn check_search(lab: &Lab, session: &Known, content: &str) {
+    let mut words = content.split(|c: char| !c.is_ascii_alphanumeric());
+    let word = words.find(|word| !word.is_empty()).unwrap();
+    let path = format!("/my/chat/sessions/?q={word}");
+    let found = lab.get(&session.caller, &path).await;
+    let found = found["sessions"].as_array().unwrap();
+    let ids: Vec<_> = found.iter().map(|found| &found["session_id"]).collect();
+    let label = &session.note.label;
+    assert!(
+        ids.contains(&&Value::from(session.note.session_id.as_str())),
+        "{label}: {word} is not found"
+    );
 }
 
 async fn check_status(lab: &Lab, session: &Known) {

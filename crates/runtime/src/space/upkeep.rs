@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use codelab_engine::{Refusal, Session};
 use codelab_protocol::{
-    AgentId, AgentMetrics, AgentName, AgentStatus, AgentStatusInfo, ErrorCode, SessionId,
-    SpaceHealth, SpaceMetrics,
+    AgentId, AgentMetrics, AgentName, AgentStatus, AgentStatusInfo, AttachedClient, ErrorCode,
+    SessionId, SpaceHealth, SpaceMetrics,
 };
 use codelab_store::{AgentChange, AgentRow, NewAgent, OwnedSession, ProjectStore, StoreError};
 use tokio::time::Instant;
@@ -82,6 +82,12 @@ impl Runtime {
             Some(space) => space.metrics(&health),
             None => work::absent(key, &health),
         }
+    }
+
+    /// The clients that are attached to a project. A space that was cleaned up has none.
+    pub fn attached_clients(&self, key: SpaceKey) -> Vec<AttachedClient> {
+        let space = self.inner.spaces.find(key);
+        space.map_or_else(Vec::new, |space| space.attached_clients())
     }
 
     /// Finishes active tasks within reason, cancels the rest, lets the space's resources go.

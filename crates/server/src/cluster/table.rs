@@ -84,6 +84,11 @@ const TABLE: &[(&str, &str, Subject)] = &[
         Project,
     ),
     (
+        "GET",
+        "/my/projects/{project_id}/agents/{agent_id}/context",
+        Local,
+    ),
+    (
         "POST",
         "/my/projects/{project_id}/agents/{agent_id}/context",
         Project,
@@ -128,12 +133,14 @@ const TABLE: &[(&str, &str, Subject)] = &[
         "/my/projects/{project_id}/agents/{agent_id}/status",
         Project,
     ),
+    ("GET", "/my/projects/{project_id}/clients", Project),
     ("POST", "/my/projects/{project_id}/clients", Project),
     (
         "DELETE",
         "/my/projects/{project_id}/clients/{client_id}",
         Project,
     ),
+    ("GET", "/my/projects/{project_id}/plans", Local),
     ("GET", "/my/projects/{project_id}/worker-space", Project),
     (
         "DELETE",
@@ -266,6 +273,8 @@ mod tests {
                 "GET /my/projects/{project_id}",
                 "GET /my/projects/{project_id}/agents",
                 "GET /my/projects/{project_id}/agents/{agent_id}",
+                "GET /my/projects/{project_id}/agents/{agent_id}/context",
+                "GET /my/projects/{project_id}/plans",
                 "GET /my/chat/sessions/{session_id}/export",
             ]
         );

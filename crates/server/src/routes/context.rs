@@ -6,11 +6,13 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_memory::{Filter, Hit, MemoryError, Query};
 use codelab_protocol::{
-    AddContext, AgentId, ContextAdded, ContextHit, ContextResults, ErrorCode, SearchContext,
+    AddContext, AgentId, ContextAdded, ContextEntry, ContextHit, ContextList, ContextResults,
+    ErrorCode, SearchContext,
 };
 use codelab_runtime::{RebuildError, now};
-use codelab_store::{InteractionId, NewInteraction};
+use codelab_store::{InteractionId, InteractionRow, NewInteraction};
 
+use super::paging::{Page, PageQuery};
 use super::project_agents::MyAgent;
 use crate::app::App;
 use crate::body::JsonBody;
@@ -74,6 +76,24 @@ pub(super) async fn search(
     Ok(Json(ContextResults {
         results,
         rebuilding,
+    }))
+}
+
+/// What the agent remembers, newest first
+#[utoipa::path(
+    get, path = "/my/projects/{project_id}/agents/{agent_id}/context", params(PageQuery),
+    responses((status = 200, description = "A page of memories", body = ContextList)),
+)]
+pub(super) async fn list(agent: MyAgent, page: Page) -> ApiResult<Json<ContextList>> {
+    let (rows, total) = agent
+        .project
+        .newest_interactions(&agent.row.agent.name, page.limit, page.offset)
+        .await?;
+    Ok(Json(ContextList {
+        results: rows.into_iter().map(entry).collect(),
+        total,
+        limit: page.limit,
+        offset: page.offset,
     }))
 }
 
@@ -153,6 +173,18 @@ impl FromRequestParts<App> for MyMemory {
         let agent = MyAgent::from_request_parts(parts, app).await?;
         let PathId(id) = PathId::from_request_parts(parts, app).await?;
         Ok(Self { agent, id })
+    }
+}
+
+fn entry(row: InteractionRow) -> ContextEntry {
+    ContextEntry {
+        id: row.id.0.to_string(),
+        text: row.text,
+        kind: row.kind,
+        success: row.success,
+        task_id: row.task,
+        session_id: row.session_id,
+        timestamp: row.created_at,
     }
 }
 

@@ -131,6 +131,14 @@ pub(super) async fn docs_style() -> impl IntoResponse {
     )
 }
 
+/// The page's own icon. Its build gives it a name with a hash, so it has a fixed one here.
+pub(super) async fn docs_icon() -> impl IntoResponse {
+    (
+        [(header::CONTENT_TYPE, "image/svg+xml")],
+        include_str!("../../../../web/src/icon.svg"),
+    )
+}
+
 fn word(status: HealthStatus) -> &'static str {
     match status {
         HealthStatus::Healthy => "healthy",

@@ -18,7 +18,9 @@ use codelab_protocol::{
     ProjectSessionDetail, ProjectSessionList, SessionId, UsageTotal,
 };
 use codelab_runtime::{SpaceKey, state_of};
-use codelab_store::{OwnedSession, ProjectSessionRow, SessionEdit, UsageSum, UserStore};
+use codelab_store::{
+    FoundSession, OwnedSession, ProjectSessionRow, SessionEdit, UsageSum, UserStore,
+};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -80,6 +82,10 @@ pub(super) struct Which {
     /// Archived sessions instead of the others.
     #[serde(default)]
     archived: bool,
+    /// Only sessions that have all of these words in their title and messages, each at the beginning
+    /// of a word and in any case. At most 16 words. A page has at most 100 sessions then.
+    #[param(max_length = 200)]
+    q: Option<String>,
 }
 
 impl Of {
@@ -94,7 +100,7 @@ impl Of {
     }
 }
 
-/// The sessions of the user
+/// The sessions of the user, or those that a search finds
 #[utoipa::path(
     get, path = "/my/chat/sessions", params(PageQuery, Of, Which),
     responses(
@@ -111,10 +117,21 @@ pub(super) async fn list(
 ) -> ApiResult<Json<ProjectSessionList>> {
     let mine = app.runtime.store().of(user.id());
     let project = of.project(&mine).await?;
-    let (rows, total) = mine
-        .sessions(project, Some(which.archived), page.limit, page.offset)
-        .await?;
-    let sessions = rows.into_iter().map(listed).collect();
+    let archived = Some(which.archived);
+    let (sessions, total) = match which.q.map(fields::search).transpose()?.flatten() {
+        Some(words) => {
+            let (rows, total) = mine
+                .search_sessions(&words, project, archived, page.limit, page.offset)
+                .await?;
+            (rows.into_iter().map(found).collect(), total)
+        }
+        None => {
+            let (rows, total) = mine
+                .sessions(project, archived, page.limit, page.offset)
+                .await?;
+            (rows.into_iter().map(listed).collect(), total)
+        }
+    };
     Ok(Json(ProjectSessionList {
         sessions,
         total,
@@ -262,6 +279,14 @@ fn shown(row: &OwnedSession, state: &Session) -> ProjectSession {
         agent: state.chosen_agent().cloned(),
         pinned: row.marks.pinned,
         archived: row.marks.archived,
+        snippet: None,
+    }
+}
+
+fn found(found: FoundSession) -> ProjectSession {
+    ProjectSession {
+        snippet: Some(found.snippet),
+        ..listed(found.session)
     }
 }
 
@@ -278,6 +303,7 @@ fn listed(row: ProjectSessionRow) -> ProjectSession {
         agent: None,
         pinned: row.marks.pinned,
         archived: row.marks.archived,
+        snippet: None,
     }
 }
 

@@ -307,6 +307,25 @@ fn only_the_known_routes_are_public() {
     assert_eq!(public.len(), known.len(), "{public:?}");
 }
 
+/// A browser asks for them without any key.
+#[tokio::test]
+async fn the_readable_page_has_its_style_and_its_icon() {
+    let server = TestServer::start().await;
+    let get = async |path: &str| reqwest::get(format!("{}{path}", server.url)).await.unwrap();
+    let page = get("/docs").await.text().await.unwrap();
+    let files = page.split("href=\"/assets/").skip(1);
+    let files: Vec<&str> = files.filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(files, ["docs.css", "docs-icon.svg"]);
+    for (file, kind) in files
+        .iter()
+        .zip(["text/css; charset=utf-8", "image/svg+xml"])
+    {
+        let answer = get(&format!("/assets/{file}")).await;
+        assert_eq!(answer.status(), 200, "{file}");
+        assert_eq!(answer.headers()["content-type"], kind, "{file}");
+    }
+}
+
 #[test]
 fn every_operation_has_a_name_of_its_own() {
     let document = document();

@@ -18,6 +18,7 @@ mod orchestrated;
 mod plans;
 mod queue;
 mod repeats;
+mod search;
 mod sessions;
 mod stopping;
 mod streams;

@@ -245,10 +245,35 @@ async fn memory_is_written_searched_with_filters_and_cleared() {
         let answer = me.post(&format!("{}/{path}", coder.path), body).await;
         assert_eq!(answer.status, 422, "{:#}", answer.body);
     }
+    // Everything can be listed, newest first, and forgotten one by one.
+    let list = async |query: &str| {
+        let path = format!("{}/context/{query}", coder.path);
+        me.get(&path).await.expect(200)
+    };
+    let all = list("").await;
+    let kinds: Vec<_> = (0..2).map(|n| all["results"][n]["type"].clone()).collect();
+    assert_eq!(
+        (&all["total"], kinds),
+        (&json!(2), vec![json!("fix"), json!("bug")])
+    );
+    assert_eq!(all["results"][1]["success"], false);
+    let second = list("?limit=1&offset=1").await;
+    assert_eq!(second["results"], json!([all["results"][1]]));
+    let path = format!(
+        "{}/context/{}/",
+        coder.path,
+        all["results"][0]["id"].as_str().unwrap()
+    );
+    me.ask("DELETE", &path, None).await.expect(204);
+    assert_eq!(list("").await["results"], second["results"]);
+    let stranger = Person::new(&server, 2);
+    let hidden = stranger.get(&format!("{}/context/", coder.path)).await;
+    hidden.refused(404, "PROJECT_NOT_FOUND");
     me.ask("DELETE", &format!("{}/context/", coder.path), None)
         .await
         .expect(204);
     assert_eq!(coder.search(only(json!({}))).await, Vec::<Value>::new());
+    assert_eq!(list("").await["total"], 0);
 }
 
 #[tokio::test]

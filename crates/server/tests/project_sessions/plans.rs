@@ -32,6 +32,21 @@ async fn a_rejected_plan_ends_its_workflow() {
         .await
         .expect(200);
     assert_eq!(rejected["status"], "cancelled");
+    // One request lists the plans of all sessions.
+    let plans = format!("/my/projects/{}/plans/", session.project);
+    let listed = session.get(&plans).await.expect(200);
+    let first = &listed["plans"][0];
+    assert_eq!(
+        (&listed["total"], &first["session_id"], &first["title"]),
+        (&json!(1), &json!(session.id), &json!("Build it"))
+    );
+    assert_eq!(
+        (&first["plan_id"], &first["status"]),
+        (&plan["plan_id"], &json!("cancelled"))
+    );
+    assert_eq!(first["tasks"], rejected["tasks"]);
+    let stranger = Person::new(&server, 2).get(&plans).await;
+    stranger.refused(404, "PROJECT_NOT_FOUND");
     assert!(
         rejected["tasks"]
             .as_array()

@@ -44,6 +44,14 @@ async fn a_client_claims_runs_and_answers() {
         (&attached["client_id"], &attached["present"]),
         (&json!("laptop"), &json!(true))
     );
+    let clients = format!("/my/projects/{}/clients/", session.project);
+    let listed = me.get(&clients).await.expect(200);
+    assert_eq!(
+        (&listed["total"], &listed["clients"]),
+        (&json!(1), &json!([attached]))
+    );
+    let stranger = Person::new(&server, 2).get(&clients).await;
+    stranger.refused(404, "PROJECT_NOT_FOUND");
     let call = read(&server, &session).await;
     let shown = session.log().await.one("tool_call").clone();
     assert_eq!(

@@ -6,8 +6,9 @@
 use super::{Commit, NewSessionRow, statements::json};
 use crate::StoreError;
 use crate::project_session::{NewInteraction, NewSpending, PlanSaved};
+use crate::search::stored_words;
 use crate::statement::{Param, Stmt};
-use codelab_protocol::SessionKind;
+use codelab_protocol::{Role, SessionKind};
 
 // Changes nothing, but waits for a removal of the project, and the removal waits for it.
 const HOLD_PROJECT: &str = "UPDATE projects SET name = name WHERE id = $1 AND user_id = $2";
@@ -31,6 +32,12 @@ const INSERT_INTERACTION: &str = "INSERT INTO interactions (task_id, type, succe
 const SET_BUDGET: &str = "UPDATE projects SET budget_micro_usd = $1, budget_tokens = $2, granted_micro_usd = $3, \
      granted_tokens = $4, updated_at = $5 WHERE id = (SELECT project_id FROM sessions WHERE id = $6)";
 
+// The first title stays, as in the session's own row.
+const INSERT_WORDS: &str = "INSERT INTO session_texts (session_key, ord, words) VALUES ($1, $2, $3) \
+     ON CONFLICT DO NOTHING";
+/// Messages are numbered from 1.
+pub(crate) const TITLE_ORD: u64 = 0;
+
 /// Maximum number of tokens counted for one model call, so that a wrong number from a model server
 /// cannot break the sums.
 const MAX_PER_CALL: u64 = 1 << 40;
@@ -43,6 +50,32 @@ pub(super) fn hold_project(session: &NewSessionRow) -> Option<Stmt> {
             Some(Stmt::one(HOLD_PROJECT, vec![project.into(), user.into()]))
         }
         _ => None,
+    }
+}
+
+/// What a person reads in the session's history can be searched.
+pub(super) fn insert_words(commit: &Commit, stmts: &mut Vec<Stmt>) {
+    let Some(user) = commit.found_by else {
+        return;
+    };
+    let insert = |ord: u64, words: String| {
+        Stmt::any(
+            INSERT_WORDS,
+            vec![commit.key.into(), ord.into(), words.into()],
+        )
+    };
+    stmts.extend(
+        commit
+            .title
+            .as_deref()
+            .map(|title| insert(TITLE_ORD, stored_words(user, title))),
+    );
+    for stored in &commit.messages {
+        let message = &stored.message;
+        if stored.is_own() && matches!(message.role, Role::User | Role::Assistant) {
+            let words = stored_words(user, &message.content);
+            stmts.extend((!words.is_empty()).then(|| insert(stored.ord, words)));
+        }
     }
 }
 

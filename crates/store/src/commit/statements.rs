@@ -113,6 +113,7 @@ pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
         }
         None => fence(&mut commit, &mut stmts),
     }
+    super::project_session::insert_words(&commit, &mut stmts);
     for message in std::mem::take(&mut commit.messages) {
         stmts.push(insert_message(key(), message)?);
     }

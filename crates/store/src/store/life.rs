@@ -37,10 +37,11 @@ macro_rules! note_erased {
 pub(super) use note_erased;
 
 // The session's own row is deleted first. From then on no commit can add anything.
-const PURGE: [&str; 13] = [
+const PURGE: [&str; 14] = [
     "DELETE FROM sessions WHERE id = $1",
     "DELETE FROM events WHERE session_key = $1",
     "DELETE FROM messages WHERE session_key = $1",
+    "DELETE FROM session_texts WHERE session_key = $1",
     "DELETE FROM task_messages WHERE session_key = $1",
     "DELETE FROM plans WHERE session_key = $1",
     note_erased!("session_key = $1"),

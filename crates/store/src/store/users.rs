@@ -7,13 +7,16 @@
 mod agents;
 mod events;
 mod interactions;
+mod plans;
 mod projects;
+mod search;
 mod sessions;
 mod usage;
 
 use codelab_protocol::UserId;
 
 pub use self::agents::AgentLocation;
+pub use self::search::FoundSession;
 pub use self::sessions::OwnedSession;
 
 use super::Store;

@@ -263,6 +263,7 @@ pub fn project_session(name: &str, user: UserId, project: ProjectId) -> Commit {
     let session = commit.create.as_mut().unwrap();
     (session.kind, session.user_id, session.project_id) =
         (SessionKind::Project, Some(user), Some(project));
+    commit.found_by = Some(user);
     commit
 }
 

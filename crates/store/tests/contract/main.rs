@@ -26,6 +26,7 @@ mod pooler;
 mod postgres;
 mod project_sessions;
 mod reads;
+mod search;
 mod sqlite;
 mod usage;
 mod users;
@@ -126,6 +127,10 @@ contract! {
     project_sessions::histories_are_read_in_pages,
     project_sessions::large_messages_make_small_pages,
     project_sessions::plans_are_saved_as_they_stand,
+    search::sessions_are_found_by_the_words_of_their_titles_and_messages,
+    search::a_search_finds_only_what_its_user_may_see,
+    search::what_a_search_is_asked_is_never_a_query_language,
+    search::a_new_title_replaces_the_old_one,
     waiting::open_approvals_of_all_sessions_are_found,
     project_sessions::another_user_reads_nothing,
     logs::logs_with_news_are_found_for_their_user,

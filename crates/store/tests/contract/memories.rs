@@ -102,6 +102,12 @@ pub async fn interactions_come_back_in_order(mut harness: Harness) -> Harness {
         .interactions(&agent("agent_coder"), None, 10)
         .await
         .unwrap();
+    let newest_first: Vec<_> = rows.iter().rev().cloned().collect();
+    for (limit, offset, expected) in [(10, 0, &newest_first[..]), (1, 1, &newest_first[1..2])] {
+        let coder = agent("agent_coder");
+        let page = project.newest_interactions(&coder, limit, offset).await;
+        assert_eq!(page.unwrap(), (expected.to_vec(), rows.len() as u64));
+    }
     assert_eq!(
         (
             rows.len(),

@@ -428,6 +428,19 @@ pub async fn plans_are_saved_as_they_stand(mut harness: Harness) -> Harness {
     assert_eq!(row.turn, TurnId(1), "of the request, whenever it ran last");
     assert_eq!(plans[0], row);
     assert_eq!(mine.plan(key, &plan_id("p3")).await.unwrap(), None);
+    let here = mine.project(project.id()).await.unwrap().unwrap();
+    let (all, total) = here.plans(10, 0).await.unwrap();
+    let ids = all
+        .iter()
+        .map(|row| (row.session_id.as_str(), row.plan.plan_id.as_str()));
+    assert_eq!(
+        ids.collect::<Vec<_>>(),
+        [("planned", "p1"), ("planned", "p2")]
+    );
+    assert_eq!((&all[1].plan, total), (&ended.plan, 2));
+    assert_eq!(here.plans(1, 1).await.unwrap(), (all[1..].to_vec(), 2));
+    let (_, beside) = project_of(&harness, 1).await;
+    assert_eq!(beside.plans(10, 0).await.unwrap(), (vec![], 0));
 
     // A session that gets the same key later finds nothing of the earlier one.
     harness.store.purge(key).await.unwrap();

@@ -9,6 +9,7 @@ use codelab_store::{
 use futures_util::future::join_all;
 
 use crate::harness::{Engine, FIRST, Harness, create, event, id, message};
+use crate::users::user;
 
 async fn harness() -> Harness {
     Harness::open(Engine::Sqlite).await.unwrap()
@@ -257,21 +258,30 @@ async fn what_was_deleted_is_in_no_file_any_more() {
         .unwrap();
     let mut keys = Vec::new();
     for n in 0..40 {
-        keys.push(harness.session(&format!("s{n}")).await);
+        let mut commit = create(&format!("s{n}"));
+        // Their words are also in the index of the search.
+        commit.found_by = Some(user(1));
+        keys.push(commit.key);
+        harness.store.commit(commit).await.unwrap();
     }
     let canary = |n: usize| format!("canary-{n:03}-");
+    // The index stores of a word what differs from the word before it.
+    let word = |n: usize| format!("secret{n:03}");
     // Rows of many sizes in changing places, so that pages are split and filled again.
     for round in 0..8_u64 {
         let commits = keys.iter().enumerate().map(|(n, key)| {
             let mut commit = Commit::new(*key, FIRST);
+            commit.found_by = Some(user(1));
             for part in 0..8 {
                 let (number, size) = (
                     2 + round * 8 + part,
                     [2, 18, 50, 120][(n + (round + part) as usize) % 4],
                 );
-                commit
-                    .messages
-                    .push(message(number, 1, &canary(n).repeat(size)));
+                commit.messages.push(message(
+                    number,
+                    1,
+                    &format!("{}{n:03}{}", canary(n).repeat(size), word(n)),
+                ));
                 commit.events.push(StoredEvent {
                     body: canary(n).repeat(size).into(),
                     ..event(number, 1)
@@ -286,7 +296,9 @@ async fn what_was_deleted_is_in_no_file_any_more() {
         for n in doomed.clone() {
             harness.store.purge(keys[n]).await.unwrap();
         }
-        gone(&harness, &(0..doomed.end).map(canary).collect::<Vec<_>>()).await;
+        let deleted = 0..doomed.end;
+        let deleted = deleted.clone().map(canary).chain(deleted.map(word));
+        gone(&harness, &deleted.collect::<Vec<_>>()).await;
         let all = MessageRange::Last {
             before: None,
             limit: 100,
@@ -311,7 +323,7 @@ async fn what_was_deleted_is_in_no_file_any_more() {
     harness.store.purge(keys[39]).await.unwrap();
     harness.options.erase_delay_ms = 1;
     harness.restart().await;
-    gone(&harness, &[canary(39)]).await;
+    gone(&harness, &[canary(39), word(39)]).await;
     harness.finish().await;
 }
 

@@ -5,12 +5,14 @@ use axum::extract::State;
 use codelab_engine::Decision;
 use codelab_protocol::{
     CallId, DecisionChoice, Digest, ErrorCode, MessageList, Plan, PlanDecision, PlanId, PlanList,
-    TaskId,
+    ProjectPlan, ProjectPlanList, TaskId,
 };
+use codelab_store::ProjectPlanRow;
 use serde_json::Map;
 
 use super::super::decisions;
 use super::super::paging::{Page, PageQuery};
+use super::super::projects::MyProject;
 use super::MySession;
 use super::messages::message_list;
 use crate::app::App;
@@ -31,6 +33,29 @@ pub(in crate::routes) async fn list(session: MySession, page: Page) -> ApiResult
     let plans = rows.into_iter().map(|row| row.plan).collect();
     Ok(Json(PlanList {
         plans,
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    }))
+}
+
+/// The plans of all sessions of a project, newest first
+#[utoipa::path(
+    get, path = "/my/projects/{project_id}/plans", params(PageQuery),
+    responses((status = 200, description = "A page of plans", body = ProjectPlanList)),
+)]
+pub(in crate::routes) async fn of_project(
+    MyProject(project): MyProject,
+    page: Page,
+) -> ApiResult<Json<ProjectPlanList>> {
+    let (rows, total) = project.plans(page.limit, page.offset).await?;
+    let shown = |row: ProjectPlanRow| ProjectPlan {
+        session_id: row.session_id,
+        title: row.title,
+        plan: row.plan,
+    };
+    Ok(Json(ProjectPlanList {
+        plans: rows.into_iter().map(shown).collect(),
         total,
         limit: page.limit,
         offset: page.offset,

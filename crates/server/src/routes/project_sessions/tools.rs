@@ -4,12 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use codelab_protocol::{
-    AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ErrorCode,
-    ResultAck,
+    AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ClientList,
+    ErrorCode, ResultAck,
 };
 use codelab_runtime::{ResultAccepted, SpaceKey};
 use serde_json::{Value, json};
 
+use super::super::paging::{Page, PageQuery};
 use super::super::projects::MyProject;
 use super::MySession;
 use crate::app::App;
@@ -44,6 +45,36 @@ pub(in crate::routes) async fn attach(
     let attached = space.attach_client(&body.client_id, &workspace, body.sandbox);
     let attached = attached.map_err(|full| ApiError::new(ErrorCode::Conflict, full.to_string()))?;
     Ok((StatusCode::CREATED, Json(attached)))
+}
+
+/// The clients of a project
+///
+/// Those that sent nothing for a minute are listed too, with `present: false`.
+#[utoipa::path(
+    get, path = "/my/projects/{project_id}/clients", params(PageQuery),
+    responses((status = 200, description = "A page of clients, by their ids", body = ClientList)),
+)]
+pub(in crate::routes) async fn clients(
+    State(app): State<App>,
+    user: User,
+    MyProject(project): MyProject,
+    page: Page,
+) -> Json<ClientList> {
+    let attached = app.runtime.attached_clients(SpaceKey {
+        user: user.id(),
+        project: project.id(),
+    });
+    let total = attached.len() as u64;
+    let window = attached
+        .into_iter()
+        .skip(usize::try_from(page.offset).unwrap_or(usize::MAX))
+        .take(usize::try_from(page.limit).unwrap_or(usize::MAX));
+    Json(ClientList {
+        clients: window.collect(),
+        total,
+        limit: page.limit,
+        offset: page.offset,
+    })
 }
 
 /// Let a client go: its sessions are free for another one

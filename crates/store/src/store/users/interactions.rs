@@ -16,6 +16,7 @@ use crate::project_session::{
 use crate::statement::{Expect, Param, Stmt};
 use crate::store::Store;
 use crate::store::life::note_erased;
+use crate::store::pages::{MAX_LIST_BYTES, SizedList};
 
 const INSERT: &str = "INSERT INTO interactions (task_id, type, success, text, metadata, created_at, agent, user_id, \
      project_id) SELECT $1, $2, $3, $4, $5, $6, project_agents.name, projects.user_id, projects.id FROM projects \
@@ -33,6 +34,16 @@ const PAGE: &str = concat!(
     interaction_columns!(),
     "WHERE interactions.project_id = $1 AND agent = $2 AND interactions.id > $3 ORDER BY interactions.id LIMIT $4"
 );
+const NEWEST: SizedList<InteractionRow> = SizedList {
+    sizes: "SELECT CAST(OCTET_LENGTH(text) AS BIGINT) FROM interactions WHERE project_id = $1 AND agent = $2 \
+         ORDER BY id DESC LIMIT $3 OFFSET $4",
+    rows: concat!(
+        "SELECT ",
+        interaction_columns!(),
+        "WHERE interactions.project_id = $1 AND agent = $2 ORDER BY interactions.id DESC LIMIT $3 OFFSET $4"
+    ),
+    decode: interaction,
+};
 /// Ids in one query. A query for fewer repeats its last id.
 const IDS_AT_ONCE: usize = 10;
 /// SQLite numbers parameters by their first appearance.
@@ -89,6 +100,23 @@ impl ProjectStore {
             limit.into(),
         ];
         self.store.read(PAGE, params, interaction).await
+    }
+
+    /// A page of an agent's interactions, newest first, and how many there are. Returns fewer rows
+    /// than `limit` if more would not fit one page.
+    pub async fn newest_interactions(
+        &self,
+        agent: &AgentName,
+        limit: u64,
+        offset: u64,
+    ) -> Result<(Vec<InteractionRow>, u64), StoreError> {
+        let total = self.count_interactions(agent).await?;
+        let which = vec![self.row.id.into(), Param::text(agent.as_str())];
+        let page = self
+            .store
+            .read_sized(NEWEST, which, limit, Some(offset), MAX_LIST_BYTES)
+            .await?;
+        Ok((page, total))
     }
 
     /// Those of these interactions that still exist.

@@ -44,12 +44,13 @@ const SET_BUDGET_TOKENS: &str =
 
 const DELETE: &str = "DELETE FROM projects WHERE id = $1 AND user_id = $2";
 // The sessions' epoch is raised first. From then on no commit can add anything.
-const DELETE_CONTENTS: [&str; 17] = [
+const DELETE_CONTENTS: [&str; 18] = [
     "DELETE FROM owners WHERE kind = 'project' AND number = $1",
     "DELETE FROM project_agents WHERE project_id = $1",
     "UPDATE sessions SET epoch = epoch + 1 WHERE project_id = $1",
     "DELETE FROM events WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM messages WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
+    "DELETE FROM session_texts WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM task_messages WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM plans WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",
     "DELETE FROM agent_contexts WHERE session_key IN (SELECT id FROM sessions WHERE project_id = $1)",

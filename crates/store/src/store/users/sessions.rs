@@ -8,6 +8,7 @@ use std::ops::Deref;
 use codelab_protocol::{PlanId, ProjectId, Role, SessionId, SessionKind, TaskId, TurnId, UserId};
 
 use super::projects::missing;
+use super::search::title_words;
 use super::{ProjectStore, UserStore};
 use crate::columns::Columns;
 use crate::project_session::{
@@ -20,7 +21,7 @@ use crate::store::read::{approval_info, marks, message, message_bytes, message_c
 use crate::{SessionKey, StoreError};
 
 macro_rules! my_sessions {
-    ($select:literal, $whose:literal, $rest:literal) => {
+    ($select:expr, $whose:literal, $rest:literal) => {
         concat!(
             "SELECT ",
             $select,
@@ -32,15 +33,18 @@ macro_rules! my_sessions {
     };
 }
 pub(super) use my_sessions;
+/// The columns of `chat_session`.
+macro_rules! session_columns {
+    () => {
+        "id, session_id, project_id, title, created_at, last_activity, message_count, \
+         (SELECT COUNT(*) FROM tool_calls WHERE session_key = sessions.id AND status = 'open' \
+         AND tool_name = 'ask_followup_question'), pinned, archived"
+    };
+}
+pub(super) use session_columns;
 macro_rules! list_sessions {
     ($whose:literal, $rest:literal) => {
-        my_sessions!(
-            "id, session_id, project_id, title, created_at, last_activity, message_count, \
-             (SELECT COUNT(*) FROM tool_calls WHERE session_key = sessions.id AND status = 'open' \
-             AND tool_name = 'ask_followup_question'), pinned, archived",
-            $whose,
-            $rest
-        )
+        my_sessions!(session_columns!(), $whose, $rest)
     };
 }
 const SESSIONS: &str = list_sessions!(
@@ -304,9 +308,14 @@ impl UserStore {
             key.into(),
             self.user.into(),
         ];
-        let stmt = Stmt::one(CHANGE, params);
+        let mut stmts = vec![Stmt::one(CHANGE, params)];
+        stmts.extend(
+            change
+                .title
+                .map(|title| title_words(self.user, key, &title)),
+        );
         self.store
-            .write(Some(key), vec![stmt])
+            .write(Some(key), stmts)
             .await
             .map(drop)
             .map_err(missing)
@@ -490,7 +499,7 @@ fn waiting(row: &mut Columns<'_>) -> Result<WaitingSession, StoreError> {
     })
 }
 
-fn chat_session(row: &mut Columns<'_>) -> Result<ProjectSessionRow, StoreError> {
+pub(super) fn chat_session(row: &mut Columns<'_>) -> Result<ProjectSessionRow, StoreError> {
     Ok(ProjectSessionRow {
         key: SessionKey::from_raw(row.int()?),
         session_id: row.id()?,
@@ -504,7 +513,7 @@ fn chat_session(row: &mut Columns<'_>) -> Result<ProjectSessionRow, StoreError> 
     })
 }
 
-fn plan_row(row: &mut Columns<'_>) -> Result<PlanRow, StoreError> {
+pub(super) fn plan_row(row: &mut Columns<'_>) -> Result<PlanRow, StoreError> {
     Ok(PlanRow {
         turn: row.turn()?,
         created_at: row.time()?,
