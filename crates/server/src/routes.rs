@@ -142,6 +142,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
             resource!(
                 [approvals::list],
                 [approvals::decide],
+                [approvals::renew],
                 [approvals::answer],
                 [approvals::audit],
                 [mine::approvals],
@@ -172,6 +173,7 @@ fn of_project_sessions() -> OpenApiRouter<App> {
         [messages::send],
         [messages::list],
         [messages::events],
+        [messages::retry],
         [messages::cancel],
         [mine::events],
         [mine::usage],
