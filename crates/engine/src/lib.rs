@@ -57,5 +57,5 @@ pub use space::{
 pub use turn::{BudgetScope, BudgetWhy, CallClaim, OpenCall, Thread, ThreadPhase, Turn, cut};
 pub use world::{
     Ids, LEASE_SECONDS, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, MAX_TASKS, MultipleToolCalls,
-    SessionLimits, Streamed, World,
+    SessionLimits, StreamedAnswers, World,
 };

@@ -17,7 +17,7 @@ pub struct World<'a> {
     pub space: SpaceSnapshot,
     /// The server stops: the model calls of this step are not made before it is back.
     pub stopping: bool,
-    pub streamed: &'a dyn Streamed,
+    pub streamed: &'a dyn StreamedAnswers,
 }
 
 /// Where new ids come from: random in the server, counted in tests.
@@ -29,12 +29,12 @@ pub trait Ids {
 }
 
 /// The answers that models are writing, as far as people have seen them. A crash forgets them.
-pub trait Streamed {
+pub trait StreamedAnswers {
     fn text(&self, message_id: &MessageId, attempt: u32) -> Option<String>;
 }
 
 /// Nothing was streamed.
-impl Streamed for () {
+impl StreamedAnswers for () {
     fn text(&self, _: &MessageId, _: u32) -> Option<String> {
         None
     }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use codelab_engine::Streamed;
+use codelab_engine::StreamedAnswers;
 use codelab_protocol::{AgentName, MessageId, ProjectId, TaskOrigin, TurnId};
 use codelab_store::{SessionKey, StoreError, StoredEvent};
 use tokio::sync::Notify;
@@ -196,7 +196,7 @@ impl Feed {
     }
 }
 
-impl Streamed for Feed {
+impl StreamedAnswers for Feed {
     fn text(&self, message_id: &MessageId, attempt: u32) -> Option<String> {
         let state = self.lock();
         let is_it =

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use codelab_engine::{
-    Agent, AgentMode, Applied, Budget, Ids, Input, Refusal, Session, SessionLimits, Streamed, Team,
-    World,
+    Agent, AgentMode, Applied, Budget, Ids, Input, Refusal, Session, SessionLimits,
+    StreamedAnswers, Team, World,
 };
 use codelab_policy::Policy;
 use codelab_protocol::{CallId, MessageId, PlanId, SessionId, SessionKind, Timestamp, WorkflowId};
@@ -41,7 +41,7 @@ impl Ids for CountedIds {
 #[derive(Default)]
 pub struct StreamedSoFar(pub Option<String>);
 
-impl Streamed for StreamedSoFar {
+impl StreamedAnswers for StreamedSoFar {
     fn text(&self, _: &MessageId, _: u32) -> Option<String> {
         self.0.clone()
     }
