@@ -98,6 +98,46 @@ test("what is said meanwhile waits in line, and stopping ends the turn", async (
   expect(await page.locator(".is-live").count()).toBe(0);
 });
 
+test("a stopped answer stays, without an alarm, and the turn can be run again", async () => {
+  const session = await world.session("Stopped");
+  await world.send(session, "Speak slowly, please", "coder");
+  const { page } = await world.open(`#/sessions/${session}`);
+  const live = page.locator(".is-live");
+  await expect.poll(() => live.textContent()).toContain("I ");
+  await page.locator(".writer-extra button", { hasText: "Stop" }).click();
+  const kept = page.locator(".line.role-assistant", { hasText: "Stopped" });
+  await kept.waitFor();
+  expect(await kept.textContent()).toContain("I ");
+  expect(await page.locator(".error-line, .is-error, .tone-bad").count()).toBe(0);
+  await page.reload();
+  await kept.waitFor();
+  await page.locator("button", { hasText: "Try again" }).click();
+  await page.locator(".line.role-user", { hasText: "Again" }).waitFor();
+  await live.waitFor();
+  expect(await page.locator("button", { hasText: "Try again" }).count()).toBe(0);
+  await page.locator(".writer-extra button", { hasText: "Stop" }).click();
+  await page.locator("button", { hasText: "Try again" }).waitFor();
+});
+
+test("an emptied queue stays empty after a reload", async () => {
+  const session = await world.session("Emptied");
+  await world.send(session, "Speak slowly, please", "coder");
+  const { page } = await world.open(`#/sessions/${session}`);
+  await page.locator(".is-live").waitFor();
+  await page.locator(".dock textarea").fill("Never said");
+  await page.locator(".dock textarea").press("Enter");
+  await page.locator(".queue li", { hasText: "Never said" }).waitFor();
+  // The server has the text, so another page shows it as well.
+  await page.reload();
+  await page.locator(".queue li", { hasText: "Never said" }).waitFor();
+  await page.locator(".queue button").click();
+  await page.locator(".queue").waitFor({ state: "detached" });
+  await page.reload();
+  await page.locator(".stopped").waitFor();
+  expect(await page.locator(".queue").count()).toBe(0);
+  expect(await page.locator(".line.role-user").count()).toBe(1);
+});
+
 test("an agent asks, the person answers, the turn goes on", async () => {
   const session = await world.session("Colours");
   await world.send(session, "This needs a colour", "coder");

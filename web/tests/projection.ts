@@ -12,7 +12,7 @@ export function project(state: SessionState) {
     waiting: items.flatMap((item) => waiting(item, state)),
     errors: items.flatMap(error),
     notes: items.flatMap(note),
-    turn: { status: state.status, queued: state.queue },
+    turn: { status: state.status, queued: state.queue.map(({ id }) => id) },
     last_seq: state.lastSeq,
   };
 }
@@ -32,7 +32,7 @@ function message(item: Item) {
     role: isLive ? "assistant" : item.role,
     agent: item.agent ?? null,
     text: item.content,
-    status: isLive ? "streaming" : item.isError ? "error" : "complete",
+    status: isLive ? "streaming" : (item.partial ?? (item.isError ? "error" : "complete")),
     ...place(item.origin),
   };
   return [reasoning === "" ? shown : { ...shown, reasoning }];

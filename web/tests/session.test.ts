@@ -123,7 +123,15 @@ describe("the queue", () => {
     const waiting = run(through(fixtures.queue, "message_queued"));
     expect(waiting.queue).toHaveLength(1);
     expect(said(waiting)).toEqual(["Please wait"]);
-    expect(run([{ kind: "queue_emptied" }], waiting).queue).toEqual([]);
+    const message_id = waiting.queue[0]!.id;
+    const back = {
+      type: "message_dequeued",
+      data: { message_id, reason: "stopped" },
+      seq: waiting.lastSeq + 1,
+      session_id: "s",
+      timestamp: "2026-01-01T00:00:00Z",
+    } as const;
+    expect(run([{ kind: "event", event: back }], waiting).queue).toEqual([]);
     const done = run(fixtures.queue);
     expect(done.queue).toEqual([]);
     expect(said(done)).toEqual(["Please wait", "Second", "Understood."]);

@@ -32,8 +32,8 @@ pub use logged::{DeltaPiece, LoggedEvent};
 pub use project_sessions::{SendOutcome, SessionExport};
 pub use projection::{
     BudgetView, CallView, DecisionView, MessageStatus, MessageView, PlanView, QuestionStatus,
-    QuestionView, SessionChange, SessionItem, SessionNote, SessionView, TaskNote, ToolCallStatus,
-    TurnResult, TurnState, WaitingItem,
+    QuestionView, QueuedView, SessionChange, SessionItem, SessionNote, SessionView, TaskNote,
+    ToolCallStatus, TurnResult, TurnState, WaitingItem,
 };
 pub use repeat::{RESTART_BACKOFF, repeated};
 pub use resume::{FollowUntil, ResumingEvents};

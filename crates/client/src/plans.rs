@@ -1,8 +1,8 @@
 //! What a person decides in a user's sessions: plans, approvals, questions; and the audit of it.
 
 use codelab_protocol::{
-    AnswerQuestion, ApprovalList, AuditList, CallId, HitlDecision, MessageList, Plan, PlanDecision,
-    PlanId, PlanList, ProjectSessionAck, SessionEvent, SessionId, TaskId,
+    AnswerQuestion, ApprovalList, AuditList, CallId, HitlDecision, MessageList, OpenApproval, Plan,
+    PlanDecision, PlanId, PlanList, ProjectSessionAck, SessionEvent, SessionId, TaskId,
 };
 use http::Method;
 
@@ -101,6 +101,16 @@ impl Client {
     ) -> Result<ProjectSessionAck, ClientError> {
         let path = format!("/my/chat/{session}/approvals/{call}/decision");
         self.json(self.transport.json_request(Method::POST, &path, decision)?)
+            .await
+    }
+
+    /// Gives an approval its full time again. A plan that expired waits again.
+    pub async fn renew_approval(
+        &self,
+        session: &SessionId,
+        call: &CallId,
+    ) -> Result<OpenApproval, ClientError> {
+        self.act(&format!("/my/chat/{session}/approvals/{call}/renew"))
             .await
     }
 

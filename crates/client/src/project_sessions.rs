@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use codelab_protocol::{
-    ChangeProjectSession, CreateProjectSession, DirectAnswer, MessageAccepted, MessageList, Patch,
-    ProjectId, ProjectSession, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
-    Role, SendMessage, SessionEvent, SessionId, UsageReport,
+    ChangeProjectSession, CreateProjectSession, DirectAnswer, MessageAccepted, MessageId,
+    MessageList, Patch, ProjectId, ProjectSession, ProjectSessionCancelled, ProjectSessionDetail,
+    ProjectSessionList, RetryTurn, Role, SendMessage, SessionEvent, SessionId, UsageReport,
 };
 use codelab_transport::BodyReader;
 use http::{HeaderValue, Method};
@@ -143,6 +143,19 @@ impl Client {
         let request = self
             .transport
             .json_request(Method::POST, &message_path(session), message)?;
+        self.stream(request, StreamEnd::FirstDone).await
+    }
+
+    /// Runs the last turn again, if it failed or was stopped, and follows its events. With the id of
+    /// its message, a request that is sent twice runs it once.
+    pub async fn retry_turn(
+        &self,
+        session: &SessionId,
+        message_id: Option<MessageId>,
+    ) -> Result<EventStream<SessionEvent>, ClientError> {
+        let path = format!("/my/chat/{session}/retry");
+        let body = RetryTurn { message_id };
+        let request = self.transport.json_request(Method::POST, &path, &body)?;
         self.stream(request, StreamEnd::FirstDone).await
     }
 

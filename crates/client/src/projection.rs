@@ -34,7 +34,7 @@ pub struct SessionView {
     turn: TurnState,
     /// The agent that works on the session's own turn. `None` while the request is planned.
     agent: Option<AgentName>,
-    queued: Vec<MessageId>,
+    queued: Vec<QueuedView>,
     result: TurnResult,
     usage: Option<Usage>,
     last_seq: u64,
@@ -62,6 +62,14 @@ pub struct TurnResult {
     pub is_cut: bool,
 }
 
+/// A message that waits for its turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedView {
+    pub message_id: MessageId,
+    /// Empty where an earlier version queued it.
+    pub text: String,
+}
+
 /// What an event changed. A front draws this; the details are in the view.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionChange {
@@ -81,6 +89,8 @@ pub enum SessionChange {
         /// 1 = next.
         position: u64,
     },
+    /// A queued message was taken back.
+    MessageDequeued(QueuedView),
     /// A tool call has a new status.
     Call(CallId),
     /// An approval, a plan, a budget or a question waits for the person.
@@ -174,7 +184,7 @@ impl SessionView {
     }
 
     /// Messages that wait for their turn, oldest first.
-    pub fn queued(&self) -> &[MessageId] {
+    pub fn queued(&self) -> &[QueuedView] {
         &self.queued
     }
 
@@ -215,6 +225,12 @@ impl SessionView {
 
     pub fn plan(&self, id: &PlanId) -> Option<&PlanView> {
         self.plans().find(|view| view.id() == id)
+    }
+
+    /// The plan that an approval is about.
+    pub fn plan_of(&self, call: &CallId) -> Option<&PlanView> {
+        self.plans()
+            .find(|view| view.id().as_str() == call.as_str())
     }
 
     /// The plan of the latest workflow.
@@ -258,13 +274,24 @@ impl SessionView {
                 }
             }
             SessionEventBody::MessageQueued(queued) => {
-                if !self.queued.contains(&queued.message_id) && self.queued.len() < MAX_QUEUED {
-                    self.queued.push(queued.message_id.clone());
+                let is_known = |known: &QueuedView| known.message_id == queued.message_id;
+                if !self.queued.iter().any(is_known) && self.queued.len() < MAX_QUEUED {
+                    self.queued.push(QueuedView {
+                        message_id: queued.message_id.clone(),
+                        text: queued.content.clone(),
+                    });
                 }
                 changes.push(SessionChange::MessageQueued {
                     message_id: queued.message_id.clone(),
                     position: queued.position,
                 });
+            }
+            SessionEventBody::MessageDequeued(back) => {
+                let is_it = |queued: &QueuedView| queued.message_id == back.message_id;
+                if let Some(at) = self.queued.iter().position(is_it) {
+                    let taken_back = self.queued.remove(at);
+                    changes.push(SessionChange::MessageDequeued(taken_back));
+                }
             }
             SessionEventBody::DirectAgentCall(call) => self.agent = Some(call.agent.clone()),
             SessionEventBody::AgentStatusChanged(changed) => {
@@ -322,7 +349,8 @@ impl SessionView {
             }
             Role::User | Role::Assistant | Role::System => &message.answers,
         };
-        self.queued.retain(|id| *id != message.message_id);
+        self.queued
+            .retain(|queued| queued.message_id != message.message_id);
         if let Some(call) = answered
             && self.answer_question(call, message.content.clone(), changes)
         {
@@ -399,6 +427,7 @@ impl SessionView {
 fn wakes(body: &SessionEventBody) -> bool {
     match body {
         SessionEventBody::MessageQueued(_)
+        | SessionEventBody::MessageDequeued(_)
         | SessionEventBody::HistoryCompacted(_)
         | SessionEventBody::WaitingAdded(_)
         | SessionEventBody::WaitingRemoved(_)

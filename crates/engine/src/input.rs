@@ -2,11 +2,11 @@
 
 use codelab_protocol::{
     AgentName, AgentStatus, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode,
-    ModelFailure, ModelFailureKind, ModelOutput, Plan, Timestamp,
+    MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, Timestamp,
 };
 use serde_json::{Map, Value};
 
-use crate::{AgentClosed, Lane, ModelCallId};
+use crate::{AgentClosed, Lane, ModelCallId, RetriedRequest};
 
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -102,6 +102,23 @@ pub enum Input {
         plan: Box<Plan>,
         /// What the plan was made for.
         request: String,
+        message_id: Option<MessageId>,
+    },
+    /// Runs the last turn again, if it failed or was stopped.
+    Retry {
+        /// The user's message whose turn is meant; absent: the last one.
+        message_id: Option<MessageId>,
+        /// Absent where the last turn ended well.
+        request: Option<Box<RetriedRequest>>,
+        caller: CallerContext,
+    },
+    /// A person wants to decide later: the approval gets its full time again.
+    Renew {
+        call_id: CallId,
+        /// The plan as it was stored and what it was made for, where it expired with the last turn.
+        expired: Option<Box<(Plan, String)>>,
+        /// The store knows the approval as decided, expired or cancelled.
+        known: bool,
     },
     /// Time has passed; expires what is due.
     Tick,

@@ -49,7 +49,7 @@ pub use prompt::{
     step_request, summary_request,
 };
 pub use routing::{Route, keyword_route, parse_classification};
-pub use session::Session;
+pub use session::{EndedTurn, RetriedRequest, Session};
 pub use space::{
     AgentClosed, AgentFacts, AgentGate, AgentSlots, Budget, BudgetState, Lane, SessionModel,
     SpaceSnapshot, Spending, TeamFacts, ThreadEnd, TokenPrice, WorkOutcome,
@@ -57,5 +57,5 @@ pub use space::{
 pub use turn::{BudgetScope, BudgetWhy, CallClaim, OpenCall, Thread, ThreadPhase, Turn, cut};
 pub use world::{
     Ids, LEASE_SECONDS, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, MAX_TASKS, MultipleToolCalls,
-    SessionLimits, World,
+    SessionLimits, StreamedAnswers, World,
 };

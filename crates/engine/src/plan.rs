@@ -128,16 +128,7 @@ impl Workflow {
     }
 
     pub(crate) fn threads_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
-        self.tasks
-            .iter_mut()
-            .filter_map(|task| match &mut task.state {
-                TaskRun::Open(thread) => thread.as_deref_mut(),
-                TaskRun::Pending
-                | TaskRun::Completed { .. }
-                | TaskRun::Failed { .. }
-                | TaskRun::Skipped { .. }
-                | TaskRun::Cancelled => None,
-            })
+        self.tasks.iter_mut().filter_map(TaskState::thread_mut)
     }
 
     pub(crate) fn take_thread(&mut self, task: usize) -> Option<Thread> {
@@ -380,6 +371,17 @@ impl TaskState {
             TaskRun::Failed { .. } => TaskStatus::Failed,
             TaskRun::Skipped { .. } => TaskStatus::Skipped,
             TaskRun::Cancelled => TaskStatus::Cancelled,
+        }
+    }
+
+    pub(crate) fn thread_mut(&mut self) -> Option<&mut Thread> {
+        match &mut self.state {
+            TaskRun::Open(thread) => thread.as_deref_mut(),
+            TaskRun::Pending
+            | TaskRun::Completed { .. }
+            | TaskRun::Failed { .. }
+            | TaskRun::Skipped { .. }
+            | TaskRun::Cancelled => None,
         }
     }
 

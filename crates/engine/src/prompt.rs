@@ -9,9 +9,11 @@ mod summary;
 mod template;
 mod trim;
 
+use std::borrow::Cow;
+
 use codelab_protocol::{
-    CallerContext, Message, ModelMessage, ModelRequest, ModelToolCall, PlanId, Role, TaskId,
-    Timestamp, Tool,
+    CallerContext, Message, ModelMessage, ModelRequest, ModelToolCall, PartialReason, PlanId, Role,
+    TaskId, Timestamp, Tool,
 };
 
 pub(crate) use planning::ORCHESTRATOR_MAX_TOKENS;
@@ -404,7 +406,7 @@ pub(crate) fn tokens_of_bytes(bytes: usize) -> u64 {
 
 /// A message's size, by the estimate.
 pub(crate) fn estimated_size(message: &Message) -> usize {
-    trim::tokens_of(std::slice::from_ref(message))
+    trim::tokens_of(std::slice::from_ref(marked(message).as_ref()))
 }
 
 /// What the caller says of themselves; it is the same in every turn of theirs.
@@ -470,8 +472,24 @@ pub fn for_prompts(message: &Message, limits: &PromptLimits) -> Message {
             content: without_middle(&message.content, limits.tool_result_bytes),
             ..message.clone()
         },
-        Role::User | Role::Assistant | Role::System => message.clone(),
+        Role::Assistant => marked(message).into_owned(),
+        Role::User | Role::System => message.clone(),
     }
+}
+
+/// A partial answer with a mark, so that the model does not take it for a whole one.
+fn marked(message: &Message) -> Cow<'_, Message> {
+    let why = match message.reason {
+        None => return Cow::Borrowed(message),
+        Some(PartialReason::Stopped) => "A person stopped this answer before it was finished.",
+        Some(PartialReason::Failed) => "This answer failed before it was finished.",
+    };
+    Cow::Owned(Message {
+        content: format!("{}\n\n[{why}]", message.content.trim_end()),
+        partial: false,
+        reason: None,
+        ..message.clone()
+    })
 }
 
 fn wire(message: &Message, tool_result_bytes: usize) -> ModelMessage {

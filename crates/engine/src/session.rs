@@ -2,6 +2,7 @@
 
 mod messages;
 mod parts;
+mod retry;
 mod waiting;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -14,6 +15,7 @@ use codelab_protocol::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::parts::{MessageSize, QueuedMessage};
+pub use self::retry::{EndedTurn, RetriedRequest};
 pub(crate) use self::waiting::in_one_line;
 use crate::compaction::Compaction;
 use crate::output::{EventLog, Output};
@@ -73,6 +75,12 @@ pub struct Session {
     /// Whom messages of a project's session go to that name nobody; absent: they are planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chosen: Option<AgentName>,
+    /// The last turn, if it did not end well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ended: Option<EndedTurn>,
+    /// The last turn that was run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retried: Option<retry::RetriedTurn>,
 }
 
 impl Session {
@@ -107,6 +115,8 @@ impl Session {
             last_began_at: None,
             model: None,
             chosen: None,
+            ended: None,
+            retried: None,
         }
     }
 
@@ -168,7 +178,21 @@ impl Session {
             // Looked at after every input.
             Input::RoomChanged => CallerAnswer::Nothing,
             Input::AgentGone { agent } => step.agent_gone(&agent),
-            Input::RetryPlan { plan, request } => step.retry_plan(*plan, &request)?,
+            Input::RetryPlan {
+                plan,
+                request,
+                message_id,
+            } => step.retry_plan(*plan, &request, message_id)?,
+            Input::Retry {
+                message_id,
+                request,
+                caller,
+            } => step.retry_turn(message_id.as_ref(), request.map(|request| *request), caller)?,
+            Input::Renew {
+                call_id,
+                expired,
+                known,
+            } => step.renew(&call_id, expired.map(|expired| *expired), known)?,
             Input::Tick => step.tick(),
             Input::Recovered { down, epoch } => step.recovered(down, epoch),
             Input::Cancel { drop_queue } => step.cancel(drop_queue),

@@ -9,7 +9,9 @@ mod budget;
 mod call;
 mod claim;
 mod ending;
+mod partial;
 mod question;
+mod renew;
 mod reservation;
 mod show;
 mod slots;
@@ -47,6 +49,9 @@ pub struct Turn {
     pub id: TurnId,
     /// The user message that it answers.
     pub(crate) message_id: MessageId,
+    /// The agent that was called directly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) called: Option<AgentName>,
     /// What was asked; a long one without its middle, so that one task can be told it.
     pub(crate) request: String,
     pub(crate) work: TurnWork,
@@ -181,6 +186,7 @@ impl Transition<'_, '_> {
             text,
             agent,
             caller,
+            retries,
         } = waiting;
         if self.session.message_count == 0
             && let Some(title) = title_of(&text)
@@ -188,6 +194,7 @@ impl Transition<'_, '_> {
             self.output.push(Effect::Title(title));
         }
         self.session.caller = caller;
+        self.session.ended = None;
         if self.session.kind == SessionKind::Project {
             // No message of a project goes on from where the one before was handed over.
             self.session.last_switch = None;
@@ -195,6 +202,7 @@ impl Transition<'_, '_> {
         let request = without_middle(&text, MAX_REQUEST_BYTES);
         let message = Message {
             message_id: message_id.clone(),
+            retries,
             ..self.new_message(Role::User, text.clone())
         };
         let earlier = self.session.compaction.said();
@@ -204,6 +212,7 @@ impl Transition<'_, '_> {
         self.session.turn = Some(Turn {
             id,
             message_id,
+            called: agent.clone(),
             request,
             work: TurnWork::Thread(None),
             earlier,

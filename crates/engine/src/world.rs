@@ -17,6 +17,7 @@ pub struct World<'a> {
     pub space: SpaceSnapshot,
     /// The server stops: the model calls of this step are not made before it is back.
     pub stopping: bool,
+    pub streamed: &'a dyn StreamedAnswers,
 }
 
 /// Where new ids come from: random in the server, counted in tests.
@@ -25,6 +26,18 @@ pub trait Ids {
     fn message_id(&mut self) -> MessageId;
     fn plan_id(&mut self) -> PlanId;
     fn workflow_id(&mut self) -> WorkflowId;
+}
+
+/// The answers that models are writing, as far as people have seen them. A crash forgets them.
+pub trait StreamedAnswers {
+    fn text(&self, message_id: &MessageId, attempt: u32) -> Option<String>;
+}
+
+/// Nothing was streamed.
+impl StreamedAnswers for () {
+    fn text(&self, _: &MessageId, _: u32) -> Option<String> {
+        None
+    }
 }
 
 /// The limits of one turn and one session.
@@ -138,6 +151,8 @@ pub(crate) const UNPRICED_PLAN_TOKENS: u64 = 20_000;
 pub const MAX_TASKS: usize = 50;
 /// Bytes of a task's description.
 pub(crate) const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
+/// Bytes that are kept of an answer whose turn ended before it did.
+pub(crate) const MAX_PARTIAL_BYTES: usize = 1024 * 1024;
 /// Bytes of a task's result that are kept in the plan.
 pub(crate) const MAX_RESULT_BYTES: usize = 16 * 1024;
 /// Bytes of a model's reasoning that people can read later.

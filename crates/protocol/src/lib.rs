@@ -49,7 +49,7 @@ pub use id::{
     PlanId, ProjectId, SessionId, TaskId, TurnId, UserId, WorkflowId,
 };
 pub use maybe_known::MaybeKnown;
-pub use message::{Message, Role, ToolCall, Usage};
+pub use message::{Message, PartialReason, Role, ToolCall, Usage};
 pub use model::{
     AnswerCut, ModelFailure, ModelFailureKind, ModelList, ModelMessage, ModelOutput, ModelPrice,
     ModelRequest, ModelToolCall, ModelTried, OfferedModel, OutputSchema, RawToolCall, Reasoning,
@@ -67,15 +67,16 @@ pub use project_session::{
     ExportedSession, MessageAccepted, MessageList, MessageMode, OpenApproval, PendingData,
     PendingToolCall, PlanDecision, PlanList, ProjectPlan, ProjectPlanList, ProjectSession,
     ProjectSessionAck, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
-    ProjectUsage, ResultAck, SendMessage, SessionUsage, UsageReport, UsageTotal,
+    ProjectUsage, ResultAck, RetryTurn, SendMessage, SessionUsage, UsageReport, UsageTotal,
 };
 pub use reminder::Reminder;
 pub use session_event::{
     AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome,
-    DirectAgentCall, HistoryCompacted, MessageCreated, MessageDelta, MessageQueued, ModelFallback,
-    ModelWaiting, PlanRequest, PlanResolved, SessionEvent, SessionEventBody, TaskCompleted,
-    TaskFailed, TaskOrigin, TaskProgress, TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent,
-    ToolResultEvent, TurnError, WorkflowCompleted, WorkflowStatus,
+    DequeueReason, DirectAgentCall, HistoryCompacted, MessageCreated, MessageDelta,
+    MessageDequeued, MessageQueued, ModelFallback, ModelWaiting, PlanRequest, PlanResolved,
+    SessionEvent, SessionEventBody, TaskCompleted, TaskFailed, TaskOrigin, TaskProgress,
+    TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent, ToolResultEvent, TurnError,
+    WorkflowCompleted, WorkflowStatus,
 };
 pub use session_kind::SessionKind;
 pub use space::{

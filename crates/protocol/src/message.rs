@@ -78,6 +78,28 @@ pub struct Message {
     /// The answer ended at its token limit.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_cut: bool,
+    /// The turn ended before the answer did; `content` is what was streamed of it until then.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub partial: bool,
+    /// Why a partial answer ended.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<PartialReason>,
+    /// Why the turn failed, where `content` is a partial answer.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error_message: Option<String>,
+    /// The earlier message of the user that this one sends once more, because its turn failed or was
+    /// stopped.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retries: Option<MessageId>,
+}
+
+/// Why an answer is only what was streamed of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PartialReason {
+    /// A person stopped the turn.
+    Stopped,
+    Failed,
 }
 
 /// Reasoning without what only says to whom it goes back, and what.
@@ -113,6 +135,19 @@ impl Message {
             warnings: Vec::new(),
             reasoning: None,
             is_cut: false,
+            partial: false,
+            reason: None,
+            error_message: None,
+            retries: None,
+        }
+    }
+
+    /// The part of this answer that was streamed until its turn ended.
+    pub fn into_partial(self, reason: PartialReason) -> Self {
+        Self {
+            partial: true,
+            reason: Some(reason),
+            ..self
         }
     }
 }

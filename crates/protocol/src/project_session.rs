@@ -128,6 +128,15 @@ pub struct SendMessage {
     pub client_message_id: Option<ClientMessageId>,
 }
 
+/// Body of `POST /my/chat/{session_id}/retry`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct RetryTurn {
+    /// The user's message whose turn is run again; absent: the last one. With it, a request that is
+    /// sent twice runs the turn once.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub message_id: Option<MessageId>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageMode {

@@ -30,6 +30,8 @@ pub enum SessionEventBody {
     /// What the model thinks, as it arrives; ephemeral as well. It is no part of the answer's text.
     ReasoningDelta(MessageDelta),
     MessageQueued(MessageQueued),
+    /// A queued message was taken back: it will not be said.
+    MessageDequeued(MessageDequeued),
     DirectAgentCall(DirectAgentCall),
     AgentStatusChanged(AgentStatusChanged),
     AgentSwitched(SwitchAgent),
@@ -104,6 +106,23 @@ pub struct MessageQueued {
     pub workflow_id: Option<WorkflowId>,
     /// 1 = next.
     pub position: u64,
+    /// What it says. Absent in events of earlier versions.
+    #[serde(default)]
+    pub content: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct MessageDequeued {
+    pub message_id: MessageId,
+    pub reason: DequeueReason,
+}
+
+/// Why a queued message was taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DequeueReason {
+    /// A person emptied the queue.
+    Stopped,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -360,6 +379,7 @@ impl SessionEventBody {
             Self::MessageDelta(_) => "message_delta",
             Self::ReasoningDelta(_) => "reasoning_delta",
             Self::MessageQueued(_) => "message_queued",
+            Self::MessageDequeued(_) => "message_dequeued",
             Self::DirectAgentCall(_) => "direct_agent_call",
             Self::AgentStatusChanged(_) => "agent_status_changed",
             Self::AgentSwitched(_) => "agent_switched",

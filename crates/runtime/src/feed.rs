@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use codelab_engine::StreamedAnswers;
 use codelab_protocol::{AgentName, MessageId, ProjectId, TaskOrigin, TurnId};
 use codelab_store::{SessionKey, StoreError, StoredEvent};
 use tokio::sync::Notify;
@@ -83,6 +84,8 @@ impl Feed {
         }
         state.idle = idle;
         state.closed = false;
+        // Whoever wrote them is gone: their calls are made again.
+        state.answers.clear();
         drop(state);
         self.changed.notify_waiters();
     }
@@ -190,6 +193,16 @@ impl Feed {
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_waiters();
+    }
+}
+
+impl StreamedAnswers for Feed {
+    fn text(&self, message_id: &MessageId, attempt: u32) -> Option<String> {
+        let state = self.lock();
+        let is_it =
+            |answer: &&PartialAnswer| answer.message_id == *message_id && answer.attempt == attempt;
+        let answer = state.answers.iter().find(is_it)?;
+        Some(answer.text.clone())
     }
 }
 

@@ -8,8 +8,8 @@ use codelab_engine::{
     Budget, CallerAnswer, Decision, EventRange, LEASE_SECONDS, ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, PlanId,
-    SessionId, SessionKind, TurnId, UserId, WaitingInSession,
+    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, MessageId,
+    PlanId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
 };
 use codelab_store::{OpenApprovalRow, OwnedSession, Schedule, WaitingSession};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -322,6 +322,29 @@ impl Runtime {
         let user = SpaceKey::of_session(session).user;
         let _coming = self.inner.user_shares.turn(user, session.id())?;
         self.submit(&name(session.id()), Command::RetryPlan { plan_id })
+            .await
+    }
+
+    /// Runs the last turn again, if it failed or was stopped.
+    pub async fn retry_turn(
+        &self,
+        session: &OwnedSession,
+        message_id: Option<MessageId>,
+        caller: CallerContext,
+    ) -> Result<Reader, RuntimeError> {
+        let user = SpaceKey::of_session(session).user;
+        let _coming = self.inner.user_shares.turn(user, session.id())?;
+        let retry = Command::Retry { message_id, caller };
+        self.submit(&name(session.id()), retry).await
+    }
+
+    /// Gives an approval its full time again.
+    pub async fn renew_approval(
+        &self,
+        session: &OwnedSession,
+        call_id: CallId,
+    ) -> Result<(), RuntimeError> {
+        self.tell_project_session(session.id(), Command::Renew { call_id })
             .await
     }
 

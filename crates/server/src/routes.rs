@@ -143,6 +143,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
             resource!(
                 [approvals::list],
                 [approvals::decide],
+                [approvals::renew],
                 [approvals::answer],
                 [approvals::audit],
                 [mine::approvals],
@@ -173,6 +174,7 @@ fn of_project_sessions() -> OpenApiRouter<App> {
         [messages::send],
         [messages::list],
         [messages::events],
+        [messages::retry],
         [messages::cancel],
         [mine::events],
         [mine::usage],

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, Digest, Message, PlanId, ProjectId, Reasoning, SessionEvent,
-    SessionId, SessionKind, SwitchEntry, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, CallId, Digest, Message, MessageId, PartialReason, PlanId, ProjectId,
+    Reasoning, SessionEvent, SessionId, SessionKind, SwitchEntry, TaskId, TaskOrigin, Timestamp,
+    TurnId, TurnStatus, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -159,6 +160,13 @@ pub(crate) struct MessageNotes {
     pub reasoning: Option<Box<Reasoning>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut: bool,
+    /// Set on a partial answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<PartialReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<MessageId>,
 }
 
 impl MessageNotes {
@@ -170,6 +178,9 @@ impl MessageNotes {
             warnings,
             reasoning,
             is_cut,
+            reason,
+            error_message,
+            retries,
             ..
         } = message;
         let has_any = answers.is_some()
@@ -177,7 +188,10 @@ impl MessageNotes {
             || task_id.is_some()
             || !warnings.is_empty()
             || reasoning.is_some()
-            || *is_cut;
+            || *is_cut
+            || reason.is_some()
+            || error_message.is_some()
+            || retries.is_some();
         has_any.then(|| Self {
             answers: answers.clone(),
             plan_id: plan_id.clone(),
@@ -190,6 +204,9 @@ impl MessageNotes {
                 })
             }),
             is_cut: *is_cut,
+            partial: *reason,
+            error_message: error_message.clone(),
+            retries: retries.clone(),
         })
     }
 }

@@ -10,9 +10,7 @@ export type SessionInput =
   /** A new connection. The server sends the text of a running answer again from its start. */
   | { kind: "connected" }
   /** Messages older than the stored events. */
-  | { kind: "history"; messages: Message[] }
-  /** The user emptied the queue. No event reports this. */
-  | { kind: "queue_emptied" };
+  | { kind: "history"; messages: Message[] };
 
 export interface FeedHandlers<T> {
   onOpen: () => void;

@@ -758,6 +758,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/chat/{session_id}/approvals/{call_id}/renew": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give an approval its full time again
+         * @description A plan that nobody decided about in time waits again, under its own id, until the session's next
+         *     message.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The approval */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The approval with its new time */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["OpenApproval"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/my/chat/{session_id}/audit": {
         parameters: {
             query?: never;
@@ -1263,6 +1308,64 @@ export interface paths {
                     };
                 };
                 /** @description Answered and durable; the plan goes on */
+                202: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["MessageAccepted"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run the last turn again, if it failed or was stopped
+         * @description The same message is sent once more, to the same agent, with `retries` in it. A plan runs its
+         *     tasks that did not end well. The answer is that of a message. A repeated request gets the events
+         *     of the turn that runs already.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["RetryTurn"];
+                };
+            };
+            responses: {
+                /** @description A direct call's answer, or the events of the turn */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["DirectAnswer"];
+                        "text/event-stream": components["schemas"]["SessionEventFrame"];
+                    };
+                };
+                /** @description Durable; it is planned, or its tasks run again */
                 202: {
                     headers: {
                         [name: string]: unknown;
@@ -3207,6 +3310,11 @@ export interface components {
          * @enum {string}
          */
         DecisionChoice: "APPROVE" | "EDIT" | "REJECT" | "approve" | "edit" | "reject";
+        /**
+         * @description Why a queued message was taken back.
+         * @enum {string}
+         */
+        DequeueReason: "stopped";
         /** @description SHA-256 as lower-case hex. */
         Digest: string;
         DirectAgentCall: {
@@ -3393,6 +3501,12 @@ export interface components {
             reasoning?: components["schemas"]["Reasoning"] | null;
             /** @description The answer ended at its token limit. */
             is_cut?: boolean;
+            /** @description The turn ended before the answer did; `content` is what was streamed of it until then. */
+            partial?: boolean;
+            reason?: components["schemas"]["PartialReason"] | null;
+            /** @description Why the turn failed, where `content` is a partial answer. */
+            error_message?: string | null;
+            retries?: components["schemas"]["MessageId"] | null;
         };
         /** @description The message is durable and will be worked on. */
         MessageAccepted: {
@@ -3424,6 +3538,10 @@ export interface components {
              */
             offset: number;
         };
+        MessageDequeued: {
+            message_id: components["schemas"]["MessageId"];
+            reason: components["schemas"]["DequeueReason"];
+        };
         /** @description One stored message. */
         MessageId: string;
         MessageList: {
@@ -3448,6 +3566,8 @@ export interface components {
              * @description 1 = next.
              */
             position: number;
+            /** @description What it says. Absent in events of earlier versions. */
+            content?: string;
         };
         /** @enum {string} */
         MessageType: "user_message" | "tool_result" | "switch_agent" | "hitl_decision";
@@ -3514,6 +3634,11 @@ export interface components {
             session_id: components["schemas"]["SessionId"];
             project_id: components["schemas"]["ProjectId"];
         };
+        /**
+         * @description Why an answer is only what was streamed of it.
+         * @enum {string}
+         */
+        PartialReason: "stopped" | "failed";
         PendingApprovals: {
             session_id: components["schemas"]["SessionId"];
             pending_approvals: components["schemas"]["ApprovalInfo"][];
@@ -3759,6 +3884,10 @@ export interface components {
             /** @description The same result was received before. */
             duplicate: boolean;
         };
+        /** @description Body of `POST /my/chat/{session_id}/retry`. */
+        RetryTurn: {
+            message_id?: components["schemas"]["MessageId"] | null;
+        };
         /** @enum {string} */
         Role: "system" | "user" | "assistant" | "tool";
         /**
@@ -3838,6 +3967,11 @@ export interface components {
             data: components["schemas"]["MessageQueued"];
             /** @enum {string} */
             type: "message_queued";
+        } | {
+            /** @description A queued message was taken back: it will not be said. */
+            data: components["schemas"]["MessageDequeued"];
+            /** @enum {string} */
+            type: "message_dequeued";
         } | {
             data: components["schemas"]["DirectAgentCall"];
             /** @enum {string} */

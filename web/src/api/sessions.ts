@@ -1,5 +1,4 @@
 // Sessions, their messages, questions and plans.
-import { createParser } from "eventsource-parser";
 import { again } from "./again";
 import { client, value } from "./client";
 import type { Message, PlanDecision, Session } from "./types";
@@ -52,48 +51,53 @@ export async function allMessages(session_id: string): Promise<Message[]> {
   });
 }
 
-/** Sends a message without waiting for the answer, which comes on the session's stream. Returns its id if it has one. */
+/** Sends a message without waiting for the answer, which comes on the session's stream. */
 export async function sendMessage(
   id: string,
   content: string,
   target_agent: string | undefined,
   client_message_id: string,
-): Promise<string | undefined> {
+) {
   const abort = new AbortController();
   const body =
     target_agent === undefined ? { content, client_message_id } : { content, target_agent, client_message_id };
   // A streamed answer begins as soon as the message is durable; a direct call's JSON would come only at its end.
-  const stream = await value(
+  await value(
     client.POST("/my/chat/{session_id}/message", {
       params: at(id),
       body,
-      headers: { accept: "text/event-stream" },
-      parseAs: "stream",
-      signal: abort.signal,
+      ...streamed(abort),
+    }),
+  );
+  abort.abort();
+}
+
+/**
+ * Runs the last turn again, if it failed or was stopped. With the id of its message, a request that arrives twice runs it
+ * once.
+ */
+export async function retryTurn(id: string, message_id: string | undefined) {
+  const abort = new AbortController();
+  const body = message_id === undefined ? {} : { message_id };
+  await value(client.POST("/my/chat/{session_id}/retry", { params: at(id), body, ...streamed(abort) }));
+  abort.abort();
+}
+
+/** Gives an approval its full time again. A plan that expired waits again. */
+export const renewApproval = (session_id: string, call_id: string) =>
+  value(
+    client.POST("/my/chat/{session_id}/approvals/{call_id}/renew", {
+      params: { path: { session_id, call_id } },
       fetch: again,
     }),
   );
-  // The message is accepted, whatever becomes of the connection.
-  const { data } = await firstEvent(stream as unknown as ReadableStream<Uint8Array<ArrayBuffer>>).catch(() => ({
-    data: undefined,
-  }));
-  abort.abort();
-  return data?.message_id;
-}
 
-async function firstEvent(
-  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
-): Promise<{ data?: { message_id?: string } }> {
-  let first: string | undefined;
-  const parser = createParser({ onEvent: (event) => (first ??= event.data) });
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  while (first === undefined) {
-    const { done, value: text } = await reader.read();
-    if (done) return {};
-    parser.feed(text);
-  }
-  return JSON.parse(first) as { data?: { message_id?: string } };
-}
+const streamed = (abort: AbortController) => ({
+  headers: { accept: "text/event-stream" },
+  parseAs: "stream" as const,
+  signal: abort.signal,
+  fetch: again,
+});
 
 /** A direct call that waits for its answer. */
 export const askAgent = (id: string, content: string, target_agent: string, client_message_id: string) =>

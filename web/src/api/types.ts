@@ -9,6 +9,7 @@ export type Message = Schemas["Message"];
 export type ToolCall = Schemas["ToolCall"];
 export type ToolName = Schemas["Tool"];
 export type CommandPart = Schemas["CommandPart"];
+export type PartialReason = Schemas["PartialReason"];
 export type CallOutcome = Schemas["CallOutcome"];
 export type TurnStatus = Schemas["TurnStatus"];
 export type AgentStatus = Schemas["AgentStatus"];

@@ -1,11 +1,11 @@
 // One open session: its agents, its timeline and the message form.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { listAgents } from "../api/projects";
-import { chooseAgent, readDetail } from "../api/sessions";
+import { cancelTurn, chooseAgent, readDetail } from "../api/sessions";
 import type { ProjectAgent, Session } from "../api/types";
 import { attempt, projectId, report } from "../feeds/app";
 import { region, t } from "../feeds/preferences";
-import { newSessionId, speak, stop, useSession, type SessionFeed } from "../feeds/session";
+import { newSessionId, speak, useSession, type SessionFeed } from "../feeds/session";
 import { money, shortName } from "../state/format";
 import { isBusy, openQuestion, waitingCall, type SessionState } from "../state/session";
 import { linkTo } from "../state/route";
@@ -237,7 +237,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
         </label>
         <ModelChoice sessionId={sessionId} stored={stored?.model ?? undefined} />
         {isBusy(state.status) && (
-          <button type="button" onClick={() => void attempt(() => stop(sessionId, false))}>
+          <button type="button" onClick={() => void attempt(() => cancelTurn(sessionId, false))}>
             <Icon name="stop" /> {t("composer.stop")}
           </button>
         )}
@@ -256,14 +256,14 @@ function QueueNote({ feed, sessionId }: { feed: SessionFeed; sessionId: string }
     <div class="queue">
       <p class="dock-note">
         <Icon name="clock" /> {t("queue.title", { n: queue.length })}
-        <button type="button" class="quiet" onClick={() => void attempt(() => stop(sessionId, true))}>
+        <button type="button" class="quiet" onClick={() => void attempt(() => cancelTurn(sessionId, true))}>
           {t("composer.stopAll")}
         </button>
       </p>
       <ol>
-        {queue.map((id) => (
+        {queue.map(({ id, text }) => (
           <li key={id} class="clip">
-            {feed.said.value.get(id) ?? "…"}
+            {text === "" ? "…" : text}
           </li>
         ))}
       </ol>

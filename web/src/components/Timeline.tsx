@@ -1,6 +1,6 @@
 // The timeline of a session.
 import { useState } from "preact/hooks";
-import { answerQuestion } from "../api/sessions";
+import { answerQuestion, renewApproval, retryTurn } from "../api/sessions";
 import { attempt } from "../feeds/app";
 import { writeDraft } from "../feeds/drafts";
 import { failureWord, locale, region, t } from "../feeds/preferences";
@@ -16,7 +16,7 @@ import type {
   QuestionItem,
   SessionState,
 } from "../state/session";
-import { callOf, progressOf, tasksEnded } from "../state/session";
+import { callOf, isLatest, progressOf, retryable, tasksEnded } from "../state/session";
 import { linkTo } from "../state/route";
 import { ApprovalCard } from "./ApprovalCard";
 import { budgetText } from "./BudgetSummary";
@@ -41,7 +41,30 @@ export function Timeline({ state, sessionId, target }: TimelineProps) {
       !isEcho(item, state.items[at + 1]) &&
       (item.origin === undefined || item.kind === "tool" || item.kind === "question" || item.kind === "budget"),
   );
-  return <Entries items={rows} state={state} sessionId={sessionId} target={target} />;
+  const request = retryable(state);
+  return (
+    <>
+      <Entries items={rows} state={state} sessionId={sessionId} target={target} />
+      {request !== undefined && <Retry key={request.key} request={request} sessionId={sessionId} />}
+    </>
+  );
+}
+
+/** Below what a turn left that failed or was stopped. */
+function Retry({ request, sessionId }: { request: MessageItem; sessionId: string }) {
+  const [isSending, setSending] = useState(false);
+  const send = async () => {
+    setSending(true);
+    await attempt(() => retryTurn(sessionId, request.key));
+    setSending(false);
+  };
+  return (
+    <p class="retry-row">
+      <button type="button" disabled={isSending} onClick={() => void send()}>
+        {t("item.retry")}
+      </button>
+    </p>
+  );
 }
 
 /**
@@ -133,6 +156,8 @@ function MessageEntry({ item }: { item: MessageItem }) {
           <span class="you">{item.role === "user" ? t("item.you") : t("item.system")}</span>
         )}
         {item.isError && <Chip tone="bad">{t("item.failed")}</Chip>}
+        {item.isRetry && <Chip tone="calm">{t("item.again")}</Chip>}
+        {item.partial === "stopped" && <Chip tone="calm">{t("item.partStopped")}</Chip>}
         <time class="meta" dateTime={item.at} title={fullTime(region.value, item.at)}>
           {clockTime(region.value, item.at)}
         </time>
@@ -240,7 +265,14 @@ function PlanEntry({ item, state, sessionId }: { item: PlanItem; state: SessionS
         )}
       </header>
       <progress max={plan.tasks.length} value={progressOf(plan).done} aria-label={progressText(plan)} />
-      {plan.isExpired && <ExpiredPlan request={requestBefore(item, state)} sessionId={sessionId} />}
+      {plan.isExpired && (
+        <ExpiredPlan
+          plan={plan}
+          request={requestBefore(item, state)}
+          isLatest={isLatest(state, plan.plan_id)}
+          sessionId={sessionId}
+        />
+      )}
       {plan.fallback && <p class="warning-line">{t("plans.fallback")}</p>}
       {plan.request !== undefined && <ApprovalCard approval={{ ...plan.request, session_id: sessionId }} />}
     </article>
@@ -254,12 +286,22 @@ function requestBefore(item: PlanItem, state: SessionState): string {
   return said?.kind === "message" ? said.content : "";
 }
 
-function ExpiredPlan({ request, sessionId }: { request: string; sessionId: string }) {
+interface ExpiredPlanProps {
+  plan: PlanView;
+  request: string;
+  isLatest: boolean;
+  sessionId: string;
+}
+
+/** The plan itself waits again, until the user says something else. Then its request can be sent again. */
+function ExpiredPlan({ plan, request, isLatest, sessionId }: ExpiredPlanProps) {
+  const ask = () =>
+    isLatest ? void attempt(() => renewApproval(sessionId, plan.plan_id)) : writeDraft(sessionId, request);
   return (
     <p class="expired-note">
       <span>{t("plans.expiredText")}</span>
-      {request !== "" && (
-        <button type="button" onClick={() => writeDraft(sessionId, request)}>
+      {(isLatest || request !== "") && (
+        <button type="button" onClick={ask}>
           {t("plans.askAgain")}
         </button>
       )}

@@ -3,7 +3,7 @@ import { signal, type Signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { newMessageId } from "../api/again";
 import { followSession, type SessionInput } from "../api/events";
-import { allMessages, cancelTurn, createSession, sendMessage } from "../api/sessions";
+import { allMessages, createSession, sendMessage } from "../api/sessions";
 import { reduceSession } from "../state/reduce";
 import { emptySession, type SessionState } from "../state/session";
 import type { Session } from "../api/types";
@@ -18,15 +18,12 @@ export interface SessionFeed {
   /** The stored events have been read. */
   isLoaded: Signal<boolean>;
   isMissing: Signal<boolean>;
-  /** Texts of sent messages that may still be queued, by message id. A `message_queued` event has no text. */
-  said: Signal<ReadonlyMap<string, string>>;
 }
 
 const BATCH_MS = 16;
 /** After this much silence all stored events are considered read. */
 const QUIET_MS = 150;
 const MAX_KEPT = 6;
-const MAX_SAID = 20;
 
 /** Recently opened sessions. When one is opened again, its stream continues where it stopped. */
 const kept = new Map<string, SessionFeed>();
@@ -43,7 +40,6 @@ function newFeed(): SessionFeed {
     connection: signal<Connection>("connecting"),
     isLoaded: signal(false),
     isMissing: signal(false),
-    said: signal(new Map()),
   };
 }
 
@@ -126,18 +122,8 @@ export async function speak(sessionId: string, text: string, agent: string | und
   const before = unacknowledged.get(sessionId);
   const id = before?.text === text && before.agent === agent ? before.id : newMessageId();
   unacknowledged.set(sessionId, { text, agent, id });
-  const messageId = await sendMessage(sessionId, text, agent, id);
+  await sendMessage(sessionId, text, agent, id);
   unacknowledged.delete(sessionId);
-  const feed = kept.get(sessionId);
-  if (messageId === undefined || feed === undefined) return;
-  feed.said.value = new Map([...feed.said.value].slice(-MAX_SAID)).set(messageId, text);
-}
-
-export async function stop(sessionId: string, isQueueDropped: boolean) {
-  await cancelTurn(sessionId, isQueueDropped);
-  const feed = kept.get(sessionId);
-  if (isQueueDropped && feed !== undefined)
-    feed.state.value = reduceSession(feed.state.value, [{ kind: "queue_emptied" }]);
 }
 
 /** The state of a recently opened session. */

@@ -165,6 +165,9 @@ export const ru: Record<Key, Text> = {
   "item.system": "Система",
   "item.writing": "пишет",
   "item.task": "задача {id}",
+  "item.partStopped": "Остановлено",
+  "item.retry": "Повторить",
+  "item.again": "Ещё раз",
   "item.failed": "Ошибка",
   "item.stopped": "Остановлено. Чтобы продолжить, отправьте сообщение.",
   "item.compacted": {

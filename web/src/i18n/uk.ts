@@ -170,6 +170,9 @@ export const uk: Record<Key, Text> = {
   "item.system": "Система",
   "item.writing": "пише",
   "item.task": "завдання {id}",
+  "item.partStopped": "Зупинено",
+  "item.retry": "Повторити",
+  "item.again": "Ще раз",
   "item.failed": "Помилка",
   "item.stopped": "Зупинено. Щоб продовжити, надішліть повідомлення.",
   "item.compacted": {

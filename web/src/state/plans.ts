@@ -19,6 +19,7 @@ export function reducePlan(draft: Draft, event: SessionEvent) {
       return change(draft, event.data.plan_id, (plan) => ({
         ...plan,
         status: "awaiting_approval",
+        isExpired: false,
         request: event.data,
       }));
     case "plan_resolved": {

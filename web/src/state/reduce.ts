@@ -5,7 +5,7 @@ import { applyDelta, type Delta } from "./delta";
 import { learnFiles } from "./files";
 import { reducePlan, taskGoesOn } from "./plans";
 import { emptySession, originOf } from "./session";
-import type { Item, MessageItem, Origin, SessionState, ToolItem, ToolState, TrailStep } from "./session";
+import type { Item, MessageItem, Origin, QueuedMessage, SessionState, ToolItem, ToolState, TrailStep } from "./session";
 
 /** A mutable copy of the state. A batch of inputs needs only one copy. */
 export interface Draft extends SessionState {
@@ -15,7 +15,7 @@ export interface Draft extends SessionState {
   plans: Map<string, SessionState["plans"] extends ReadonlyMap<string, infer V> ? V : never>;
   agents: Record<string, SessionState["agents"][string]>;
   trail: TrailStep[];
-  queue: string[];
+  queue: QueuedMessage[];
   files: Map<string, string>;
 }
 
@@ -51,9 +51,6 @@ export function reduceSession(state: SessionState, inputs: readonly SessionInput
       case "history":
         addHistory(draft, input.messages);
         break;
-      case "queue_emptied":
-        draft.queue = [];
-        break;
       case "event":
         applyEvent(draft, input.event);
     }
@@ -78,8 +75,11 @@ function applyEvent(draft: Draft, event: SessionEvent) {
     case "reasoning_delta":
       return applyLive(draft, event, at);
     case "message_queued":
-      if (!draft.queue.includes(event.data.message_id)) draft.queue.push(event.data.message_id);
+      if (!draft.queue.some(({ id }) => id === event.data.message_id))
+        draft.queue.push({ id: event.data.message_id, text: event.data.content ?? "" });
       return;
+    case "message_dequeued":
+      return unqueue(draft, event.data.message_id);
     case "direct_agent_call":
       return step(draft, { key: `${seq}`, agent: event.data.agent, why: "direct", reason: undefined, at });
     case "agent_status_changed":
@@ -193,6 +193,7 @@ function unknownEvent(_event: never) {}
 function wakes(event: SessionEvent): boolean {
   switch (event.type) {
     case "message_queued":
+    case "message_dequeued":
     case "gap":
     case "history_compacted":
     case "waiting_added":
@@ -213,7 +214,7 @@ function applyMessage(draft: Draft, event: SessionEventOf<"message_created">) {
     answerQuestion(draft, data.tool_call_id ?? "", data.content);
     return;
   }
-  draft.queue = draft.queue.filter((id) => id !== data.message_id);
+  unqueue(draft, data.message_id);
   // The answer to a question is shown in the question's card.
   if (data.answers && answerQuestion(draft, data.answers, data.content)) return;
   const item = messageItem(data, origin);
@@ -228,6 +229,10 @@ function applyMessage(draft: Draft, event: SessionEventOf<"message_created">) {
     put(draft, toolItem(call, item));
     draft.proposed.push(call.call_id);
   }
+}
+
+function unqueue(draft: Draft, messageId: string) {
+  draft.queue = draft.queue.filter(({ id }) => id !== messageId);
 }
 
 /** Inserts messages that are older than the stored events at the start. */
@@ -269,6 +274,8 @@ function messageItem(data: Message, origin: Origin | undefined): MessageItem {
     content: data.content,
     agent: data.agent_id ?? undefined,
     isError: data.error ?? false,
+    isRetry: data.retries != null,
+    partial: data.reason ?? undefined,
     usage: data.usage ?? undefined,
     warnings: data.warnings ?? [],
     reasoning: data.reasoning?.text ?? "",

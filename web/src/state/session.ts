@@ -4,6 +4,7 @@ import type {
   ApprovalInfo,
   CallOutcome,
   CommandPart,
+  PartialReason,
   Plan,
   TaskStatus,
   TurnStatus,
@@ -35,6 +36,10 @@ export interface MessageItem extends Placed {
   content: string;
   agent: string | undefined;
   isError: boolean;
+  /** The turn of an earlier message was run again with this one. */
+  isRetry: boolean;
+  /** Why only a part of the answer is there. */
+  partial: PartialReason | undefined;
   usage: Usage | undefined;
   warnings: readonly string[];
   /** What the model thought before it answered; empty if nothing is known. */
@@ -146,6 +151,12 @@ export interface TrailStep {
   at: string;
 }
 
+export interface QueuedMessage {
+  id: string;
+  /** Empty if an earlier version of the server queued it. */
+  text: string;
+}
+
 export type SessionStatus = "idle" | "working" | TurnStatus;
 
 export interface SessionState {
@@ -159,8 +170,8 @@ export interface SessionState {
   plans: ReadonlyMap<string, PlanView>;
   agents: Readonly<Record<string, AgentStatus>>;
   trail: readonly TrailStep[];
-  /** Ids of queued messages, oldest first. Each becomes an item when its turn starts. */
-  queue: readonly string[];
+  /** Queued messages, oldest first. Each becomes an item when its turn starts. */
+  queue: readonly QueuedMessage[];
   status: SessionStatus;
   /** The newest full content of files read or written in this session, by path. */
   files: ReadonlyMap<string, string>;
@@ -211,6 +222,29 @@ export function callOf(item: Item, state: SessionState): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** The message whose turn failed or was stopped, while nothing came after it. */
+export function retryable(state: SessionState): MessageItem | undefined {
+  if (state.status !== "failed" && state.status !== "cancelled") return undefined;
+  const last = [...state.plans.values()].at(-1);
+  // A plan that nobody decided about can be asked about again.
+  if (last?.isExpired && isLatest(state, last.plan_id)) return undefined;
+  return lastRequest(state);
+}
+
+function lastRequest(state: SessionState): MessageItem | undefined {
+  const isRequest = (item: Item) => item.kind === "message" && item.role === "user" && item.origin === undefined;
+  const found = state.items.findLast(isRequest);
+  return found?.kind === "message" ? found : undefined;
+}
+
+/** Whether the user has said nothing since this plan was made. */
+export function isLatest(state: SessionState, planId: string): boolean {
+  const request = lastRequest(state);
+  const plan = state.positions.get(planId);
+  if (plan === undefined) return false;
+  return request === undefined || (state.positions.get(request.key) ?? 0) < plan;
 }
 
 const ENDED: readonly TaskStatus[] = ["completed", "failed", "skipped", "cancelled"];

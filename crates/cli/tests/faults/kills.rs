@@ -1,10 +1,12 @@
-//! `kill -9` at the three moments a person would notice most.
+//! `kill -9` at the moments a person would notice most.
 
+use codelab_client::Method;
 use codelab_fakemodel::{Gate, Reply};
 use codelab_protocol::{AgentStreamRequest, ClientMessageId, Role, TurnStatus};
-use codelab_testkit::{SeenEvents, message, tool_result};
+use codelab_testkit::{SeenEvents, eventually, message, tool_result};
 use serde_json::json;
 
+use crate::chat::Chat;
 use crate::lab::{Lab, now, to_coder};
 
 #[tokio::test]
@@ -206,5 +208,61 @@ async fn an_approval_outlives_a_kill_and_every_tool_call_keeps_its_result() {
             .map(|row| row.decision.as_str())
             .collect::<Vec<_>>(),
         ["APPROVE"]
+    );
+}
+
+/// What was streamed when a person stopped a turn is stored before the stop is acknowledged. What
+/// was streamed when the server was killed is not: the call is made again.
+#[tokio::test]
+async fn a_stopped_answer_outlives_a_kill_and_a_killed_one_does_not() {
+    let mut lab = Lab::start().await;
+    let chat = Chat::new(&lab).await;
+    let said = async |lab: &Lab| {
+        let path = format!("/my/chat/{}/messages/?role=assistant", chat.id);
+        chat.get(lab, &path).await["messages"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
+    let gate = Gate::new();
+    lab.model
+        .reply(Reply::text("half of an answer that a person stops").hold_after_deltas(4, &gate));
+    let asked = json!({ "content": "tell me", "target_agent": "coder" });
+    let path = format!("/my/chat/{}/message/", chat.id);
+    let stops = async {
+        gate.reached().await;
+        chat.post(&lab, "cancel", json!({})).await;
+    };
+    let (answer, ()) = tokio::join!(chat.ask(&lab, Method::POST, &path, Some(asked)), stops);
+    assert_eq!(answer.0, 409, "{}", answer.1);
+    lab.crash().await;
+    let kept = said(&lab).await;
+    assert_eq!(
+        (kept.len(), &kept[0]["reason"]),
+        (1, &json!("stopped")),
+        "{kept:?}"
+    );
+    assert!(kept[0]["content"].as_str().unwrap().starts_with("half"));
+
+    let gate = Gate::new();
+    lab.model
+        .reply(Reply::text("half of an answer that nobody reads").hold_after_deltas(4, &gate));
+    lab.model.reply(Reply::text("the whole answer"));
+    let asked = json!({ "content": "once more", "target_agent": "coder" });
+    let send = chat.ask(&lab, Method::POST, &path, Some(asked));
+    tokio::select! {
+        answer = send => panic!("{answer:?}"),
+        () = gate.reached() => {}
+    }
+    lab.crash().await;
+    eventually("the call is made again", async || {
+        let kept = said(&lab).await;
+        if kept.len() == 2 { Ok(()) } else { Err(kept) }
+    })
+    .await;
+    let kept = said(&lab).await;
+    assert_eq!(
+        (&kept[1]["content"], kept[1].get("partial")),
+        (&json!("the whole answer"), None)
     );
 }

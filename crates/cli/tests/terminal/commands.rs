@@ -218,3 +218,28 @@ async fn sessions_are_found_again() {
     terminal.wait_for("there is no session of the folder");
     assert_eq!(terminal.ended(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_answer_stays_and_its_turn_is_run_again() {
+    let lab = Lab::new().await;
+    let mut terminal = lab.chat(&[]);
+    terminal.say("/switch coder");
+    terminal.wait_for("messages go to coder");
+    lab.model
+        .reply(Reply::text("Half of an answer that goes on").hang_after_deltas(3));
+    terminal.say("Take your time");
+    terminal.wait_for("Half");
+    terminal.press("\u{3}");
+    let screen = terminal.wait_for("⊘ cancelled");
+    assert!(
+        screen.contains("Half") && screen.contains("the answer was cut off here"),
+        "{screen}"
+    );
+    lab.model.wait_until_in_flight(0).await;
+    lab.model.reply(Reply::text("The whole answer."));
+    terminal.say("/retry");
+    wait_until_over(&terminal, "The whole answer.");
+    assert!(last_request(&lab).contains("A person stopped this answer"));
+    terminal.say("/retry");
+    terminal.wait_for("neither failed nor was stopped");
+}

@@ -3,7 +3,7 @@
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, CallId, CallOutcome, Gap,
     HistoryCompacted, MessageCreated, MessageDelta, MessageId, ModelFallback, ModelWaiting,
-    PlanRequest, Role, SwitchAgent, TaskOrigin, ToolCall, TurnError,
+    PartialReason, PlanRequest, Role, SwitchAgent, TaskOrigin, ToolCall, TurnError,
 };
 use serde_json::{Map, Value};
 
@@ -44,6 +44,10 @@ pub enum MessageStatus {
     Complete,
     /// The message reports a failure instead of an answer.
     Error,
+    /// A person stopped the turn in the middle of this answer.
+    Stopped,
+    /// The turn failed in the middle of this answer.
+    Failed,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -222,9 +226,11 @@ impl MessageView {
                 .as_ref()
                 .map(|reasoning| reasoning.text.clone())
                 .unwrap_or_default(),
-            status: match message.error {
-                true => MessageStatus::Error,
-                false => MessageStatus::Complete,
+            status: match (message.reason, message.error) {
+                (Some(PartialReason::Stopped), _) => MessageStatus::Stopped,
+                (Some(PartialReason::Failed), _) => MessageStatus::Failed,
+                (None, true) => MessageStatus::Error,
+                (None, false) => MessageStatus::Complete,
             },
             warnings: message.warnings.clone(),
             origin: created.origin.clone(),

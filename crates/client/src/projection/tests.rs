@@ -32,11 +32,13 @@ fn described(view: &SessionView) -> Value {
         TurnState::Working => "working",
         TurnState::Stopped(status) => status.as_str(),
     };
+    let queued = view.queued().iter();
+    let queued: Vec<&MessageId> = queued.map(|queued| &queued.message_id).collect();
     json!({
         "messages": all(message), "tool_calls": all(call), "questions": all(question),
         "plans": all(plan), "waiting": view.waiting().map(waiting).collect::<Vec<_>>(),
         "errors": all(error), "notes": all(note),
-        "turn": {"status": status, "queued": view.queued()}, "last_seq": view.last_seq(),
+        "turn": {"status": status, "queued": queued}, "last_seq": view.last_seq(),
     })
 }
 
@@ -57,6 +59,8 @@ fn message(item: &SessionItem) -> Option<Value> {
         MessageStatus::Streaming { .. } => "streaming",
         MessageStatus::Complete => "complete",
         MessageStatus::Error => "error",
+        MessageStatus::Stopped => "stopped",
+        MessageStatus::Failed => "failed",
     };
     let mut value = json!({ "message_id": view.message_id, "role": view.role, "agent": view.agent,
         "text": view.text, "status": status });

@@ -1,8 +1,8 @@
 //! How a workflow ends: its results joined to one answer, cancelled, or lost with the server.
 
 use codelab_protocol::{
-    ErrorData, Message, MessageId, ModelFailure, ModelOutput, PlanStatus, Role, SessionEventBody,
-    TurnStatus, WorkflowCompleted, WorkflowStatus,
+    ErrorData, Message, MessageId, ModelFailure, ModelOutput, PartialReason, PlanStatus, Role,
+    SessionEventBody, TurnStatus, WorkflowCompleted, WorkflowStatus,
 };
 
 use super::{TaskRun, Workflow, WorkflowPhase};
@@ -86,6 +86,15 @@ impl Transition<'_, '_> {
         });
     }
 
+    /// The only task failed in the middle of its answer.
+    pub(super) fn finish_unfinished(&mut self, text: String) {
+        let answer = self
+            .new_message(Role::Assistant, text)
+            .into_partial(PartialReason::Failed);
+        self.answer_workflow(answer, WorkflowStatus::Failed, PlanStatus::Failed);
+        self.end_turn(TurnStatus::Failed);
+    }
+
     /// The workflow's answer: this one, and what it does not cover.
     fn answer_workflow(&mut self, answer: Message, status: WorkflowStatus, ended: PlanStatus) {
         let Some((turn, workflow)) = self.session.workflow() else {
@@ -97,16 +106,23 @@ impl Transition<'_, '_> {
             [only] => only.agent.clone(),
             _ => orchestrator(),
         };
-        let response = match missing(workflow) {
+        let missing = missing(workflow);
+        let response = match &missing {
             None => answer.content.clone(),
-            Some(missing) if answer.content.is_empty() => missing,
+            Some(missing) if answer.content.is_empty() => missing.clone(),
             Some(missing) => format!("{}\n\n{missing}", answer.content),
+        };
+        // The text of a partial answer is what was streamed, and nothing else.
+        let (content, error_message) = match answer.partial {
+            true => (answer.content.clone(), missing),
+            false => (response.clone(), None),
         };
         let usage = workflow.total_usage();
         let (plan_id, workflow_id) = (workflow.plan_id.clone(), workflow.workflow_id.clone());
         let message_id = Some(answer.message_id.clone());
         let message = Message {
-            content: response.clone(),
+            content,
+            error_message,
             agent_id: Some(author.clone()),
             name: Some(author.into()),
             usage: usage.clone(),
@@ -154,7 +170,7 @@ impl Transition<'_, '_> {
         });
         self.session.note_error(&error.message);
         self.view().show_turn_error(turn, error);
-        self.stop_tasks();
+        drop(self.stop_tasks());
         let answer = self.new_message(Role::Assistant, parts.join("\n\n"));
         self.answer_workflow(answer, status, ended);
         self.end_turn(settled);
@@ -162,7 +178,9 @@ impl Transition<'_, '_> {
 
     /// Stops every task; what has ended keeps its result.
     pub(crate) fn cancel_workflow(&mut self) {
-        self.stop_tasks();
+        self.keep_stopped_joining();
+        let streamed = self.stop_tasks();
+        self.keep_stopped_answer(streamed);
         let Some((turn, workflow)) = self.session.workflow() else {
             never!("a workflow is cancelled that is not there");
             return;
@@ -186,10 +204,43 @@ impl Transition<'_, '_> {
             .event(turn, SessionEventBody::WorkflowCompleted(completed));
     }
 
-    fn stop_tasks(&mut self) {
+    /// The joined answer as far as it was streamed.
+    fn keep_stopped_joining(&mut self) {
+        if let Some((turn, workflow)) = self.session.workflow()
+            && let WorkflowPhase::Joining {
+                message_id,
+                attempt,
+            } = &workflow.phase
+            && let Some(text) = self.streamed(message_id, *attempt)
+        {
+            let said = self.said_by(&orchestrator(), message_id.clone(), text);
+            self.keep_partial(turn, None, said.into_partial(PartialReason::Stopped));
+        }
+    }
+
+    /// A plan of one task speaks with that task's voice, also when it was stopped.
+    fn keep_stopped_answer(&mut self, streamed: Vec<String>) {
+        let Some((turn, workflow)) = self.session.workflow() else {
+            never!("a workflow is stopped that is not there");
+            return;
+        };
+        let [only] = workflow.tasks.as_slice() else {
+            return;
+        };
+        let agent = only.agent.clone();
+        for text in streamed {
+            let message_id = self.world.ids.message_id();
+            let said = self.said_by(&agent, message_id, text);
+            self.keep_partial(turn, None, said.into_partial(PartialReason::Stopped));
+        }
+    }
+
+    /// Returns what was streamed of the tasks' unfinished answers.
+    fn stop_tasks(&mut self) -> Vec<String> {
+        let mut streamed = Vec::new();
         for thread in self.session.take_all_threads() {
             let (index, usage) = (thread.lane().task(), thread.usage());
-            self.cancel_thread(thread);
+            streamed.extend(self.cancel_thread(thread));
             match index.and_then(|index| self.session.workflow_mut()?.tasks.get_mut(index)) {
                 Some(task) => task.usage = usage,
                 None => never!("a stopped thread is no task of the plan"),
@@ -212,7 +263,7 @@ impl Transition<'_, '_> {
         }
         let Some(workflow) = self.session.workflow_mut() else {
             never!("tasks are stopped without a workflow");
-            return;
+            return streamed;
         };
         workflow.phase = WorkflowPhase::Running;
         for task in &mut workflow.tasks {
@@ -223,6 +274,7 @@ impl Transition<'_, '_> {
         if workflow.reserved.take().is_some() {
             self.spend_budget(Lane::OWN, Spending::default());
         }
+        streamed
     }
 
     pub(crate) fn workflow_recovered(&mut self, down: Downtime) {

@@ -63,7 +63,7 @@ impl Transition<'_, '_> {
         });
     }
 
-    fn show_own_approval(&mut self, turn: TurnId, approval: &Approval) {
+    pub(crate) fn show_own_approval(&mut self, turn: TurnId, approval: &Approval) {
         let shown = codelab_protocol::ApprovalRequest {
             approval: approval.info(),
             agent: None,

@@ -97,25 +97,26 @@ impl Transition<'_, '_> {
         };
         workflow.fallback = fallback;
         workflow.tasks = tasks;
-        let cost = workflow.estimated_cost_usd();
-        let reason = if workflow.tasks.len() >= many {
-            Some(format!("The plan has {} tasks", workflow.tasks.len()))
-        } else if cost > dear {
-            Some(format!("The plan may cost ${cost:.2}"))
-        } else {
-            workflow
-                .unpriced_tokens()
-                .filter(|tokens| *tokens > UNPRICED_PLAN_TOKENS)
-                .map(|tokens| {
-                    format!("The plan may use {tokens} tokens, and what they cost is not known")
-                })
-        };
+        let reason = workflow.why_approved(many, dear);
         workflow.requires_approval = reason.is_some();
         workflow.phase = WorkflowPhase::Running;
         match reason {
             Some(reason) => self.ask_for_plan(reason),
             None => self.show_plan(),
         }
+    }
+
+    /// A plan that expired asks a person again.
+    pub(crate) fn ask_again_for_plan(&mut self) {
+        let limits = self.world.limits;
+        let (many, dear) = (limits.plan_approval_tasks, limits.plan_approval_usd);
+        let Some((_, workflow)) = self.session.workflow() else {
+            never!("a plan is asked about again without a workflow");
+            return;
+        };
+        let reason = workflow.why_approved(many, dear);
+        // The limits can have changed since, but a person asked for it.
+        self.ask_for_plan(reason.unwrap_or_else(|| workflow_size(workflow)));
     }
 
     pub(super) fn show_plan(&mut self) {
@@ -291,7 +292,13 @@ impl Transition<'_, '_> {
         let error = error_data(ErrorCode::HitlTimeout, &message);
         match approval.kind {
             ApprovalKind::Budget => self.stop_workflow(error),
-            ApprovalKind::Plan | ApprovalKind::Tool => self.end_workflow_early(error),
+            ApprovalKind::Plan | ApprovalKind::Tool => {
+                self.end_workflow_early(error);
+                // Absent where a message waited and its turn began.
+                if let Some(ended) = &mut self.session.ended {
+                    ended.plan_expired = true;
+                }
+            }
         }
     }
 
@@ -307,7 +314,25 @@ impl Transition<'_, '_> {
     }
 }
 
+fn workflow_size(workflow: &Workflow) -> String {
+    format!("The plan has {} tasks", workflow.tasks.len())
+}
+
 impl Workflow {
+    /// Why a person is asked before the plan runs; none where nobody is.
+    fn why_approved(&self, many: usize, dear: f64) -> Option<String> {
+        let cost = self.estimated_cost_usd();
+        if self.tasks.len() >= many {
+            return Some(workflow_size(self));
+        }
+        if cost > dear {
+            return Some(format!("The plan may cost ${cost:.2}"));
+        }
+        let tokens = self.unpriced_tokens()?;
+        (tokens > UNPRICED_PLAN_TOKENS)
+            .then(|| format!("The plan may use {tokens} tokens, and what they cost is not known"))
+    }
+
     fn show(&self, turn: TurnId, log: &mut EventLog<'_>) {
         log.event(turn, SessionEventBody::TaskPlanCreated(self.plan(None)));
     }

@@ -1,6 +1,6 @@
 //! Running a stored plan again: what ended well stays as it is.
 
-use codelab_protocol::{ErrorCode, Plan, PlanStatus, SessionKind, Task, TaskStatus};
+use codelab_protocol::{ErrorCode, MessageId, Plan, PlanStatus, SessionKind, Task, TaskStatus};
 
 use super::{TaskRun, TaskState, Workflow, WorkflowPhase};
 use crate::prompt::without_middle;
@@ -10,11 +10,13 @@ use crate::world::MAX_REQUEST_BYTES;
 use crate::{CallerAnswer, EventRange, Refusal};
 
 impl Transition<'_, '_> {
-    /// Runs the tasks of an ended plan again that failed, were skipped or cancelled.
+    /// Runs the tasks of an ended plan again that failed, were skipped or cancelled. `message_id`:
+    /// what it was made for.
     pub(crate) fn retry_plan(
         &mut self,
         plan: Plan,
         request: &str,
+        message_id: Option<MessageId>,
     ) -> Result<CallerAnswer, Refusal> {
         if self.session.kind != SessionKind::Project || self.session.turn.is_some() {
             return Err(Refusal::new(
@@ -39,17 +41,37 @@ impl Transition<'_, '_> {
                 "None of the plan's tasks has run; send the request again",
             ));
         }
-        let gone = plan
-            .tasks
-            .iter()
-            .filter(is_open)
-            .find(|task| self.world.team.get(&task.agent).is_none());
-        if let Some(task) = gone {
-            let message = format!("Agent not found: {}", task.agent);
-            return Err(
-                Refusal::new(ErrorCode::AgentNotFound, message).with("agent", task.agent.as_str())
-            );
+        self.agents_are_there(plan.tasks.iter().filter(is_open))?;
+        let span = self.resume_plan(plan, request, message_id);
+        // What had failed is open again, for everybody who looks.
+        self.show_plan();
+        Ok(CallerAnswer::Span(span))
+    }
+
+    /// The agents of tasks that are to run can have left the team since.
+    pub(crate) fn agents_are_there<'t>(
+        &self,
+        tasks: impl IntoIterator<Item = &'t Task>,
+    ) -> Result<(), Refusal> {
+        let mut tasks = tasks.into_iter();
+        let gone = tasks.find(|task| self.world.team.get(&task.agent).is_none());
+        match gone {
+            None => Ok(()),
+            Some(task) => {
+                let message = format!("Agent not found: {}", task.agent);
+                let refusal = Refusal::new(ErrorCode::AgentNotFound, message);
+                Err(refusal.with("agent", task.agent.as_str()))
+            }
         }
+    }
+
+    /// A stored plan goes on in a turn of its own. `message_id`: what it was made for.
+    pub(crate) fn resume_plan(
+        &mut self,
+        plan: Plan,
+        request: &str,
+        message_id: Option<MessageId>,
+    ) -> EventRange {
         let span = EventRange {
             turn: self.session.new_turn_id(),
             after_seq: self.session.last_seq,
@@ -64,14 +86,15 @@ impl Transition<'_, '_> {
             usage: None,
             reserved: None,
         };
-        let message_id = self.world.ids.message_id();
+        let message_id = message_id.unwrap_or_else(|| self.world.ids.message_id());
         let work = TurnWork::Workflow(Box::new(workflow));
         // As with a new message: nobody handed this over.
-        self.session.last_switch = None;
+        (self.session.last_switch, self.session.ended) = (None, None);
         let request = without_middle(request, MAX_REQUEST_BYTES);
         self.session.turn = Some(Turn {
             id: span.turn,
             message_id,
+            called: None,
             request,
             work,
             earlier: self.session.compaction.said(),
@@ -79,9 +102,7 @@ impl Transition<'_, '_> {
             keeps_reasoning: false,
             said: Vec::new(),
         });
-        // What had failed is open again, for everybody who looks.
-        self.show_plan();
-        Ok(CallerAnswer::Span(span))
+        span
     }
 }
 

@@ -124,10 +124,21 @@ impl Transition<'_, '_> {
         }
     }
 
-    pub(crate) fn task_failed(&mut self, thread: Thread, error: ErrorData) {
+    /// `streamed`: what people saw of an answer that stays unfinished.
+    pub(crate) fn task_failed(
+        &mut self,
+        thread: Thread,
+        error: ErrorData,
+        streamed: Option<String>,
+    ) {
         match (thread.lane().task(), self.workflow_and_log()) {
             (Some(index), Some((turn, workflow, mut log))) => {
                 workflow.fail_task(index, turn, thread.usage(), error, &mut log);
+                let is_only = workflow.tasks.len() == 1;
+                // A plan of one task speaks with that task's voice, also when it failed.
+                if let Some(text) = streamed.filter(|_| is_only) {
+                    self.finish_unfinished(text);
+                }
             }
             (Some(_) | None, _) => never!("a thread fails as a task that is none"),
         }

@@ -80,6 +80,7 @@ impl Transition<'_, '_> {
             text,
             agent,
             caller,
+            retries: None,
         };
         if self.session.turn.is_some() {
             self.enqueue(waiting);
@@ -116,6 +117,7 @@ impl Transition<'_, '_> {
     fn enqueue(&mut self, waiting: QueuedMessage) {
         let (turn, message_id) = (waiting.turn, waiting.message_id.clone());
         let workflow_id = waiting.workflow_id.clone();
+        let content = waiting.text.clone();
         self.session.queue.push_back(waiting);
         if self.session.kind == SessionKind::Project {
             let position = self.session.queue.len() as u64;
@@ -125,13 +127,14 @@ impl Transition<'_, '_> {
                     message_id,
                     workflow_id,
                     position,
+                    content,
                 }),
             );
         }
     }
 
     /// A message to an agent that takes no work is refused before it is accepted.
-    fn free_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
+    pub(super) fn free_agent(&self, agent: &AgentName) -> Result<(), Refusal> {
         if self.session.kind == SessionKind::Runtime {
             return Ok(());
         }

@@ -20,4 +20,7 @@ pub(crate) struct QueuedMessage {
     pub text: String,
     pub agent: Option<AgentName>,
     pub caller: CallerContext,
+    /// The message whose turn it runs again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<MessageId>,
 }

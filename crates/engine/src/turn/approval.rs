@@ -347,7 +347,7 @@ pub(super) fn rule_name(key: &RememberKey) -> String {
     }
 }
 
-fn not_pending(call_id: &CallId, known: bool) -> Refusal {
+pub(super) fn not_pending(call_id: &CallId, known: bool) -> Refusal {
     let refusal = match known {
         true => Refusal::new(
             ErrorCode::Conflict,

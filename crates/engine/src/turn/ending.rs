@@ -1,8 +1,9 @@
 //! How a thread and its turn end, and what follows: back home, then the next message that waits.
 
 use codelab_protocol::{
-    AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, ErrorCode, ErrorData, Message,
-    MessageId, ModelOutput, Role, SessionKind, TurnId, TurnStatus,
+    AgentName, CallOutcome, ChunkBody, Completion, CompletionStatus, DequeueReason, ErrorCode,
+    ErrorData, MessageDequeued, MessageId, ModelOutput, SessionEventBody, SessionKind, TurnId,
+    TurnStatus,
 };
 
 use super::{COMPLETED, Thread, ThreadPhase, Turn, TurnWork, error_data};
@@ -101,7 +102,8 @@ impl Transition<'_, '_> {
         self.session.note_error(&error.message);
         if thread.lane != Lane::OWN {
             self.remember_work(&thread, &error.message, false);
-            return self.task_failed(thread, error);
+            let streamed = self.keep_failed_task(&thread, &error);
+            return self.task_failed(thread, error, streamed);
         }
         match self.session.kind {
             SessionKind::Runtime => {
@@ -136,11 +138,8 @@ impl Transition<'_, '_> {
         let response = format!("{done}\n\nStopped here. {}.", error.message);
         self.remember_work(&thread, &response, false);
         self.leave_direct(thread.turn, "turn_completed");
-        let message = Message {
-            agent_id: Some(thread.agent.clone()),
-            name: Some(thread.agent.clone().into()),
-            ..self.new_message(Role::Assistant, response.clone())
-        };
+        let message_id = self.world.ids.message_id();
+        let message = self.said_by(&thread.agent, message_id, response.clone());
         thread.answer_id = Some(message.message_id.clone());
         self.view().show_message(thread.turn, &message, None);
         self.message(thread.turn, None, message);
@@ -157,18 +156,6 @@ impl Transition<'_, '_> {
             }
             Some(_) | None => self.session.current = orchestrator(),
         }
-    }
-
-    /// A failure is part of the conversation: the person who comes back later finds it there.
-    fn keep_failure(&mut self, thread: &Thread, error: &ErrorData) {
-        let message = Message {
-            agent_id: Some(thread.agent.clone()),
-            name: Some(thread.agent.clone().into()),
-            error: true,
-            ..self.new_message(Role::Assistant, error.message.clone())
-        };
-        self.view().show_message(thread.turn, &message, None);
-        self.message(thread.turn, None, message);
     }
 
     /// What the agent will be able to remember of this work.
@@ -208,7 +195,7 @@ impl Transition<'_, '_> {
 
     /// The turn is over; the message that waits longest starts the next one.
     pub(crate) fn end_turn(&mut self, status: TurnStatus) {
-        let ended = self.leave_turn();
+        let ended = self.leave_turn(status);
         self.output.settle(status);
         if let Some(turn) = ended {
             self.compact_if_long(turn.id);
@@ -217,8 +204,9 @@ impl Transition<'_, '_> {
     }
 
     /// The session has no turn any more. Providers want reasoning back only within its turn.
-    fn leave_turn(&mut self) -> Option<Turn> {
+    fn leave_turn(&mut self, status: TurnStatus) -> Option<Turn> {
         let turn = self.session.turn.take()?;
+        self.session.note_end(&turn, status);
         if turn.keeps_reasoning {
             let forget = Effect::ForgetReasoning { turn: turn.id };
             self.output.push(forget);
@@ -234,7 +222,16 @@ impl Transition<'_, '_> {
         };
         let cancelled = self.session.turn.is_some().then(|| self.cancel_turn());
         for waiting in dropped {
-            self.cancelled_event(waiting.turn);
+            match self.session.kind {
+                SessionKind::Runtime => self.cancelled_event(waiting.turn),
+                SessionKind::Project => {
+                    let taken_back = SessionEventBody::MessageDequeued(MessageDequeued {
+                        message_id: waiting.message_id,
+                        reason: DequeueReason::Stopped,
+                    });
+                    self.log().event(waiting.turn, taken_back);
+                }
+            }
             self.output.settle(TurnStatus::Cancelled);
         }
         self.begin_next();
@@ -266,14 +263,14 @@ impl Transition<'_, '_> {
             self.session
                 .take_thread(Lane::OWN)
                 .into_iter()
-                .for_each(|thread| self.cancel_thread(thread));
+                .for_each(|thread| drop(self.cancel_thread(thread)));
             self.cancelled_event(id);
         }
         match self.session.kind {
             SessionKind::Runtime => self.return_home(id, "turn_cancelled"),
             SessionKind::Project => self.leave_direct(id, "turn_cancelled"),
         }
-        self.leave_turn();
+        self.leave_turn(TurnStatus::Cancelled);
         self.output.settle(TurnStatus::Cancelled);
         TurnStatus::Cancelled
     }
@@ -294,17 +291,19 @@ impl Transition<'_, '_> {
             .filter_map(|lane| self.session.take_thread(lane))
             .collect::<Vec<_>>()
         {
-            self.cancel_thread(thread.clone());
+            let streamed = self.cancel_thread(thread.clone());
             let error = error_data(ErrorCode::Cancelled, &format!("Agent {agent} was deleted"));
             self.session.note_error(&error.message);
-            self.task_failed(thread, error);
+            self.task_failed(thread, error, streamed);
         }
         CallerAnswer::Nothing
     }
 
-    /// Closes whatever the thread has open; every call keeps a result.
-    pub(crate) fn cancel_thread(&mut self, mut thread: Thread) {
+    /// Closes whatever the thread has open; every call keeps a result. Returns what was streamed of an
+    /// answer that stays unfinished.
+    pub(crate) fn cancel_thread(&mut self, mut thread: Thread) -> Option<String> {
         self.leave(&mut thread, Some(WorkOutcome::Cancelled));
+        let streamed = self.keep_stopped(&thread);
         match thread.phase.clone() {
             ThreadPhase::Routing { .. }
             | ThreadPhase::Thinking { .. }
@@ -328,6 +327,7 @@ impl Transition<'_, '_> {
         for call in std::mem::take(&mut thread.waiting_calls) {
             self.tool_message(&thread, &call.call_id, &call.name, CANCELLED.to_owned());
         }
+        streamed
     }
 
     fn cancel_call(&mut self, thread: &Thread, call_id: &codelab_protocol::CallId, tool: &str) {

@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use codelab_engine::{
-    Agent, AgentMode, Applied, Budget, Ids, Input, Refusal, Session, SessionLimits, Team, World,
+    Agent, AgentMode, Applied, Budget, Ids, Input, Refusal, Session, SessionLimits,
+    StreamedAnswers, Team, World,
 };
 use codelab_policy::Policy;
 use codelab_protocol::{CallId, MessageId, PlanId, SessionId, SessionKind, Timestamp, WorkflowId};
@@ -36,6 +37,16 @@ impl Ids for CountedIds {
     }
 }
 
+/// The same text for each call; a crash forgets it.
+#[derive(Default)]
+pub struct StreamedSoFar(pub Option<String>);
+
+impl StreamedAnswers for StreamedSoFar {
+    fn text(&self, _: &MessageId, _: u32) -> Option<String> {
+        self.0.clone()
+    }
+}
+
 pub struct Stage {
     pub now: Timestamp,
     pub ids: CountedIds,
@@ -44,6 +55,8 @@ pub struct Stage {
     pub policy: &'static Policy,
     pub space: TestSpace,
     pub stopping: bool,
+    /// What each model call under way has streamed so far.
+    pub streamed: StreamedSoFar,
 }
 
 impl Stage {
@@ -56,6 +69,7 @@ impl Stage {
             policy: &POLICY,
             space: TestSpace::new(),
             stopping: false,
+            streamed: StreamedSoFar::default(),
         }
     }
 
@@ -76,6 +90,7 @@ impl Stage {
             policy: self.policy,
             space: self.space.snapshot(&self.team),
             stopping: self.stopping,
+            streamed: &self.streamed,
         }
     }
 }

@@ -15,17 +15,17 @@
 //! `model a: …`, `model a fails: …`, `approve a`, `edit a: …`, `reject a: …`, `granted a`, `claim A
 //! a`, `result A a: …`, `answer a: text` (without one: the thread that waits for it; `claim` and
 //! `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`, `deleted:
-//! agent`, `retry`, `no agents`, `used: tokens` (by each later model call), `slots: coder=1`,
+//! agent`, `retry` (the plan), `again` (the last turn; `again msg-1`: that one), `renew`, `renew a` (the approval), `no agents`, `used: tokens` (by each later model call), `slots: coder=1`,
 //! `others enter: agent`, `others leave: agent`, `close: agent`, `open: agent`, `deregister:
 //! agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
 //! agent), `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's
 //! server makes the call wait), `heard` (the model says something), `fell back: a b` (b is asked
-//! instead of a), `cut at: tokens` (the next answer ends at this limit), `model fails: CODE kind`.
+//! instead of a), `streams: text` (each model call under way, until a crash; nothing: none), `cut at: tokens` (the next answer ends at this limit), `model fails: CODE kind`.
 
 mod project;
 mod shown;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use codelab_engine::{
@@ -33,8 +33,8 @@ use codelab_engine::{
     Session, ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
-    AnswerCut, CallId, CallerContext, ErrorCode, ModelFailure, ModelFailureKind, ModelOutput, Plan,
-    RawToolCall, Usage,
+    AnswerCut, CallId, CallerContext, ErrorCode, Message, MessageId, ModelFailure,
+    ModelFailureKind, ModelOutput, Plan, RawToolCall, Role, Usage,
 };
 use serde_json::Value;
 
@@ -57,6 +57,10 @@ struct Play {
     /// What the store would know of the calls of a project.
     calls: BTreeMap<CallId, KnownCall>,
     plan: Option<Plan>,
+    /// What users said.
+    said: BTreeMap<MessageId, Message>,
+    /// Every approval that there was.
+    asked: BTreeSet<CallId>,
     used: Option<Usage>,
     /// Of the next answer.
     cut: Option<AnswerCut>,
@@ -70,6 +74,8 @@ fn play(script: &str) -> String {
         last_call: None,
         calls: BTreeMap::new(),
         plan: None,
+        said: BTreeMap::new(),
+        asked: BTreeSet::new(),
         used: None,
         cut: None,
         transcript: String::new(),
@@ -106,6 +112,7 @@ impl Play {
                 self.session = restored(&self.session);
                 self.stage.space.lose_slots();
                 self.stage.stopping = false;
+                self.stage.streamed.0 = None;
                 let epoch = self.session.epoch() + 1;
                 self.apply(Input::Recovered {
                     down: Downtime { ms, back_at },
@@ -331,6 +338,13 @@ impl Play {
                 self.calls.insert(call_id.clone(), known);
             }
             Effect::PlanSaved { plan, .. } => self.plan = Some(Plan::clone(plan)),
+            Effect::Message(record) if record.message.role == Role::User => {
+                let message = record.message.clone();
+                self.said.insert(message.message_id.clone(), message);
+            }
+            Effect::ApprovalOpened(approval) => {
+                self.asked.insert(approval.call_id.clone());
+            }
             _ => {}
         }
         if let Some(line) = shown::effect(effect) {

@@ -155,6 +155,8 @@ impl<'a> Work<'a> {
             policy,
             space,
             stopping,
+            // A session of the runtime kind keeps no partial answers.
+            streamed: &(),
         };
         let applied = match self.session.apply(input, &mut world) {
             Ok(applied) => applied,

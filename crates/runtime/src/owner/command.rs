@@ -1,7 +1,11 @@
 //! Commands: what comes from outside, with what the store knows about it.
 
-use codelab_engine::{Decision, EventRange, Input, KnownCall, Refusal, UserMessage};
-use codelab_protocol::{AgentName, CallId, ClientId, Digest, ErrorCode, PlanId};
+use codelab_engine::{
+    Decision, EventRange, Input, KnownCall, Refusal, RetriedRequest, UserMessage,
+};
+use codelab_protocol::{
+    AgentName, CallId, CallerContext, ClientId, Digest, ErrorCode, Message, MessageId, Plan, PlanId,
+};
 use codelab_store::ApprovalStatus;
 use serde_json::Value;
 
@@ -35,6 +39,13 @@ pub(crate) enum Command {
     },
     RetryPlan {
         plan_id: PlanId,
+    },
+    Retry {
+        message_id: Option<MessageId>,
+        caller: CallerContext,
+    },
+    Renew {
+        call_id: CallId,
     },
     Decision {
         call_id: CallId,
@@ -116,7 +127,38 @@ impl Owner {
             }
             Command::ClientGone { client_id } => Input::ClientGone { client_id },
             Command::AgentGone { agent } => Input::AgentGone { agent },
-            Command::RetryPlan { plan_id } => self.stored_plan(loaded, &plan_id).await?,
+            Command::RetryPlan { plan_id } => {
+                let unknown = || Refusal::new(ErrorCode::PlanNotFound, "Plan not found");
+                let (plan, asked) = self
+                    .stored_plan(loaded, &plan_id)
+                    .await?
+                    .ok_or_else(unknown)?;
+                Input::RetryPlan {
+                    plan: Box::new(plan),
+                    message_id: asked.as_ref().map(|asked| asked.message_id.clone()),
+                    request: asked.map(|asked| asked.content).unwrap_or_default(),
+                }
+            }
+            Command::Retry { message_id, caller } => Input::Retry {
+                message_id,
+                request: self.retried(loaded).await?.map(Box::new),
+                caller,
+            },
+            Command::Renew { call_id } => {
+                let expired = match loaded.session.expired_plan(&call_id) {
+                    Some(plan) => self.stored_plan(loaded, plan).await?,
+                    None => None,
+                };
+                let with_request = |(plan, asked): (Plan, Option<Message>)| {
+                    let request = asked.map(|asked| asked.content).unwrap_or_default();
+                    Box::new((plan, request))
+                };
+                Input::Renew {
+                    known: self.was_decided(loaded, &call_id).await?,
+                    expired: expired.map(with_request),
+                    call_id,
+                }
+            }
             Command::Decision {
                 call_id,
                 decision,
@@ -143,24 +185,50 @@ impl Owner {
         })
     }
 
-    /// The plan as it is now: an earlier retry can have run it to its end.
+    /// The plan as it is now, and the message that it was made for: an earlier retry can have run it
+    /// to its end.
     async fn stored_plan(
         &self,
         loaded: &LoadedSession,
         id: &PlanId,
-    ) -> Result<Input, RuntimeError> {
-        let unknown = || Refusal::new(ErrorCode::PlanNotFound, "Plan not found");
-        let space = loaded.space.as_ref().ok_or_else(unknown)?;
+    ) -> Result<Option<(Plan, Option<Message>)>, RuntimeError> {
+        let Some(space) = &loaded.space else {
+            return Ok(None);
+        };
         let mine = self.runtime.store.of(space.user());
-        let row = mine.plan(loaded.key, id).await?.ok_or_else(unknown)?;
-        let request = mine
-            .request(loaded.key, row.turn)
-            .await?
-            .map(|asked| asked.message.content);
-        Ok(Input::RetryPlan {
-            plan: Box::new(row.plan),
-            request: request.unwrap_or_default(),
-        })
+        let Some(row) = mine.plan(loaded.key, id).await? else {
+            return Ok(None);
+        };
+        let asked = mine.request(loaded.key, row.turn).await?;
+        Ok(Some((row.plan, asked.map(|asked| asked.message))))
+    }
+
+    /// What was asked in the last turn, and its plan, if it did not end well.
+    async fn retried(
+        &self,
+        loaded: &LoadedSession,
+    ) -> Result<Option<RetriedRequest>, RuntimeError> {
+        let (Some(ended), Some(space)) = (loaded.session.ended_turn(), &loaded.space) else {
+            return Ok(None);
+        };
+        let turn = ended.turn;
+        if let Some(plan) = &ended.plan
+            && let Some((plan, message)) = self.stored_plan(loaded, plan).await?
+        {
+            let plan = Some(plan);
+            return Ok(Some(RetriedRequest {
+                turn,
+                message,
+                plan,
+            }));
+        }
+        let mine = self.runtime.store.of(space.user());
+        let asked = mine.request(loaded.key, turn).await?;
+        Ok(Some(RetriedRequest {
+            turn,
+            message: asked.map(|asked| asked.message),
+            plan: None,
+        }))
     }
 
     /// What the store knows of a call that no thread of the turn holds.

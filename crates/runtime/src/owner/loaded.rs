@@ -8,6 +8,7 @@ use codelab_store::audit_chain::AuditKey;
 use codelab_store::{AuditHead, Epoch, Schedule, SessionKey, StoreError};
 
 use crate::commit::{PreparedCommit, StoredPosition, prepare};
+use crate::feed::Feed;
 use crate::history::Recent;
 use crate::ids::RandomIds;
 use crate::runtime::Inner;
@@ -30,10 +31,12 @@ pub(super) struct LoadedSession {
 
 /// What holds for all inputs of a step.
 #[derive(Clone, Copy)]
-pub(super) struct StepContext {
+pub(super) struct StepContext<'a> {
     pub(super) now: Timestamp,
     /// Asked once, so that the engine knows of every call that is not made.
     pub(super) stopping: bool,
+    /// Has the text of the answers that are being written.
+    pub(super) feed: &'a Feed,
 }
 
 impl LoadedSession {
@@ -46,7 +49,11 @@ impl LoadedSession {
         team: Option<&TeamSnapshot>,
         slots: &mut HeldSlots,
         earlier: &[SlotChanges],
-        StepContext { now, stopping }: StepContext,
+        StepContext {
+            now,
+            stopping,
+            feed,
+        }: StepContext<'_>,
     ) -> (Result<Applied, Refusal>, SlotChanges) {
         let root = self
             .space
@@ -69,6 +76,7 @@ impl LoadedSession {
                 ..SpaceSnapshot::default()
             }),
             stopping,
+            streamed: feed,
         };
         let applied = self.session.apply(input, &mut world);
         let changes = match (&applied, project) {

@@ -88,9 +88,11 @@ impl Owner {
         let Some(loaded) = &mut self.loaded else {
             return Err(RuntimeError::SessionNotFound);
         };
+        let feed = Arc::clone(&self.feed);
         let moment = StepContext {
             now: now(),
             stopping: self.runtime.stopping.is_cancelled(),
+            feed: &feed,
         };
         let time = moment.now;
         let before = loaded.session.clone();

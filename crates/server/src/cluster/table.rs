@@ -175,6 +175,11 @@ const TABLE: &[(&str, &str, Subject)] = &[
         "/my/chat/{session_id}/approvals/{call_id}/decision",
         ProjectOfSession,
     ),
+    (
+        "POST",
+        "/my/chat/{session_id}/approvals/{call_id}/renew",
+        ProjectOfSession,
+    ),
     ("GET", "/my/chat/{session_id}/audit", ProjectOfSession),
     ("POST", "/my/chat/{session_id}/cancel", ProjectOfSession),
     ("GET", "/my/chat/{session_id}/events", ProjectOfSession),
@@ -206,6 +211,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
         "/my/chat/{session_id}/questions/{call_id}/answer",
         ProjectOfSession,
     ),
+    ("POST", "/my/chat/{session_id}/retry", ProjectOfSession),
     (
         "POST",
         "/my/chat/{session_id}/tool_calls/{call_id}/claim",

@@ -7,6 +7,7 @@ mod budgets;
 mod compaction;
 mod direct;
 mod direct_turns;
+mod ends;
 mod erasure;
 mod history;
 mod kit;

@@ -57,6 +57,7 @@ fn sample(path: &str) -> Value {
         "{agent_id}" => json!({ "role": "intruder" }),
         "sessions" => json!({}),
         "{session_id}" => json!({ "title": "taken over" }),
+        "retry" => json!({}),
         "message" => json!({ "content": "hello" }),
         "decision" => json!({ "decision": "approve" }),
         "answer" => json!({ "answer": "42" }),

@@ -74,7 +74,10 @@ const UPSERT_CONTEXT: &str = "INSERT INTO agent_contexts (session_key, current_a
 
 const INSERT_APPROVAL: &str = "INSERT INTO pending_approvals (session_key, call_id, kind, tool_name, arguments, \
      digest, parts, reason, status, created_at, expires_at, timeout_seconds) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9, $10, $11) ON CONFLICT DO NOTHING";
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9, $10, $11) ON CONFLICT (session_key, call_id) DO UPDATE \
+     SET status = 'pending', reason = excluded.reason, created_at = excluded.created_at, decided_at = NULL, \
+     expires_at = excluded.expires_at, timeout_seconds = excluded.timeout_seconds \
+     WHERE pending_approvals.status = 'expired'";
 
 const EXTEND_APPROVAL: &str = "UPDATE pending_approvals SET expires_at = $1 \
      WHERE session_key = $2 AND call_id = $3 AND status = 'pending'";

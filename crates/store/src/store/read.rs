@@ -373,6 +373,9 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         warnings,
         mut reasoning,
         is_cut,
+        partial: reason,
+        error_message,
+        retries,
     } = row.optional_json()?.unwrap_or_default();
     if let (Some(reasoning), Some(opaque)) = (&mut reasoning, row.optional_json()?) {
         reasoning.opaque = opaque;
@@ -391,6 +394,10 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         warnings,
         reasoning,
         is_cut,
+        partial: reason.is_some(),
+        reason,
+        error_message,
+        retries,
         ..Message::new(message_id, role, content, timestamp)
     };
     Ok(StoredMessage {

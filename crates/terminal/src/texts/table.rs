@@ -99,9 +99,13 @@ texts! {
         "спрашивает",
         "запитує";
     QueuedAt:
-        "queued, position {0}",
-        "в очереди, место {0}",
-        "у черзі, місце {0}";
+        "queued, position {0}: {1}",
+        "в очереди, место {0}: {1}",
+        "у черзі, місце {0}: {1}";
+    TakenBack:
+        "taken out of the queue: {0}",
+        "убрано из очереди: {0}",
+        "прибрано з черги: {0}";
     Cancelled:
         "cancelled",
         "отменено",
@@ -394,10 +398,14 @@ texts! {
         "nothing is running",
         "сейчас ничего не выполняется",
         "зараз нічого не виконується";
-    NoPlanToRetry:
-        "there is no plan to run again",
-        "нет плана, который можно запустить снова",
-        "немає плану, який можна запустити знову";
+    NothingToRenew:
+        "nothing waits for a decision",
+        "ничто не ждёт решения",
+        "ніщо не чекає на рішення";
+    RenewHint:
+        "/renew asks about the plan again",
+        "/renew снова спросит о плане",
+        "/renew знову запитає про план";
     UnknownCommand:
         "there is no command /{0}; /help lists the commands",
         "команды /{0} нет; /help покажет команды",

@@ -62,7 +62,10 @@ pub enum Block {
     },
     Queued {
         position: u64,
+        text: String,
     },
+    /// A queued message was taken back.
+    Dequeued(String),
     /// `message` is the server's English text. The code and the HTTP status are explained in the
     /// person's language.
     Error {

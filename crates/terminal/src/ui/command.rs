@@ -17,6 +17,8 @@ pub enum SlashCommand {
     Plan(Option<String>),
     /// Runs what failed in the newest plan again.
     Retry,
+    /// Gives what waits its full time again.
+    Renew,
     /// The models to choose from, or the one for this session (`-`: each agent's own).
     Model(Option<String>),
     Cost,
@@ -29,13 +31,14 @@ pub enum SlashCommand {
     Other(String, Option<String>),
 }
 
-pub const HELP: [(&str, CommandText); 16] = [
+pub const HELP: [(&str, CommandText); 17] = [
     ("/help", CommandText::HelpHelp),
     ("/agents", CommandText::HelpAgents),
     ("/switch [AGENT]", CommandText::HelpSwitch),
     ("/sessions [N]", CommandText::HelpSessions),
     ("/plan [TASK]", CommandText::HelpPlan),
     ("/retry", CommandText::HelpRetry),
+    ("/renew", CommandText::HelpRenew),
     ("/model [NAME]", CommandText::HelpModel),
     ("/cost", CommandText::HelpCost),
     ("/diff", CommandText::HelpDiff),
@@ -70,6 +73,7 @@ impl SlashCommand {
             "sessions" => Self::Sessions(argument),
             "plan" => Self::Plan(argument),
             "retry" => Self::Retry,
+            "renew" => Self::Renew,
             "model" => Self::Model(argument),
             "cost" => Self::Cost,
             "diff" => Self::Diff,

@@ -22,6 +22,8 @@ pub use approval::{everything, name};
 pub use card::CardRows;
 pub use live::{ConnectionState, Drawn, Live};
 
+/// A queued message in a row of its own.
+const MAX_QUEUED_CHARS: usize = 100;
 const AGENT: Style = Style::colour(Colour::Magenta).bold();
 const GOOD: Style = Style::colour(Colour::Green);
 const BAD: Style = Style::colour(Colour::Red);
@@ -123,10 +125,12 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
                 .with(short(to), AGENT);
             vec![line.with(&format!("  {reason}"), DIM)]
         }
-        Block::Queued { position } => {
-            vec![quiet(
-                &language.with(Text::QueuedAt, &[&position.to_string()]),
-            )]
+        Block::Queued { position, text } => {
+            let (position, text) = (position.to_string(), in_one_row(text));
+            vec![quiet(&language.with(Text::QueuedAt, &[&position, &text]))]
+        }
+        Block::Dequeued(text) => {
+            vec![quiet(&language.with(Text::TakenBack, &[&in_one_row(text)]))]
         }
         Block::Error {
             message,
@@ -188,6 +192,15 @@ fn explained(
 fn apart(mut lines: Vec<TextLine>) -> Vec<TextLine> {
     lines.insert(0, TextLine::new());
     lines
+}
+
+fn in_one_row(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let row = words.join(" ");
+    match row.char_indices().nth(MAX_QUEUED_CHARS) {
+        Some((end, _)) => format!("{}…", &row[..end]),
+        None => row,
+    }
 }
 
 fn quiet(text: &str) -> TextLine {

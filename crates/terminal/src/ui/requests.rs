@@ -4,8 +4,8 @@
 
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
-    AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, HitlDecision,
-    Patch, PlanDecision, PlanId, ProjectId, SendMessage, SessionId, UsageTotal,
+    AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode,
+    HitlDecision, Patch, PlanDecision, PlanId, ProjectId, SendMessage, SessionId, UsageTotal,
 };
 
 use crate::texts::CommandText;
@@ -166,8 +166,27 @@ pub async fn cancel(client: Client, session: SessionId) -> RequestOutcome {
     }
 }
 
-pub async fn retry(client: Client, session: SessionId, plan: PlanId) -> RequestOutcome {
-    match client.retry_plan(&session, &plan).await {
+/// Runs the last turn again. If that ended with a part of its answer, the rest of its plan.
+pub async fn retry(client: Client, session: SessionId, plan: Option<PlanId>) -> RequestOutcome {
+    // Its events come with those of the session.
+    let error = match client.retry_turn(&session, None).await {
+        Ok(_) => return RequestOutcome::Accepted,
+        Err(error) => error,
+    };
+    match plan {
+        Some(plan) if error.error_code() == Some(ErrorCode::Conflict) => {
+            match client.retry_plan(&session, &plan).await {
+                Ok(_) => RequestOutcome::Accepted,
+                Err(error) => RequestOutcome::Failed(error),
+            }
+        }
+        Some(_) | None => RequestOutcome::Failed(error),
+    }
+}
+
+/// Gives what waits its full time again, or asks again about the plan that expired.
+pub async fn renew(client: Client, session: SessionId, call: CallId) -> RequestOutcome {
+    match client.renew_approval(&session, &call).await {
         Ok(_) => RequestOutcome::Accepted,
         Err(error) => RequestOutcome::Failed(error),
     }

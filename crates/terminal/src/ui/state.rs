@@ -153,6 +153,17 @@ impl ViewState {
         self.view.is_busy()
     }
 
+    /// What can get its full time again: what waits longest, else the latest plan.
+    pub fn renewable(&self) -> Option<CallId> {
+        let mut waiting = self.view.waiting().filter_map(|waiting| match waiting {
+            WaitingItem::Approval(_) | WaitingItem::Plan(_) => Some(waiting.call_id().clone()),
+            WaitingItem::Question(_) => None,
+        });
+        waiting
+            .next()
+            .or_else(|| CallId::parse(self.plan()?.id().as_str()).ok())
+    }
+
     pub fn plan(&self) -> Option<&PlanView> {
         self.view.latest_plan()
     }

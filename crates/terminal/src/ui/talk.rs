@@ -451,11 +451,13 @@ impl Talk {
                     .spawn(requests::plan(client, session, task, language))
             }
             (SlashCommand::Retry, Some(session)) => {
-                match self.state.plan().map(|plan| plan.id().clone()) {
-                    Some(plan) => _ = self.requests.spawn(requests::retry(client, session, plan)),
-                    None => self.say(Text::NoPlanToRetry, &[]),
-                }
+                let plan = self.state.plan().map(|plan| plan.id().clone());
+                _ = self.requests.spawn(requests::retry(client, session, plan))
             }
+            (SlashCommand::Renew, Some(session)) => match self.state.renewable() {
+                Some(call) => _ = self.requests.spawn(requests::renew(client, session, call)),
+                None => self.say(Text::NothingToRenew, &[]),
+            },
             (SlashCommand::Model(None), session) => {
                 _ = self
                     .requests
@@ -475,9 +477,13 @@ impl Talk {
             (SlashCommand::Diff, _) => self.diff(),
             (SlashCommand::Export, session) => self.export(session),
             (SlashCommand::Cancel, Some(_)) if self.state.is_working() => self.cancel(),
-            (SlashCommand::Plan(_) | SlashCommand::Retry | SlashCommand::Cancel, _) => {
-                self.say(Text::NothingRuns, &[])
-            }
+            (
+                SlashCommand::Plan(_)
+                | SlashCommand::Retry
+                | SlashCommand::Renew
+                | SlashCommand::Cancel,
+                _,
+            ) => self.say(Text::NothingRuns, &[]),
             (SlashCommand::New, _) => {
                 self.forget();
                 self.say(Text::NewSession, &[]);

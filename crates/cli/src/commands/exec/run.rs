@@ -220,6 +220,7 @@ impl Run {
                 | SessionChange::TextChanged { .. }
                 | SessionChange::ReasoningChanged(_)
                 | SessionChange::MessageQueued { .. }
+                | SessionChange::MessageDequeued(_)
                 | SessionChange::Call(_)
                 | SessionChange::QuestionEnded(_)
                 | SessionChange::PlanCreated(_)

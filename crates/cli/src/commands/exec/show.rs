@@ -112,6 +112,7 @@ impl EventPrinter {
             | SessionChange::TextChanged { .. }
             | SessionChange::ReasoningChanged(_)
             | SessionChange::MessageQueued { .. }
+            | SessionChange::MessageDequeued(_)
             | SessionChange::QuestionEnded(_)
             | SessionChange::PlanEnded(_)
             | SessionChange::Used(_)

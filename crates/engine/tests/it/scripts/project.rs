@@ -1,8 +1,9 @@
 //! The lines of a script that only a project's session has.
 
-use codelab_engine::{AgentClosed, Budget, Input, Spending, Team};
+use codelab_engine::{AgentClosed, Budget, Input, RetriedRequest, Spending, Team};
 use codelab_protocol::{
-    AgentName, AnswerCut, ClientId, ErrorCode, ModelFailureKind, ModelOutput, Usage,
+    AgentName, AnswerCut, CallerContext, ClientId, ErrorCode, MessageId, ModelFailureKind,
+    ModelOutput, Plan, Usage,
 };
 use serde_json::{Value, json};
 
@@ -36,6 +37,9 @@ impl Play {
                         .or_default()
                         .limit = limit.parse().ok();
                 }
+            }
+            "streams" => {
+                self.stage.streamed.0 = Some(rest.to_owned()).filter(|text| !text.is_empty());
             }
             "others enter" => self.stage.space.others_enter(&name(rest)),
             "others leave" => self.stage.space.others_leave(&name(rest)),
@@ -160,8 +164,50 @@ impl Play {
             ["retry"] => Input::RetryPlan {
                 plan: Box::new(self.plan.clone().expect("no plan")),
                 request: "retried".to_owned(),
+                message_id: None,
             },
+            ["again"] => self.again(None),
+            ["again", message] => self.again(Some(message.parse().unwrap())),
+            ["renew", task @ ..] => self.renew(task.first()),
             other => panic!("no such line: {other:?}"),
+        }
+    }
+
+    /// The last turn is run again, with what the store would know of it.
+    fn again(&self, message_id: Option<MessageId>) -> Input {
+        let ended = self.session.ended_turn();
+        let message = ended.and_then(|ended| self.said.get(&ended.message_id).cloned());
+        let is_it =
+            |plan: &&Plan| ended.and_then(|ended| ended.plan.as_ref()) == Some(&plan.plan_id);
+        let plan = self.plan.as_ref().filter(is_it).cloned();
+        Input::Retry {
+            message_id,
+            request: ended.map(|ended| {
+                Box::new(RetriedRequest {
+                    turn: ended.turn,
+                    message,
+                    plan,
+                })
+            }),
+            caller: CallerContext::default(),
+        }
+    }
+
+    fn renew(&self, task: Option<&&str>) -> Input {
+        let open = self.session.pending_approvals().next();
+        let asked = open.map(|approval| approval.call_id.clone());
+        let plan = self.plan.as_ref().map(|plan| plan.plan_id.as_str());
+        let last = || plan.map(|plan| plan.parse().unwrap());
+        let call_id = match task {
+            Some(_) => self.call(task),
+            None => asked.or_else(last).unwrap_or_else(|| self.call(None)),
+        };
+        let expired = self.session.expired_plan(&call_id);
+        let expired = expired.and_then(|_| self.plan.clone());
+        Input::Renew {
+            known: self.asked.contains(&call_id),
+            call_id,
+            expired: expired.map(|plan| Box::new((plan, "renewed".to_owned()))),
         }
     }
 

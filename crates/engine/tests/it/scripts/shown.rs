@@ -33,8 +33,24 @@ pub fn effect(effect: &Effect) -> Option<String> {
             };
             let task = record.task.as_ref().map(of).unwrap_or_default();
             let error = if record.message.error { " (error)" } else { "" };
+            let partial = match (record.message.partial, record.message.reason) {
+                (true, Some(reason)) => format!(" ({reason:?})"),
+                (false, None) => String::new(),
+                odd => panic!("partial and its reason are one thing: {odd:?}"),
+            };
+            let why = match &record.message.error_message {
+                Some(why) => format!(" because {}", why.replace('\n', " / ")),
+                None => String::new(),
+            };
+            let retried = match &record.message.retries {
+                Some(_) => " (again)",
+                None => "",
+            };
             let content = record.message.content.replace('\n', "\n        ");
-            format!("history{task} {role}: {content}{}{error}", calls.concat())
+            format!(
+                "history{task} {role}: {content}{}{error}{partial}{why}{retried}",
+                calls.concat()
+            )
         }
         Effect::ApprovalOpened(approval) => {
             format!("approval opened: {} ({})", approval.tool, approval.reason)
@@ -180,7 +196,11 @@ fn chat(body: &SessionEventBody) -> String {
                 .unwrap_or_else(|| created.message.role.as_str().to_owned());
             format!("message_created{} by {who}", of(&created.origin))
         }
-        E::MessageQueued(queued) => format!("message_queued, position {}", queued.position),
+        E::MessageQueued(queued) => format!(
+            "message_queued, position {}: {}",
+            queued.position, queued.content
+        ),
+        E::MessageDequeued(back) => format!("message_dequeued {:?}", back.reason),
         E::DirectAgentCall(call) => format!("direct_agent_call {}", call.agent),
         E::AgentStatusChanged(changed) => {
             format!(

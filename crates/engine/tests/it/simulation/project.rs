@@ -145,6 +145,10 @@ impl Life {
     fn take(&mut self, input: Input) {
         if self.rng.one_in(self.crash_rate) {
             self.crash();
+            // What the server had heard of slots is lost with it.
+            if matches!(input, Input::SlotGranted { .. } | Input::SlotLost { .. }) {
+                return;
+            }
         }
         let is_lost = self.rng.one_in(self.crash_rate.saturating_mul(2));
         let is_watched = is_lost || self.rng.one_in(WATCHED);
@@ -190,6 +194,7 @@ impl Life {
         let down_ms = self.rng.below(100_000) as i64;
         self.stage.now = self.stage.now.plus_millis(down_ms);
         self.stage.space.lose_slots();
+        self.stage.streamed.0 = None;
         let input = Input::Recovered {
             down: Downtime {
                 ms: down_ms,
@@ -216,7 +221,7 @@ impl Life {
 
     fn any_input(&mut self) -> Input {
         self.others();
-        match self.rng.below(24) {
+        match self.rng.below(26) {
             0..=2 => self.user_message(),
             3..=13 => self.helpful_input(),
             14 => match self.rng.pick(&self.past_models).copied() {
@@ -235,6 +240,8 @@ impl Life {
                 client_id: self.client(),
             },
             22 if self.rng.one_in(2) => Input::RoomChanged,
+            23 => self.retry_turn(),
+            24 => self.renewal(),
             _ => {
                 self.stage.now = self.stage.now.plus_seconds(self.rng.below(120) as u64);
                 Input::Tick
@@ -301,6 +308,12 @@ impl Life {
 
     /// Other sessions come and go, agents close and open.
     fn others(&mut self) {
+        // Models say something, or nothing yet.
+        self.stage.streamed.0 = match self.rng.below(3) {
+            0 => Some(format!("part {}", self.rng.below(100))),
+            1 => Some(" ".to_owned()),
+            _ => None,
+        };
         let agent = self.agent();
         let space = &mut self.stage.space;
         match self.rng.below(12) {

@@ -66,6 +66,11 @@ fn acceptance(first: Option<&SessionEventBody>) -> Response {
             };
             (message_id, status, created.workflow_id.clone(), None)
         }
+        // The tasks of a plan run again.
+        Some(SessionEventBody::TaskPlanCreated(plan)) => {
+            let workflow_id = Some(plan.workflow_id.clone());
+            (None, AcceptedStatus::Accepted, workflow_id, None)
+        }
         // An answer that an earlier version stored.
         _ => (None, AcceptedStatus::Answered, None, None),
     };
@@ -118,6 +123,7 @@ fn is_planned(first: &SessionEventBody) -> bool {
     match first {
         SessionEventBody::MessageQueued(queued) => queued.workflow_id.is_some(),
         SessionEventBody::MessageCreated(created) => created.workflow_id.is_some(),
+        SessionEventBody::TaskPlanCreated(_) => true,
         // An answer that an earlier version stored.
         SessionEventBody::ToolResult(result) => result.origin.plan_id.is_some(),
         _ => false,
@@ -230,6 +236,13 @@ impl Seen {
             }
             SessionEventBody::TaskCompleted(completed) => self.completed = Some(completed),
             SessionEventBody::Error(error) => self.error = Some(error.error),
+            SessionEventBody::MessageDequeued(_) => {
+                self.error = Some(ErrorData {
+                    message: "The message was taken back before its turn began".to_owned(),
+                    error_code: ErrorCode::Cancelled,
+                    details: Map::new(),
+                });
+            }
             SessionEventBody::ToolCall(event) => {
                 let call_id = event.call.tool_call.call_id.clone();
                 let event = *event;

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use codelab_protocol::{
-    AnswerQuestion, ApprovalList, AuditList, CallId, Digest, DirectAnswer, HitlDecision,
+    AnswerQuestion, ApprovalList, AuditList, CallId, Digest, DirectAnswer, ErrorCode, HitlDecision,
     MessageAccepted, OpenApproval, ProjectSessionAck,
 };
 
@@ -66,6 +66,39 @@ pub(in crate::routes) async fn decide(
         .decide_in_project(&session.row, call_id, decision, digest, decided_by)
         .await?;
     ack(&session).await
+}
+
+/// Give an approval its full time again
+///
+/// A plan that nobody decided about in time waits again, under its own id, until the session's next
+/// message.
+#[utoipa::path(
+    post, path = "/my/chat/{session_id}/approvals/{call_id}/renew",
+    params(("call_id" = String, Path, description = "The approval")),
+    responses(
+        (status = 200, description = "The approval with its new time", body = OpenApproval),
+        (status = 404, description = "Unknown session or approval"),
+        (status = 409, description = "Decided or cancelled already, or the turn went on"),
+    ),
+)]
+pub(in crate::routes) async fn renew(
+    State(app): State<App>,
+    session: MySession,
+    PathId(call_id): PathId<CallId>,
+) -> ApiResult<Json<OpenApproval>> {
+    app.runtime
+        .renew_approval(&session.row, call_id.clone())
+        .await?;
+    let row = session.read_again().await?;
+    let state = state_of(&row)?;
+    let mut pending = state.pending_approvals();
+    let renewed = pending.find(|approval| approval.call_id == call_id);
+    let decided = || ApiError::new(ErrorCode::Conflict, "The approval was decided meanwhile");
+    Ok(Json(OpenApproval {
+        session_id: session.id().clone(),
+        project_id: row.project(),
+        approval: renewed.ok_or_else(decided)?.info(),
+    }))
 }
 
 /// Answer a question

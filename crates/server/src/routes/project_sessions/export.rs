@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use codelab_protocol::{ExportedSession, Message, Role, SessionId};
+use codelab_protocol::{ExportedSession, Message, PartialReason, Role, SessionId};
 use codelab_runtime::{StreamSlot, state_of};
 use codelab_store::{Store, StoreError};
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
@@ -123,12 +123,29 @@ fn written(message: &Message) -> String {
             let _ = write!(text, "\n{content}\n");
         }
     }
+    let ended = match message.reason {
+        None => String::new(),
+        Some(PartialReason::Stopped) => "Stopped before it was finished.".to_owned(),
+        Some(PartialReason::Failed) => match &message.error_message {
+            Some(why) => format!("Failed before it was finished: {}", one_line(why)),
+            None => "Failed before it was finished.".to_owned(),
+        },
+    };
+    if !ended.is_empty() {
+        let _ = write!(text, "\n*{ended}*\n");
+    }
     for call in &message.tool_calls {
         let _ = write!(text, "\nCalls `{}`:\n", call.name);
         let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
         push_block(&mut text, "json", &arguments);
     }
     text
+}
+
+/// The whole text between two marks of emphasis.
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").replace('*', "\\*")
 }
 
 /// A block of code, with a fence that its text cannot end.

@@ -4,9 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
+use codelab_engine::orchestrator;
 use codelab_protocol::{
-    CallerContext, DirectAnswer, MessageAccepted, MessageList, ProjectSessionCancelled, Role,
-    SendMessage,
+    CallerContext, DirectAnswer, MessageAccepted, MessageList, ProjectSessionCancelled, RetryTurn,
+    Role, SendMessage,
 };
 use codelab_runtime::ProjectMessage;
 use codelab_store::StoredMessage;
@@ -19,7 +20,7 @@ use super::super::paging::{Page, PageQuery};
 use super::super::sessions::Cancellation;
 use super::{MySession, answer};
 use crate::app::App;
-use crate::body::{JsonBody, Params};
+use crate::body::{JsonBody, OptionalJsonBody, Params};
 use crate::error::{ApiError, ApiResult};
 use crate::sse;
 
@@ -57,13 +58,7 @@ pub(in crate::routes) async fn send(
         let why = "target_agent must name an agent; leave it out to have the request planned";
         return Err(ApiError::invalid(why).with("field", "target_agent"));
     }
-    let identity = session.user.identity();
-    let caller = CallerContext {
-        user_id: Some(identity.user_id),
-        timezone: identity.timezone.clone(),
-        household_id: identity.household_id.clone(),
-        locale: identity.locale.clone(),
-    };
+    let caller = caller_of(&session);
     let message = ProjectMessage {
         text,
         target,
@@ -85,6 +80,54 @@ pub(in crate::routes) async fn send(
     match sent.agent {
         Some(agent) => answer::direct(&app, &session.row, sent.reader, agent).await,
         None => answer::accepted(sent.reader).await,
+    }
+}
+
+/// Run the last turn again, if it failed or was stopped
+///
+/// The same message is sent once more, to the same agent, with `retries` in it. A plan runs its
+/// tasks that did not end well. The answer is that of a message. A repeated request gets the events
+/// of the turn that runs already.
+#[utoipa::path(
+    post, path = "/my/chat/{session_id}/retry", request_body = RetryTurn,
+    responses(
+        (status = 200, description = "A direct call's answer, or the events of the turn", content((DirectAnswer = "application/json"), (SessionFrame = "text/event-stream"))),
+        (status = 202, description = "Durable; it is planned, or its tasks run again", body = MessageAccepted),
+        (status = 404, description = "Unknown session, or the agent was removed"),
+        (status = 409, description = "The last turn ended well, another one runs, or the direct call was cancelled"),
+        (status = 502, description = "The direct call failed", body = DirectAnswer),
+        (status = 504, description = "The direct call took too long", body = DirectAnswer),
+    ),
+)]
+pub(in crate::routes) async fn retry(
+    State(app): State<App>,
+    session: MySession,
+    headers: HeaderMap,
+    OptionalJsonBody(body): OptionalJsonBody<RetryTurn>,
+) -> ApiResult<Response> {
+    // Before the turn begins: if its stream is refused, nothing was run.
+    let slot = wants_events(&headers)
+        .then(|| app.runtime.shares().stream(session.user.id()))
+        .transpose()?;
+    let caller = caller_of(&session);
+    let reader = app
+        .runtime
+        .retry_turn(&session.row, body.message_id, caller)
+        .await?;
+    match slot {
+        Some(slot) => Ok(sse::session_response(reader, session.id().clone(), slot)),
+        // The events name the agent.
+        None => answer::direct(&app, &session.row, reader, orchestrator()).await,
+    }
+}
+
+fn caller_of(session: &MySession) -> CallerContext {
+    let identity = session.user.identity();
+    CallerContext {
+        user_id: Some(identity.user_id),
+        timezone: identity.timezone.clone(),
+        household_id: identity.household_id.clone(),
+        locale: identity.locale.clone(),
     }
 }
 

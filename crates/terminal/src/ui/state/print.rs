@@ -5,8 +5,8 @@ use codelab_client::{
     ToolCallStatus,
 };
 use codelab_protocol::{
-    CallId, CallOutcome, ErrorCode, MessageId, PlanId, PlanStatus, Role, Task, TaskId, TaskOrigin,
-    TaskStatus, TurnError, TurnStatus,
+    ApprovalOutcome, CallId, CallOutcome, ErrorCode, MessageId, PlanId, PlanStatus, Role, Task,
+    TaskId, TaskOrigin, TaskStatus, TurnError, TurnStatus,
 };
 
 use super::{ViewState, Writing};
@@ -34,14 +34,30 @@ impl ViewState {
                 message_id,
                 from_bytes,
             } => self.text_changed(message_id, *from_bytes, &mut out),
-            SessionChange::MessageQueued { position, .. } => out.push(Block::Queued {
-                position: *position,
-            }),
+            SessionChange::MessageQueued {
+                position,
+                message_id,
+            } => {
+                let mut queued = self.view.queued().iter();
+                let waits = queued.find(|queued| queued.message_id == *message_id);
+                out.push(Block::Queued {
+                    position: *position,
+                    text: waits.map(|queued| queued.text.clone()).unwrap_or_default(),
+                });
+            }
+            SessionChange::MessageDequeued(queued) => {
+                out.push(Block::Dequeued(queued.text.clone()));
+            }
             SessionChange::Call(id) => out.extend(self.call_ended(id)),
             SessionChange::Waits(id) => self.waiting(id, before),
             SessionChange::Resolved(id, decision) => {
                 out.extend(self.closed_card(id));
                 out.push(decided(decision));
+                let is_plan = self.view.plan_of(id).is_some();
+                if is_plan && decision.decision == ApprovalOutcome::Expired {
+                    let hint = self.language.text(Text::RenewHint).to_owned();
+                    out.push(Block::Notice(hint));
+                }
             }
             SessionChange::QuestionEnded(id) => {
                 out.extend(self.closed_card(id));
@@ -128,7 +144,15 @@ impl ViewState {
             }
             Role::Assistant if self.is_main(&message.origin) => {
                 out.extend(self.thoughts(&message));
-                self.answer(&message, out);
+                let is_whole = match message.status {
+                    MessageStatus::Stopped | MessageStatus::Failed => false,
+                    MessageStatus::Streaming { .. }
+                    | MessageStatus::Complete
+                    | MessageStatus::Error => true,
+                };
+                if self.answer(&message, out) && !is_whole {
+                    out.push(Block::AnswerCut);
+                }
             }
             Role::User | Role::Assistant | Role::Tool | Role::System => {}
         }
@@ -147,13 +171,14 @@ impl ViewState {
         Some(Block::Notice(text))
     }
 
-    fn answer(&mut self, message: &MessageView, out: &mut Vec<Block>) {
+    /// Prints an answer, unless it was printed already. Whether it did.
+    fn answer(&mut self, message: &MessageView, out: &mut Vec<Block>) -> bool {
         let writing = self
             .answer
             .take()
             .filter(|writing| writing.message_id == message.message_id);
         if message.text.trim().is_empty() || self.last_answer.as_ref() == Some(&message.text) {
-            return;
+            return false;
         }
         self.last_answer = Some(message.text.clone());
         let is_begun = writing
@@ -176,6 +201,7 @@ impl ViewState {
             agent: message.agent.clone().filter(|_| is_named),
             piece,
         });
+        true
     }
 
     fn text_changed(&mut self, id: &MessageId, from_bytes: usize, out: &mut Vec<Block>) {

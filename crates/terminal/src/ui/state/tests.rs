@@ -116,6 +116,63 @@ fn a_failure_is_told_once() {
     }
 }
 
+#[test]
+fn a_partial_answer_is_told_once_with_its_end() {
+    let cases = [
+        (
+            json!({ "partial": true, "reason": "stopped" }),
+            "CANCELLED",
+            TurnStatus::Cancelled,
+            vec!["One.", "Tw", "(cut)", "(cancelled)"],
+        ),
+        (
+            json!({ "partial": true, "reason": "failed", "error": true, "error_message": "broken" }),
+            "LLM_ERROR",
+            TurnStatus::Failed,
+            vec!["One.", "Tw", "(cut)", "error broken"],
+        ),
+    ];
+    for (fields, code, status, expected) in cases {
+        let mut data = json!({ "message_id": "m2", "role": "assistant", "content": "One.\n\nTw",
+            "agent_id": "agent_coder", "timestamp": "2026-01-13T20:00:00Z" });
+        let fields = fields.as_object().unwrap().clone();
+        data.as_object_mut().unwrap().extend(fields);
+        let error = json!({ "message": "broken", "error_code": code });
+        let (mut state, mut blocks) = play(&[
+            said("m1", "user", "go"),
+            delta("One.\n\nTw", 0, 0),
+            event("message_created", data),
+            event("error", error),
+        ]);
+        blocks.extend(state.done(status));
+        let told: Vec<String> = sources(&blocks);
+        let told: Vec<&str> = told.iter().map(|text| text.trim()).collect();
+        assert_eq!(told, expected);
+    }
+}
+
+#[test]
+fn a_queued_message_is_shown_until_it_is_taken_back() {
+    let queued = json!({ "message_id": "m3", "position": 1, "content": "then this" });
+    let back = json!({ "message_id": "m3", "reason": "stopped" });
+    let (state, blocks) = play(&[
+        said("m1", "user", "go"),
+        event("message_queued", queued),
+        event("message_dequeued", back.clone()),
+        event("message_dequeued", back),
+    ]);
+    let told: Vec<&str> = blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Queued { text, .. } => Some(text.as_str()),
+            Block::Dequeued(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, ["then this", "then this"]);
+    assert!(state.view.queued().is_empty());
+}
+
 fn approval(call: &str, arguments: Value, digest_of: &Value) -> SessionEvent {
     let digest = arguments_digest("write_file", digest_of.as_object().unwrap());
     let data = json!({ "call_id": call, "kind": "tool", "tool_name": "write_file", "arguments": arguments,

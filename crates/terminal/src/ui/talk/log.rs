@@ -240,6 +240,7 @@ fn is_history(block: &Block) -> bool {
             | Block::PlanProposed { .. }
             | Block::Decided { .. }
             | Block::Queued { .. }
+            | Block::Dequeued(_)
             | Block::Spent(_)
     )
 }

@@ -1,7 +1,7 @@
 //! What people and their clients do: requests, decisions, answers, claims, results, also about
 //! things long past.
 
-use codelab_engine::{Decision, Input, ThreadPhase, UserMessage};
+use codelab_engine::{Decision, Input, RetriedRequest, ThreadPhase, UserMessage};
 use codelab_protocol::{AgentName, CallId, CallerContext, ClientId};
 use serde_json::json;
 
@@ -175,8 +175,65 @@ impl Life {
             Some(plan) => Input::RetryPlan {
                 plan: Box::new(plan),
                 request: "retried".to_owned(),
+                message_id: None,
             },
             None => self.user_message(),
+        }
+    }
+
+    /// The last turn once more, or one long past.
+    pub(super) fn retry_turn(&mut self) -> Input {
+        let ended = self.session.ended_turn().cloned();
+        let message = ended
+            .as_ref()
+            .and_then(|ended| self.record.request(&ended.message_id));
+        let plans = self.record.plans().into_iter();
+        let mut plans = plans.filter(|plan| {
+            ended.as_ref().and_then(|ended| ended.plan.as_ref()) == Some(&plan.plan_id)
+        });
+        let said = self.record.message_ids();
+        let message_id = match self.rng.below(4) {
+            0 => self.rng.pick(&said).cloned(),
+            1 => ended.as_ref().map(|ended| ended.message_id.clone()),
+            _ => None,
+        };
+        Input::Retry {
+            message_id,
+            request: ended.as_ref().map(|ended| {
+                Box::new(RetriedRequest {
+                    turn: ended.turn,
+                    message,
+                    plan: plans.next(),
+                })
+            }),
+            caller: CallerContext::default(),
+        }
+    }
+
+    /// What waits, or what has not waited for long.
+    pub(super) fn renewal(&mut self) -> Input {
+        let asked = self.record.approval_ids();
+        let open = self.session.pending_approvals().next();
+        let open = open.map(|approval| approval.call_id.clone());
+        let last = self
+            .session
+            .ended_turn()
+            .and_then(|ended| ended.plan.clone());
+        let last = last.map(|plan| plan.as_str().parse().unwrap());
+        let call_id: CallId = match self.rng.below(3) {
+            0 => self.rng.pick(&asked).cloned(),
+            _ => open.or(last),
+        }
+        .unwrap_or_else(|| "unknown".parse().unwrap());
+        let plans = self.record.plans().into_iter();
+        let mut plans =
+            plans.filter(|plan| self.session.expired_plan(&call_id) == Some(&plan.plan_id));
+        Input::Renew {
+            known: self.record.known_approval(&call_id),
+            expired: plans
+                .next()
+                .map(|plan| Box::new((plan, "renewed".to_owned()))),
+            call_id,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::it::kit::Stage;
 use crate::it::space::TestSpace;
 
 mod asked;
+mod said;
 
 #[derive(Default)]
 pub struct Record {
@@ -36,6 +37,7 @@ pub struct Record {
     begun: Vec<TurnId>,
     ended: BTreeMap<TurnId, TurnStatus>,
     workflows: Workflows,
+    said: said::Said,
     spent: u64,
     failed_in_step: BTreeSet<TaskId>,
     /// How many of them because the server stopped.
@@ -63,6 +65,7 @@ impl Record {
         self.made.clear();
         self.failed_in_step.clear();
         self.stopped_in_step = 0;
+        self.said.step(input);
         self.taken(input, applied.answer);
         let lost = self.lose_calls(input, session);
         for effect in &applied.effects {
@@ -79,9 +82,13 @@ impl Record {
     /// Who sent the input is told something that fits.
     fn taken(&mut self, input: &Input, answer: CallerAnswer) {
         match (input, answer) {
-            (Input::UserMessage(_) | Input::RetryPlan { .. }, CallerAnswer::Span(span)) => {
-                self.accepted.insert(span.turn);
-            }
+            (
+                Input::UserMessage(_)
+                | Input::RetryPlan { .. }
+                | Input::Retry { .. }
+                | Input::Renew { .. },
+                CallerAnswer::Span(span),
+            ) => _ = self.accepted.insert(span.turn),
             (
                 Input::Claim {
                     call_id, client_id, ..
@@ -135,7 +142,7 @@ impl Record {
     fn effect(&mut self, effect: &Effect, stage: &Stage) {
         match effect {
             Effect::Event(event) => self.event(event),
-            Effect::Message(message) => self.message(message),
+            Effect::Message(message) => self.message(message, stage),
             Effect::CallOpened { call_id, .. } => {
                 assert!(
                     self.calls
@@ -165,16 +172,11 @@ impl Record {
                 call.result = result_digest.clone().zip(*span);
             }
             Effect::ApprovalOpened(approval) => {
-                let asked = Asked {
-                    approval: approval.clone(),
-                    status: None,
-                    modified: None,
-                    audited: 0,
-                };
+                let before = self
+                    .approvals
+                    .insert(approval.call_id.clone(), Asked::new(approval));
                 assert!(
-                    self.approvals
-                        .insert(approval.call_id.clone(), asked)
-                        .is_none(),
+                    before.is_none_or(|before| before.is_renewable()),
                     "asked twice"
                 );
             }
@@ -273,7 +275,8 @@ impl Record {
                 }
             }
             SessionEventBody::WaitingAdded(added) => {
-                assert!(self.waiting.insert(added.call_id.clone()), "told twice");
+                let is_new = self.waiting.insert(added.call_id.clone());
+                assert!(is_new || self.said.is_renewal, "told twice");
             }
             SessionEventBody::WaitingRemoved(removed) => {
                 assert!(self.waiting.remove(&removed.call_id), "never told");
@@ -328,8 +331,9 @@ impl Record {
         );
     }
 
-    fn message(&mut self, record: &MessageRecord) {
+    fn message(&mut self, record: &MessageRecord, stage: &Stage) {
         assert_eq!(record.ord, self.messages, "message numbers have a gap");
+        self.said.message(&record.message, stage);
         self.messages += 1;
         match (record.message.role, &record.message.tool_call_id) {
             // It answers a question of the turn that runs.

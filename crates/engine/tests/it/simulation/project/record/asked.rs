@@ -1,9 +1,26 @@
 //! What the simulated world may ask a record for.
 
-use codelab_engine::{KnownCall, ModelCallId};
+use codelab_engine::{Approval, ApprovalKind, ApprovalOutcome, KnownCall, ModelCallId};
 use codelab_protocol::{CallId, Plan};
 
-use super::Record;
+use super::{Asked, Record};
+
+impl Asked {
+    pub(super) fn new(approval: &Approval) -> Self {
+        Self {
+            approval: approval.clone(),
+            status: None,
+            modified: None,
+            audited: 0,
+        }
+    }
+
+    /// Only a plan that nobody decided about is asked about again.
+    pub(super) fn is_renewable(&self) -> bool {
+        let is_plan = self.approval.kind == ApprovalKind::Plan;
+        is_plan && self.status == Some(ApprovalOutcome::Expired)
+    }
+}
 
 impl Record {
     /// The model calls of the last commit.
