@@ -1,6 +1,6 @@
 // The global Chat: agents speak first, whether somebody looks or not.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { lastOf } from "./model";
+import { lastOf, offers } from "./model";
 import { until, World } from "./world";
 
 let world: World;
@@ -10,6 +10,11 @@ beforeAll(async () => {
   world = await World.make({
     rules: [
       (request) => (lastOf(request, "user").includes("take your time") ? { text: "I took my time.", gate } : undefined),
+      // The first request only asks which agent answers.
+      (request) =>
+        lastOf(request, "user").includes("for ever") && offers(request, "calculator")
+          ? { text: "One, two, three", gate: new Promise(() => undefined) }
+          : undefined,
       () => ({ text: "I am listening." }),
     ],
   });
@@ -49,6 +54,19 @@ test("the Chat says that an answer is coming, and where files can be worked on",
   await page.locator("h2", { hasText: "New session" }).waitFor();
   await page.locator(".dock textarea:focus").waitFor();
   expect(await page.locator(".dock textarea").inputValue()).toBe("Mend the loader");
+});
+
+test("an answer is read while it is written, and can be stopped", async () => {
+  const { page } = await world.open("#/chat");
+  await page.locator(".dock textarea").fill("Count for ever");
+  await page.locator(".dock textarea").press("Enter");
+  const live = page.locator(".line.is-live");
+  await live.locator(".markdown", { hasText: "One, two" }).waitFor();
+  await live.locator("button", { hasText: "Stop" }).click();
+  await page.locator(".line", { hasText: "You stopped the answer." }).waitFor();
+  const partial = page.locator(".line", { hasText: "One, two" });
+  await partial.locator(".meta", { hasText: "Stopped before its end" }).waitFor();
+  expect(await live.count()).toBe(0);
 });
 
 test("a message an agent wrote before anybody looked is seen after a late open", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { SessionEvent, ChatMessage, OpenApproval, Session, WaitingInSession } from "../src/api/types";
 import { budgetOf } from "../src/state/budget";
-import { answerDue, emptyChat, openQuestion, reduceChat, unread } from "../src/state/chat";
+import { answerDue, emptyChat, openQuestion, reduceChat, unread, type ChatInput } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
 import { Reads } from "../src/state/reads";
@@ -25,6 +25,26 @@ const message = (id: number, more: Partial<ChatMessage> = {}): ChatMessage => ({
   author: "A",
   text: `m${id}`,
   ...more,
+});
+
+describe("an answer in the Chat while it is written", () => {
+  const delta = (answer_id: string, content: string, offset: number) => ({ answer_id, content, offset });
+  const play = (...inputs: ChatInput[]) => inputs.reduce(reduceChat, emptyChat(0)).writing?.text.content;
+  const one: ChatInput = { kind: "deltas", deltas: [delta("a", "One, ", 0), delta("a", "two", 5)] };
+  const said = (id: number, more: Partial<ChatMessage>): ChatInput => ({
+    kind: "messages",
+    messages: [message(id, more)],
+  });
+  test.each<[string, string | undefined, ChatInput[]]>([
+    ["grows", "One, two", [one]],
+    ["is repeated from its beginning", "One, two", [one, one]],
+    ["gives way to the next one", "Three", [one, { kind: "deltas", deltas: [delta("b", "Three", 0)] }]],
+    ["is not shown without its beginning", undefined, [{ kind: "deltas", deltas: [delta("a", "two", 5)] }]],
+    ["stays while others speak", "One, two", [one, said(1, { author: "ci" }), said(2, { role: "user" })]],
+    ["ends as a message", undefined, [one, said(1, { author: "AdaptiveAgent" })]],
+    ["ends with a reason", undefined, [one, said(1, { role: "system", meta: { reply_to: 7 } })]],
+    ["is asked for again after a cut", undefined, [one, { kind: "connected" }]],
+  ])("%s", (_, expected, inputs) => expect(play(...inputs)).toBe(expected));
 });
 
 describe("the global Chat", () => {

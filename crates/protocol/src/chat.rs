@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{GlobalMessageId, Timestamp, UserId};
+use crate::{GlobalMessageId, MessageId, Timestamp, UserId};
 
 /// One message of the Chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -56,6 +56,23 @@ impl GlobalMeta {
     pub fn known(self) -> Option<Self> {
         (self != Self::default()).then_some(self)
     }
+}
+
+/// A piece of the answer that AdaptiveAgent is writing. The whole answer follows as a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct GlobalDelta {
+    /// The same for all pieces of one answer.
+    pub answer_id: MessageId,
+    pub content: String,
+    /// Where `content` starts, in bytes of the answer's UTF-8 text.
+    pub offset: u64,
+}
+
+/// Answer of `POST /chat/cancel`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ChatCancelled {
+    /// Whether there was an answer to stop.
+    pub cancelled: bool,
 }
 
 /// Body of `POST /chat/user_message`.

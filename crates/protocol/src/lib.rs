@@ -34,8 +34,8 @@ pub use api::{
     SessionList, SwitchEntry,
 };
 pub use chat::{
-    AgentMeta, AskUser, GlobalMessage, GlobalMeta, GlobalRole, MessagePosted, PostAgentMessage,
-    PostUserMessage, UserAnswer,
+    AgentMeta, AskUser, ChatCancelled, GlobalDelta, GlobalMessage, GlobalMeta, GlobalRole,
+    MessagePosted, PostAgentMessage, PostUserMessage, UserAnswer,
 };
 pub use chunk::{
     AssistantDelta, AssistantMessage, Chunk, ChunkBody, Completion, CompletionStatus, Done,

@@ -4,6 +4,7 @@
 //! woken. One server of an installation owns the Chat; a server that is alone always does.
 
 mod adaptive;
+mod answer;
 mod ids;
 mod moving;
 mod question;
@@ -21,8 +22,9 @@ use tokio_util::task::AbortOnDropHandle;
 pub(crate) use adaptive::run as adaptive_agent;
 pub(crate) use ids::{keep_ids, reserve as reserve_ids};
 pub use question::{NoAnswer, OpenQuestion};
-pub use reader::ChatReader;
+pub use reader::{ChatNews, ChatReader};
 
+use self::answer::RunningAnswer;
 use crate::RuntimeError;
 use crate::clock::now;
 use crate::cluster::ServerLease;
@@ -60,6 +62,7 @@ struct Owned {
     waiting: HashMap<AskerId, oneshot::Sender<Result<UserAnswer, NoAnswer>>>,
     /// Not yet seen by AdaptiveAgent. The Chat wakes it only when it rests, so there is one at most.
     to_work_on: Option<Arc<GlobalMessage>>,
+    answer: Option<RunningAnswer>,
     /// This server does not own the Chat any more.
     ended: CancellationToken,
     /// Ends the questions whose askers do not come back.
@@ -71,6 +74,8 @@ struct Assignment {
     message: Arc<GlobalMessage>,
     tenure: u64,
     ended: CancellationToken,
+    /// Somebody stopped the answer.
+    stop: CancellationToken,
 }
 
 impl State {
@@ -230,10 +235,13 @@ impl GlobalChat {
     fn assignment(&self) -> Option<Assignment> {
         let mut state = self.lock();
         let owned = state.owned.as_mut()?;
+        let message = owned.to_work_on.take()?;
+        let answer = owned.answer.insert(RunningAnswer::new(message.id));
         Some(Assignment {
-            message: owned.to_work_on.take()?,
+            message,
             tenure: owned.tenure,
             ended: owned.ended.clone(),
+            stop: answer.stop(),
         })
     }
 
@@ -245,6 +253,7 @@ impl GlobalChat {
         if let Ok(owned) = state.open()
             && owned.tenure == tenure
         {
+            owned.answer = None;
             let _ = self.take(owned, ChatInput::Rested);
         }
     }

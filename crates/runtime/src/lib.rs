@@ -38,7 +38,7 @@ pub use cache::{
     AgentCache, CacheCounts, CacheHealth, CacheKey, CacheLimits, Cached, Fill, InvalidRedisUrl,
     RedisUnusable, UserPrefix, ping_redis,
 };
-pub use chat::{ChatReader, GlobalChat, NoAnswer, OpenQuestion};
+pub use chat::{ChatNews, ChatReader, GlobalChat, NoAnswer, OpenQuestion};
 pub use clock::now;
 pub use cluster::{
     Claim, ClusterOptions, ClusterView, Destination, JoinError, OwnedThing, Peer, RouteError,

@@ -14,8 +14,8 @@ use codelab_protocol::{
     RawToolCall,
 };
 use codelab_runtime::{
-    AgentCache, ChatReader, ClusterOptions, GlobalChat, Metrics, NoAnswer, Runtime, RuntimeError,
-    RuntimeParts, now,
+    AgentCache, ChatNews, ChatReader, ClusterOptions, GlobalChat, Metrics, NoAnswer, Runtime,
+    RuntimeError, RuntimeParts, now,
 };
 use codelab_store::{DatabaseUrl, Store, StoreOptions};
 use futures_util::FutureExt as _;
@@ -174,9 +174,18 @@ fn texts(messages: &[Arc<GlobalMessage>]) -> Vec<String> {
         .collect()
 }
 
+/// The next messages. Pieces of an answer are left out.
+async fn next_page(reader: &mut ChatReader) -> Option<Vec<Arc<GlobalMessage>>> {
+    loop {
+        if let ChatNews::Messages(page) = soon(reader.next()).await? {
+            return Some(page);
+        }
+    }
+}
+
 async fn until_read(reader: &mut ChatReader, text: &str) -> Arc<GlobalMessage> {
     loop {
-        let page = soon(reader.next()).await.expect("the Chat is here");
+        let page = next_page(reader).await.expect("the Chat is here");
         if let Some(found) = page.iter().find(|message| message.text.contains(text)) {
             return Arc::clone(found);
         }
@@ -206,7 +215,7 @@ async fn what_was_said_and_asked_goes_along_and_readers_resume() {
     let mut reader = a.chat().read(None, 100).unwrap();
     let seen = a.tell("The build is green");
     assert_eq!(
-        texts(&soon(reader.next()).await.unwrap()),
+        texts(&next_page(&mut reader).await.unwrap()),
         ["The build is green"]
     );
     let ask = |server: &Server, author: &str, text: &str| {
@@ -223,16 +232,16 @@ async fn what_was_said_and_asked_goes_along_and_readers_resume() {
         Err(NoAnswer::Moved),
         "also if it begins to wait only now"
     );
-    assert!(soon(reader.next()).await.is_none());
+    assert!(next_page(&mut reader).await.is_none());
 
     assert_eq!(b.said(), ["The build is green", "Now?"]);
     let mut reader = b.chat().read(Some(seen), 0).unwrap();
-    assert_eq!(texts(&soon(reader.next()).await.unwrap()), ["Now?"]);
+    assert_eq!(texts(&next_page(&mut reader).await.unwrap()), ["Now?"]);
     let back = ask(&b, "deploy", "Now?");
     let answered = b.say("yes");
     assert_eq!(soon(back.wait_user(None)).await.unwrap().answer, "yes");
     assert_eq!(
-        texts(&soon(reader.next()).await.unwrap()),
+        texts(&next_page(&mut reader).await.unwrap()),
         ["yes", "Where to?"]
     );
     assert!(answered > seen);
@@ -275,7 +284,7 @@ async fn a_server_without_the_chat_says_so() {
     assert_eq!(b.said(), Vec::<String>::new());
     assert!(b.tell("found") > last);
     let mut reader = chat.read(Some(last), 0).unwrap();
-    assert_eq!(texts(&soon(reader.next()).await.unwrap()), ["found"]);
+    assert_eq!(texts(&next_page(&mut reader).await.unwrap()), ["found"]);
 }
 
 #[tokio::test]

@@ -183,7 +183,12 @@ fn of_project_sessions() -> OpenApiRouter<App> {
 
 /// The global Chat: with the internal key, or a user's token or cookie.
 pub(crate) fn global_chat() -> OpenApiRouter<App> {
-    let routes = resource!([chat::history], [chat::stream], [chat::user_message]);
+    let routes = resource!(
+        [chat::history],
+        [chat::stream],
+        [chat::user_message],
+        [chat::cancel]
+    );
     Access::InternalKeyOrUser.to([("global chat", routes)])
 }
 

@@ -15,7 +15,9 @@ use codelab_protocol::{
     AssistantDelta, Chunk, ChunkBody, Done, ErrorCode, ErrorData, Gap, MessageDelta, SessionEvent,
     SessionEventBody, SessionId, TurnError,
 };
-use codelab_runtime::{AnswerDelta, AnswerPart, ChatReader, Reader, ReaderItem, StreamSlot, now};
+use codelab_runtime::{
+    AnswerDelta, AnswerPart, ChatNews, ChatReader, Reader, ReaderItem, StreamSlot, now,
+};
 use futures_util::stream::{self, Stream};
 use serde::Serialize;
 use tokio::time::{Instant, Sleep};
@@ -207,8 +209,13 @@ impl Source for SessionSource {
 
 impl Source for ChatReader {
     async fn write_next(&mut self, frames: &mut String) -> Wrote {
-        let Some(messages) = self.next().await else {
-            return Wrote::Nothing;
+        let messages = match self.next().await {
+            Some(ChatNews::Messages(messages)) => messages,
+            Some(ChatNews::Delta(delta)) => {
+                write_json(frames, None::<u64>, "delta", &delta);
+                return Wrote::Frames;
+            }
+            None => return Wrote::Nothing,
         };
         for message in messages {
             write_json(

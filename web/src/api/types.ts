@@ -50,6 +50,9 @@ export type AuditList = Schemas["AuditList"];
 export type AuditEntry = Schemas["AuditEntry"];
 
 /** A message of the global Chat. */
+/** A piece of an answer in the Chat that is being written. */
+export type ChatDelta = Schemas["GlobalDelta"];
+
 export interface ChatMessage {
   id: number;
   ts: string | number;

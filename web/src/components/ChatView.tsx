@@ -1,6 +1,6 @@
 // The view of the global Chat. Opening it starts no agent.
 import { useEffect, useRef } from "preact/hooks";
-import { postUserMessage } from "../api/chat";
+import { cancelAnswer, postUserMessage } from "../api/chat";
 import type { ChatMessage } from "../api/types";
 import { attempt, ownUserId, projectId } from "../feeds/app";
 import {
@@ -15,6 +15,7 @@ import {
 } from "../feeds/chat";
 import { locale, region, t } from "../feeds/preferences";
 import { beginSession } from "../feeds/session";
+import { ADAPTIVE_AGENT, hasTag } from "../state/chat";
 import { clockTime, fullTime } from "../state/format";
 import { Chunks } from "./Chunks";
 import { Icon } from "./Icon";
@@ -89,16 +90,21 @@ export function ChatView() {
   );
 }
 
-/** Shown from the user's message until the first word of the answer. */
+/** Shown from the user's message until the answer has ended. */
 function Answering() {
+  const text = chat.value.writing?.text.content ?? "";
   return (
     <article class="line role-agent is-live" aria-busy="true">
       <header>
-        <AgentName name="AdaptiveAgent" />
+        <AgentName name={ADAPTIVE_AGENT} />
         <span class="meta writing" role="status">
           {t("item.writing")}
         </span>
+        <button type="button" class="quiet" onClick={() => void attempt(cancelAnswer)}>
+          <Icon name="stop" /> {t("composer.stop")}
+        </button>
       </header>
+      {text !== "" && <Markdown text={text} />}
     </article>
   );
 }
@@ -148,7 +154,7 @@ function rowOf(message: ChatMessage): ChatRow {
 }
 
 function Line({ row: { message }, firstNew }: { row: ChatRow; firstNew: number | undefined }) {
-  const isQuestion = message.meta?.tags?.includes("question") ?? false;
+  const isQuestion = hasTag(message, "question");
   const isUser = message.role === "user";
   return (
     <>
@@ -161,15 +167,23 @@ function Line({ row: { message }, firstNew }: { row: ChatRow; firstNew: number |
         <header>
           {isUser ? <span class="you">{userName(message)}</span> : <AgentName name={message.author} />}
           {isUser && message.meta?.reply_to != null && <span class="meta">{t("chat.replyTo")}</span>}
+          {hasTag(message, "partial") && <span class="meta">{t("chat.partial")}</span>}
           <time class="meta" title={fullTime(region.value, message.ts)}>
             {clockTime(region.value, message.ts)}
           </time>
           <CopyButton text={message.text} label={t("app.copyMessage")} />
         </header>
-        <Markdown text={message.text} />
+        <Markdown text={hasTag(message, "stopped") ? stoppedBy(message) : message.text} />
       </article>
     </>
   );
+}
+
+/** The server says it in English. */
+function stoppedBy(message: ChatMessage): string {
+  const id = message.meta?.user_id;
+  if (id == null) return t("chat.stopped");
+  return id === ownUserId() ? t("chat.stoppedByYou") : t("chat.stoppedBy", { id: String(id) });
 }
 
 function userName(message: ChatMessage): string {

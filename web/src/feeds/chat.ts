@@ -22,6 +22,7 @@ export const chatQuestion = computed(() => openQuestion(chat.value));
 
 /** An answer of the AdaptiveAgent is on its way. */
 export const isAnswering = computed(() => {
+  if (chat.value.writing !== undefined) return true;
   const due = answerDue(chat.value);
   return due !== undefined && now.value < due;
 });
@@ -45,9 +46,11 @@ function stream(): () => void {
   return followChat(() => lastIdOf(chat.peek()), {
     onOpen: () => {
       chatConnection.value = "live";
+      apply({ kind: "connected" });
       void catchUp();
     },
     onMessages: (messages) => apply({ kind: "messages", messages }),
+    onDeltas: (deltas) => apply({ kind: "deltas", deltas }),
     onCut: () => (chatConnection.value = "cut"),
     onRefused: refused,
   });

@@ -1,5 +1,6 @@
 // The global Chat as a value. Messages come from history and stream in any order, and more than once.
-import type { ChatMessage } from "../api/types";
+import type { ChatDelta, ChatMessage } from "../api/types";
+import { applyDelta, type LiveText } from "./delta";
 import { dateOf } from "./format";
 
 export interface ChatState {
@@ -7,9 +8,19 @@ export interface ChatState {
   messages: readonly ChatMessage[];
   /** The newest message that the user has seen. */
   seenId: number;
+  /** The answer that AdaptiveAgent is writing. */
+  writing?: { answerId: string; text: LiveText } | undefined;
 }
 
-export type ChatInput = { kind: "messages"; messages: readonly ChatMessage[] } | { kind: "seen"; id: number };
+export type ChatInput =
+  | { kind: "messages"; messages: readonly ChatMessage[] }
+  | { kind: "deltas"; deltas: readonly ChatDelta[] }
+  /** The stream has begun anew. It repeats the answer that is being written, if there still is one. */
+  | { kind: "connected" }
+  | { kind: "seen"; id: number };
+
+/** Who answers in the Chat. */
+export const ADAPTIVE_AGENT = "AdaptiveAgent";
 
 /** The server keeps this many at most, too. */
 export const MAX_MESSAGES = 10_000;
@@ -22,17 +33,41 @@ export function reduceChat(state: ChatState, input: ChatInput): ChatState {
   switch (input.kind) {
     case "seen":
       return input.id > state.seenId ? { ...state, seenId: input.id } : state;
+    case "connected":
+      return { ...state, writing: undefined };
+    case "deltas":
+      return input.deltas.reduce(write, state);
     case "messages": {
-      const lastId = lastIdOf(state);
-      const isAppend = input.messages.every((message, at) => message.id > (input.messages[at - 1]?.id ?? lastId));
-      if (isAppend) return { ...state, messages: [...state.messages, ...input.messages].slice(-MAX_MESSAGES) };
-      const byId = new Map([...state.messages, ...input.messages].map((message) => [message.id, message]));
-      if (byId.size === state.messages.length) return state;
-      const messages = [...byId.values()].sort((a, b) => a.id - b.id).slice(-MAX_MESSAGES);
-      return { ...state, messages };
+      const next = join(state, input.messages);
+      const ends = (message: ChatMessage) => message.id > lastIdOf(state) && endsAnswer(message);
+      return state.writing !== undefined && input.messages.some(ends) ? { ...next, writing: undefined } : next;
     }
   }
 }
+
+function join(state: ChatState, added: readonly ChatMessage[]): ChatState {
+  const lastId = lastIdOf(state);
+  const isAppend = added.every((message, at) => message.id > (added[at - 1]?.id ?? lastId));
+  if (isAppend) return { ...state, messages: [...state.messages, ...added].slice(-MAX_MESSAGES) };
+  const byId = new Map([...state.messages, ...added].map((message) => [message.id, message]));
+  if (byId.size === state.messages.length) return state;
+  const messages = [...byId.values()].sort((a, b) => a.id - b.id).slice(-MAX_MESSAGES);
+  return { ...state, messages };
+}
+
+function write(state: ChatState, { answer_id, content, offset }: ChatDelta): ChatState {
+  const present = state.writing?.answerId === answer_id ? state.writing.text : undefined;
+  // Without its beginning it cannot be shown. The whole answer follows as a message.
+  if (present === undefined && offset > 0) return state;
+  return { ...state, writing: { answerId: answer_id, text: applyDelta(present, { content, offset, attempt: 1 }) } };
+}
+
+/** What AdaptiveAgent has said, or why it says nothing. */
+function endsAnswer(message: ChatMessage): boolean {
+  return message.author === ADAPTIVE_AGENT || (message.role === "system" && message.meta?.reply_to != null);
+}
+
+export const hasTag = (message: ChatMessage, tag: string) => message.meta?.tags?.includes(tag) ?? false;
 
 export function lastIdOf(state: ChatState): number {
   return state.messages.at(-1)?.id ?? 0;
@@ -58,7 +93,7 @@ export function answerDue(state: ChatState): number | undefined {
 
 /** The open question, if any. A reply to it or the user's next message closes it. */
 export function openQuestion(state: ChatState): ChatMessage | undefined {
-  const isQuestion = (message: ChatMessage) => message.meta?.tags?.includes("question") ?? false;
+  const isQuestion = (message: ChatMessage) => hasTag(message, "question");
   const place = state.messages.findLastIndex(isQuestion);
   const question = state.messages[place];
   if (question === undefined) return undefined;

@@ -43,7 +43,8 @@ pub(crate) async fn run(runtime: Arc<Inner>) {
         let mut work = AbortOnDropHandle::new(tokio::spawn({
             let (runtime, team, message) =
                 (Arc::clone(&runtime), Arc::clone(&team), Arc::clone(message));
-            async move { Work::new(&runtime, &team, &message).run().await }
+            let tenure = assignment.tenure;
+            async move { Work::new(&runtime, &team, &message, tenure).run().await }
         }));
         let ended = tokio::select! {
             biased;
@@ -51,6 +52,14 @@ pub(crate) async fn run(runtime: Arc<Inner>) {
             () = assignment.ended.cancelled() => {
                 work.abort();
                 let _ = work.await;
+                continue;
+            }
+            () = assignment.stop.cancelled() => {
+                work.abort();
+                let _ = work.await;
+                Metrics::count(&runtime.metrics.adaptive_turns, "cancelled");
+                runtime.chat.stopped(assignment.tenure);
+                runtime.chat.rested(assignment.tenure);
                 continue;
             }
             ended = &mut work => ended,
@@ -83,6 +92,8 @@ struct Work<'a> {
     runtime: &'a Inner,
     team: &'a Team,
     woken_by: &'a GlobalMessage,
+    /// During which this server owns the Chat.
+    tenure: u64,
     limits: SessionLimits,
     session: Session,
     /// The Chat before the message.
@@ -99,7 +110,7 @@ enum Next {
 }
 
 impl<'a> Work<'a> {
-    fn new(runtime: &'a Inner, team: &'a Team, woken_by: &'a GlobalMessage) -> Self {
+    fn new(runtime: &'a Inner, team: &'a Team, woken_by: &'a GlobalMessage, tenure: u64) -> Self {
         // A name that is valid by its letters.
         let id = SessionId::parse(ADAPTIVE_AGENT).expect("letters are a valid session id");
         let before = runtime.chat.known_to(woken_by.id, runtime.prompt.messages);
@@ -107,6 +118,7 @@ impl<'a> Work<'a> {
             runtime,
             team,
             woken_by,
+            tenure,
             // A session of one turn needs no summary.
             limits: SessionLimits {
                 compact_tokens: None,
@@ -229,7 +241,15 @@ impl<'a> Work<'a> {
         let started = Instant::now();
         let outcome = match self.request(&call) {
             Ok(request) => {
-                let mut show = |_: StreamedPart<'_>| {};
+                let (chat, tenure) = (&self.runtime.chat, self.tenure);
+                if matches!(call.purpose, Purpose::Step { .. }) {
+                    chat.draft(tenure, &call.agent);
+                }
+                let mut show = |part: StreamedPart<'_>| {
+                    if let StreamedPart::Text(piece) = part {
+                        chat.write(tenure, piece);
+                    }
+                };
                 let calling = measured_call(self.runtime, &request, &mut show);
                 tokio::time::timeout(self.time_left, calling)
                     .await
@@ -243,6 +263,7 @@ impl<'a> Work<'a> {
             }
             Err(failure) => Err(failure),
         };
+        self.runtime.chat.drafted(self.tenure);
         self.time_left = self.time_left.saturating_sub(started.elapsed());
         Input::ModelFinished {
             call: call.id,

@@ -34,6 +34,7 @@ impl GlobalChat {
             chat,
             waiting: Default::default(),
             to_work_on: None,
+            answer: None,
             ended: CancellationToken::new(),
             _expiry: expiry,
         });

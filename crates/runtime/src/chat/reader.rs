@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use codelab_protocol::GlobalMessage;
+use codelab_protocol::{GlobalDelta, GlobalMessage, MessageId};
 
 use super::{GlobalChat, page};
 use crate::metrics::OpenGauge;
@@ -12,9 +12,18 @@ use crate::metrics::OpenGauge;
 const PAGE_MESSAGES: usize = 64;
 const PAGE_BYTES: usize = 64 * 1024;
 
+/// What a reader gets next.
+pub enum ChatNews {
+    Messages(Vec<Arc<GlobalMessage>>),
+    /// A piece of the answer that is being written.
+    Delta(GlobalDelta),
+}
+
 pub struct ChatReader {
     chat: Arc<GlobalChat>,
     after: i64,
+    /// The answer that is being written, and how many bytes of it the reader has.
+    written: Option<(MessageId, usize)>,
     _open: OpenGauge,
 }
 
@@ -23,13 +32,14 @@ impl ChatReader {
         Self {
             chat,
             after,
+            written: None,
             _open: open,
         }
     }
 
-    /// The next messages; none when the server stops, or when another server owns the Chat: there
+    /// What comes next; nothing when the server stops, or when another server owns the Chat: there
     /// the reader goes on after its last message. Waiting is cancel-safe.
-    pub async fn next(&mut self) -> Option<Vec<Arc<GlobalMessage>>> {
+    pub async fn next(&mut self) -> Option<ChatNews> {
         let chat = Arc::clone(&self.chat);
         loop {
             chat.lease.resumed().await;
@@ -37,17 +47,24 @@ impl ChatReader {
             let changed = chat.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let (page, stopped) = {
+            let (page, delta, stopped) = {
                 let state = chat.lock();
                 let owned = state.owned.as_ref()?;
+                let answer = owned.answer.as_ref();
                 (
                     page(owned.chat.after(self.after), PAGE_MESSAGES, PAGE_BYTES),
+                    answer.and_then(|answer| answer.news(self.written.as_ref())),
                     state.stopped,
                 )
             };
             if let Some(last) = page.last() {
                 self.after = last.id.get();
-                return Some(page);
+                return Some(ChatNews::Messages(page));
+            }
+            if let Some(delta) = delta {
+                let bytes = delta.offset as usize + delta.content.len();
+                self.written = Some((delta.answer_id.clone(), bytes));
+                return Some(ChatNews::Delta(delta));
             }
             if stopped {
                 return None;

@@ -54,6 +54,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
     // The global Chat.
     ("POST", "/chat/agent_message", Chat),
     ("POST", "/chat/ask_user", Chat),
+    ("POST", "/chat/cancel", Chat),
     ("GET", "/chat/history", Chat),
     ("GET", "/chat/stream", Chat),
     ("POST", "/chat/user_message", Chat),

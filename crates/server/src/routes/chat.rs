@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use codelab_engine::DEFAULT_ANSWER_SECONDS;
 use codelab_protocol::{
-    AskUser, ErrorCode, GlobalMessage, GlobalMeta, MessagePosted, PostAgentMessage,
+    AskUser, ChatCancelled, ErrorCode, GlobalMessage, GlobalMeta, MessagePosted, PostAgentMessage,
     PostUserMessage, UserAnswer,
 };
 use codelab_runtime::NoAnswer;
@@ -74,7 +74,8 @@ pub(super) async fn history(
 
 /// The Chat as it goes on: its newest messages, then every new one
 ///
-/// `Last-Event-ID`, or `after`, continues after a message instead.
+/// `Last-Event-ID`, or `after`, continues after a message instead. While AdaptiveAgent writes, its
+/// answer comes in pieces, as events `delta` without an id. The whole answer follows as a message.
 #[utoipa::path(
     get, path = "/chat/stream",
     params(ChatPageQuery, ("Last-Event-ID" = Option<String>, Header, description = "The last message that the reader has")),
@@ -117,6 +118,22 @@ pub(super) async fn user_message(
     let text = text.ok_or_else(|| ApiError::missing("text").at(StatusCode::BAD_REQUEST))?;
     let id = app.runtime.global_chat().post_user(&text, speaker.user())?;
     Ok((StatusCode::CREATED, Json(MessagePosted { id })))
+}
+
+/// Stop the answer that AdaptiveAgent works on
+///
+/// It stops for everybody. What was written stays as a message with the tag `partial`. A message
+/// with the tag `stopped` says who stopped it.
+#[utoipa::path(
+    post, path = "/chat/cancel",
+    responses((status = 200, description = "Stopped, or nothing to stop", body = ChatCancelled)),
+)]
+pub(super) async fn cancel(
+    State(app): State<App>,
+    speaker: Speaker,
+) -> ApiResult<Json<ChatCancelled>> {
+    let cancelled = app.runtime.global_chat().cancel(speaker.user())?;
+    Ok(Json(ChatCancelled { cancelled }))
 }
 
 /// Say something as an agent

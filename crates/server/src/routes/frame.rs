@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use codelab_protocol::{Chunk, Done, GlobalMessage, SessionEvent};
+use codelab_protocol::{Chunk, Done, GlobalDelta, GlobalMessage, SessionEvent};
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
@@ -62,17 +62,19 @@ impl PartialSchema for GlobalFrame {
             .content_schema(Some(Schema::OneOf(
                 OneOfBuilder::new()
                     .item(Ref::from_schema_name(GlobalMessage::name()))
+                    .item(Ref::from_schema_name(GlobalDelta::name()))
                     .build(),
             )))
-            .description(Some("A message."));
+            .description(Some(
+                "A message, or a piece of the answer that is being written.",
+            ));
         let id = text()
             .pattern(Some("^[0-9]+$"))
-            .description(Some("The id of the message."));
+            .description(Some("The id of the message. A piece has none."));
         ObjectBuilder::new()
             .description(Some("One frame of the Chat's stream."))
             .property("id", id)
-            .required("id")
-            .property("event", text().enum_values(Some(["message"])))
+            .property("event", text().enum_values(Some(["message", "delta"])))
             .required("event")
             .property("data", data)
             .required("data")
@@ -147,6 +149,7 @@ impl ToSchema for GlobalFrame {
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         add::<GlobalMessage>(schemas);
+        add::<GlobalDelta>(schemas);
     }
 }
 

@@ -151,7 +151,7 @@ fn the_document_is_openapi_3_1_with_both_ways_in() {
 
 /// The runtime API as the specification lists it; a route that is missing here or there is a
 /// mistake.
-const RUNTIME_API: [&str; 26] = [
+const RUNTIME_API: [&str; 27] = [
     "DELETE /sessions/{session_id}",
     "GET /",
     "GET /agents",
@@ -173,6 +173,7 @@ const RUNTIME_API: [&str; 26] = [
     "POST /agent/message/stream",
     "POST /chat/agent_message",
     "POST /chat/ask_user",
+    "POST /chat/cancel",
     "POST /chat/user_message",
     "POST /sessions",
     "POST /sessions/{session_id}/cancel",

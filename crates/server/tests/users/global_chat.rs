@@ -2,6 +2,7 @@
 
 mod access;
 mod adaptive;
+mod answers;
 mod checks;
 mod questions;
 mod streams;

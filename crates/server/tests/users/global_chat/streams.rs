@@ -11,14 +11,14 @@ use super::Room;
 const DEADLINE: Duration = Duration::from_secs(20);
 const MAX_EVENT_BYTES: usize = 1024 * 1024;
 
-struct Stream {
+pub struct Stream {
     response: reqwest::Response,
     decoder: SseDecoder,
     ready: VecDeque<SseEvent>,
 }
 
 impl Stream {
-    async fn open(server: &TestServer, query: &str, last_event_id: Option<i64>) -> Self {
+    pub async fn open(server: &TestServer, query: &str, last_event_id: Option<i64>) -> Self {
         let mut request = reqwest::Client::new()
             .get(format!("{}/chat/stream{query}", server.url))
             .header("x-internal-auth", INTERNAL_KEY);
@@ -41,8 +41,8 @@ impl Stream {
         }
     }
 
-    /// The text of the next message; none at the end.
-    async fn next(&mut self) -> Option<String> {
+    /// None at the end.
+    pub async fn next_event(&mut self) -> Option<SseEvent> {
         while self.ready.is_empty() {
             let chunk = tokio::time::timeout(DEADLINE, self.response.chunk())
                 .await
@@ -51,7 +51,17 @@ impl Stream {
                 .push(&chunk.unwrap()?, &mut self.ready)
                 .unwrap();
         }
-        let event = self.ready.pop_front()?;
+        self.ready.pop_front()
+    }
+
+    /// The text of the next message; none at the end.
+    async fn next(&mut self) -> Option<String> {
+        let event = loop {
+            let event = self.next_event().await?;
+            if event.event != "delta" {
+                break event;
+            }
+        };
         let message: Value = serde_json::from_str(&event.data).unwrap();
         assert_eq!(
             (event.event.as_str(), event.id),

@@ -1,0 +1,146 @@
+//! The answer that AdaptiveAgent works on: what is written of it so far, and who stopped it.
+
+use codelab_engine::{ADAPTIVE_AGENT, ChatInput, Ids as _, MAX_CHAT_TEXT_BYTES};
+use codelab_protocol::{AgentName, GlobalDelta, GlobalMessageId, GlobalMeta, MessageId, UserId};
+use tokio_util::sync::CancellationToken;
+
+use super::{GlobalChat, Owned};
+use crate::RuntimeError;
+use crate::ids::RandomIds;
+
+/// What AdaptiveAgent works on, from the message that woke it until it rests.
+pub(super) struct RunningAnswer {
+    reply_to: GlobalMessageId,
+    stop: CancellationToken,
+    /// Whoever stopped it first.
+    stopped_by: Option<UserId>,
+    /// What the model is writing.
+    draft: Option<Draft>,
+}
+
+struct Draft {
+    id: MessageId,
+    agent: AgentName,
+    text: String,
+}
+
+impl RunningAnswer {
+    pub(super) fn new(reply_to: GlobalMessageId) -> Self {
+        Self {
+            reply_to,
+            stop: CancellationToken::new(),
+            stopped_by: None,
+            draft: None,
+        }
+    }
+
+    /// Cancelled as soon as somebody stops the answer.
+    pub(super) fn stop(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// What a reader does not have yet. `known` is the answer that it has a part of, and how many
+    /// bytes.
+    pub(super) fn news(&self, known: Option<&(MessageId, usize)>) -> Option<GlobalDelta> {
+        let draft = self.draft.as_ref()?;
+        let offset = known
+            .filter(|(id, _)| *id == draft.id)
+            .map_or(0, |(_, bytes)| *bytes);
+        let content = draft.text.get(offset..).filter(|rest| !rest.is_empty())?;
+        Some(GlobalDelta {
+            answer_id: draft.id.clone(),
+            content: content.to_owned(),
+            offset: offset as u64,
+        })
+    }
+}
+
+impl GlobalChat {
+    /// Stops the answer that AdaptiveAgent works on, for everybody. `false` if there is none.
+    pub fn cancel(&self, user: Option<UserId>) -> Result<bool, RuntimeError> {
+        let mut state = self.lock();
+        let Some(answer) = &mut state.open()?.answer else {
+            return Ok(false);
+        };
+        if !answer.stop.is_cancelled() {
+            answer.stopped_by = user;
+            answer.stop.cancel();
+        }
+        Ok(true)
+    }
+
+    /// A model begins to write.
+    pub(super) fn draft(&self, tenure: u64, agent: &AgentName) {
+        self.change_answer(tenure, |answer| {
+            answer.draft = Some(Draft {
+                id: RandomIds.message_id(),
+                agent: agent.clone(),
+                text: String::new(),
+            });
+        });
+    }
+
+    /// A longer text is cut when it is said, so its end is not shown either.
+    pub(super) fn write(&self, tenure: u64, piece: &str) {
+        self.change_answer(tenure, |answer| {
+            let draft = answer.draft.as_mut();
+            if let Some(draft) =
+                draft.filter(|draft| draft.text.len() + piece.len() <= MAX_CHAT_TEXT_BYTES)
+            {
+                draft.text.push_str(piece);
+            }
+        });
+        self.changed.notify_waiters();
+    }
+
+    /// The model has ended. What it wrote becomes a message, or nothing.
+    pub(super) fn drafted(&self, tenure: u64) {
+        self.change_answer(tenure, |answer| answer.draft = None);
+    }
+
+    /// The answer was stopped: what was written stays, and everybody learns who stopped it.
+    pub(super) fn stopped(&self, tenure: u64) {
+        let mut state = self.lock();
+        let Ok(owned) = state.open() else { return };
+        if owned.tenure != tenure {
+            return;
+        }
+        let Some(answer) = owned.answer.take() else {
+            return;
+        };
+        let meta = |tags: Vec<String>, user_id| GlobalMeta {
+            reply_to: Some(answer.reply_to),
+            tags,
+            user_id,
+        };
+        if let Some(draft) = answer.draft.filter(|draft| !draft.text.trim().is_empty()) {
+            let tags = vec![format!("agent:{}", draft.agent), "partial".to_owned()];
+            let said = ChatInput::AgentMessage {
+                author: ADAPTIVE_AGENT.to_owned(),
+                text: draft.text,
+                meta: meta(tags, None),
+            };
+            self.say_or_warn(owned, said);
+        }
+        let text = match answer.stopped_by {
+            Some(user) => format!("User {user} stopped the answer."),
+            None => "A program stopped the answer.".to_owned(),
+        };
+        let meta = meta(vec!["stopped".to_owned()], answer.stopped_by);
+        self.say_or_warn(owned, ChatInput::SystemMessage { text, meta });
+    }
+
+    fn say_or_warn(&self, owned: &mut Owned, said: ChatInput) {
+        if let Err(refusal) = self.take(owned, said) {
+            tracing::warn!(error = %refusal.message, "message about a stopped answer refused by the Chat");
+        }
+    }
+
+    fn change_answer(&self, tenure: u64, change: impl FnOnce(&mut RunningAnswer)) {
+        let mut state = self.lock();
+        let owned = state.owned.as_mut().filter(|owned| owned.tenure == tenure);
+        if let Some(answer) = owned.and_then(|owned| owned.answer.as_mut()) {
+            change(answer);
+        }
+    }
+}
