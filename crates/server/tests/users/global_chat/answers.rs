@@ -32,7 +32,7 @@ async fn an_answer_is_read_while_it_is_written() {
     let answer = "Сорок два, as ever.";
     room.server
         .model
-        .reply(Reply::text(answer).hold_after_deltas(2, &gate));
+        .reply(Reply::text(answer).hold_after_deltas(3, &gate));
     let mut early = Stream::open(&room.server, "", None).await;
     room.say("What is it?").await;
     let begun = "Сорок два,".len();
@@ -64,7 +64,7 @@ async fn a_stopped_answer_keeps_what_was_written_and_says_who_stopped_it() {
     room.server.model.route_to("ask");
     room.server
         .model
-        .reply(Reply::text("one two three").hold_after_deltas(2, &gate));
+        .reply(Reply::text("one two three").hold_after_deltas(3, &gate));
     let mut stream = Stream::open(&room.server, "", None).await;
     let asked = room.say("Count").await;
     written(&mut stream, "one two".len()).await;
