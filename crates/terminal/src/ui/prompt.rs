@@ -2,7 +2,8 @@
 //!
 //! A decision must be meant: while a person is writing, keys go on writing. What waits is looked at
 //! when the line is empty, or with Tab, which keeps the draft. A paste never decides, and neither
-//! does a key that comes before the choices could be read: it writes.
+//! does a key that comes before the choices could be read: it writes. A letter that approves waits
+//! for a moment: if another one follows it at once, it was the beginning of a text.
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,9 @@ use super::state::{PendingAsk, ViewState};
 /// How long choices are on the screen before a key decides: what is pressed earlier was meant for
 /// something else.
 pub const READING_TIME: Duration = Duration::from_millis(400);
+
+/// How long nothing may follow a letter that approves.
+pub const MEANT_TIME: Duration = Duration::from_millis(400);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
@@ -87,6 +91,7 @@ pub struct Prompt {
     reason_for: Option<CallId>,
     /// What is on the screen above its choices.
     shown: Option<ShownAsk>,
+    held: Option<HeldLetter>,
     /// Ctrl-C was pressed and nothing since: the next one leaves.
     pub is_leaving: bool,
 }
@@ -99,6 +104,16 @@ struct ShownAsk {
     since: Instant,
     /// It appeared while the person was writing something else.
     is_interrupting: bool,
+}
+
+/// A letter that approves, until it is clear that it was meant alone.
+#[derive(Debug)]
+struct HeldLetter {
+    letter: char,
+    decision: Action,
+    pressed_at: Instant,
+    /// When what it is about was drawn.
+    shown_since: Instant,
 }
 
 impl ShownAsk {
@@ -211,10 +226,20 @@ impl Prompt {
     }
 
     pub fn press(&mut self, key: Key, state: &ViewState, now: Instant) -> Action {
+        let held = self.held.take();
         if key == Key::Interrupt {
             return self.interrupt(state);
         }
         self.is_leaving = false;
+        if let Some(held) = held {
+            match key {
+                Key::Enter => return self.decision_of(held, state),
+                Key::Char(_) | Key::Paste(_) => {
+                    self.write(Key::Char(held.letter));
+                }
+                _ => {}
+            }
+        }
         match (key, self.focus(state)) {
             (Key::Redraw, _) => Action::Redraw,
             (Key::End, _) if self.editor.is_empty() => Action::Leave,
@@ -227,12 +252,12 @@ impl Prompt {
             (key @ (Key::Char(_) | Key::Paste(_)), Focus::Decide(_))
                 if !self.is_deciding(state, now) =>
             {
-                if let Some(draft) = self.draft.take() {
-                    self.editor.set(draft);
-                }
-                self.edit(key)
+                self.write(key)
             }
-            (Key::Char(choice), Focus::Decide(ask)) => self.choose(choice, ask),
+            (Key::Char(choice), Focus::Decide(ask)) => {
+                let action = self.choose(choice, ask);
+                self.unless_more_follows(choice, action, now)
+            }
             (Key::Paste(_) | Key::Enter | Key::NewLine, Focus::Decide(_)) => Action::Nothing,
             (Key::Escape, Focus::Decide(_)) => {
                 // Back to what was being written, undecided.
@@ -249,6 +274,56 @@ impl Prompt {
             }
             (Key::Enter, focus) => self.enter(focus, Source::Keys),
             (key, _) => self.edit(key),
+        }
+    }
+
+    /// Goes on with what was being written before the person looked at what waits.
+    fn write(&mut self, key: Key) -> Action {
+        if let Some(draft) = self.draft.take() {
+            self.editor.set(draft);
+        }
+        self.edit(key)
+    }
+
+    /// Holds back what approves.
+    fn unless_more_follows(&mut self, letter: char, decision: Action, now: Instant) -> Action {
+        let approves = matches!(
+            decision,
+            Action::Decide {
+                choice: MenuChoice::Approve | MenuChoice::Always,
+                ..
+            }
+        );
+        let Some(shown) = self.shown.as_ref().filter(|_| approves) else {
+            return decision;
+        };
+        self.held = Some(HeldLetter {
+            letter,
+            decision,
+            pressed_at: now,
+            shown_since: shown.since,
+        });
+        Action::Nothing
+    }
+
+    /// The decision of a letter that nothing followed.
+    pub fn due(&mut self, state: &ViewState, now: Instant) -> Action {
+        let is_due = |held: &mut HeldLetter| now.duration_since(held.pressed_at) >= MEANT_TIME;
+        match self.held.take_if(is_due) {
+            Some(held) => self.decision_of(held, state),
+            None => Action::Nothing,
+        }
+    }
+
+    /// Nothing if what was shown has changed since the letter was pressed.
+    fn decision_of(&self, held: HeldLetter, state: &ViewState) -> Action {
+        let Focus::Decide(ask) = self.focus(state) else {
+            return Action::Nothing;
+        };
+        let is_same = |shown: &ShownAsk| shown.is(ask, state) && shown.since == held.shown_since;
+        match self.shown.as_ref().is_some_and(is_same) {
+            true => held.decision,
+            false => Action::Nothing,
         }
     }
 
@@ -273,16 +348,17 @@ impl Prompt {
                 let call = ask.call_id().clone();
                 let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
                 // Whole words only: a request that happens to begin like one decides nothing.
-                match (word.to_ascii_lowercase().as_str(), &reason) {
-                    ("n" | "no" | "r" | "reject", _) => Action::Decide {
-                        call,
-                        choice: MenuChoice::Reject(reason),
-                    },
-                    ("y" | "yes", None) => self.choose('y', ask),
-                    ("a" | "always", None) => self.choose('a', ask),
-                    ("e" | "edit", None) => self.choose('e', ask),
-                    ("v" | "view", None) => self.choose('v', ask),
-                    _ => Action::Nothing,
+                let (letter, choice) = match (word.to_ascii_lowercase().as_str(), reason) {
+                    ("n" | "no" | "r" | "reject", reason) => ('n', MenuChoice::Reject(reason)),
+                    ("y" | "yes", None) => ('y', MenuChoice::Approve),
+                    ("a" | "always", None) => ('a', MenuChoice::Always),
+                    ("e" | "edit", None) => ('e', MenuChoice::Edit),
+                    ("v" | "view", None) => ('v', MenuChoice::ViewAll),
+                    _ => return Action::Nothing,
+                };
+                match allowed(ask).contains(&letter) {
+                    true => Action::Decide { call, choice },
+                    false => Action::Nothing,
                 }
             }
             focus => {
@@ -292,30 +368,24 @@ impl Prompt {
         }
     }
 
+    /// A letter that is no choice begins a text.
     fn choose(&mut self, letter: char, ask: &PendingAsk) -> Action {
         let call = ask.call_id().clone();
+        if !allowed(ask).contains(&letter.to_ascii_lowercase()) {
+            return self.write(Key::Char(letter));
+        }
         let choice = match letter.to_ascii_lowercase() {
             'y' => MenuChoice::Approve,
             'a' => MenuChoice::Always,
             'e' => MenuChoice::Edit,
             'v' => MenuChoice::ViewAll,
-            'n' | 'r' if matches!(ask, PendingAsk::Local(_)) => MenuChoice::Reject(None),
-            'n' | 'r' => {
+            _ if matches!(ask, PendingAsk::Local(_)) => MenuChoice::Reject(None),
+            _ => {
                 self.reason_for = Some(call);
                 return Action::Nothing;
             }
-            // A command can be given while something waits.
-            '/' | '!' => {
-                self.editor.insert(letter.encode_utf8(&mut [0; 4]));
-                return Action::Nothing;
-            }
-            _ => return Action::Nothing,
         };
-        if allowed(ask).contains(&letter.to_ascii_lowercase()) {
-            Action::Decide { call, choice }
-        } else {
-            Action::Nothing
-        }
+        Action::Decide { call, choice }
     }
 
     fn enter(&mut self, focus: Focus<'_>, source: Source) -> Action {

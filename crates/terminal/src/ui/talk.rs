@@ -173,7 +173,11 @@ impl Talk {
                     }
                 }
                 () = sleep_until(draw_at), if talk.is_dirty => {}
-                _ = tick.tick() => talk.tick(),
+                _ = tick.tick() => {
+                    talk.tick();
+                    let due = talk.prompt.due(&talk.state, Instant::now().into_std());
+                    talk.act(due).await?;
+                }
                 _ = look.tick(), if !talk.state.asks.is_empty() => talk.reread().await,
                 _ = talk.interrupts.recv() => talk.interrupt().await?,
                 _ = terminate.recv() => talk.is_over = Leaving::Now,

@@ -72,6 +72,20 @@ fn press(prompt: &mut Prompt, key: Key, state: &ViewState) -> Action {
     prompt.press(key, state, now + READING_TIME)
 }
 
+/// Presses a key that nothing follows.
+fn press_alone(prompt: &mut Prompt, key: Key, state: &ViewState) -> Action {
+    let now = Instant::now();
+    prompt.drawn(state, now);
+    pressed_alone(prompt, key, state, now + READING_TIME)
+}
+
+fn pressed_alone(prompt: &mut Prompt, key: Key, state: &ViewState, at: Instant) -> Action {
+    match prompt.press(key, state, at) {
+        Action::Nothing => prompt.due(state, at + MEANT_TIME),
+        action => action,
+    }
+}
+
 fn typed(prompt: &mut Prompt, text: &str, state: &ViewState) -> Action {
     text.chars()
         .map(|c| press(prompt, Key::Char(c), state))
@@ -105,11 +119,51 @@ fn one_letter_decides_and_only_where_it_may() {
     ] {
         let state = state(vec![ask.clone()]);
         assert_eq!(
-            press(&mut Prompt::default(), Key::Char(letter), &state),
+            press_alone(&mut Prompt::default(), Key::Char(letter), &state),
             expected,
             "{letter} {ask:?}"
         );
     }
+}
+
+#[test]
+fn a_text_that_begins_like_a_choice_decides_nothing() {
+    let waiting = state(vec![approval("tool")]);
+    for text in ["what is this?", "are you sure?", "yes, but why?", "A b"] {
+        let (mut prompt, start) = (Prompt::default(), Instant::now());
+        prompt.drawn(&waiting, start);
+        let mut at = start + READING_TIME;
+        for letter in text.chars() {
+            assert_eq!(
+                prompt.press(Key::Char(letter), &waiting, at),
+                Action::Nothing
+            );
+            at += MEANT_TIME - Duration::from_millis(1);
+            assert_eq!(prompt.due(&waiting, at), Action::Nothing, "{text}");
+        }
+        assert_eq!(prompt.due(&waiting, at + MEANT_TIME), Action::Nothing);
+        assert_eq!(prompt.editor.text(), text);
+    }
+    // Enter says that the letter was meant. Escape takes it back.
+    let later = Instant::now() + READING_TIME;
+    for (key, expected) in [
+        (Key::Enter, decided(MenuChoice::Approve)),
+        (Key::Escape, Action::Nothing),
+        (Key::Interrupt, Action::CancelTurn),
+    ] {
+        let mut prompt = Prompt::default();
+        prompt.drawn(&waiting, later - READING_TIME);
+        prompt.press(Key::Char('y'), &waiting, later);
+        assert_eq!(prompt.press(key, &waiting, later), expected);
+        assert_eq!(prompt.due(&waiting, later + MEANT_TIME), Action::Nothing);
+    }
+    // What was drawn anew meanwhile is not what the letter was about.
+    let mut prompt = Prompt::default();
+    prompt.drawn(&waiting, later - READING_TIME);
+    prompt.press(Key::Char('y'), &waiting, later);
+    prompt.not_drawn();
+    prompt.drawn(&waiting, later);
+    assert_eq!(prompt.due(&waiting, later + MEANT_TIME), Action::Nothing);
 }
 
 #[test]
@@ -158,7 +212,7 @@ fn who_is_writing_does_not_decide_by_accident() {
     );
     press(&mut prompt, Key::Tab, &waiting);
     assert_eq!(
-        press(&mut prompt, Key::Char('y'), &waiting),
+        press_alone(&mut prompt, Key::Char('y'), &waiting),
         decided(MenuChoice::Approve)
     );
     prompt.settle(&idle);
@@ -198,7 +252,7 @@ fn a_key_decides_only_once_the_choices_could_be_read() {
             prompt.drawn(drawn, start + instant);
         }
         assert_eq!(prompt.is_deciding(&first, pressed_at), decides);
-        let action = prompt.press(Key::Char('y'), &first, pressed_at);
+        let action = pressed_alone(&mut prompt, Key::Char('y'), &first, pressed_at);
         let expected = if decides {
             (decided(MenuChoice::Approve), "")
         } else {
