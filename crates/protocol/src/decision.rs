@@ -170,12 +170,12 @@ mod tests {
         ] {
             assert_eq!(wire(outcome), outcome.as_str());
         }
-        for decision in [
-            AuditDecision::Approve,
-            AuditDecision::Edit,
-            AuditDecision::Reject,
+        for (decision, word) in [
+            (AuditDecision::Approve, "APPROVE"),
+            (AuditDecision::Edit, "EDIT"),
+            (AuditDecision::Reject, "REJECT"),
         ] {
-            assert_eq!(wire(decision), decision.as_str());
+            assert_eq!((wire(decision), decision.as_str()), (word.into(), word));
         }
     }
 

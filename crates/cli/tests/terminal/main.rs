@@ -188,6 +188,11 @@ async fn a_killed_server_costs_nothing() {
     terminal.wait_for("reconnecting");
     let _server = lab.serve().await;
     terminal.wait_until("it is back", |screen| !screen.contains("reconnecting"));
+    // A text that begins like a choice decides nothing.
+    terminal.decide("yes, but why?");
+    terminal.wait_for("› yes, but why?");
+    assert!(lab.file("new.txt").is_none());
+    terminal.press("\u{15}");
     terminal.decide("y");
     let screen = terminal.wait_for("It is written.");
     assert_eq!(
