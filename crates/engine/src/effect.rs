@@ -2,7 +2,7 @@
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, AuditDecision, CallId, ChunkBody,
+    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, AttachedFile, AuditDecision, CallId, ChunkBody,
     ClientMessageId, CommandPart, Digest, Message, MessageId, Plan, SessionEventBody, TaskId,
     TaskOrigin, Timestamp, TurnId, TurnStatus, Usage,
 };
@@ -50,6 +50,8 @@ pub struct EventRange {
 pub enum Effect {
     Event(EventRecord),
     Message(MessageRecord),
+    /// The content of a file that a message of the session names.
+    Attached(AttachedFile),
     /// The turn is over, so no provider gets its reasoning back.
     ForgetReasoning {
         turn: TurnId,

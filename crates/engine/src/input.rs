@@ -1,7 +1,7 @@
 //! What can happen to a session, and why it may be refused.
 
 use codelab_protocol::{
-    AgentName, AgentStatus, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode,
+    AgentName, AgentStatus, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode,
     MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, Timestamp,
 };
 use serde_json::{Map, Value};
@@ -28,6 +28,8 @@ pub enum Input {
         client: Option<ClientId>,
         /// What the store knows of a call that the current turn does not hold.
         known: Option<KnownCall>,
+        /// The image that the tool read, where `result` only names it.
+        image: Option<AttachedFile>,
     },
     Decision {
         call_id: CallId,
@@ -158,6 +160,8 @@ pub struct UserMessage {
     pub agent: Option<AgentName>,
     pub client_message_id: Option<ClientMessageId>,
     pub caller: CallerContext,
+    /// The state keeps only what they are called; their content goes into the store.
+    pub attachments: Vec<AttachedFile>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

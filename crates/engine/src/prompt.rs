@@ -1,5 +1,6 @@
 //! What a model is sent: the agent's prompt, what it should know, the bounded history, the tools.
 
+mod attached;
 mod history;
 mod order;
 mod planning;
@@ -12,7 +13,7 @@ mod trim;
 use std::borrow::Cow;
 
 use codelab_protocol::{
-    CallerContext, Message, ModelMessage, ModelRequest, ModelToolCall, PartialReason, PlanId, Role,
+    CallerContext, Message, ModelFile, ModelMessage, ModelRequest, ModelToolCall, PartialReason, PlanId, Role,
     TaskId, Timestamp, Tool,
 };
 
@@ -22,7 +23,9 @@ pub use region::{Locale, Region, Zone};
 pub use summary::{MAX_SUMMARIZED_MESSAGES, summary_request};
 pub(crate) use summary::{MAX_SUMMARIZED_TOKENS, SUMMARY_MAX_TOKENS};
 
-pub(crate) use self::size::{CUT_MARK_BYTES, without_middle};
+pub use self::attached::{MAX_FILE_TEXT_BYTES, without_files};
+pub use self::size::without_middle;
+pub(crate) use self::size::CUT_MARK_BYTES;
 use self::size::{chars, estimated_tokens, shorten};
 use self::template::Expanded;
 use self::trim::Form;
@@ -168,7 +171,7 @@ pub fn classification_request(team: &Team, model: &str, text: &str) -> ModelRequ
         agent: crate::orchestrator().into(),
         model: model.to_owned(),
         fallback_models: Vec::new(),
-        messages: vec![ModelMessage::User { content: prompt }],
+        messages: vec![ModelMessage::user(prompt)],
         tools: Vec::new(),
         temperature: Some(CLASSIFICATION_TEMPERATURE),
         max_tokens: Some(CLASSIFICATION_MAX_TOKENS),
@@ -510,12 +513,19 @@ fn wire(message: &Message, tool_result_bytes: usize) -> ModelMessage {
         (Role::Tool, Some(call_id)) => ModelMessage::Tool {
             call_id: call_id.clone(),
             content: without_middle(&message.content, tool_result_bytes),
+            files: files(message),
         },
         (Role::System, _) => ModelMessage::System {
             content: message.content.clone(),
         },
         (Role::User | Role::Tool, _) => ModelMessage::User {
             content: message.content.clone(),
+            files: files(message),
         },
     }
+}
+
+fn files(message: &Message) -> Vec<ModelFile> {
+    let attachments = message.attachments.iter();
+    attachments.cloned().map(ModelFile::from).collect()
 }

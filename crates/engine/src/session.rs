@@ -144,7 +144,8 @@ impl Session {
                 result,
                 client,
                 known,
-            } => step.tool_result(call_id, result, client, known)?,
+                image,
+            } => step.tool_result(call_id, result, client, known, image)?,
             Input::Claim {
                 call_id,
                 client_id,

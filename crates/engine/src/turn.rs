@@ -187,6 +187,7 @@ impl Transition<'_, '_> {
             agent,
             caller,
             retries,
+            attachments,
         } = waiting;
         if self.session.message_count == 0
             && let Some(title) = title_of(&text)
@@ -203,6 +204,7 @@ impl Transition<'_, '_> {
         let message = Message {
             message_id: message_id.clone(),
             retries,
+            attachments,
             ..self.new_message(Role::User, text.clone())
         };
         let earlier = self.session.compaction.said();

@@ -90,6 +90,10 @@ impl Model for DemoModel {
         None
     }
 
+    fn takes_images(&self, _: &str) -> bool {
+        true
+    }
+
     /// It has no names to choose from.
     fn models(&self) -> BoxFuture<'_, ModelList> {
         std::future::ready(ModelList::default()).boxed()

@@ -11,6 +11,7 @@ mod anthropic;
 mod client;
 mod config;
 mod demo;
+mod files;
 mod models;
 mod names;
 mod openai;
@@ -84,6 +85,10 @@ pub trait Model: Send + Sync {
     /// How many tokens fit into the context window of the model that an agent asks for, where that
     /// is known.
     fn window(&self, asked: &str) -> Option<u64>;
+
+    /// Whether the model that an agent asks for takes images. One of which nothing is known is
+    /// believed to.
+    fn takes_images(&self, asked: &str) -> bool;
 
     /// What the providers offer. Takes a few seconds at most.
     fn models(&self) -> BoxFuture<'_, ModelList>;

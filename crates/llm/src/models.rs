@@ -21,6 +21,7 @@ use crate::answer::{Finish, ModelAnswer};
 use crate::client::{CallDeadline, CallError, CallState, Persistence, Provider, ServerClock};
 use crate::config::{DEFAULT_PROVIDER, ModelConfigError, ModelsConfig};
 use crate::shape::Shape;
+use crate::files::has_images;
 use crate::window::facts;
 use crate::{Model, ModelDescription, Price, StreamListener, StreamedPart};
 use availability::Availability;
@@ -200,7 +201,15 @@ impl Models {
         let Some(wanted) = routes.first().map(|first| self.wanted(request, first)) else {
             return Err(no_provider(&request.model));
         };
-        let substitute = self.substitute(&routes);
+        let takes_images = |route: &Route<'_>| self.takes_images_at(route);
+        // What was asked about an image is not answered by a model that cannot see it.
+        let needs_images = has_images(request) && routes.first().is_some_and(takes_images);
+        if needs_images {
+            routes.retain(takes_images);
+        }
+        let substitute = self
+            .substitute(&routes)
+            .filter(|route| !needs_images || takes_images(route));
         let chain = routes.len();
         routes.extend(substitute);
         let names: Vec<String> = routes.iter().map(Route::called).collect();
@@ -221,6 +230,7 @@ impl Models {
                 false => Persistence::OneAttempt,
             };
             let mut shape = self.availability.shape(name, route.model);
+            shape.images = takes_images(route);
             let called = route.provider.call(request, &mut shape, persistence, state);
             let error = match called.await {
                 Ok(answer) if is_withheld(&answer) => withheld(route),
@@ -247,6 +257,11 @@ impl Models {
             from = route.asked;
         }
         Err(no_provider(&request.model))
+    }
+
+    fn takes_images_at(&self, route: &Route<'_>) -> bool {
+        let known = facts(&self.config.facts, &route.called());
+        known.images.unwrap_or(true)
     }
 
     /// What the person asked for. A model without a provider is like one that its provider does not
@@ -372,6 +387,12 @@ impl Model for Models {
     fn window(&self, asked: &str) -> Option<u64> {
         let asked = self.config.model_override.as_deref().unwrap_or(asked);
         facts(&self.config.facts, &self.route(asked)?.called()).window
+    }
+
+    fn takes_images(&self, asked: &str) -> bool {
+        let asked = self.config.model_override.as_deref().unwrap_or(asked);
+        self.route(asked)
+            .is_none_or(|route| self.takes_images_at(&route))
     }
 
     fn models(&self) -> BoxFuture<'_, ModelList> {

@@ -24,6 +24,8 @@ pub struct Shape {
     pub max_tokens: Option<u32>,
     /// Send system messages where they stand. Some chat templates take only one, at the beginning.
     pub late_system: bool,
+    /// Send images. A model that takes none is told their names.
+    pub images: bool,
 }
 
 impl Shape {
@@ -38,6 +40,7 @@ impl Shape {
             thinking: true,
             max_tokens: None,
             late_system: true,
+            images: true,
         }
     }
 

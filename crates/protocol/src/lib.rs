@@ -5,6 +5,7 @@
 //! document is generated from these types.
 
 mod api;
+mod attachment;
 mod chat;
 mod chunk;
 mod decision;
@@ -33,6 +34,10 @@ pub use api::{
     MessageType, PendingApprovals, SessionAck, SessionCreated, SessionHistory, SessionInfo,
     SessionList, SwitchEntry,
 };
+pub use attachment::{
+    AttachedFile, Attachment, AttachmentError, MAX_ATTACHMENT_NAME_CHARS, MAX_ATTACHMENTS,
+    NewAttachment, image_type,
+};
 pub use chat::{
     AgentMeta, AskUser, ChatCancelled, GlobalDelta, GlobalMessage, GlobalMeta, GlobalRole,
     MessagePosted, PostAgentMessage, PostUserMessage, UserAnswer,
@@ -51,7 +56,7 @@ pub use id::{
 pub use maybe_known::MaybeKnown;
 pub use message::{Message, PartialReason, Role, ToolCall, Usage};
 pub use model::{
-    AnswerCut, ModelFailure, ModelFailureKind, ModelList, ModelMessage, ModelOutput, ModelPrice,
+    AnswerCut, FileContent, ModelFailure, ModelFailureKind, ModelFile, ModelList, ModelMessage, ModelOutput, ModelPrice,
     ModelRequest, ModelToolCall, ModelTried, OfferedModel, OutputSchema, RawToolCall, Reasoning,
     ToolSpec, TryModel, UnlistedProvider,
 };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, CallId, MessageId, PlanId, Reasoning, TaskId, Timestamp};
+use crate::{AgentName, Attachment, CallId, MessageId, PlanId, Reasoning, TaskId, Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -91,6 +91,9 @@ pub struct Message {
     /// stopped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retries: Option<MessageId>,
+    /// The files that the user sent with it, or the image that a tool read.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub attachments: Vec<Attachment>,
 }
 
 /// Why an answer is only what was streamed of it.
@@ -139,6 +142,7 @@ impl Message {
             reason: None,
             error_message: None,
             retries: None,
+            attachments: Vec::new(),
         }
     }
 

@@ -1,10 +1,12 @@
 //! Requests to a model and its answers, independent of the provider.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::{CallId, ErrorCode, ErrorData, Usage};
+use crate::{Attachment, CallId, ErrorCode, ErrorData, Usage};
 
 /// One model call, provider-neutral.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +38,7 @@ pub enum ModelMessage {
     },
     User {
         content: String,
+        files: Vec<ModelFile>,
     },
     Assistant {
         content: String,
@@ -46,7 +49,57 @@ pub enum ModelMessage {
     Tool {
         call_id: CallId,
         content: String,
+        files: Vec<ModelFile>,
     },
+}
+
+impl ModelMessage {
+    /// A user's message without files.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self::User {
+            content: content.into(),
+            files: Vec::new(),
+        }
+    }
+
+    pub fn files(&self) -> &[ModelFile] {
+        match self {
+            Self::User { files, .. } | Self::Tool { files, .. } => files,
+            Self::System { .. } | Self::Assistant { .. } => &[],
+        }
+    }
+
+    pub fn files_mut(&mut self) -> &mut [ModelFile] {
+        match self {
+            Self::User { files, .. } | Self::Tool { files, .. } => files,
+            Self::System { .. } | Self::Assistant { .. } => &mut [],
+        }
+    }
+}
+
+/// A file of a message. The engine names it; its content is loaded just before the call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelFile {
+    pub about: Attachment,
+    pub content: FileContent,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum FileContent {
+    /// The model is only told that the file is there.
+    NotLoaded,
+    Text(Arc<str>),
+    /// In base64. A model that takes no images is told the name only.
+    Image(Arc<str>),
+}
+
+impl From<Attachment> for ModelFile {
+    fn from(about: Attachment) -> Self {
+        Self {
+            about,
+            content: FileContent::NotLoaded,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

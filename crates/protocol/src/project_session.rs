@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentName, AgentQuestion, ApprovalInfo, ApprovalRequest, CallId, ClientId, ClientMessageId,
-    DecisionChoice, MaybeKnown, Message, MessageId, Patch, Plan, PlannedTask, ProjectId, SessionId,
+    DecisionChoice, MaybeKnown, Message, MessageId, NewAttachment, Patch, Plan, PlannedTask, ProjectId, SessionId,
     Timestamp, ToolCallEvent, TurnStatus, Usage, WorkflowId,
 };
 
@@ -126,6 +126,10 @@ pub struct SendMessage {
     /// A repeat of the same id returns the first one's answer and never starts a second turn.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub client_message_id: Option<ClientMessageId>,
+    /// Files for the agents: images, and texts in UTF-8.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    #[schema(max_items = 8)]
+    pub attachments: Vec<NewAttachment>,
 }
 
 /// Body of `POST /my/chat/{session_id}/retry`.

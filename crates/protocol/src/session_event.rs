@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, CallId, ErrorData, Gap, Message,
+    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, Attachment, CallId, ErrorData, Gap, Message,
     MessageId, ModelFailureKind, Plan, PlanId, PlannedTask, SessionId, SwitchAgent, TaskId,
     Timestamp, ToolCallChunk, Usage, Waiting, WaitingRemoved, WorkflowId,
 };
@@ -109,6 +109,8 @@ pub struct MessageQueued {
     /// What it says. Absent in events of earlier versions.
     #[serde(default)]
     pub content: String,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub attachments: Vec<Attachment>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -134,6 +134,7 @@ impl PreparedCommit {
                 });
                 self.messages.push(record);
             }
+            Effect::Attached(file) => commit.attachments.push(file),
             Effect::ForgetReasoning { turn } => commit.reasoning_forgotten.push(turn),
             Effect::Switched(switch) => {
                 let entry = SwitchEntry {

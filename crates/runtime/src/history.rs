@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use codelab_engine::{History, MessageRecord, PromptLimits, for_prompts, is_known_as_result};
-use codelab_protocol::{Message, PlanId, TaskId, TaskOrigin, TurnId};
+use codelab_engine::{
+    History, MessageRecord, PromptLimits, for_prompts, is_known_as_result, without_files,
+};
+use codelab_protocol::{Message, PlanId, Role, TaskId, TaskOrigin, TurnId};
 use codelab_store::{MessageRange, SessionKey, Store, StoreError, StoredMessage};
 
 pub(crate) struct Recent {
@@ -99,6 +101,27 @@ impl Recent {
             .cloned()
             .collect();
         Ok(())
+    }
+
+    /// Gives the files of the request to the task itself: what was said before a thread can be
+    /// trimmed, and the files belong to the work.
+    pub fn pass_files(&mut self, plan: &PlanId, task: &TaskId) {
+        let is_request = |message: &&mut Message| {
+            message.role == Role::User && message.answers.is_none()
+        };
+        let request = self.said.iter_mut().rev().find(is_request);
+        let Some(request) = request.filter(|request| !request.attachments.is_empty()) else {
+            return;
+        };
+        let thread = self.tasks.get_mut(&(plan.clone(), task.clone()));
+        let told = thread.and_then(|thread| {
+            let mut thread = thread.iter_mut();
+            thread.find(|message| message.role == Role::User)
+        });
+        if let Some(told) = told {
+            told.attachments = request.attachments.clone();
+            *request = without_files(request.clone());
+        }
     }
 
     pub fn push(&mut self, record: &MessageRecord, limits: &PromptLimits) {

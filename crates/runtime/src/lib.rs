@@ -12,6 +12,7 @@ mod commit;
 mod context;
 mod error;
 mod failpoint;
+mod files;
 mod feed;
 mod history;
 mod ids;

@@ -25,9 +25,7 @@ impl Runtime {
         let request = ModelRequest {
             agent: orchestrator().to_string(),
             fallback_models: Vec::new(),
-            messages: vec![ModelMessage::User {
-                content: QUESTION.to_owned(),
-            }],
+            messages: vec![ModelMessage::user(QUESTION)],
             tools: Vec::new(),
             temperature: None,
             max_tokens: Some(MAX_ANSWER_TOKENS),

@@ -8,7 +8,7 @@ use codelab_engine::{
     Budget, CallerAnswer, Decision, EventRange, LEASE_SECONDS, ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, MessageId,
+    AgentName, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, MessageId,
     PlanId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
 };
 use codelab_store::{OpenApprovalRow, OwnedSession, Schedule, WaitingSession};
@@ -35,6 +35,7 @@ pub struct ProjectMessage {
     pub target: Option<String>,
     pub client_message_id: Option<ClientMessageId>,
     pub caller: CallerContext,
+    pub attachments: Vec<AttachedFile>,
 }
 
 /// A message that was accepted.
@@ -84,6 +85,7 @@ impl Runtime {
             target,
             client_message_id,
             caller,
+            attachments,
         } = message;
         let agent = match target {
             Some(target) => match self.target(&space, &target).await {
@@ -105,11 +107,16 @@ impl Runtime {
                 crate::state_of(session)?.addressee(None, &team.team)
             }
         };
+        if attachments.iter().any(|file| file.about.is_image()) {
+            self.check_takes_images(session, &space, addressee.as_ref())
+                .await?;
+        }
         let message = UserMessage {
             text,
             agent,
             client_message_id,
             caller,
+            attachments,
         };
         let _coming = self.inner.user_shares.turn(space.user(), id)?;
         let feed = self.inner.registry.feed(&name(id));
@@ -276,10 +283,12 @@ impl Runtime {
         client_id: ClientId,
         result: Value,
     ) -> Result<ResultAccepted, RuntimeError> {
+        let (result, image) = crate::files::without_image(result);
         let result = Command::ToolResult {
             call_id,
             result,
             client: Some(client_id.clone()),
+            image,
         };
         let accepted = self.by_client(session, &client_id, result).await?;
         Ok(match accepted.answer {

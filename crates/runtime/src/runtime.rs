@@ -322,15 +322,13 @@ impl Runtime {
         call_id: CallId,
         result: Value,
     ) -> Result<Reader, RuntimeError> {
-        self.submit(
-            &name(id),
-            Command::ToolResult {
-                call_id,
-                result,
-                client: None,
-            },
-        )
-        .await
+        let result = Command::ToolResult {
+            call_id,
+            result,
+            client: None,
+            image: None,
+        };
+        self.submit(&name(id), result).await
     }
 
     pub async fn decide(

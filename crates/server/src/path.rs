@@ -5,7 +5,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use codelab_protocol::{
-    AgentId, CallId, ClientId, ErrorCode, PlanId, ProjectId, SessionId, TaskId,
+    AgentId, CallId, ClientId, Digest, ErrorCode, PlanId, ProjectId, SessionId, TaskId,
 };
 use codelab_store::InteractionId;
 
@@ -63,6 +63,20 @@ named_in_path! {
     TaskId: "task_id" => NotFound, "Task not found";
     CallId: "call_id" => ToolCallNotFound, "Tool call not found";
     ClientId: "client_id" => NotFound, "Client not found";
+}
+
+/// A file of a session's messages.
+impl NamedInPath for Digest {
+    const PARAMETER: &'static str = "digest";
+
+    fn from_path(text: &str) -> Option<Self> {
+        Some(Self::from_wire(text))
+    }
+
+    fn not_found() -> ApiError {
+        let why = "The session has no such attachment";
+        ApiError::new(ErrorCode::NotFound, why)
+    }
 }
 
 /// Something that an agent remembers.

@@ -36,7 +36,7 @@ pub use project_agents::check_agent;
 pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
-use self::project_sessions::{approvals, export, messages, mine, plans, tools};
+use self::project_sessions::{approvals, attachments, export, messages, mine, plans, tools};
 use crate::app::App;
 use crate::page::WebPage;
 
@@ -176,6 +176,7 @@ fn of_project_sessions() -> OpenApiRouter<App> {
         [messages::events],
         [messages::retry],
         [messages::cancel],
+        [attachments::read],
         [mine::events],
         [mine::usage],
     )

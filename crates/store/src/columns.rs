@@ -59,6 +59,14 @@ impl<'a> Columns<'a> {
         }
     }
 
+    pub fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
+        let index = self.advance();
+        match self.source {
+            Source::Sqlite(row) => row.get(index).map_err(|_| unreadable(index)),
+            Source::Postgres(row) => row.try_get(index).map_err(|_| unreadable(index)),
+        }
+    }
+
     pub fn int(&mut self) -> Result<i64, StoreError> {
         self.optional_int()?.ok_or_else(|| self.invalid())
     }

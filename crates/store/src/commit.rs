@@ -1,7 +1,7 @@
 //! Everything that one step of a session changed. It is written completely or not at all.
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, ClientMessageId, Digest, ProjectId, SessionId, SessionKind,
+    AgentName, ApprovalInfo, AttachedFile, CallId, ClientMessageId, Digest, ProjectId, SessionId, SessionKind,
     Timestamp, TurnId, UserId,
 };
 
@@ -33,6 +33,8 @@ pub struct Commit {
     /// `None` means unchanged.
     pub title: Option<String>,
     pub messages: Vec<StoredMessage>,
+    /// The content of files that messages of the session refer to.
+    pub attachments: Vec<AttachedFile>,
     /// Turns whose reasoning no provider wants back any more. What people read of it stays.
     pub reasoning_forgotten: Vec<TurnId>,
     /// Contiguous: each `seq` is one more than the last.
@@ -67,6 +69,7 @@ impl Commit {
             last_activity: None,
             title: None,
             messages: Vec::new(),
+            attachments: Vec::new(),
             reasoning_forgotten: Vec::new(),
             events: Vec::new(),
             switches: Vec::new(),

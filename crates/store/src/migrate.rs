@@ -82,6 +82,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: search::NAME,
         sql: include_str!("../migrations/sqlite/0013_search.sql"),
     },
+    Migration {
+        version: 14,
+        name: "attachments",
+        sql: include_str!("../migrations/sqlite/0014_attachments.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -149,6 +154,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         version: 13,
         name: search::NAME,
         sql: include_str!("../migrations/postgres/0013_search.sql"),
+    },
+    Migration {
+        version: 14,
+        name: "attachments",
+        sql: include_str!("../migrations/postgres/0014_attachments.sql"),
     },
 ];
 

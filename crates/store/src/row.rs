@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, CallId, Digest, Message, MessageId, PartialReason, PlanId, ProjectId,
+    AgentName, ApprovalInfo, Attachment, CallId, Digest, Message, MessageId, PartialReason, PlanId, ProjectId,
     Reasoning, SessionEvent, SessionId, SessionKind, SwitchEntry, TaskId, TaskOrigin, Timestamp,
     TurnId, TurnStatus, UserId,
 };
@@ -167,6 +167,8 @@ pub(crate) struct MessageNotes {
     pub error_message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<MessageId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
 }
 
 impl MessageNotes {
@@ -181,6 +183,7 @@ impl MessageNotes {
             reason,
             error_message,
             retries,
+            attachments,
             ..
         } = message;
         let has_any = answers.is_some()
@@ -191,7 +194,8 @@ impl MessageNotes {
             || *is_cut
             || reason.is_some()
             || error_message.is_some()
-            || retries.is_some();
+            || retries.is_some()
+            || !attachments.is_empty();
         has_any.then(|| Self {
             answers: answers.clone(),
             plan_id: plan_id.clone(),
@@ -207,6 +211,7 @@ impl MessageNotes {
             partial: *reason,
             error_message: error_message.clone(),
             retries: retries.clone(),
+            attachments: attachments.clone(),
         })
     }
 }

@@ -67,6 +67,7 @@ pub(crate) enum Param {
     Int(i64),
     Text(Cow<'static, str>),
     Shared(Arc<str>),
+    Bytes(Arc<[u8]>),
 }
 
 impl Param {
@@ -74,7 +75,7 @@ impl Param {
         match self {
             Self::Text(text) => Some(text),
             Self::Shared(text) => Some(text),
-            Self::Null | Self::Int(_) => None,
+            Self::Null | Self::Int(_) | Self::Bytes(_) => None,
         }
     }
 
@@ -100,6 +101,7 @@ impl fmt::Debug for Param {
             Self::Text(_) | Self::Shared(_) => {
                 write!(f, "text of {} bytes", self.as_text().map_or(0, str::len))
             }
+            Self::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
         }
     }
 }

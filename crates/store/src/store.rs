@@ -15,6 +15,7 @@ use crate::statement::{Param, Stmt, WriteResult};
 use crate::vitals::Vitals;
 use crate::{Pulse, SessionKey, StoreError};
 
+mod attachments;
 mod audit;
 mod chat;
 mod clock;

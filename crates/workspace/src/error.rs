@@ -51,6 +51,12 @@ pub(crate) enum ToolRefusal {
     WrongUser(UserId),
     #[error("{0} is a binary file")]
     Binary(String),
+    #[error("The image {path} has {size} bytes; at most {max_bytes} can be shown")]
+    ImageTooLarge {
+        path: String,
+        size: u64,
+        max_bytes: u64,
+    },
     #[error("{path} has only {lines} lines")]
     PastTheEnd { path: String, lines: u64 },
     #[error("{path} has {size} bytes; at most {max_bytes} can be changed")]

@@ -81,6 +81,7 @@ impl ExecCommand {
             content: Some(task),
             target_agent: self.agent.clone(),
             client_message_id: Some(ClientMessageId::parse(&random_name("exec")?)?),
+            attachments: Vec::new(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()

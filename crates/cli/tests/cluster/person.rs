@@ -279,6 +279,7 @@ impl Person {
                     content: Some(plan.text()),
                     target_agent: Some("coder".to_owned()),
                     client_message_id: ClientMessageId::parse(&plan.label).ok(),
+                    attachments: Vec::new(),
                 };
                 (attempt, message)
             };

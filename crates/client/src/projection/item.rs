@@ -1,7 +1,7 @@
 //! The things a person sees in a session.
 
 use codelab_protocol::{
-    AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, CallId, CallOutcome, Gap,
+    AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, Attachment, CallId, CallOutcome, Gap,
     HistoryCompacted, MessageCreated, MessageDelta, MessageId, ModelFallback, ModelWaiting,
     PartialReason, PlanRequest, Role, SwitchAgent, TaskOrigin, ToolCall, TurnError,
 };
@@ -32,6 +32,8 @@ pub struct MessageView {
     pub status: MessageStatus,
     /// What the person should know about this answer, such as that it was cut.
     pub warnings: Vec<String>,
+    /// The files that the person sent with it.
+    pub attachments: Vec<Attachment>,
     pub origin: TaskOrigin,
 }
 
@@ -233,6 +235,7 @@ impl MessageView {
                 (None, false) => MessageStatus::Complete,
             },
             warnings: message.warnings.clone(),
+            attachments: message.attachments.clone(),
             origin: created.origin.clone(),
         }
     }
@@ -248,6 +251,7 @@ impl MessageView {
                 attempt: delta.attempt,
             },
             warnings: Vec::new(),
+            attachments: Vec::new(),
             origin: delta.origin.clone(),
         }
     }

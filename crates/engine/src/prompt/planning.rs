@@ -48,9 +48,8 @@ pub fn planning_request(
         said.into_iter()
             .map(|message| wire(message, limits.tool_result_bytes)),
     );
-    messages.extend(history.current.first().map(|request| ModelMessage::User {
-        content: request.content.clone(),
-    }));
+    let request = history.current.first();
+    messages.extend(request.map(|request| wire(request, limits.tool_result_bytes)));
     if let Some(Repair { answer, error }) = repair {
         messages.push(ModelMessage::Assistant {
             content: answer.clone(),
@@ -59,7 +58,7 @@ pub fn planning_request(
         });
         let content =
             format!("This plan cannot be used: {error}. Answer with the corrected JSON only.");
-        messages.push(ModelMessage::User { content });
+        messages.push(ModelMessage::user(content));
     }
     ModelRequest {
         agent: crate::orchestrator().into(),
@@ -80,12 +79,9 @@ pub fn joining_request(model: &str, request: &str, results: &[String]) -> ModelR
     let mut messages = vec![ModelMessage::System {
         content: system.to_owned(),
     }];
-    messages.push(ModelMessage::User {
-        content: request.to_owned(),
-    });
-    messages.push(ModelMessage::User {
-        content: format!("Results:\n\n{}", results.join("\n\n")),
-    });
+    messages.push(ModelMessage::user(request));
+    let results = results.join("\n\n");
+    messages.push(ModelMessage::user(format!("Results:\n\n{results}")));
     ModelRequest {
         agent: crate::orchestrator().into(),
         model: model.to_owned(),

@@ -39,7 +39,7 @@ pub(super) fn shorten(text: &str, max_chars: usize) -> String {
 }
 
 /// Keeps head and tail of a long text, so many bytes and a mark between them.
-pub(crate) fn without_middle(content: &str, max_bytes: usize) -> String {
+pub fn without_middle(content: &str, max_bytes: usize) -> String {
     // A text that was cut once, mark included, is left as it is.
     if content.len() <= max_bytes + CUT_MARK_BYTES {
         return content.to_owned();

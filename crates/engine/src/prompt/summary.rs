@@ -63,7 +63,7 @@ pub fn summary_request(
         agent: orchestrator().into(),
         model: model.to_owned(),
         fallback_models: Vec::new(),
-        messages: vec![ModelMessage::User { content: prompt }],
+        messages: vec![ModelMessage::user(prompt)],
         tools: Vec::new(),
         temperature: Some(SUMMARY_TEMPERATURE),
         max_tokens: Some(SUMMARY_MAX_TOKENS),

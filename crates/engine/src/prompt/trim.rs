@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use codelab_protocol::{CallId, Message, Role, Tool};
 use serde_json::{Map, Value};
 
+use super::attached::{are_too_large, file_chars, without_files};
 use super::PromptLimits;
 use super::size::{chars, chars_of_tokens, estimated_tokens, fair_bound, shorten};
 use crate::turn::{REFUSED, decision_in};
@@ -168,7 +169,9 @@ fn trim(candidates: &mut [Candidate], max_messages: usize, budget: usize) -> Vec
 
 /// The size of messages as they are.
 pub(super) fn tokens_of(messages: &[Message]) -> usize {
-    let of = |message: &Message| chars(&message.content) + calls_chars(message);
+    let of = |message: &Message| {
+        chars(&message.content) + calls_chars(message) + file_chars(message)
+    };
     estimated_tokens(messages.iter().map(of).sum())
 }
 
@@ -326,6 +329,10 @@ fn give_room(candidates: &mut [Candidate], kept: &[usize], budget: usize) {
 impl Candidate {
     fn new(message: &Message, limits: &PromptLimits, form: Form) -> Self {
         let mut message = super::for_prompts(message, limits);
+        // A line of text shows no files.
+        if form == Form::Text || are_too_large(&message, chars_of_tokens(limits.tokens)) {
+            message = without_files(message);
+        }
         let line_chars = match form {
             Form::Messages => 0,
             Form::Text => LINE_CHARS,
@@ -352,8 +359,11 @@ impl Candidate {
             .name
             .as_deref()
             .filter(|_| form == Form::Text && message.role == Role::Tool);
-        let fixed =
-            line_chars * (1 + calls) + names + NO_ARGUMENTS_CHARS * calls + tool.map_or(0, chars);
+        let fixed = line_chars * (1 + calls)
+            + names
+            + NO_ARGUMENTS_CHARS * calls
+            + tool.map_or(0, chars)
+            + file_chars(&message);
         let flexible = flexible_chars(&message);
         Self {
             message,

@@ -1,7 +1,7 @@
 //! Messages of people, and their choice of an agent.
 
 use codelab_protocol::{
-    AgentName, ClientMessageId, ErrorCode, MessageQueued, SessionEventBody, SessionKind, TurnStatus,
+    AgentName, AttachedFile, Attachment, ClientMessageId, ErrorCode, MessageQueued, SessionEventBody, SessionKind, TurnStatus,
 };
 
 use super::{QueuedMessage, REQUESTED, Session, Transition};
@@ -18,6 +18,15 @@ impl Output {
             });
         }
     }
+
+    /// Has the files stored, and returns what the session keeps of them.
+    pub(crate) fn attach(&mut self, files: Vec<AttachedFile>) -> Vec<Attachment> {
+        let about = files.iter().map(|file| file.about.clone()).collect();
+        files
+            .into_iter()
+            .for_each(|file| self.push(Effect::Attached(file)));
+        about
+    }
 }
 
 impl Session {
@@ -27,6 +36,12 @@ impl Session {
         let is_there = |agent: &&AgentName| team.get(agent).is_some();
         let chosen = || self.chosen.as_ref().filter(is_there).cloned();
         named.or_else(|| if self.asks() { None } else { chosen() })
+    }
+
+    /// The agent whose question a message answers that names nobody.
+    pub fn asking_agent(&self) -> Option<&AgentName> {
+        let call_id = self.oldest_question()?;
+        self.waiting_thread(&call_id).map(|thread| &thread.agent)
     }
 }
 
@@ -55,7 +70,8 @@ impl Transition<'_, '_> {
             }
             let span = self.session.here();
             self.output.input_accepted(message.client_message_id, span);
-            self.answered(&question, message.text);
+            let attachments = self.output.attach(message.attachments);
+            self.answered(&question, message.text, attachments);
             return Ok(CallerAnswer::Answered(span));
         }
         self.room_to_wait(&message.text)?;
@@ -69,8 +85,10 @@ impl Transition<'_, '_> {
             text,
             agent,
             caller,
+            attachments,
             ..
         } = message;
+        let attachments = self.output.attach(attachments);
         let planned = self.session.kind == SessionKind::Project && agent.is_none();
         let workflow_id = planned.then(|| self.world.ids.workflow_id());
         let waiting = QueuedMessage {
@@ -81,6 +99,7 @@ impl Transition<'_, '_> {
             agent,
             caller,
             retries: None,
+            attachments,
         };
         if self.session.turn.is_some() {
             self.enqueue(waiting);
@@ -117,7 +136,7 @@ impl Transition<'_, '_> {
     fn enqueue(&mut self, waiting: QueuedMessage) {
         let (turn, message_id) = (waiting.turn, waiting.message_id.clone());
         let workflow_id = waiting.workflow_id.clone();
-        let content = waiting.text.clone();
+        let (content, attachments) = (waiting.text.clone(), waiting.attachments.clone());
         self.session.queue.push_back(waiting);
         if self.session.kind == SessionKind::Project {
             let position = self.session.queue.len() as u64;
@@ -128,6 +147,7 @@ impl Transition<'_, '_> {
                     workflow_id,
                     position,
                     content,
+                    attachments,
                 }),
             );
         }

@@ -1,6 +1,6 @@
 //! Small parts of a session's state: the sizes of what was said, and messages that wait.
 
-use codelab_protocol::{AgentName, CallerContext, MessageId, TurnId, WorkflowId};
+use codelab_protocol::{AgentName, Attachment, CallerContext, MessageId, TurnId, WorkflowId};
 use serde::{Deserialize, Serialize};
 
 /// The size of a message, by the estimate.
@@ -23,4 +23,6 @@ pub(crate) struct QueuedMessage {
     /// The message whose turn it runs again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<MessageId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
 }

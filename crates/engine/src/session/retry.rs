@@ -116,7 +116,10 @@ impl Transition<'_, '_> {
         request: RetriedRequest,
         caller: CallerContext,
     ) -> Result<CallerAnswer, Refusal> {
-        let text = request.message.map(|message| message.content);
+        let (text, attachments) = request
+            .message
+            .map(|message| (message.content, message.attachments))
+            .unzip();
         if let Some(plan) = request.plan {
             let asked = text.as_deref().unwrap_or_default();
             match self.retry_plan(plan, asked, Some(ended.message_id.clone())) {
@@ -146,6 +149,8 @@ impl Transition<'_, '_> {
             agent: ended.agent.clone(),
             caller,
             retries: Some(ended.message_id.clone()),
+            // The session has their content already.
+            attachments: attachments.unwrap_or_default(),
         };
         self.begin_turn(waiting);
         Ok(CallerAnswer::Span(span))

@@ -2,7 +2,7 @@
 
 use codelab_policy::{Ask, Verdict};
 use codelab_protocol::{
-    CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Role, SwitchMode, Tool, ToolArguments,
+    AttachedFile, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Role, SwitchMode, Tool, ToolArguments,
     ToolCall, ToolCallChunk, ToolSide, arguments_digest,
 };
 use serde_json::{Map, Value};
@@ -408,7 +408,9 @@ impl Transition<'_, '_> {
         result: Value,
         client: Option<ClientId>,
         known: Option<KnownCall>,
+        image: Option<AttachedFile>,
     ) -> Result<CallerAnswer, Refusal> {
+        // A result that names an image has the image's digest in it.
         let digest = Digest::of_json(&result);
         match self
             .session
@@ -466,7 +468,11 @@ impl Transition<'_, '_> {
             false => text_of(&result),
         };
         self.view().show_client_result(&thread, &call, result);
-        self.tool_message(&thread, &call.call_id, call.tool.as_str(), text);
+        let message = Message {
+            attachments: self.output.attach(image.into_iter().collect()),
+            ..self.new_message(Role::Tool, text)
+        };
+        self.result_message(&thread, &call.call_id, call.tool.as_str(), message);
         self.next_call(thread);
         Ok(CallerAnswer::Span(span))
     }
@@ -478,10 +484,21 @@ impl Transition<'_, '_> {
         tool: &str,
         content: String,
     ) {
+        let message = self.new_message(Role::Tool, content);
+        self.result_message(thread, call_id, tool, message);
+    }
+
+    pub(crate) fn result_message(
+        &mut self,
+        thread: &Thread,
+        call_id: &CallId,
+        tool: &str,
+        message: Message,
+    ) {
         let message = Message {
             name: Some(tool.to_owned()),
             tool_call_id: Some(call_id.clone()),
-            ..self.new_message(Role::Tool, content)
+            ..message
         };
         self.message(thread.turn, self.session.task_of(thread), message);
     }

@@ -1,6 +1,6 @@
 //! Questions of agents to people, and their answers.
 
-use codelab_protocol::{CallId, ErrorCode, Message, Role, TaskOrigin, Tool};
+use codelab_protocol::{Attachment, CallId, ErrorCode, Message, Role, TaskOrigin, Tool};
 
 use super::call::ended_or_unknown;
 use super::{Thread, ThreadPhase};
@@ -53,7 +53,12 @@ impl Transition<'_, '_> {
 
     /// A person answered this question. For people the answer is a message of the session; for the
     /// thread that asked it is the result of its call.
-    pub(crate) fn answered(&mut self, call_id: &CallId, text: String) {
+    pub(crate) fn answered(
+        &mut self,
+        call_id: &CallId,
+        text: String,
+        attachments: Vec<Attachment>,
+    ) {
         let Some(thread) = self.session.take_waiting(call_id) else {
             never!("the answered question is not open");
             return;
@@ -61,6 +66,7 @@ impl Transition<'_, '_> {
         self.output.close_call(call_id, CallStatus::Finished);
         let message = Message {
             answers: Some(call_id.clone()),
+            attachments: attachments.clone(),
             ..self.new_message(Role::User, text.clone())
         };
         self.view().show_answer_of_user(&thread, &message);
@@ -75,7 +81,16 @@ impl Transition<'_, '_> {
             },
         );
         self.view().show_answered(&thread, call_id, &text);
-        self.tool_message(&thread, call_id, Tool::AskFollowupQuestion.as_str(), text);
+        let result = Message {
+            attachments,
+            ..self.new_message(Role::Tool, text)
+        };
+        self.result_message(
+            &thread,
+            call_id,
+            Tool::AskFollowupQuestion.as_str(),
+            result,
+        );
         self.next_call(thread);
     }
 
@@ -109,7 +124,7 @@ impl Transition<'_, '_> {
             None => return Err(ended_or_unknown(&call_id, known.is_some())),
         }
         let span = self.session.here();
-        self.answered(&call_id, text);
+        self.answered(&call_id, text, Vec::new());
         Ok(CallerAnswer::Span(span))
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::thoughts::{self, Part};
 use crate::config::Thinking;
+use crate::files::{Image, images, text_with_files};
 use crate::shape::Shape;
 
 /// The limit of an answer when the request has none, because this wire demands one. Every model
@@ -112,11 +113,28 @@ enum BlockContent<'a> {
     },
     ToolResult {
         tool_use_id: Cow<'a, str>,
-        content: &'a str,
+        content: ResultContent<'a>,
+    },
+    Image {
+        source: ImageSource<'a>,
     },
     /// Reasoning, exactly as the server sent it.
     #[serde(untagged)]
     Thinking(&'a Value),
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResultContent<'a> {
+    Text(Cow<'a, str>),
+    Blocks(Vec<Block<'a>>),
+}
+
+#[derive(Serialize)]
+struct ImageSource<'a> {
+    r#type: &'static str,
+    media_type: &'a str,
+    data: &'a str,
 }
 
 /// Marks the end of a part that later requests begin with too, so that the server keeps it.
@@ -145,6 +163,7 @@ impl<'a> MessagesRequest<'a> {
             has_tools,
             provider: shape.reasoning.then_some(provider),
             model: &shape.model,
+            images: shape.images,
         };
         let marks = marks(&request.messages);
         for (index, message) in request.messages.iter().enumerate() {
@@ -221,14 +240,15 @@ struct Conversation<'a, 'b> {
     /// Whose reasoning goes back, if any does.
     provider: Option<&'b str>,
     model: &'b str,
+    /// Whether the model takes images.
+    images: bool,
 }
 
 impl<'a> Conversation<'a, '_> {
     fn add(&mut self, message: &'a ModelMessage) {
         match message {
             // Servers refuse blank text.
-            ModelMessage::System { content } | ModelMessage::User { content }
-                if content.trim().is_empty() => {}
+            ModelMessage::System { content } if content.trim().is_empty() => {}
             ModelMessage::System { content } if self.messages.is_empty() => {
                 self.system.push(text(content));
             }
@@ -236,21 +256,44 @@ impl<'a> Conversation<'a, '_> {
             ModelMessage::System { content } => {
                 self.say(Role::User, text(format!("<system>\n{content}\n</system>")));
             }
-            ModelMessage::User { content } => self.say(Role::User, text(content)),
+            ModelMessage::User { content, files } => {
+                let told = text_with_files(content, files, self.images);
+                if !told.trim().is_empty() {
+                    self.say(Role::User, text(told));
+                }
+                for shown in images(files, self.images) {
+                    self.say(Role::User, image(shown));
+                }
+            }
             ModelMessage::Assistant {
                 content,
                 tool_calls,
                 reasoning,
             } => self.add_answer(content, tool_calls, reasoning.as_deref()),
-            ModelMessage::Tool { call_id, content } if self.has_tools => self.say(
-                Role::User,
-                block(BlockContent::ToolResult {
-                    tool_use_id: wire_id(call_id.as_str()),
+            ModelMessage::Tool {
+                call_id,
+                content,
+                files,
+            } => {
+                let told = text_with_files(content, files, self.images);
+                let mut shown: Vec<Block<'a>> = images(files, self.images).map(image).collect();
+                if !self.has_tools {
+                    self.say(Role::User, text(format!("Result of the tool:\n{told}")));
+                    shown.into_iter().for_each(|shown| self.say(Role::User, shown));
+                    return;
+                }
+                let content = if shown.is_empty() {
+                    ResultContent::Text(told)
+                } else {
+                    shown.insert(0, text(told));
+                    ResultContent::Blocks(shown)
+                };
+                let tool_use_id = wire_id(call_id.as_str());
+                let result = BlockContent::ToolResult {
+                    tool_use_id,
                     content,
-                }),
-            ),
-            ModelMessage::Tool { content, .. } => {
-                self.say(Role::User, text(format!("Result of the tool:\n{content}")));
+                };
+                self.say(Role::User, block(result));
             }
         }
     }
@@ -336,6 +379,15 @@ fn block(content: BlockContent<'_>) -> Block<'_> {
 
 fn text<'a>(text: impl Into<Cow<'a, str>>) -> Block<'a> {
     block(BlockContent::Text { text: text.into() })
+}
+
+fn image(image: Image<'_>) -> Block<'_> {
+    let source = ImageSource {
+        r#type: "base64",
+        media_type: image.media_type,
+        data: image.base64,
+    };
+    block(BlockContent::Image { source })
 }
 
 fn wire_tool(tool: &ToolSpec) -> WireTool<'_> {

@@ -91,7 +91,7 @@ pub fn last_user_text(request: &ModelRequest) -> &str {
 pub fn content(message: &ModelMessage) -> &str {
     match message {
         ModelMessage::System { content }
-        | ModelMessage::User { content }
+        | ModelMessage::User { content, .. }
         | ModelMessage::Assistant { content, .. }
         | ModelMessage::Tool { content, .. } => content,
     }

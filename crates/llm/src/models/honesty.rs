@@ -52,7 +52,7 @@ fn cut_prompt(request: &ModelRequest, output: &ModelOutput) -> Option<String> {
 fn text(message: &ModelMessage) -> &str {
     match message {
         ModelMessage::System { content }
-        | ModelMessage::User { content }
+        | ModelMessage::User { content, .. }
         | ModelMessage::Assistant { content, .. }
         | ModelMessage::Tool { content, .. } => content,
     }

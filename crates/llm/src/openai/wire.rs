@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::files::{Image, images, text_with_files};
 use crate::shape::Shape;
 
 #[derive(Serialize)]
@@ -43,7 +44,7 @@ enum WireMessage<'a> {
         content: Cow<'a, str>,
     },
     User {
-        content: &'a str,
+        content: WireContent<'a>,
     },
     Assistant {
         /// `null` if the model wrote no text beside its tool calls.
@@ -56,8 +57,29 @@ enum WireMessage<'a> {
     },
     Tool {
         tool_call_id: &'a str,
-        content: &'a str,
+        content: Cow<'a, str>,
     },
+}
+
+/// Servers that know no images want a plain text.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WireContent<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<WirePart<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum WirePart<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl<'a> },
+}
+
+#[derive(Serialize)]
+struct ImageUrl<'a> {
+    #[serde(serialize_with = "as_data_url")]
+    url: Image<'a>,
 }
 
 #[derive(Serialize)]
@@ -140,14 +162,43 @@ fn wire_messages<'a>(
     let is_user = |message: &ModelMessage| matches!(message, ModelMessage::User { .. });
     let begun = request.messages.iter().rposition(is_user).unwrap_or(0);
     let messages = request.messages.iter().enumerate();
-    let wired = messages.map(|(position, message)| {
+    let mut wired = Vec::with_capacity(request.messages.len());
+    let mut read = Vec::new();
+    for (position, message) in messages {
+        let is_tool = matches!(message, ModelMessage::Tool { .. });
+        if !is_tool {
+            wired.extend(shown(std::mem::take(&mut read)));
+        }
         let is_wanted = shape.reasoning && position > begun;
-        wire_message(message, is_wanted.then_some((provider, &shape.model)))
-    });
-    match shape.late_system {
-        true => wired.collect(),
-        false => with_system_first(wired),
+        let thinker = is_wanted.then_some((provider, shape.model.as_str()));
+        wired.push(wire_message(message, thinker, shape.images));
+        if is_tool {
+            read.extend(images(message.files(), shape.images));
+        }
     }
+    wired.extend(shown(read));
+    match shape.late_system {
+        true => wired,
+        false => with_system_first(wired.into_iter()),
+    }
+}
+
+/// The images that tools read, after all results of one answer: on this wire a result is text only,
+/// and nothing may stand between the results.
+fn shown(read: Vec<Image<'_>>) -> Option<WireMessage<'_>> {
+    let content = with_images("The images of the tool results above.".into(), read);
+    matches!(content, WireContent::Parts(_)).then_some(WireMessage::User { content })
+}
+
+fn with_images<'a>(text: Cow<'a, str>, images: Vec<Image<'a>>) -> WireContent<'a> {
+    if images.is_empty() {
+        return WireContent::Text(text);
+    }
+    let images = images.into_iter().map(|url| WirePart::ImageUrl {
+        image_url: ImageUrl { url },
+    });
+    let text = std::iter::once(WirePart::Text { text });
+    WireContent::Parts(text.chain(images).collect())
 }
 
 /// All system messages as one, at the beginning.
@@ -167,12 +218,21 @@ fn with_system_first<'a>(messages: impl Iterator<Item = WireMessage<'a>>) -> Vec
 }
 
 /// `thinker`: the provider and the model whose reasoning is sent, if any is.
-fn wire_message<'a>(message: &'a ModelMessage, thinker: Option<(&str, &str)>) -> WireMessage<'a> {
+fn wire_message<'a>(
+    message: &'a ModelMessage,
+    thinker: Option<(&str, &str)>,
+    takes_images: bool,
+) -> WireMessage<'a> {
     match message {
         ModelMessage::System { content } => WireMessage::System {
             content: content.into(),
         },
-        ModelMessage::User { content } => WireMessage::User { content },
+        ModelMessage::User { content, files } => WireMessage::User {
+            content: with_images(
+                text_with_files(content, files, takes_images),
+                images(files, takes_images).collect(),
+            ),
+        },
         ModelMessage::Assistant {
             content,
             tool_calls,
@@ -186,9 +246,13 @@ fn wire_message<'a>(message: &'a ModelMessage, thinker: Option<(&str, &str)>) ->
                 .filter(|(reasoning, (provider, model))| reasoning.is_by(provider, model))
                 .and_then(|(reasoning, _)| reasoning.opaque.as_object()),
         },
-        ModelMessage::Tool { call_id, content } => WireMessage::Tool {
-            tool_call_id: call_id.as_str(),
+        ModelMessage::Tool {
+            call_id,
             content,
+            files,
+        } => WireMessage::Tool {
+            tool_call_id: call_id.as_str(),
+            content: text_with_files(content, files, takes_images),
         },
     }
 }
@@ -227,6 +291,13 @@ fn response_format(schema: &OutputSchema) -> ResponseFormat<'_> {
         r#type: "json_schema",
         json_schema,
     }
+}
+
+fn as_data_url<S: Serializer>(image: &Image<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!(
+        "data:{};base64,{}",
+        image.media_type, image.base64
+    ))
 }
 
 fn as_json_text<S: Serializer>(

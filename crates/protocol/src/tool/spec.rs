@@ -19,7 +19,8 @@ impl Tool {
     fn described(self) -> ToolSpec {
         let (description, properties, required): (_, Value, &[&str]) = match self {
             Self::ReadFile => (
-                "Read a text file of the workspace. Give start_line and end_line (from 1, inclusive) for a part.",
+                "Read a text file or an image (PNG, JPEG, GIF, WebP) of the workspace. Give start_line and end_line (from 1, \
+                 inclusive) for a part of a text.",
                 json!({"path": PATH.to_value(), "start_line": integer(1), "end_line": integer(1)}),
                 &["path"],
             ),

@@ -142,6 +142,7 @@ impl<'a> Work<'a> {
                 user_id,
                 ..CallerContext::default()
             },
+            attachments: Vec::new(),
         });
         loop {
             input = match self.step(input) {
@@ -211,7 +212,8 @@ impl<'a> Work<'a> {
                     }
                 }
                 // The session is not stored, and without a tool runner it asks for no approval.
-                Effect::ForgetReasoning { .. }
+                Effect::Attached(_)
+                | Effect::ForgetReasoning { .. }
                 | Effect::Switched(_)
                 | Effect::ApprovalOpened(_)
                 | Effect::ApprovalClosed { .. }

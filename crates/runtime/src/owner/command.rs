@@ -4,7 +4,7 @@ use codelab_engine::{
     Decision, EventRange, Input, KnownCall, Refusal, RetriedRequest, UserMessage,
 };
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientId, Digest, ErrorCode, Message, MessageId, Plan, PlanId,
+    AgentName, AttachedFile, CallId, CallerContext, ClientId, Digest, ErrorCode, Message, MessageId, Plan, PlanId,
 };
 use codelab_store::ApprovalStatus;
 use serde_json::Value;
@@ -22,6 +22,7 @@ pub(crate) enum Command {
         call_id: CallId,
         result: Value,
         client: Option<ClientId>,
+        image: Option<AttachedFile>,
     },
     Answer {
         call_id: CallId,
@@ -96,6 +97,7 @@ impl Owner {
                 call_id,
                 result,
                 client,
+                image,
             } => {
                 let known = self.known_call(loaded, &call_id).await?;
                 Input::ToolResult {
@@ -103,6 +105,7 @@ impl Owner {
                     result,
                     client,
                     known,
+                    image,
                 }
             }
             Command::Answer { call_id, text } => {

@@ -26,6 +26,7 @@ use super::recall::history;
 use super::{Owner, RETRY_DELAY};
 use crate::clock::now;
 use crate::feed::{Feed, PartialAnswer};
+use crate::files::load_files;
 use crate::metrics::Metrics;
 use crate::runtime::Inner;
 use crate::shares::{ModelSlot, Shares};
@@ -373,14 +374,18 @@ impl Owner {
             .await
             .map_err(|error| unreadable(&error))?;
         let team = team.as_deref().map_or(&runtime.team, |team| &team.team);
-        Ok(planning_request(
+        let mut request = planning_request(
             &loaded.session,
             team,
             default_model(&runtime),
             &recent.history(),
             repair,
             &runtime.prompt,
-        ))
+        );
+        load_files(&runtime.store, loaded.key, &mut request)
+            .await
+            .map_err(|error| unreadable(&error))?;
+        Ok(request)
     }
 
     async fn step(
@@ -414,7 +419,7 @@ impl Owner {
                 .map(|thread| thread.recalled().to_vec())
                 .unwrap_or_default()
         });
-        let (request, report) = step_request(&Briefing {
+        let (mut request, report) = step_request(&Briefing {
             session: &loaded.session,
             lane: call.id.lane,
             agent,
@@ -433,6 +438,9 @@ impl Owner {
         if runtime.log_prompts {
             log::whole_prompt(&self.name.id, call, &request);
         }
+        load_files(&runtime.store, loaded.key, &mut request)
+            .await
+            .map_err(|error| unreadable(&error))?;
         Ok((request, recalled))
     }
 

@@ -67,6 +67,7 @@ pub(super) async fn history<'a>(
         recent
             .load_task(&runtime.store, key, plan, task, &runtime.prompt)
             .await?;
+        recent.pass_files(plan, task);
     }
     Ok(recent)
 }

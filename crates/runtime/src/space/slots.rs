@@ -194,6 +194,7 @@ impl HeldSlots {
                 // Performed with the commit, or after it.
                 Effect::Event(_)
                 | Effect::Message(_)
+                | Effect::Attached(_)
                 | Effect::ForgetReasoning { .. }
                 | Effect::Switched(_)
                 | Effect::ApprovalOpened(_)

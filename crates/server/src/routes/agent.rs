@@ -65,6 +65,7 @@ async fn user_message(app: &App, request: AgentStreamRequest) -> ApiResult<Reade
         agent,
         client_message_id: request.client_message_id,
         caller,
+        attachments: Vec::new(),
     };
     Ok(app
         .runtime

@@ -34,7 +34,7 @@ struct PathParameter {
     noun: &'static str,
 }
 
-const PATH_PARAMETERS: [PathParameter; 8] = [
+const PATH_PARAMETERS: [PathParameter; 9] = [
     path_parameter("session_id", "The session", "session"),
     PathParameter {
         schema: i64::schema,
@@ -50,6 +50,7 @@ const PATH_PARAMETERS: [PathParameter; 8] = [
     path_parameter("plan_id", "The plan", "plan"),
     path_parameter("task_id", "The task", "task"),
     path_parameter("call_id", "The tool call", "tool call"),
+    path_parameter("digest", "The file's digest, from its message", "attachment"),
 ];
 
 const fn path_parameter(

@@ -2,6 +2,7 @@
 
 pub(super) mod answer;
 pub(super) mod approvals;
+pub(super) mod attachments;
 pub(super) mod export;
 pub(super) mod messages;
 pub(super) mod mine;

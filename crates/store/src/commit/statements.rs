@@ -1,7 +1,7 @@
 //! Builds the statements of a commit. The session's own row comes first. It checks the epoch, and
 //! on PostgreSQL its lock serializes commits of one session.
 
-use codelab_protocol::ApprovalInfo;
+use codelab_protocol::{ApprovalInfo, AttachedFile};
 
 use super::{AuditAppended, Commit, NewSessionRow};
 use crate::StoreError;
@@ -53,6 +53,13 @@ const INSERT_MESSAGE: &str = "INSERT INTO messages (session_key, ord, turn, mess
 const INSERT_TASK_MESSAGE: &str = "INSERT INTO task_messages (session_key, plan_id, task_id, ord, turn, message_id, \
      role, agent_id, name, tool_call_id, timestamp, error, usage, tool_calls, notes, opaque_reasoning, content) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT DO NOTHING";
+
+// Stored once. An update of what is there locks the row until the reference is stored as well.
+const INSERT_ATTACHMENT: &str = "INSERT INTO attachments (digest, size, content) VALUES ($1, $2, $3) \
+     ON CONFLICT (digest) DO UPDATE SET size = excluded.size";
+
+const INSERT_SESSION_ATTACHMENT: &str = "INSERT INTO session_attachments (session_key, digest, name, media_type) \
+     VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
 
 const FORGET_REASONING: [&str; 2] = [
     "UPDATE messages SET opaque_reasoning = NULL \
@@ -120,6 +127,7 @@ pub(crate) fn build(mut commit: Commit) -> Result<Vec<Stmt>, StoreError> {
     for message in std::mem::take(&mut commit.messages) {
         stmts.push(insert_message(key(), message)?);
     }
+    attachments(&mut commit, &mut stmts);
     for turn in &commit.reasoning_forgotten {
         let forget = |sql| Stmt::any(sql, vec![key(), turn.0.into()]);
         stmts.extend(FORGET_REASONING.map(forget));
@@ -301,6 +309,26 @@ fn insert_message(key: Param, stored: StoredMessage) -> Result<Stmt, StoreError>
         message.content.into(),
     ]);
     Ok(Stmt::one(sql, params))
+}
+
+/// In the order of their digests, so that two commits that share files do not wait for each other.
+fn attachments(commit: &mut Commit, stmts: &mut Vec<Stmt>) {
+    let mut files = std::mem::take(&mut commit.attachments);
+    files.sort_by(|a, b| a.about.digest.as_str().cmp(b.about.digest.as_str()));
+    for AttachedFile { about, content } in files {
+        let digest = || Param::from(&about.digest);
+        stmts.push(Stmt::one(
+            INSERT_ATTACHMENT,
+            vec![digest(), about.size.into(), Param::Bytes(content)],
+        ));
+        let params = vec![
+            commit.key.into(),
+            digest(),
+            Param::text(&about.name),
+            Param::text(&about.media_type),
+        ];
+        stmts.push(Stmt::any(INSERT_SESSION_ATTACHMENT, params));
+    }
 }
 
 fn insert_event(key: Param, event: StoredEvent) -> Stmt {

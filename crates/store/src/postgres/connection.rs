@@ -201,6 +201,7 @@ fn type_of(param: &Param) -> Type {
         Param::Null => Type::UNKNOWN,
         Param::Int(_) => Type::INT8,
         Param::Text(_) | Param::Shared(_) => Type::TEXT,
+        Param::Bytes(_) => Type::BYTEA,
     }
 }
 
@@ -213,13 +214,14 @@ impl ToSql for Param {
         match (self, self.as_text()) {
             (Self::Int(number), _) if *ty == Type::INT8 => number.to_sql(ty, out),
             (_, Some(string)) if *ty == Type::TEXT => text::encode(string).as_ref().to_sql(ty, out),
+            (Self::Bytes(bytes), _) if *ty == Type::BYTEA => bytes.as_ref().to_sql(ty, out),
             (Self::Null, _) => Ok(IsNull::Yes),
             _ => Err("a parameter does not have the type of its column".into()),
         }
     }
 
     fn accepts(ty: &Type) -> bool {
-        matches!(*ty, Type::INT8 | Type::TEXT | Type::UNKNOWN)
+        matches!(*ty, Type::INT8 | Type::TEXT | Type::BYTEA | Type::UNKNOWN)
     }
 
     to_sql_checked!();

@@ -36,6 +36,38 @@ macro_rules! note_erased {
 }
 pub(super) use note_erased;
 
+/// Deletes the files that only these sessions refer to. The rows are locked first, as they are by a
+/// commit that adds a reference: so none is deleted that another session is just about to get.
+macro_rules! delete_attachments {
+    ($which:literal) => {
+        [
+            concat!(
+                "UPDATE attachments SET size = size WHERE digest IN \
+                 (SELECT digest FROM session_attachments WHERE session_key IN (",
+                $which,
+                "))"
+            ),
+            concat!(
+                "DELETE FROM attachments WHERE digest IN \
+                 (SELECT digest FROM session_attachments WHERE session_key IN (",
+                $which,
+                ")) AND NOT EXISTS (SELECT 1 FROM session_attachments AS other \
+                 WHERE other.digest = attachments.digest AND other.session_key NOT IN (",
+                $which,
+                "))"
+            ),
+            concat!(
+                "DELETE FROM session_attachments WHERE session_key IN (",
+                $which,
+                ")"
+            ),
+        ]
+    };
+}
+pub(super) use delete_attachments;
+
+const PURGE_ATTACHMENTS: [&str; 3] = delete_attachments!("$1");
+
 // The session's own row is deleted first. From then on no commit can add anything.
 const PURGE: [&str; 14] = [
     "DELETE FROM sessions WHERE id = $1",
@@ -90,6 +122,7 @@ impl Store {
     pub async fn purge(&self, key: SessionKey) -> Result<(), StoreError> {
         let mut stmts: Vec<_> = PURGE
             .iter()
+            .chain(&PURGE_ATTACHMENTS)
             .map(|sql| Stmt::any(sql, vec![key.into()]))
             .collect();
         stmts[0].expect = crate::statement::Expect::One;

@@ -376,6 +376,7 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         partial: reason,
         error_message,
         retries,
+        attachments,
     } = row.optional_json()?.unwrap_or_default();
     if let (Some(reasoning), Some(opaque)) = (&mut reasoning, row.optional_json()?) {
         reasoning.opaque = opaque;
@@ -398,6 +399,7 @@ pub(super) fn message(row: &mut Columns<'_>) -> Result<StoredMessage, StoreError
         reason,
         error_message,
         retries,
+        attachments,
         ..Message::new(message_id, role, content, timestamp)
     };
     Ok(StoredMessage {

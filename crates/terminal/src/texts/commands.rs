@@ -86,6 +86,14 @@ texts! {
         "a message can name at most {0} files; it was not sent",
         "в сообщении можно назвать не более {0} файлов; оно не отправлено",
         "у повідомленні можна назвати щонайбільше {0} файлів; його не надіслано";
+    TooManyImages:
+        "a message can name at most {0} images; it was not sent",
+        "в сообщении можно назвать не более {0} изображений; оно не отправлено",
+        "у повідомленні можна назвати щонайбільше {0} зображень; його не надіслано";
+    ImageInAnswer:
+        "an answer to a question cannot have images; it was not sent",
+        "ответ на вопрос не может содержать изображений; он не отправлен",
+        "відповідь на питання не може містити зображень; її не надіслано";
     FilesTooLarge:
         "the named files have more than {0} KiB together; the message was not sent",
         "названные файлы вместе больше {0} КиБ; сообщение не отправлено",

@@ -76,7 +76,11 @@ impl Talk {
         let text = match is_option {
             true => text,
             false => match self.with_files(&text.clone(), text).await {
-                Some(text) => text,
+                Some((text, images)) if images.is_empty() => text,
+                Some((text, _)) => {
+                    self.say(CommandText::ImageInAnswer, &[]);
+                    return self.give_back(text);
+                }
                 None => return,
             },
         };

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use codelab_protocol::{ReadFile, ToolArguments};
+use codelab_protocol::{NewAttachment, ReadFile, ToolArguments};
 use codelab_workspace::{Call, Workspace};
 use serde_json::Value;
 use tokio::process::Command;
@@ -22,6 +22,7 @@ pub enum FileRead {
         text: String,
         is_cut: bool,
     },
+    Image(NewAttachment),
     Missing,
     /// And why, if that is known.
     Refused(Option<String>),
@@ -42,6 +43,10 @@ pub async fn read(workspace: &Workspace, path: &str) -> FileRead {
     };
     let result = workspace.run(call, CancellationToken::new()).await;
     let text = |name: &str| result.get(name).and_then(Value::as_str);
+    let image = result.get("image").cloned();
+    if let Some(image) = image.and_then(|image| serde_json::from_value(image).ok()) {
+        return FileRead::Image(image);
+    }
     match (text("content"), text("error")) {
         (Some(content), _) => FileRead::Content {
             text: content.to_owned(),
@@ -59,6 +64,7 @@ pub async fn before(workspace: &Workspace, path: &str, language: Language) -> Be
             Before::Unknown(language.text(Text::FileTooLarge).to_owned())
         }
         FileRead::Content { text, .. } => Before::Text(text),
+        FileRead::Image(_) => Before::Unknown(language.text(Text::FileUnreadable).to_owned()),
         FileRead::Missing => Before::Missing,
         FileRead::Refused(why) => {
             let unknown = || language.text(Text::FileUnreadable).to_owned();

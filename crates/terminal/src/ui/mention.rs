@@ -1,8 +1,10 @@
-//! `@file` in a message: the file's content goes along as a named block. Files are read by the same
+//! `@file` in a message: the file's content goes along as a named block, and an image as an
+//! attachment. Files are read by the same
 //! rules as `read_file`: beneath the workspace only, and nothing that holds credentials.
 
 use std::fmt::Write as _;
 
+use codelab_protocol::{MAX_ATTACHMENTS, NewAttachment};
 use codelab_workspace::Workspace;
 
 use crate::Language;
@@ -13,6 +15,8 @@ use super::files::{self, FileRead};
 const MAX_FILES: usize = 16;
 /// Words of a message that are looked up. More are plain text.
 const MAX_MENTIONS: usize = 256;
+/// Of all images of a message together, in base64. The server's limit for a request is higher.
+const MAX_IMAGE_BYTES: usize = 7 << 20;
 /// Of all files of a message together.
 const MAX_BYTES: usize = 512 << 10;
 /// What may stand behind a path without being a part of it.
@@ -27,6 +31,7 @@ pub struct ExpandedMessage {
     pub sent: Vec<String>,
     /// Named, but not there: the message says so as it was written.
     pub missing: Vec<String>,
+    pub images: Vec<NewAttachment>,
 }
 
 /// Adds the content of each named file. `Err` says why the message cannot be sent like this.
@@ -38,11 +43,18 @@ pub async fn expand(
     let mut paths = mentioned(&text);
     paths.truncate(MAX_MENTIONS);
     let (mut blocks, mut sent, mut missing) = (String::new(), Vec::new(), Vec::new());
+    let mut images: Vec<NewAttachment> = Vec::new();
     for path in paths {
         match files::read(workspace, &path).await {
             FileRead::Content { text, .. } => {
                 block(&path, &text, &mut blocks);
                 sent.push(format!("{path} ({} KiB)", text.len().div_ceil(1 << 10)));
+            }
+            FileRead::Image(image) => {
+                // In base64, four characters stand for three bytes.
+                let size = image.data.len() / 4 * 3;
+                sent.push(format!("{path} ({} KiB)", size.div_ceil(1 << 10)));
+                images.push(image);
             }
             // A word such as `@Override` is no file.
             FileRead::Missing if path.contains(['/', '.']) => missing.push(path),
@@ -57,6 +69,14 @@ pub async fn expand(
             let limit = (MAX_BYTES >> 10).to_string();
             return Err(language.with(CommandText::FilesTooLarge, &[&limit]));
         }
+        let in_images: usize = images.iter().map(|image| image.data.len()).sum();
+        if in_images > MAX_IMAGE_BYTES {
+            let limit = (MAX_IMAGE_BYTES >> 10).to_string();
+            return Err(language.with(CommandText::FilesTooLarge, &[&limit]));
+        }
+        if images.len() > MAX_ATTACHMENTS {
+            return Err(language.with(CommandText::TooManyImages, &[&MAX_ATTACHMENTS.to_string()]));
+        }
         if sent.len() > MAX_FILES {
             return Err(language.with(CommandText::TooManyFiles, &[&MAX_FILES.to_string()]));
         }
@@ -65,6 +85,7 @@ pub async fn expand(
         text: text + &blocks,
         sent,
         missing,
+        images,
     })
 }
 
@@ -144,6 +165,15 @@ mod tests {
         let expanded = expand(&workspace, text, Language::En).await.unwrap();
         assert_eq!(expanded.sent, ["a.rs (2 KiB)"]);
         assert_eq!(expanded.missing, ["b.rs"]);
+        assert_eq!(expanded.images, []);
+        let png = b"\x89PNG\r\n\x1a\nrest";
+        std::fs::write(folder.path().join("a.png"), png).unwrap();
+        let text = "what is in @a.png?".to_owned();
+        let expanded = expand(&workspace, text.clone(), Language::En).await.unwrap();
+        assert_eq!(expanded.text, text);
+        assert_eq!(expanded.sent, ["a.png (1 KiB)"]);
+        let image = NewAttachment::new("a.png", "image/png", png);
+        assert_eq!(expanded.images, [image]);
         let names: Vec<String> = (0..=MAX_FILES)
             .map(|number| format!("{number}.rs"))
             .collect();

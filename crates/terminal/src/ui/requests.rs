@@ -5,7 +5,7 @@
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
     AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode,
-    HitlDecision, Patch, PlanDecision, PlanId, ProjectId, SendMessage, SessionId, UsageTotal,
+    HitlDecision, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, SendMessage, SessionId, UsageTotal,
 };
 
 use crate::texts::CommandText;
@@ -59,6 +59,7 @@ pub struct OutgoingMessage {
     pub written: String,
     /// With the files that it names.
     pub text: String,
+    pub images: Vec<NewAttachment>,
 }
 
 /// A decision in the words of its route.
@@ -103,11 +104,16 @@ pub async fn send(
     outgoing: OutgoingMessage,
     target: Option<String>,
 ) -> RequestOutcome {
-    let OutgoingMessage { written, text } = outgoing;
+    let OutgoingMessage {
+        written,
+        text,
+        images,
+    } = outgoing;
     let message = SendMessage {
         content: Some(text),
         target_agent: target,
         client_message_id: message_id(),
+        attachments: images,
     };
     // The stream is for whoever has no other; its start says that the message is kept.
     let sent = repeated(RESTART_BACKOFF, || async {

@@ -1,9 +1,9 @@
-//! `read_file`: a text file or some of its lines, within a limit, decoded.
+//! `read_file`: a text file or some of its lines, within a limit, decoded; or a whole image.
 
 use std::io::{self, BufRead, BufReader, Read, Seek};
 
 use cap_std::fs::File;
-use codelab_protocol::ReadFile;
+use codelab_protocol::{NewAttachment, ReadFile, image_type};
 use serde_json::{Value, json};
 
 use crate::error::{PathAction, ToolRefusal};
@@ -14,6 +14,9 @@ use crate::text::{Encoding, SNIFFED_BYTES, decode, encode, is_binary, whole_char
 
 /// A range far into a large file is looked for this far.
 const MAX_SCANNED_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// The largest image that is sent. In base64 it fits into the server's limit for a request.
+const MAX_IMAGE_BYTES: u64 = 4 * 1024 * 1024;
 
 pub(crate) fn read_file(
     root: &Root,
@@ -26,6 +29,11 @@ pub(crate) fn read_file(
     let mut file = place.open_file(&call.path)?;
     let size = file.metadata().map_err(refused)?.len();
     let head = head(&mut file).map_err(refused)?;
+    if let Some(media_type) = image_type(&head) {
+        let (bytes, image) = image(&mut file, call, size, media_type)?;
+        seen.remember(&place.real, Fingerprint::of_content(&bytes));
+        return Ok(image);
+    }
     if is_binary(&head) {
         return Err(ToolRefusal::Binary(call.path.clone()));
     }
@@ -56,6 +64,35 @@ pub(crate) fn read_file(
         lines,
     })?;
     Ok(result(&part, encoding, size))
+}
+
+/// An image whole, in the form in which messages carry files.
+fn image(
+    file: &mut File,
+    call: &ReadFile,
+    size: u64,
+    media_type: &str,
+) -> Result<(Vec<u8>, Value), ToolRefusal> {
+    let too_large = |size| ToolRefusal::ImageTooLarge {
+        path: call.path.clone(),
+        size,
+        max_bytes: MAX_IMAGE_BYTES,
+    };
+    if size > MAX_IMAGE_BYTES {
+        return Err(too_large(size));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_IMAGE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| ToolRefusal::from_io(&call.path, PathAction::Read, error))?;
+    // It can grow while it is read.
+    if bytes.len() as u64 > MAX_IMAGE_BYTES {
+        return Err(too_large(bytes.len() as u64));
+    }
+    let name = call.path.rsplit('/').next().unwrap_or(&call.path);
+    let image = NewAttachment::new(name, media_type, &bytes);
+    let result = json!({"success": true, "image": image, "size": bytes.len()});
+    Ok((bytes, result))
 }
 
 struct Part {

@@ -82,9 +82,7 @@ fn question(model: &str) -> ModelRequest {
         model: model.to_owned(),
         // Another model must not hide that this one does not work.
         fallback_models: vec![model.to_owned()],
-        messages: vec![ModelMessage::User {
-            content: QUESTION.to_owned(),
-        }],
+        messages: vec![ModelMessage::user(QUESTION)],
         tools: Vec::new(),
         temperature: None,
         max_tokens: Some(ANSWER_TOKENS),

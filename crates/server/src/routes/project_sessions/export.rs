@@ -123,6 +123,10 @@ fn written(message: &Message) -> String {
             let _ = write!(text, "\n{content}\n");
         }
     }
+    for file in &message.attachments {
+        let (name, kind) = (one_line(&file.name), &file.media_type);
+        let _ = write!(text, "\n*Attached: {name} ({kind}, {} bytes)*\n", file.size);
+    }
     let ended = match message.reason {
         None => String::new(),
         Some(PartialReason::Stopped) => "Stopped before it was finished.".to_owned(),

@@ -18,7 +18,7 @@ use super::super::events::{StreamPosition, after};
 use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
 use super::super::sessions::Cancellation;
-use super::{MySession, answer};
+use super::{MySession, answer, attachments};
 use crate::app::App;
 use crate::body::{JsonBody, OptionalJsonBody, Params};
 use crate::error::{ApiError, ApiResult};
@@ -36,6 +36,7 @@ use crate::sse;
         (status = 202, description = "Durable; it is planned, or waits for an earlier message", body = MessageAccepted),
         (status = 404, description = "Unknown session or agent"),
         (status = 409, description = "The direct call was cancelled", body = DirectAnswer),
+        (status = 422, description = "Something is missing or not valid, or the agent's model does not take the images"),
         (status = 502, description = "The direct call failed", body = DirectAnswer),
         (status = 504, description = "The direct call took too long", body = DirectAnswer),
     ),
@@ -64,6 +65,7 @@ pub(in crate::routes) async fn send(
         target,
         client_message_id: body.client_message_id,
         caller,
+        attachments: attachments::checked(body.attachments)?,
     };
     // Before the message is accepted: if its stream is refused, nothing was said.
     let slot = wants_events(&headers)

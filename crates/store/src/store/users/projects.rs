@@ -8,7 +8,7 @@ use crate::StoreError;
 use crate::columns::Columns;
 use crate::statement::{Expect, Param, Stmt};
 use crate::store::Store;
-use crate::store::life::{blank_audit, note_erased};
+use crate::store::life::{blank_audit, delete_attachments, note_erased};
 use crate::user::{NewProject, ProjectChange, ProjectRow};
 
 macro_rules! select_projects {
@@ -43,6 +43,8 @@ const SET_BUDGET_TOKENS: &str =
     "UPDATE projects SET budget_tokens = $1, granted_tokens = 0 WHERE id = $2";
 
 const DELETE: &str = "DELETE FROM projects WHERE id = $1 AND user_id = $2";
+/// How many of the next statements come before all others.
+const FIRST_OF_CONTENTS: usize = 3;
 // The sessions' epoch is raised first. From then on no commit can add anything.
 const DELETE_CONTENTS: [&str; 18] = [
     "DELETE FROM owners WHERE kind = 'project' AND number = $1",
@@ -67,6 +69,10 @@ const DELETE_CONTENTS: [&str; 18] = [
     "DELETE FROM interactions WHERE project_id = $1",
     "DELETE FROM spendings WHERE project_id = $1",
 ];
+
+// While the sessions are still there.
+const DELETE_ATTACHMENTS: [&str; 3] =
+    delete_attachments!("SELECT id FROM sessions WHERE project_id = $1");
 
 impl Store {
     /// A project of any user.
@@ -241,11 +247,9 @@ impl ProjectStore {
     pub async fn delete(&self) -> Result<(), StoreError> {
         let id = self.row.id;
         let mut stmts = vec![Stmt::one(DELETE, vec![id.into(), self.user.into()])];
-        stmts.extend(
-            DELETE_CONTENTS
-                .iter()
-                .map(|sql| Stmt::any(sql, vec![id.into()])),
-        );
+        let (first, rest) = DELETE_CONTENTS.split_at(FIRST_OF_CONTENTS);
+        let contents = first.iter().chain(&DELETE_ATTACHMENTS).chain(rest);
+        stmts.extend(contents.map(|sql| Stmt::any(sql, vec![id.into()])));
         self.store.erase(None, stmts).await.map_err(missing)
     }
 

@@ -1,7 +1,7 @@
 //! What the person does besides talking: naming files, running commands of their own, writing the
 //! session to a file.
 
-use codelab_protocol::SessionId;
+use codelab_protocol::{NewAttachment, SessionId};
 use tokio_util::sync::CancellationToken;
 
 use crate::Text;
@@ -27,8 +27,12 @@ impl Talk {
 
     /// Sends a text with the files that it names.
     pub(super) async fn say_with_files(&mut self, written: String, text: String) {
-        if let Some(text) = self.with_files(&written, text).await {
-            self.send(OutgoingMessage { written, text });
+        if let Some((text, images)) = self.with_files(&written, text).await {
+            self.send(OutgoingMessage {
+                written,
+                text,
+                images,
+            });
         }
     }
 
@@ -38,7 +42,7 @@ impl Talk {
         &mut self,
         written: &str,
         text: String,
-    ) -> Option<String> {
+    ) -> Option<(String, Vec<NewAttachment>)> {
         match mention::expand(&self.preview, text, self.language()).await {
             Ok(expanded) => {
                 if !expanded.sent.is_empty() {
@@ -47,7 +51,7 @@ impl Talk {
                 for path in &expanded.missing {
                     self.say(CommandText::FileMissing, &[path]);
                 }
-                Some(expanded.text)
+                Some((expanded.text, expanded.images))
             }
             Err(why) => {
                 self.notice(why);
@@ -59,7 +63,7 @@ impl Talk {
 
     /// What was not sent can be changed and sent again. Without a terminal nobody could, and a text
     /// that is begun would hide what waits.
-    pub(super) fn give_back(&mut self, written: String) {
+    pub(in crate::ui) fn give_back(&mut self, written: String) {
         if self.surface.is_terminal() && self.prompt.editor.is_empty() {
             self.prompt.editor.set(written);
         }
