@@ -2,9 +2,9 @@
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, AttachedFile, AuditDecision, CallId, ChunkBody,
-    ClientMessageId, CommandPart, Digest, Message, MessageId, Plan, SessionEventBody, TaskId,
-    TaskOrigin, Timestamp, TurnId, TurnStatus, Usage,
+    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, AttachedFile, AuditDecision, CallId,
+    ChunkBody, ClientMessageId, CommandPart, Digest, Message, MessageId, Plan, SessionEventBody,
+    TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,8 +1,8 @@
 //! What can happen to a session, and why it may be refused.
 
 use codelab_protocol::{
-    AgentName, AgentStatus, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode,
-    MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, Timestamp,
+    AgentName, AgentStatus, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest,
+    ErrorCode, MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, Timestamp,
 };
 use serde_json::{Map, Value};
 

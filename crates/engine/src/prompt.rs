@@ -13,8 +13,8 @@ mod trim;
 use std::borrow::Cow;
 
 use codelab_protocol::{
-    CallerContext, Message, ModelFile, ModelMessage, ModelRequest, ModelToolCall, PartialReason, PlanId, Role,
-    TaskId, Timestamp, Tool,
+    CallerContext, Message, ModelFile, ModelMessage, ModelRequest, ModelToolCall, PartialReason,
+    PlanId, Role, TaskId, Timestamp, Tool,
 };
 
 pub(crate) use planning::ORCHESTRATOR_MAX_TOKENS;
@@ -24,8 +24,8 @@ pub use summary::{MAX_SUMMARIZED_MESSAGES, summary_request};
 pub(crate) use summary::{MAX_SUMMARIZED_TOKENS, SUMMARY_MAX_TOKENS};
 
 pub use self::attached::{MAX_FILE_TEXT_BYTES, without_files};
-pub use self::size::without_middle;
 pub(crate) use self::size::CUT_MARK_BYTES;
+pub use self::size::without_middle;
 use self::size::{chars, estimated_tokens, shorten};
 use self::template::Expanded;
 use self::trim::Form;

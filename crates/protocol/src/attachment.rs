@@ -143,8 +143,7 @@ fn essence(media_type: &str) -> Option<String> {
                 .all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
     };
     let (kind, subtype) = essence.split_once('/')?;
-    let is_valid =
-        essence.len() <= MAX_MEDIA_TYPE_BYTES && is_token(kind) && is_token(subtype);
+    let is_valid = essence.len() <= MAX_MEDIA_TYPE_BYTES && is_token(kind) && is_token(subtype);
     is_valid.then(|| essence.to_ascii_lowercase())
 }
 
@@ -178,7 +177,12 @@ mod tests {
             ("a.jpg", "image/jpeg", b"\xff\xd8\xff\xe0", "image/jpeg"),
             ("a.gif", "image/gif", b"GIF89a", "image/gif"),
             ("a.webp", "image/webp", webp, "image/webp"),
-            ("заметки.txt", "text/plain", "Привіт".as_bytes(), "text/plain"),
+            (
+                "заметки.txt",
+                "text/plain",
+                "Привіт".as_bytes(),
+                "text/plain",
+            ),
             ("a.svg", "image/svg+xml", b"<svg/>", "image/svg+xml"),
             ("empty", "application/json", b"", "application/json"),
         ] {
@@ -208,7 +212,12 @@ mod tests {
             ("a.png", "image/png", b"text", "not the image/png image"),
             ("a.txt", "text/plain", b"\xff\xfe", "neither shown nor read"),
             ("a.txt", "text/plain", b"a\0b", "neither shown nor read"),
-            ("a.pdf", "application/pdf", b"%PDF\xe2", "neither shown nor read"),
+            (
+                "a.pdf",
+                "application/pdf",
+                b"%PDF\xe2",
+                "neither shown nor read",
+            ),
         ] {
             let error = AttachedFile::parse(NewAttachment::new(name, media_type, content));
             let error = error.unwrap_err().to_string();

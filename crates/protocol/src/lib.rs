@@ -56,9 +56,9 @@ pub use id::{
 pub use maybe_known::MaybeKnown;
 pub use message::{Message, PartialReason, Role, ToolCall, Usage};
 pub use model::{
-    AnswerCut, FileContent, ModelFailure, ModelFailureKind, ModelFile, ModelList, ModelMessage, ModelOutput, ModelPrice,
-    ModelRequest, ModelToolCall, ModelTried, OfferedModel, OutputSchema, RawToolCall, Reasoning,
-    ToolSpec, TryModel, UnlistedProvider,
+    AnswerCut, FileContent, ModelFailure, ModelFailureKind, ModelFile, ModelList, ModelMessage,
+    ModelOutput, ModelPrice, ModelRequest, ModelToolCall, ModelTried, OfferedModel, OutputSchema,
+    RawToolCall, Reasoning, ToolSpec, TryModel, UnlistedProvider,
 };
 pub use patch::Patch;
 pub use plan::{Plan, PlanStatus, PlannedTask, Task, TaskStatus};

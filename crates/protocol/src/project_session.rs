@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentName, AgentQuestion, ApprovalInfo, ApprovalRequest, CallId, ClientId, ClientMessageId,
-    DecisionChoice, MaybeKnown, Message, MessageId, NewAttachment, Patch, Plan, PlannedTask, ProjectId, SessionId,
-    Timestamp, ToolCallEvent, TurnStatus, Usage, WorkflowId,
+    DecisionChoice, MaybeKnown, Message, MessageId, NewAttachment, Patch, Plan, PlannedTask,
+    ProjectId, SessionId, Timestamp, ToolCallEvent, TurnStatus, Usage, WorkflowId,
 };
 
 /// Body of `POST /my/chat/sessions`.

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, Attachment, CallId, ErrorData, Gap, Message,
-    MessageId, ModelFailureKind, Plan, PlanId, PlannedTask, SessionId, SwitchAgent, TaskId,
-    Timestamp, ToolCallChunk, Usage, Waiting, WaitingRemoved, WorkflowId,
+    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, Attachment, CallId, ErrorData, Gap,
+    Message, MessageId, ModelFailureKind, Plan, PlanId, PlannedTask, SessionId, SwitchAgent,
+    TaskId, Timestamp, ToolCallChunk, Usage, Waiting, WaitingRemoved, WorkflowId,
 };
 
 /// One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`.

@@ -33,7 +33,10 @@ impl Runtime {
         };
         let team = space.team_snapshot().await;
         let team = team.map_err(RuntimeError::of_project_session)?;
-        let own = team.team.get(agent).and_then(|agent| agent.model.as_deref());
+        let own = team
+            .team
+            .get(agent)
+            .and_then(|agent| agent.model.as_deref());
         let model = state.model().or(own).unwrap_or(&self.inner.default_model);
         if self.inner.model.takes_images(model) {
             return Ok(());
@@ -117,15 +120,25 @@ mod tests {
         assert_eq!(&*file.content, png);
         assert_eq!(result, json!({"success": true, "image": file.about}));
         for (given, error) in [
-            (NewAttachment::new("a.png", "image/png", b"no"), "cannot be used"),
+            (
+                NewAttachment::new("a.png", "image/png", b"no"),
+                "cannot be used",
+            ),
             (NewAttachment::new("a.txt", "text/plain", b"no"), "no image"),
         ] {
             let (result, file) = without_image(json!({"success": true, "image": given}));
             assert!(file.is_none());
             assert_eq!(result["success"], false);
-            assert!(result["error"].as_str().unwrap().contains(error), "{result}");
+            assert!(
+                result["error"].as_str().unwrap().contains(error),
+                "{result}"
+            );
         }
-        for other in [json!("text"), json!({"image": "data"}), json!({"image": {"name": "a"}})] {
+        for other in [
+            json!("text"),
+            json!({"image": "data"}),
+            json!({"image": {"name": "a"}}),
+        ] {
             assert_eq!(without_image(other.clone()), (other, None));
         }
     }

@@ -106,9 +106,8 @@ impl Recent {
     /// Gives the files of the request to the task itself: what was said before a thread can be
     /// trimmed, and the files belong to the work.
     pub fn pass_files(&mut self, plan: &PlanId, task: &TaskId) {
-        let is_request = |message: &&mut Message| {
-            message.role == Role::User && message.answers.is_none()
-        };
+        let is_request =
+            |message: &&mut Message| message.role == Role::User && message.answers.is_none();
         let request = self.said.iter_mut().rev().find(is_request);
         let Some(request) = request.filter(|request| !request.attachments.is_empty()) else {
             return;

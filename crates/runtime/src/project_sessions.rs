@@ -8,8 +8,8 @@ use codelab_engine::{
     Budget, CallerAnswer, Decision, EventRange, LEASE_SECONDS, ThreadPhase, UserMessage,
 };
 use codelab_protocol::{
-    AgentName, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode, MessageId,
-    PlanId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
+    AgentName, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode,
+    MessageId, PlanId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
 };
 use codelab_store::{OpenApprovalRow, OwnedSession, Schedule, WaitingSession};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};

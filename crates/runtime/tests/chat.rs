@@ -68,7 +68,7 @@ impl Model for ByHand {
     ) -> BoxFuture<'a, Result<ModelOutput, ModelFailure>> {
         let (answer, answered) = oneshot::channel();
         let request = match request.messages.last() {
-            Some(ModelMessage::User { content }) => content.clone(),
+            Some(ModelMessage::User { content, .. }) => content.clone(),
             other => format!("{other:?}"),
         };
         let _ = self.0.send(WaitingCall { request, answer });
@@ -88,6 +88,10 @@ impl Model for ByHand {
 
     fn window(&self, _: &str) -> Option<u64> {
         None
+    }
+
+    fn takes_images(&self, _: &str) -> bool {
+        true
     }
 
     fn models(&self) -> BoxFuture<'_, ModelList> {

@@ -1,8 +1,8 @@
 //! Everything that one step of a session changed. It is written completely or not at all.
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, AttachedFile, CallId, ClientMessageId, Digest, ProjectId, SessionId, SessionKind,
-    Timestamp, TurnId, UserId,
+    AgentName, ApprovalInfo, AttachedFile, CallId, ClientMessageId, Digest, ProjectId, SessionId,
+    SessionKind, Timestamp, TurnId, UserId,
 };
 
 use crate::project_session::{NewInteraction, NewSpending, PlanSaved, ProjectBudget};

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, Attachment, CallId, Digest, Message, MessageId, PartialReason, PlanId, ProjectId,
-    Reasoning, SessionEvent, SessionId, SessionKind, SwitchEntry, TaskId, TaskOrigin, Timestamp,
-    TurnId, TurnStatus, UserId,
+    AgentName, ApprovalInfo, Attachment, CallId, Digest, Message, MessageId, PartialReason, PlanId,
+    ProjectId, Reasoning, SessionEvent, SessionId, SessionKind, SwitchEntry, TaskId, TaskOrigin,
+    Timestamp, TurnId, TurnStatus, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -1,8 +1,8 @@
 //! The things a person sees in a session.
 
 use codelab_protocol::{
-    AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, Attachment, CallId, CallOutcome, Gap,
-    HistoryCompacted, MessageCreated, MessageDelta, MessageId, ModelFallback, ModelWaiting,
+    AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, Attachment, CallId, CallOutcome,
+    Gap, HistoryCompacted, MessageCreated, MessageDelta, MessageId, ModelFallback, ModelWaiting,
     PartialReason, PlanRequest, Role, SwitchAgent, TaskOrigin, ToolCall, TurnError,
 };
 use serde_json::{Map, Value};

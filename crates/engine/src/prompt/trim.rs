@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use codelab_protocol::{CallId, Message, Role, Tool};
 use serde_json::{Map, Value};
 
-use super::attached::{are_too_large, file_chars, without_files};
 use super::PromptLimits;
+use super::attached::{are_too_large, file_chars, without_files};
 use super::size::{chars, chars_of_tokens, estimated_tokens, fair_bound, shorten};
 use crate::turn::{REFUSED, decision_in};
 
@@ -169,9 +169,8 @@ fn trim(candidates: &mut [Candidate], max_messages: usize, budget: usize) -> Vec
 
 /// The size of messages as they are.
 pub(super) fn tokens_of(messages: &[Message]) -> usize {
-    let of = |message: &Message| {
-        chars(&message.content) + calls_chars(message) + file_chars(message)
-    };
+    let of =
+        |message: &Message| chars(&message.content) + calls_chars(message) + file_chars(message);
     estimated_tokens(messages.iter().map(of).sum())
 }
 

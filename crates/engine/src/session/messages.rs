@@ -1,7 +1,8 @@
 //! Messages of people, and their choice of an agent.
 
 use codelab_protocol::{
-    AgentName, AttachedFile, Attachment, ClientMessageId, ErrorCode, MessageQueued, SessionEventBody, SessionKind, TurnStatus,
+    AgentName, AttachedFile, Attachment, ClientMessageId, ErrorCode, MessageQueued,
+    SessionEventBody, SessionKind, TurnStatus,
 };
 
 use super::{QueuedMessage, REQUESTED, Session, Transition};

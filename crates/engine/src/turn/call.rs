@@ -2,8 +2,8 @@
 
 use codelab_policy::{Ask, Verdict};
 use codelab_protocol::{
-    AttachedFile, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Role, SwitchMode, Tool, ToolArguments,
-    ToolCall, ToolCallChunk, ToolSide, arguments_digest,
+    AttachedFile, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Role, SwitchMode, Tool,
+    ToolArguments, ToolCall, ToolCallChunk, ToolSide, arguments_digest,
 };
 use serde_json::{Map, Value};
 

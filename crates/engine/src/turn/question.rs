@@ -85,12 +85,7 @@ impl Transition<'_, '_> {
             attachments,
             ..self.new_message(Role::Tool, text)
         };
-        self.result_message(
-            &thread,
-            call_id,
-            Tool::AskFollowupQuestion.as_str(),
-            result,
-        );
+        self.result_message(&thread, call_id, Tool::AskFollowupQuestion.as_str(), result);
         self.next_call(thread);
     }
 

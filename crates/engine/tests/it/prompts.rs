@@ -103,6 +103,7 @@ impl Case {
             agent: None,
             client_message_id: None,
             caller: self.caller.clone(),
+            attachments: Vec::new(),
         };
         session
             .apply(Input::UserMessage(message), &mut stage.world())
@@ -116,7 +117,7 @@ impl Sent {
     fn messages(&self) -> Vec<String> {
         let shown = |message: &ModelMessage| match message {
             ModelMessage::System { content } => format!("system: {content}"),
-            ModelMessage::User { content } => format!("user: {content}"),
+            ModelMessage::User { content, .. } => format!("user: {content}"),
             ModelMessage::Assistant {
                 content,
                 tool_calls,
@@ -128,7 +129,9 @@ impl Sent {
                     .collect();
                 format!("assistant{calls}: {content}")
             }
-            ModelMessage::Tool { call_id, content } => format!("tool={call_id}: {content}"),
+            ModelMessage::Tool {
+                call_id, content, ..
+            } => format!("tool={call_id}: {content}"),
         };
         self.request.messages[1..].iter().map(shown).collect()
     }

@@ -15,6 +15,7 @@ fn message(text: &str, agent: Option<&str>) -> Input {
         agent: agent.map(|agent| agent.parse().unwrap()),
         client_message_id: None,
         caller: Default::default(),
+        attachments: Vec::new(),
     })
 }
 

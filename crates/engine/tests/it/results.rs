@@ -35,6 +35,7 @@ impl Play {
             agent,
             client_message_id,
             caller,
+            attachments: Vec::new(),
         }));
         let tasks = tasks.iter().map(
             |(id, needs)| json!({ "id": id, "agent": "agent_coder", "description": format!("do {id}"), "depends_on": needs }),

@@ -178,6 +178,7 @@ impl Play {
                     result,
                     client: None,
                     known: None,
+                    image: None,
                 }
             }
             ["approve", "remember"] => self.decide(None, Decision::Approve { remember: true }),
@@ -359,6 +360,7 @@ fn user(text: &str, agent: Option<&str>) -> Input {
         agent: agent.map(|name| name.parse().unwrap()),
         client_message_id: None,
         caller: CallerContext::default(),
+        attachments: Vec::new(),
     })
 }
 

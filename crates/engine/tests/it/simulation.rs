@@ -231,6 +231,7 @@ impl Life {
             agent: None,
             client_message_id: None,
             caller: CallerContext::default(),
+            attachments: Vec::new(),
         })
     }
 
@@ -328,6 +329,7 @@ impl Life {
             result,
             client: None,
             known,
+            image: None,
         }
     }
 

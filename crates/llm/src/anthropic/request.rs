@@ -279,7 +279,9 @@ impl<'a> Conversation<'a, '_> {
                 let mut shown: Vec<Block<'a>> = images(files, self.images).map(image).collect();
                 if !self.has_tools {
                     self.say(Role::User, text(format!("Result of the tool:\n{told}")));
-                    shown.into_iter().for_each(|shown| self.say(Role::User, shown));
+                    shown
+                        .into_iter()
+                        .for_each(|shown| self.say(Role::User, shown));
                     return;
                 }
                 let content = if shown.is_empty() {

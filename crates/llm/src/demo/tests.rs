@@ -20,6 +20,7 @@ fn request(messages: Vec<ModelMessage>, tools: &[Tool]) -> ModelRequest {
 fn user(text: &str) -> ModelMessage {
     ModelMessage::User {
         content: text.to_owned(),
+        files: Vec::new(),
     }
 }
 
@@ -27,6 +28,7 @@ fn tool_result(text: &str) -> ModelMessage {
     ModelMessage::Tool {
         call_id: CallId::parse("c1").unwrap(),
         content: text.to_owned(),
+        files: Vec::new(),
     }
 }
 

@@ -33,6 +33,7 @@ fn system(content: &str) -> ModelMessage {
 fn user(content: &str) -> ModelMessage {
     ModelMessage::User {
         content: content.to_owned(),
+        files: Vec::new(),
     }
 }
 
@@ -53,6 +54,7 @@ fn result(id: &str, content: &str) -> ModelMessage {
     ModelMessage::Tool {
         call_id: CallId::parse(id).unwrap(),
         content: content.to_owned(),
+        files: Vec::new(),
     }
 }
 

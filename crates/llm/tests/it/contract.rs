@@ -242,6 +242,7 @@ fn after_a_tool_call(reasoning: Option<Box<Reasoning>>) -> ModelRequest {
     request.messages.push(ModelMessage::Tool {
         call_id,
         content: "text".to_owned(),
+        files: Vec::new(),
     });
     request
 }

@@ -45,6 +45,7 @@ pub fn request() -> ModelRequest {
             },
             ModelMessage::User {
                 content: "Привет".to_owned(),
+                files: Vec::new(),
             },
         ],
         tools: vec![Tool::ReadFile.spec()],

@@ -11,6 +11,7 @@ async fn a_prompt_that_the_server_cut_is_said() {
     let long = ModelRequest {
         messages: vec![ModelMessage::User {
             content: "word ".repeat(10_000),
+            files: Vec::new(),
         }],
         ..request()
     };
@@ -123,6 +124,7 @@ async fn sent_back(field: &str, provider: &str) -> Option<Value> {
     next.messages.push(ModelMessage::Tool {
         call_id,
         content: "text".to_owned(),
+        files: Vec::new(),
     });
     let second = call(config(&server), &next).await.result;
     second.expect("an answer");

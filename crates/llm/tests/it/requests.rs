@@ -27,6 +27,7 @@ async fn a_request_has_the_openai_form() {
     request.messages.push(ModelMessage::Tool {
         call_id,
         content: "text".to_owned(),
+        files: Vec::new(),
     });
     request.messages.push(ModelMessage::Assistant {
         content: "so".to_owned(),

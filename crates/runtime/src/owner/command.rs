@@ -4,7 +4,8 @@ use codelab_engine::{
     Decision, EventRange, Input, KnownCall, Refusal, RetriedRequest, UserMessage,
 };
 use codelab_protocol::{
-    AgentName, AttachedFile, CallId, CallerContext, ClientId, Digest, ErrorCode, Message, MessageId, Plan, PlanId,
+    AgentName, AttachedFile, CallId, CallerContext, ClientId, Digest, ErrorCode, Message,
+    MessageId, Plan, PlanId,
 };
 use codelab_store::ApprovalStatus;
 use serde_json::Value;

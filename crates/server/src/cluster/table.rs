@@ -181,11 +181,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
         "/my/chat/{session_id}/approvals/{call_id}/renew",
         ProjectOfSession,
     ),
-    (
-        "GET",
-        "/my/chat/{session_id}/attachments/{digest}",
-        Local,
-    ),
+    ("GET", "/my/chat/{session_id}/attachments/{digest}", Local),
     ("GET", "/my/chat/{session_id}/audit", ProjectOfSession),
     ("POST", "/my/chat/{session_id}/cancel", ProjectOfSession),
     ("GET", "/my/chat/{session_id}/events", ProjectOfSession),

@@ -50,7 +50,11 @@ const PATH_PARAMETERS: [PathParameter; 9] = [
     path_parameter("plan_id", "The plan", "plan"),
     path_parameter("task_id", "The task", "task"),
     path_parameter("call_id", "The tool call", "tool call"),
-    path_parameter("digest", "The file's digest, from its message", "attachment"),
+    path_parameter(
+        "digest",
+        "The file's digest, from its message",
+        "attachment",
+    ),
 ];
 
 const fn path_parameter(

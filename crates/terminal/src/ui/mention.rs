@@ -169,7 +169,9 @@ mod tests {
         let png = b"\x89PNG\r\n\x1a\nrest";
         std::fs::write(folder.path().join("a.png"), png).unwrap();
         let text = "what is in @a.png?".to_owned();
-        let expanded = expand(&workspace, text.clone(), Language::En).await.unwrap();
+        let expanded = expand(&workspace, text.clone(), Language::En)
+            .await
+            .unwrap();
         assert_eq!(expanded.text, text);
         assert_eq!(expanded.sent, ["a.png (1 KiB)"]);
         let image = NewAttachment::new("a.png", "image/png", png);

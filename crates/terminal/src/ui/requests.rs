@@ -5,7 +5,8 @@
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
     AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode,
-    HitlDecision, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, SendMessage, SessionId, UsageTotal,
+    HitlDecision, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, SendMessage, SessionId,
+    UsageTotal,
 };
 
 use crate::texts::CommandText;

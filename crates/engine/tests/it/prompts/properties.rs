@@ -221,7 +221,7 @@ fn size(messages: &[ModelMessage]) -> usize {
     let chars = |text: &str| text.chars().count();
     let of = |message: &ModelMessage| match message {
         ModelMessage::System { content }
-        | ModelMessage::User { content }
+        | ModelMessage::User { content, .. }
         | ModelMessage::Tool { content, .. } => chars(content),
         ModelMessage::Assistant {
             content,
@@ -288,7 +288,7 @@ fn keeps_last(earlier: &[Message], past: &[ModelMessage]) -> bool {
             last.role == Role::Assistant && same_calls && begins(content)
         }
         ModelMessage::System { content } => last.role == Role::System && begins(content),
-        ModelMessage::User { content } => {
+        ModelMessage::User { content, .. } => {
             matches!(last.role, Role::User | Role::Tool) && begins(content)
         }
     })

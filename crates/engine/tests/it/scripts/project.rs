@@ -150,6 +150,7 @@ impl Play {
                     result: json_or_text(rest),
                     client: Some(client_id(client)),
                     known,
+                    image: None,
                 }
             }
             ["answer", task @ ..] => {

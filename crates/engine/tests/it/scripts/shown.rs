@@ -71,7 +71,7 @@ pub fn effect(effect: &Effect) -> Option<String> {
                 json(&row.original)
             )
         }
-        Effect::ForgetReasoning { .. } => return None,
+        Effect::ForgetReasoning { .. } | Effect::Attached(_) => return None,
         Effect::Title(title) => format!("title {title}"),
         Effect::CallModel(call) => {
             let most = call

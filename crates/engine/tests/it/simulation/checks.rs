@@ -130,6 +130,7 @@ impl Record {
                     }
                 }
                 Effect::ApprovalMoved { .. }
+                | Effect::Attached(_)
                 | Effect::ForgetReasoning { .. }
                 | Effect::Switched(_)
                 | Effect::InputAccepted { .. }

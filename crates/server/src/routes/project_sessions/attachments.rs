@@ -105,8 +105,16 @@ mod tests {
         };
         for (name, media_type, expected) in [
             ("a b.png", "image/png", "inline; filename*=UTF-8''a%20b.png"),
-            ("a\"; x=y", "text/html", "attachment; filename*=UTF-8''a%22%3B%20x%3Dy"),
-            ("ї.txt", "text/plain", "attachment; filename*=UTF-8''%D1%97.txt"),
+            (
+                "a\"; x=y",
+                "text/html",
+                "attachment; filename*=UTF-8''a%22%3B%20x%3Dy",
+            ),
+            (
+                "ї.txt",
+                "text/plain",
+                "attachment; filename*=UTF-8''%D1%97.txt",
+            ),
         ] {
             assert_eq!(disposition(&about(name, media_type)), expected);
         }

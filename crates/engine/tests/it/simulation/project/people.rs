@@ -40,6 +40,7 @@ impl Life {
             agent,
             client_message_id: None,
             caller: CallerContext::default(),
+            attachments: Vec::new(),
         })
     }
 
@@ -103,6 +104,7 @@ impl Life {
             result,
             client: Some(client),
             known,
+            image: None,
         }
     }
 

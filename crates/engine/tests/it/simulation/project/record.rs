@@ -238,7 +238,10 @@ impl Record {
                 );
             }
             Effect::ApprovalMoved { .. } | Effect::InputAccepted { .. } | Effect::Title(_) => {}
-            Effect::Switched(_) | Effect::Remember(_) | Effect::ForgetReasoning { .. } => {}
+            Effect::Switched(_)
+            | Effect::Attached(_)
+            | Effect::Remember(_)
+            | Effect::ForgetReasoning { .. } => {}
             // The space itself says what may be done to it.
             Effect::TakeSlot { .. }
             | Effect::QueueForSlot { .. }
