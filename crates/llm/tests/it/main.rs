@@ -5,6 +5,7 @@ mod answers;
 mod anthropic;
 mod contract;
 mod failures;
+mod files;
 mod harness;
 mod honesty;
 mod providers;

@@ -3,6 +3,7 @@
 
 mod all_sessions;
 mod approvals;
+mod attachments;
 mod budgets;
 mod compaction;
 mod direct;

@@ -1,0 +1,380 @@
+//! Files of messages: what models get of them, who reads them, and when they are gone.
+
+use codelab_protocol::{Digest, NewAttachment};
+use codelab_testkit::{FakeModel, Gate, Reply, TestServer};
+use serde_json::{Value, json};
+
+use crate::kit::{Person, Session, is_planning, server, server_with, task, tasks};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\nan image";
+
+fn png(name: &str) -> Value {
+    json!(NewAttachment::new(name, "image/png", PNG))
+}
+
+fn text(name: &str, content: &str) -> Value {
+    json!(NewAttachment::new(name, "text/plain", content.as_bytes()))
+}
+
+fn message(content: &str, attachments: Value) -> Value {
+    json!({ "content": content, "target_agent": "coder", "attachments": attachments })
+}
+
+/// What messages show of the image.
+fn shown(name: &str) -> Value {
+    json!({ "name": name, "media_type": "image/png", "size": PNG.len(),
+        "digest": Digest::of_bytes(PNG) })
+}
+
+fn data_url() -> String {
+    format!(
+        "data:image/png;base64,{}",
+        png("a.png")["data"].as_str().unwrap()
+    )
+}
+
+/// A session whose agents use this model.
+async fn session_with_model(server: &TestServer, model: &str) -> Session {
+    let session = Person::new(server, 1).session().await;
+    choose(&session, model).await;
+    session
+}
+
+async fn choose(session: &Session, model: &str) {
+    let path = format!("/my/chat/sessions/{}", session.id);
+    let body = Some(json!({ "model": model }));
+    session.ask("PATCH", &path, body).await.expect(200);
+}
+
+fn attachment(session: &Session) -> String {
+    session.path(&format!("attachments/{}", Digest::of_bytes(PNG)))
+}
+
+/// The images in all that the model was asked last.
+fn images(request: &Value) -> Vec<String> {
+    let messages = request["messages"].as_array().unwrap();
+    let parts = messages
+        .iter()
+        .filter_map(|said| said["content"].as_array());
+    let images = parts.flatten().filter(|part| part["type"] == "image_url");
+    images
+        .map(|part| part["image_url"]["url"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn last_request(server: &TestServer) -> Value {
+    server.model.requests().pop().unwrap().body
+}
+
+#[tokio::test]
+async fn an_image_and_a_text_reach_the_model_and_stay_with_the_session() {
+    let mut server = server().await;
+    let session = session_with_model(&server, "gpt-4o").await;
+    let files = json!([png("a.png"), text("notes.txt", "two\nlines")]);
+    session
+        .send(message("What is this?", files))
+        .await
+        .expect(200);
+    let said =
+        "What is this?\n\n[Image \"a.png\"]\n\n<file name=\"notes.txt\">\ntwo\nlines\n</file>";
+    let request = last_request(&server);
+    let asked = request["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        asked["content"],
+        json!([
+            { "type": "text", "text": said },
+            { "type": "image_url", "image_url": { "url": data_url() } },
+        ])
+    );
+
+    let notes = json!({ "name": "notes.txt", "media_type": "text/plain", "size": 9,
+        "digest": Digest::of_bytes(b"two\nlines") });
+    let expected = json!([shown("a.png"), notes]);
+    assert_eq!(session.messages("").await[0]["attachments"], expected);
+    assert_eq!(session.messages("").await[0]["content"], "What is this?");
+    let log = session.log().await;
+    assert_eq!(log.all("message_created")[0]["attachments"], expected);
+    let export = format!("/my/chat/sessions/{}/export/", session.id);
+    let written = session.file(&export).await.text().await.unwrap();
+    let line = format!("*Attached: a.png (image/png, {} bytes)*", PNG.len());
+    assert!(written.contains(&line), "{written}");
+    let exported = session
+        .get(&format!("{export}?format=json"))
+        .await
+        .expect(200);
+    assert_eq!(exported["messages"][0]["attachments"], expected);
+
+    // A later turn, also of a server that started meanwhile, still shows the image.
+    server.restart().await;
+    let session = session.seen_by(&Person::new(&server, 1));
+    session.call("coder", "Are you sure?").await.expect(200);
+    assert_eq!(images(&last_request(&server)), [data_url()]);
+}
+
+#[tokio::test]
+async fn a_file_is_read_by_its_owner_until_its_last_session_is_deleted() {
+    let server = server().await;
+    let (first, second) = (
+        session_with_model(&server, "gpt-4o").await,
+        session_with_model(&server, "gpt-4o").await,
+    );
+    for (session, name) in [(&first, "a b.png"), (&second, "other.png")] {
+        session
+            .send(message("Look", json!([png(name)])))
+            .await
+            .expect(200);
+    }
+    let answer = first.file(&attachment(&first)).await;
+    assert_eq!(answer.status().as_u16(), 200);
+    let header = |name: &str| answer.headers()[name].to_str().unwrap().to_owned();
+    assert_eq!(header("content-type"), "image/png");
+    assert_eq!(header("x-content-type-options"), "nosniff");
+    assert_eq!(
+        header("content-disposition"),
+        "inline; filename*=UTF-8''a%20b.png"
+    );
+    let policy = header("content-security-policy");
+    assert!(
+        policy.contains("default-src 'none'") && policy.contains("sandbox"),
+        "{policy}"
+    );
+    assert_eq!(&*answer.bytes().await.unwrap(), PNG);
+
+    let stranger = first.seen_by(&Person::new(&server, 2));
+    stranger
+        .get(&attachment(&first))
+        .await
+        .refused(404, "SESSION_NOT_FOUND");
+    let empty = Person::new(&server, 1).session().await;
+    for path in [
+        attachment(&empty),
+        first.path("attachments/x"),
+        first.path(&format!("attachments/{}", Digest::of_bytes(b"?"))),
+    ] {
+        first.get(&path).await.refused(404, "NOT_FOUND");
+    }
+    let delete = format!("/my/chat/sessions/{}", first.id);
+    first.ask("DELETE", &delete, None).await.expect(204);
+    first
+        .get(&attachment(&first))
+        .await
+        .refused(404, "SESSION_NOT_FOUND");
+    assert_eq!(second.file(&attachment(&second)).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_is_refused_and_nothing_is_stored() {
+    let server = server().await;
+    let session = session_with_model(&server, "gpt-4o").await;
+    let with = |key: &str, value: &str| {
+        let mut file = png("a.png");
+        file[key] = json!(value);
+        json!([file])
+    };
+    for (attachments, told) in [
+        (with("data", "%%%"), "data is not valid base64"),
+        (with("name", " "), "needs a name"),
+        (with("media_type", "png"), "must be a media type"),
+        (with("media_type", "image/jpeg"), "not the image/jpeg image"),
+        (with("media_type", "text/plain"), "neither shown nor read"),
+        (
+            with("media_type", "application/pdf"),
+            "neither shown nor read",
+        ),
+        (json!(vec![png("a.png"); 9]), "at most 8 attachments"),
+    ] {
+        let refused = session.send(message("Look", attachments)).await;
+        refused.refused(422, "VALIDATION_ERROR");
+        let detail = refused.body["detail"].as_str().unwrap();
+        assert!(detail.contains(told), "{detail}");
+        assert_eq!(refused.body["details"]["field"], "attachments");
+    }
+    let mut nameless = png("a.png");
+    nameless.as_object_mut().unwrap().remove("name");
+    let refused = session.send(message("Look", json!([nameless]))).await;
+    refused.refused(422, "MISSING_REQUIRED_FIELD");
+    assert_eq!(session.messages("").await.len(), 0);
+    session
+        .get(&attachment(&session))
+        .await
+        .refused(404, "NOT_FOUND");
+    let most = json!(vec![png("a.png"); 8]);
+    session.send(message("Look", most)).await.expect(200);
+}
+
+#[tokio::test]
+async fn images_go_only_to_models_that_take_them() {
+    let server = server_with(&[
+        ("CODELAB_MODELS__blind__IMAGES", "false"),
+        ("LLM_FALLBACK_MODELS", "gpt-3.5-turbo,gpt-4o-mini"),
+    ])
+    .await;
+    let session = session_with_model(&server, "gpt-3.5-turbo").await;
+    for model in ["gpt-3.5-turbo", "blind"] {
+        choose(&session, model).await;
+        let refused = session.send(message("Look", json!([png("a.png")]))).await;
+        refused.refused(422, "VALIDATION_ERROR");
+        let detail = refused.body["detail"].as_str().unwrap();
+        let told = format!("The model {model} of agent_coder does not take images.");
+        assert!(detail.contains(&told), "{detail}");
+        assert_eq!(refused.body["details"]["model"], model);
+    }
+    assert_eq!(session.messages("").await.len(), 0);
+    session
+        .send(message("Read", json!([text("a.txt", "hello")])))
+        .await
+        .expect(200);
+    assert_eq!(
+        session.messages("").await.len(),
+        2,
+        "texts are for everybody"
+    );
+
+    // One of which nothing is known is believed to take them.
+    choose(&session, "unheard-of").await;
+    session
+        .send(message("Look", json!([png("a.png")])))
+        .await
+        .expect(200);
+    assert_eq!(images(&last_request(&server)), [data_url()]);
+    // Its fallback that takes none is passed over.
+    server.model.on(
+        |body| body["model"] == "unheard-of",
+        Reply::status(429, "later"),
+    );
+    session.call("coder", "Again").await.expect(200);
+    let request = last_request(&server);
+    assert_eq!(request["model"], "gpt-4o-mini");
+    assert_eq!(images(&request), [data_url()]);
+    // A model that is chosen later is told the name.
+    choose(&session, "blind").await;
+    session.call("coder", "And you?").await.expect(200);
+    let request = last_request(&server);
+    assert_eq!(images(&request).len(), 0);
+    assert!(
+        request.to_string().contains("You do not take images"),
+        "{request:#}"
+    );
+}
+
+#[tokio::test]
+async fn every_task_of_a_plan_gets_the_image_or_its_name() {
+    let server = server().await;
+    let session = Person::new(&server, 1).session().await;
+    let plan = [task("a", "coder", &[]), task("b", "writer", &["a"])];
+    server.model.on(is_planning, Reply::text(tasks(&plan)));
+    for (model, expected) in [("gpt-4o", vec![data_url()]), ("gpt-3.5-turbo", vec![])] {
+        choose(&session, model).await;
+        let before = server.model.request_count();
+        let body = json!({ "content": "Build this", "attachments": [png("a.png")] });
+        let seen = session.stream(body).await.all().await;
+        assert_eq!(seen.status(), "completed");
+        let asked = server.model.requests().split_off(before);
+        // The orchestrator's own calls use the server's model.
+        let of_tasks: Vec<_> = asked
+            .iter()
+            .filter(|request| request.body["model"] == model)
+            .collect();
+        assert_eq!(of_tasks.len(), 2);
+        for request in of_tasks {
+            let last = request.body["messages"].as_array().unwrap().last().unwrap();
+            let in_task = json!({ "messages": [last] });
+            assert_eq!(images(&in_task), expected, "{:#}", request.body);
+            assert!(last.to_string().contains("a.png"), "{last:#}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_keeps_its_files_in_the_queue_and_when_it_is_sent_again() {
+    let server = server().await;
+    let session = session_with_model(&server, "gpt-4o").await;
+    let gate = Gate::new();
+    server.model.reply(Reply::text("First.").hold(&gate));
+    let first = session.stream_call("coder", "first").await;
+    gate.reached().await;
+    server.model.reply(Reply::status(400, "no"));
+    let queued = session.stream(message("Look", json!([png("a.png")]))).await;
+    let waits = session.wait_for("message_queued", |_| true).await;
+    assert_eq!(waits.data["attachments"], json!([shown("a.png")]));
+    gate.open();
+    first.all().await;
+    assert_eq!(queued.all().await.status(), "failed");
+    assert_eq!(images(&last_request(&server)), [data_url()]);
+    let retried = session.post(&session.path("retry/"), json!({})).await;
+    retried.expect(200);
+    let request = last_request(&server);
+    let asked = request["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(images(&json!({ "messages": [asked] })), [data_url()]);
+    let said = session.messages("?role=user").await;
+    assert_eq!(said[2]["attachments"], json!([shown("a.png")]));
+    assert_eq!(said[2]["retries"], said[1]["message_id"]);
+}
+
+/// The tool runner sends the image as the result of `read_file`.
+#[tokio::test]
+async fn an_image_that_a_tool_read_is_shown_to_the_model() {
+    let server = server().await;
+    for (model, expected) in [("gpt-4o", vec![data_url()]), ("gpt-3.5-turbo", vec![])] {
+        let session = session_with_model(&server, model).await;
+        let arguments = json!({ "path": "img/a.png" });
+        server.model.reply(Reply::tool_call("read_file", arguments));
+        let answer = session.call("coder", "What is in it?").await.expect(200);
+        let call = answer["pending"]["call_id"].as_str().unwrap();
+        session.claim(call, "laptop").await.expect(200);
+        let result = json!({ "success": true, "image": png("a.png"), "size": PNG.len() });
+        session
+            .result(call, "laptop", result.clone())
+            .await
+            .expect(200);
+        session.wait_for("task_completed", |_| true).await;
+        let request = last_request(&server);
+        assert_eq!(images(&request), expected);
+        let messages = request["messages"].as_array().unwrap();
+        let result_at = messages.iter().rposition(|said| said["role"] == "tool");
+        let told = messages[result_at.unwrap()]["content"].as_str().unwrap();
+        assert!(told.contains("a.png") && !told.contains("base64"), "{told}");
+        assert_eq!(
+            told.contains("You do not take images"),
+            expected.is_empty(),
+            "{told}"
+        );
+        let stored = session.messages("?role=tool").await;
+        assert_eq!(stored[0]["attachments"], json!([shown("a.png")]));
+        let event = session.log().await.one("tool_result").clone();
+        assert_eq!(event["result"]["image"], shown("a.png"));
+        assert_eq!(session.file(&attachment(&session)).await.status(), 200);
+        // A repeat is known by the same digest.
+        let again = session.result(call, "laptop", result).await.expect(200);
+        assert_eq!(again["duplicate"], true);
+    }
+}
+
+#[tokio::test]
+async fn the_other_wire_has_images_too() {
+    let claude = FakeModel::start().await;
+    let url = claude.url();
+    let server = server_with(&[
+        ("CODELAB_PROVIDERS__claude__KIND", "anthropic"),
+        ("CODELAB_PROVIDERS__claude__URL", &url),
+        ("CODELAB_PROVIDERS__claude__KEY_ENV", "CLAUDE_KEY"),
+        ("CLAUDE_KEY", "sk-ant-0123456789"),
+        ("LLM_MODEL", "claude/claude-sonnet-4-5"),
+    ])
+    .await;
+    let session = Person::new(&server, 1).session().await;
+    claude.reply(Reply::text("A cat."));
+    session
+        .send(message("What is this?", json!([png("a.png")])))
+        .await
+        .expect(200);
+    let request = claude.requests().pop().unwrap().body;
+    let blocks = request["messages"][0]["content"].as_array().unwrap();
+    assert_eq!(blocks[0]["text"], "What is this?\n\n[Image \"a.png\"]");
+    let source =
+        json!({ "type": "base64", "media_type": "image/png", "data": png("a.png")["data"] });
+    assert_eq!(
+        (&blocks[1]["type"], &blocks[1]["source"]),
+        (&json!("image"), &source)
+    );
+}
