@@ -88,6 +88,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/chat/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop the answer that AdaptiveAgent works on
+         * @description It stops for everybody. What was written stays as a message with the tag `partial`. A message
+         *     with the tag `stopped` says who stopped it.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Stopped, or nothing to stop */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ChatCancelled"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/chat/history": {
         parameters: {
             query?: never;
@@ -142,7 +182,8 @@ export interface paths {
         };
         /**
          * The Chat as it goes on: its newest messages, then every new one
-         * @description `Last-Event-ID`, or `after`, continues after a message instead.
+         * @description `Last-Event-ID`, or `after`, continues after a message instead. While AdaptiveAgent writes, its
+         *     answer comes in pieces, as events `delta` without an id. The whole answer follows as a message.
          */
         get: {
             parameters: {
@@ -797,6 +838,47 @@ export interface paths {
                 };
             };
         };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/attachments/{digest}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A file of one of the session's messages */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The file's digest, from its message */
+                    digest: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Its content, with the media type that it was sent with */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/octet-stream": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2995,6 +3077,18 @@ export interface components {
             /** @description It sent something within the last minute. */
             present: boolean;
         };
+        /** @description A file of a message. Its content is read by its digest. */
+        Attachment: {
+            name: string;
+            media_type: string;
+            /**
+             * Format: int64
+             * @description In bytes.
+             */
+            size: number;
+            /** @description SHA-256 of the content, in hex. */
+            digest: components["schemas"]["Digest"];
+        };
         /**
          * @description A decision as the audit log spells it.
          * @enum {string}
@@ -3093,6 +3187,11 @@ export interface components {
             pinned?: boolean;
             /** @description Lists leave archived sessions out. */
             archived?: boolean;
+        };
+        /** @description Answer of `POST /chat/cancel`. */
+        ChatCancelled: {
+            /** @description Whether there was an answer to stop. */
+            cancelled: boolean;
         };
         /** @description One event of a session's log: `{"type", "data", "timestamp"}`. */
         Chunk: components["schemas"]["ChunkBody"] & {
@@ -3401,12 +3500,23 @@ export interface components {
         };
         /** @description One frame of the Chat's stream. */
         GlobalChatFrame: {
-            /** @description The id of the message. */
-            id: string;
+            /** @description The id of the message. A piece has none. */
+            id?: string;
             /** @enum {string} */
-            event: "message";
-            /** @description A message. */
+            event: "message" | "delta";
+            /** @description A message, or a piece of the answer that is being written. */
             data: string;
+        };
+        /** @description A piece of the answer that AdaptiveAgent is writing. The whole answer follows as a message. */
+        GlobalDelta: {
+            /** @description The same for all pieces of one answer. */
+            answer_id: components["schemas"]["MessageId"];
+            content: string;
+            /**
+             * Format: int64
+             * @description Where `content` starts, in bytes of the answer's UTF-8 text.
+             */
+            offset: number;
         };
         /** @description One message of the Chat. */
         GlobalMessage: {
@@ -3507,6 +3617,8 @@ export interface components {
             /** @description Why the turn failed, where `content` is a partial answer. */
             error_message?: string | null;
             retries?: components["schemas"]["MessageId"] | null;
+            /** @description The files that the user sent with it, or the image that a tool read. */
+            attachments?: components["schemas"]["Attachment"][];
         };
         /** @description The message is durable and will be worked on. */
         MessageAccepted: {
@@ -3568,6 +3680,7 @@ export interface components {
             position: number;
             /** @description What it says. Absent in events of earlier versions. */
             content?: string;
+            attachments?: components["schemas"]["Attachment"][];
         };
         /** @enum {string} */
         MessageType: "user_message" | "tool_result" | "switch_agent" | "hitl_decision";
@@ -3615,6 +3728,16 @@ export interface components {
             kind: components["schemas"]["ModelFailureKind"];
             until: components["schemas"]["Timestamp"];
             agent: components["schemas"]["AgentName"];
+        };
+        /** @description A file as a message brings it: a PNG, JPEG, GIF or WebP image, or a text in UTF-8. */
+        NewAttachment: {
+            name: string;
+            media_type: string;
+            /**
+             * Format: byte
+             * @description The content in base64.
+             */
+            data: string;
         };
         OfferedModel: {
             /** @description The name to set for an agent. It begins with the provider, except for the default one. */
@@ -3922,6 +4045,8 @@ export interface components {
              */
             target_agent?: string | null;
             client_message_id?: components["schemas"]["ClientMessageId"] | null;
+            /** @description Files for the agents: images, and texts in UTF-8. */
+            attachments?: components["schemas"]["NewAttachment"][];
         };
         /** @description Answer of an action on a session. */
         SessionAck: {

@@ -1,7 +1,7 @@
 // Sessions, their messages, questions and plans.
 import { again } from "./again";
 import { client, value } from "./client";
-import type { Message, PlanDecision, Session } from "./types";
+import type { Message, NewAttachment, PlanDecision, Session } from "./types";
 import { whole } from "./whole";
 
 const PAGE = 1000;
@@ -28,6 +28,10 @@ export const changeSession = (id: string, body: { title?: string; pinned?: boole
 /** A link, so that the browser stores the file while it arrives. */
 export const exportLink = (id: string, format: "markdown" | "json") =>
   `/my/chat/sessions/${encodeURIComponent(id)}/export/?format=${format}`;
+
+/** A file of one of the session's messages. */
+export const attachmentLink = (id: string, digest: string) =>
+  `/my/chat/${encodeURIComponent(id)}/attachments/${encodeURIComponent(digest)}`;
 
 /** With the agent and the model that were chosen for it, which lists leave out. */
 export const readDetail = (id: string) =>
@@ -57,10 +61,15 @@ export async function sendMessage(
   content: string,
   target_agent: string | undefined,
   client_message_id: string,
+  attachments: NewAttachment[] = [],
 ) {
   const abort = new AbortController();
-  const body =
-    target_agent === undefined ? { content, client_message_id } : { content, target_agent, client_message_id };
+  const body = {
+    content,
+    client_message_id,
+    ...(target_agent === undefined ? {} : { target_agent }),
+    ...(attachments.length === 0 ? {} : { attachments }),
+  };
   // A streamed answer begins as soon as the message is durable; a direct call's JSON would come only at its end.
   await value(
     client.POST("/my/chat/{session_id}/message", {

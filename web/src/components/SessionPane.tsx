@@ -4,11 +4,13 @@ import { listAgents } from "../api/projects";
 import { cancelTurn, chooseAgent, readDetail } from "../api/sessions";
 import type { ProjectAgent, Session } from "../api/types";
 import { attempt, projectId, report } from "../feeds/app";
+import { addFiles } from "../feeds/attachments";
 import { region, t } from "../feeds/preferences";
 import { newSessionId, speak, useSession, type SessionFeed } from "../feeds/session";
 import { money, shortName } from "../state/format";
 import { isBusy, openQuestion, waitingCall, type SessionState } from "../state/session";
 import { linkTo } from "../state/route";
+import { ChosenFiles, FileButton } from "./Attachments";
 import { useFocus } from "./focus";
 import { Icon } from "./Icon";
 import { ModelChoice } from "./ModelChoice";
@@ -223,7 +225,10 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
         rows={2}
         draft={sessionId}
         isFocused={newSessionId.value === sessionId}
+        above={() => <ChosenFiles sessionId={sessionId} />}
+        onFiles={(files) => void addFiles(sessionId, files).catch(report)}
       >
+        <FileButton sessionId={sessionId} />
         <label class="inline-field">
           <span>{t("composer.to")}</span>
           <select value={to} onChange={(event) => choose(event.currentTarget.value)} title={t("composer.planItHint")}>

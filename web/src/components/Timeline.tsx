@@ -19,6 +19,7 @@ import type {
 import { callOf, isLatest, progressOf, retryable, tasksEnded } from "../state/session";
 import { linkTo } from "../state/route";
 import { ApprovalCard } from "./ApprovalCard";
+import { MessageFiles } from "./Attachments";
 import { budgetText } from "./BudgetSummary";
 import { Chunks } from "./Chunks";
 import { Icon } from "./Icon";
@@ -109,7 +110,7 @@ interface EntryProps {
 function Entry({ item, state, sessionId }: EntryProps) {
   switch (item.kind) {
     case "message":
-      return <MessageEntry item={item} />;
+      return <MessageEntry item={item} sessionId={sessionId} />;
     case "live":
       return (
         <article class="line role-assistant is-live" aria-busy="true">
@@ -144,7 +145,7 @@ function Entry({ item, state, sessionId }: EntryProps) {
   }
 }
 
-function MessageEntry({ item }: { item: MessageItem }) {
+function MessageEntry({ item, sessionId }: { item: MessageItem; sessionId: string }) {
   const isEmpty = item.content.trim() === "" && item.reasoning === "" && item.warnings.length === 0;
   if (item.role === "assistant" && isEmpty && !item.isError) return null;
   return (
@@ -171,6 +172,7 @@ function MessageEntry({ item }: { item: MessageItem }) {
       </header>
       <Thoughts text={item.reasoning} isLive={false} />
       <Markdown text={item.content} />
+      <MessageFiles sessionId={sessionId} files={item.attachments} />
       {item.warnings.map((warning) => (
         <p class="warning-line" key={warning}>
           {warning}

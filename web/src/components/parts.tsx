@@ -158,6 +158,8 @@ interface WriterProps {
   isFocused?: boolean;
   /** Shown above the form. Gets the text that stands in it. */
   above?: (text: string) => ComponentChildren;
+  /** Files that are dropped on the form or pasted into it. */
+  onFiles?: (files: File[]) => void;
 }
 
 /** A message form. The text is cleared only after the server accepted it. */
@@ -171,6 +173,7 @@ export function Writer({
   draft,
   isFocused,
   above,
+  onFiles,
 }: WriterProps) {
   const [text, setText] = useState(() => draftOf(draft));
   const isSending = useRef(false);
@@ -206,6 +209,15 @@ export function Writer({
           event.preventDefault();
           void send();
         }}
+        onDragOver={(event) => {
+          if (onFiles !== undefined && event.dataTransfer?.types.includes("Files")) event.preventDefault();
+        }}
+        onDrop={(event) => {
+          const files = [...(event.dataTransfer?.files ?? [])];
+          if (onFiles === undefined || files.length === 0) return;
+          event.preventDefault();
+          onFiles(files);
+        }}
       >
         <textarea
           ref={field}
@@ -214,6 +226,14 @@ export function Writer({
           placeholder={placeholder}
           aria-label={label}
           onInput={(event) => setText(event.currentTarget.value)}
+          onPaste={(event) => {
+            const pasted = event.clipboardData;
+            // Some programs put a picture of a text beside the text.
+            if (onFiles === undefined || !pasted || pasted.files.length === 0 || pasted.types.includes("text/plain"))
+              return;
+            event.preventDefault();
+            onFiles([...pasted.files]);
+          }}
           onKeyDown={(event) => {
             if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
               event.preventDefault();

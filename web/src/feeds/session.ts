@@ -8,7 +8,9 @@ import { reduceSession } from "../state/reduce";
 import { emptySession, type SessionState } from "../state/session";
 import type { Session } from "../api/types";
 import { linkTo } from "../state/route";
+import type { ChosenFile } from "../state/attachments";
 import { go, report, type Connection } from "./app";
+import { chosenFiles, forgetFiles } from "./attachments";
 import { keepDraft } from "./drafts";
 import { whileVisible } from "./visible";
 
@@ -116,14 +118,22 @@ export async function beginSession(project: number, text = ""): Promise<Session>
 }
 
 /** Messages sent and not yet acknowledged. A repeat uses the same id, so it does not start a second turn. */
-const unacknowledged = new Map<string, { text: string; agent: string | undefined; id: string }>();
+const unacknowledged = new Map<
+  string,
+  { text: string; agent: string | undefined; files: readonly ChosenFile[]; id: string }
+>();
 
+/** Sends a text with the files that were chosen for the session. */
 export async function speak(sessionId: string, text: string, agent: string | undefined) {
+  const files = chosenFiles(sessionId);
   const before = unacknowledged.get(sessionId);
-  const id = before?.text === text && before.agent === agent ? before.id : newMessageId();
-  unacknowledged.set(sessionId, { text, agent, id });
-  await sendMessage(sessionId, text, agent, id);
+  const isSame = before?.text === text && before.agent === agent && before.files === files;
+  const id = isSame ? before.id : newMessageId();
+  unacknowledged.set(sessionId, { text, agent, files, id });
+  const attachments = files.map(({ name, media_type, data }) => ({ name, media_type, data }));
+  await sendMessage(sessionId, text, agent, id, attachments);
   unacknowledged.delete(sessionId);
+  forgetFiles(sessionId, files);
 }
 
 /** The state of a recently opened session. */

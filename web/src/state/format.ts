@@ -83,3 +83,15 @@ export function plainText(value: unknown): string {
   if (typeof value === "string") return value;
   return value === undefined ? "" : JSON.stringify(value);
 }
+
+const SIZES = ["byte", "kilobyte", "megabyte"] as const;
+const PER_SIZE = 1024;
+
+/** The size of a file, in the largest unit of which it has one. */
+export function fileSize(region: string, bytes: number): string {
+  const power = bytes < PER_SIZE ? 0 : bytes < PER_SIZE ** 2 ? 1 : 2;
+  const unit = SIZES[power] ?? "byte";
+  const maximumFractionDigits = power === 2 ? 1 : 0;
+  const format = new Intl.NumberFormat(region, { style: "unit", unit, unitDisplay: "short", maximumFractionDigits });
+  return format.format(bytes / PER_SIZE ** power);
+}

@@ -279,6 +279,7 @@ function messageItem(data: Message, origin: Origin | undefined): MessageItem {
     usage: data.usage ?? undefined,
     warnings: data.warnings ?? [],
     reasoning: data.reasoning?.text ?? "",
+    attachments: data.attachments ?? [],
   };
 }
 

@@ -2,6 +2,7 @@
 import type {
   AgentStatus,
   ApprovalInfo,
+  Attachment,
   CallOutcome,
   CommandPart,
   PartialReason,
@@ -44,6 +45,8 @@ export interface MessageItem extends Placed {
   warnings: readonly string[];
   /** What the model thought before it answered; empty if nothing is known. */
   reasoning: string;
+  /** The files that the user sent with it. */
+  attachments: readonly Attachment[];
 }
 
 /** An answer while its tokens arrive. Its message takes its place. */

@@ -206,7 +206,10 @@ async fn a_file_that_cannot_be_used_is_refused_and_nothing_is_stored() {
 async fn images_go_only_to_models_that_take_them() {
     let server = server_with(&[
         ("CODELAB_MODELS__blind__IMAGES", "false"),
-        ("LLM_FALLBACK_MODELS", "gpt-3.5-turbo,gpt-4o-mini"),
+        (
+            "CODELAB_LLM__FALLBACK_MODELS",
+            "[\"gpt-3.5-turbo\", \"gpt-4o-mini\"]",
+        ),
     ])
     .await;
     let session = session_with_model(&server, "gpt-3.5-turbo").await;

@@ -3,12 +3,30 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use codelab_protocol::UserId;
+use codelab_protocol::{NewAttachment, UserId};
 use codelab_workspace::{Call, WorkspaceLimits};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::lab::{Lab, arguments_of, content, error};
+
+#[tokio::test]
+async fn an_image_is_read_whole_within_its_limit() {
+    let lab = Lab::new();
+    let mut image = b"\x89PNG\r\n\x1a\n\0rest".to_vec();
+    lab.write("img/a.png", &image);
+    let result = lab.call("read_file", json!({"path": "img/a.png"})).await;
+    let sent = NewAttachment::new("a.png", "image/png", &image);
+    let expected = json!({"success": true, "image": sent, "size": image.len()});
+    assert_eq!(result, expected);
+    image.resize(4 * 1024 * 1024 + 1, 0);
+    lab.write("large.png", &image);
+    let result = lab.call("read_file", json!({"path": "large.png"})).await;
+    assert!(
+        error(&result).starts_with("The image large.png has 4194305 bytes"),
+        "{result}"
+    );
+}
 
 #[tokio::test]
 async fn files_are_read_whole_in_part_and_within_the_limit() {

@@ -136,7 +136,7 @@ impl ViewState {
         match message.role {
             Role::User if message.origin == TaskOrigin::default() => {
                 self.last_answer = None;
-                out.push(Block::User(message.text.clone()));
+                out.push(Block::User(with_names(&message)));
             }
             Role::Assistant if message.status == MessageStatus::Error => {
                 self.answer = None;
@@ -368,4 +368,12 @@ fn decided(decision: &DecisionView) -> Block {
         by: decision.decided_by.clone(),
         reason: decision.reason.clone(),
     }
+}
+
+/// What a person said, and a line for each file that went along.
+fn with_names(message: &MessageView) -> String {
+    let files = message.attachments.iter();
+    files.fold(message.text.clone(), |text, file| {
+        format!("{text}\n[{}]", file.name)
+    })
 }
