@@ -1,7 +1,7 @@
 // Sessions, their messages, questions and plans.
 import { again } from "./again";
 import { client, value } from "./client";
-import type { Message, NewAttachment, PlanDecision, Session } from "./types";
+import type { Message, NewAttachment, PlanDecision, SendMessage, Session } from "./types";
 import { whole } from "./whole";
 
 const PAGE = 1000;
@@ -64,12 +64,9 @@ export async function sendMessage(
   attachments: NewAttachment[] = [],
 ) {
   const abort = new AbortController();
-  const body = {
-    content,
-    client_message_id,
-    ...(target_agent === undefined ? {} : { target_agent }),
-    ...(attachments.length === 0 ? {} : { attachments }),
-  };
+  const body: SendMessage = { content, client_message_id };
+  if (target_agent !== undefined) body.target_agent = target_agent;
+  if (attachments.length > 0) body.attachments = attachments;
   // A streamed answer begins as soon as the message is durable; a direct call's JSON would come only at its end.
   await value(
     client.POST("/my/chat/{session_id}/message", {

@@ -8,6 +8,7 @@ export type SessionEventOf<T extends SessionEvent["type"]> = Extract<SessionEven
 export type Message = Schemas["Message"];
 export type Attachment = Schemas["Attachment"];
 export type NewAttachment = Schemas["NewAttachment"];
+export type SendMessage = Schemas["SendMessage"];
 export type ToolCall = Schemas["ToolCall"];
 export type ToolName = Schemas["Tool"];
 export type CommandPart = Schemas["CommandPart"];
