@@ -238,10 +238,8 @@ impl Record {
                 );
             }
             Effect::ApprovalMoved { .. } | Effect::InputAccepted { .. } | Effect::Title(_) => {}
-            Effect::Switched(_)
-            | Effect::Attached(_)
-            | Effect::Remember(_)
-            | Effect::ForgetReasoning { .. } => {}
+            Effect::Switched(_) | Effect::Remember(_) | Effect::ForgetReasoning { .. } => {}
+            Effect::Attached(_) => {}
             // The space itself says what may be done to it.
             Effect::TakeSlot { .. }
             | Effect::QueueForSlot { .. }
