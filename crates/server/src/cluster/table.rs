@@ -284,6 +284,7 @@ mod tests {
                 "GET /my/projects/{project_id}/agents/{agent_id}/context",
                 "GET /my/projects/{project_id}/plans",
                 "GET /my/chat/sessions/{session_id}/export",
+                "GET /my/chat/{session_id}/attachments/{digest}",
             ]
         );
     }
