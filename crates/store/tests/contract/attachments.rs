@@ -46,7 +46,10 @@ pub async fn a_file_is_stored_once_and_goes_with_its_last_session(harness: Harne
     assert_eq!(read(other, &text).await.as_ref(), Some(&text));
     assert_eq!(read(other, &image).await, None, "it refers to no image");
     let stored = &store.history(keys[0], 0).await.unwrap()[0];
-    assert_eq!(stored.message.attachments, std::slice::from_ref(&image.about));
+    assert_eq!(
+        stored.message.attachments,
+        std::slice::from_ref(&image.about)
+    );
 
     // A later message of the same session can bring the file again.
     let mut commit = Commit::new(keys[0], FIRST);
