@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SessionEvent, ChatMessage, OpenApproval, Session, WaitingInSession } from "../src/api/types";
+import { newsOf } from "../src/api/chat";
 import { budgetOf } from "../src/state/budget";
 import { answerDue, emptyChat, openQuestion, reduceChat, unread, type ChatInput } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
@@ -42,9 +43,21 @@ describe("an answer in the Chat while it is written", () => {
     ["is not shown without its beginning", undefined, [{ kind: "deltas", deltas: [delta("a", "two", 5)] }]],
     ["stays while others speak", "One, two", [one, said(1, { author: "ci" }), said(2, { role: "user" })]],
     ["ends as a message", undefined, [one, said(1, { author: "AdaptiveAgent" })]],
-    ["ends with a reason", undefined, [one, said(1, { role: "system", meta: { reply_to: 7 } })]],
+    ["ends when it is stopped", undefined, [one, said(1, { role: "system", meta: { tags: ["stopped"] } })]],
+    ["ends with a failure", undefined, [one, said(1, { role: "system", meta: { tags: ["error"] } })]],
+    ["stays while others' questions end", "One, two", [one, said(1, { role: "system", meta: { tags: ["expired"] } })]],
     ["is asked for again after a cut", undefined, [one, { kind: "connected" }]],
   ])("%s", (_, expected, inputs) => expect(play(...inputs)).toBe(expected));
+  test("is not ended by a message that came before it, also when one read brings both", () => {
+    const frame = (event: string, data: unknown) => ({ id: undefined, event, data: JSON.stringify(data) });
+    const read = [
+      frame("message", message(1, { role: "user" })),
+      frame("message", message(2, { author: "AdaptiveAgent" })),
+      frame("delta", delta("b", "Three", 0)),
+    ];
+    expect(play(...newsOf(read))).toBe("Three");
+    expect(play(...newsOf([...read, frame("message", message(3, { author: "AdaptiveAgent" }))]))).toBeUndefined();
+  });
 });
 
 describe("the global Chat", () => {

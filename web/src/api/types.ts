@@ -49,10 +49,10 @@ export type SpaceMetrics = Schemas["SpaceMetrics"];
 export type AuditList = Schemas["AuditList"];
 export type AuditEntry = Schemas["AuditEntry"];
 
-/** A message of the global Chat. */
 /** A piece of an answer in the Chat that is being written. */
 export type ChatDelta = Schemas["GlobalDelta"];
 
+/** A message of the global Chat. */
 export interface ChatMessage {
   id: number;
   ts: string | number;

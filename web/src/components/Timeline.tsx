@@ -171,6 +171,8 @@ function MessageEntry({ item }: { item: MessageItem }) {
       </header>
       <Thoughts text={item.reasoning} isLive={false} />
       <Markdown text={item.content} />
+      {/* In the session itself an error follows. In a task nothing else says why. */}
+      {item.failure !== undefined && item.origin !== undefined && <p class="warning-line">{item.failure}</p>}
       {item.warnings.map((warning) => (
         <p class="warning-line" key={warning}>
           {warning}

@@ -276,6 +276,7 @@ function messageItem(data: Message, origin: Origin | undefined): MessageItem {
     isError: data.error ?? false,
     isRetry: data.retries != null,
     partial: data.reason ?? undefined,
+    failure: data.error_message ?? undefined,
     usage: data.usage ?? undefined,
     warnings: data.warnings ?? [],
     reasoning: data.reasoning?.text ?? "",

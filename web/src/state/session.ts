@@ -40,6 +40,8 @@ export interface MessageItem extends Placed {
   isRetry: boolean;
   /** Why only a part of the answer is there. */
   partial: PartialReason | undefined;
+  /** Why an answer that has a text failed. */
+  failure: string | undefined;
   usage: Usage | undefined;
   warnings: readonly string[];
   /** What the model thought before it answered; empty if nothing is known. */

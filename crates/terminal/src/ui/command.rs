@@ -15,7 +15,7 @@ pub enum SlashCommand {
     Sessions(Option<String>),
     /// The newest plan, or what one of its tasks came to.
     Plan(Option<String>),
-    /// Runs what failed in the newest plan again.
+    /// Runs the turn that failed or was stopped again.
     Retry,
     /// Gives what waits its full time again.
     Renew,
