@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
-import type { SessionEvent, ChatMessage, OpenApproval, Session, WaitingInSession } from "../src/api/types";
+import type { SessionEvent, ChatMessage, OpenApproval, Plan, Session, WaitingInSession } from "../src/api/types";
 import { newsOf } from "../src/api/chat";
 import { budgetOf } from "../src/state/budget";
 import { answerDue, emptyChat, openQuestion, reduceChat, unread, type ChatInput } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
+import { withPlansOf } from "../src/state/plans";
 import { Reads } from "../src/state/reads";
 import { linkTo, parseRoute, ticketOf } from "../src/state/route";
 import { markFound, pinnedFirst } from "../src/state/sessions";
@@ -148,6 +149,28 @@ describe("the list of sessions", () => {
     const before = [reads.begin(), reads.begin()];
     reads.outdate();
     expect([...before, reads.begin()].map((isNewer) => isNewer())).toEqual([false, false, true]);
+  });
+});
+
+describe("the list of plans", () => {
+  const plan = (plan_id: string, more: Partial<Plan> = {}) => ({ plan_id, status: "running", ...more }) as Plan;
+  const listed = (plan_id: string, session_id: string) => ({ ...plan(plan_id), session_id, title: session_id });
+  const ids = (plans: { plan_id: string }[]) => plans.map((found) => found.plan_id);
+  // The session "s" has older plans than the list can show.
+  const known = [listed("s3", "s"), listed("t1", "t"), listed("s2", "s")];
+  test("new plans come first, and older ones than are listed stay out", () => {
+    const now = [plan("s0"), plan("s1"), plan("s2"), plan("s3"), plan("s4"), plan("s5")];
+    const plans = withPlansOf(known, "s", now);
+    expect(ids(plans)).toEqual(["s5", "s4", "s3", "t1", "s2"]);
+    expect(plans[0]).toMatchObject({ session_id: "s", title: "s" });
+  });
+  test("a plan that is gone leaves the list, and the others are as they are now", () => {
+    const plans = withPlansOf(known, "s", [plan("s1"), plan("s3", { status: "completed" })]);
+    expect(plans.map(({ plan_id, status }) => [plan_id, status])).toEqual([
+      ["s3", "completed"],
+      ["t1", "running"],
+    ]);
+    expect(ids(withPlansOf(known, "u", [plan("u0")]))).toEqual(["s3", "t1", "s2"]);
   });
 });
 
