@@ -32,7 +32,7 @@ fn card(screen: &str) -> Option<String> {
     let length = rows[choices..].iter().position(is_prompt)?;
     let text = rows[start..choices + length].join("\n");
     let is_time = |c: char| c.is_ascii_digit() || c == ':';
-    let left = text.strip_suffix(" left")?;
+    let left = text.strip_suffix(" left to decide")?;
     Some(left.trim_end_matches(is_time).trim_end().to_owned())
 }
 
@@ -93,8 +93,8 @@ async fn a_key_acts_on_what_stands_above_the_choices() {
         "? [clean] coder asks to run\n    rm -rf build && touch ran\n  \
          · rm -rf build  deletes files\n  \
          Dangerous command: rm -rf\n\
-         $ rm -rf build && touch ran:  y approve  e edit  n reject  a always in this session  v view all\n\
-         1 of 2"
+         $ rm -rf build && touch ran:  y approve  e edit  n reject  a always: this command in this session\n\
+         v view all  1 of 2"
     );
     assert!(both.starts_with(&alone), "{alone}");
     let screen = terminal.screen();
@@ -105,8 +105,7 @@ async fn a_key_acts_on_what_stands_above_the_choices() {
     terminal.wait_for("why not");
     terminal.press("\r");
     let next = wait_for_card(&terminal, "notes.md");
-    let choices =
-        "write notes.md:  y approve  e edit  n reject  a always in this session  v view all";
+    let choices = "write notes.md:  y approve  e edit  n reject  a always: every write in this session  v view all";
     assert_eq!(
         next,
         format!(

@@ -31,7 +31,7 @@ pub enum SlashCommand {
     Other(String, Option<String>),
 }
 
-pub const HELP: [(&str, CommandText); 17] = [
+pub const HELP: [(&str, CommandText); 18] = [
     ("/help", CommandText::HelpHelp),
     ("/agents", CommandText::HelpAgents),
     ("/switch [AGENT]", CommandText::HelpSwitch),
@@ -48,6 +48,7 @@ pub const HELP: [(&str, CommandText); 17] = [
     ("/quit", CommandText::HelpQuit),
     ("@FILE", CommandText::HelpFile),
     ("!COMMAND", CommandText::HelpShell),
+    ("y e n a v", CommandText::HelpDecide),
     ("keys", CommandText::HelpKeys),
 ];
 

@@ -1,6 +1,8 @@
 //! The main loop of `codelab chat`: handles events, keys, the tool runner and finished requests one
 //! by one, and draws the screen.
 
+mod choose;
+mod commands;
 mod log;
 mod own;
 
@@ -19,15 +21,15 @@ use tokio_util::sync::CancellationToken;
 use crate::{Language, Text, Translated};
 
 use super::block::Block;
-use super::command::SlashCommand;
 use super::decide::AskCard;
+use super::picker::SessionPicker;
 use super::prompt::{Action, Key, Prompt};
 use super::render::{self, ConnectionState, Live};
 use super::requests::{self, OutgoingMessage, RequestOutcome};
 use super::state::{PendingAsk, ViewState};
 use super::surface::{PersonEvent, Surface};
 use super::text::TextLine;
-use super::{StartWith, UiError, UiOptions, WorkPlace, history, keys};
+use super::{ChatEnd, StartWith, UiError, UiOptions, WorkPlace, history, keys};
 
 /// Tokens arrive faster than anybody reads.
 const MIN_DRAW_PAUSE: Duration = Duration::from_millis(33);
@@ -65,6 +67,8 @@ pub(super) struct Talk {
     folder_flag: String,
     /// The sessions that were listed last.
     listed: Vec<SessionId>,
+    /// The person has not chosen a session yet.
+    picker: Option<SessionPicker>,
     /// Stops the command of the person's that runs.
     running: Option<CancellationToken>,
     connection: ConnectionState,
@@ -78,6 +82,7 @@ pub(super) struct Talk {
     drawn_at: Instant,
     pub(super) is_dirty: bool,
     is_over: Leaving,
+    end: ChatEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +94,7 @@ enum Leaving {
 }
 
 impl Talk {
-    pub(super) async fn run(options: UiOptions) -> Result<(), UiError> {
+    pub(super) async fn run(options: UiOptions) -> Result<ChatEnd, UiError> {
         let UiOptions {
             client,
             mut tool_runner,
@@ -124,6 +129,7 @@ impl Talk {
             flags,
             folder_flag,
             listed: Vec::new(),
+            picker: None,
             running: None,
             connection: ConnectionState::default(),
             sending: 0,
@@ -134,15 +140,17 @@ impl Talk {
             drawn_at: Instant::now(),
             is_dirty: true,
             is_over: Leaving::No,
+            end: ChatEnd::Left,
         };
-        talk.finished.extend(
-            welcome
-                .iter()
-                .map(|line| TextLine::styled(line, super::text::DIM)),
-        );
+        let width = talk.surface.width();
+        let welcome = welcome
+            .iter()
+            .map(|line| TextLine::styled(line, super::text::DIM));
+        talk.finished
+            .extend(welcome.flat_map(|line| super::text::fitting(&line, width)));
         match start {
             StartWith::New => {}
-            StartWith::Choice => talk.command(SlashCommand::Sessions(None)).await,
+            StartWith::Choice => talk.begin_choice(),
             StartWith::Session(session) => {
                 tool_runner.serve(&session);
                 let mut interrupt = signal(SignalKind::interrupt())?;
@@ -192,9 +200,10 @@ impl Talk {
         if let Err(error) = history::save(&talk.place.data_dir, talk.prompt.editor.history()) {
             tracing::warn!(%error, "saving the input history failed");
         }
+        let end = talk.end;
         talk.close().await?;
         tool_runner.stop().await;
-        Ok(())
+        Ok(end)
     }
 
     async fn close(mut self) -> Result<(), UiError> {
@@ -207,6 +216,9 @@ impl Talk {
             self.update_card();
             let card = self.card.take().map(|card| card.blocks).unwrap_or_default();
             card.iter().for_each(|block| self.print(block));
+        }
+        if let Some(notice) = self.left_waiting() {
+            self.notice(notice);
         }
         if let Some(session) = &self.session {
             let flags = format!("{}{}", self.flags, self.folder_flag);
@@ -265,6 +277,7 @@ impl Talk {
         self.read_first().await;
         self.update_card();
         let live = Live {
+            picker: self.picker.as_ref(),
             state: &self.state,
             prompt: &self.prompt,
             card: self.card.as_ref().map(|card| &card.rows),
@@ -339,6 +352,7 @@ impl Talk {
             if let Some(ask) = self.state.asks.first() {
                 let call = ask.call_id().clone();
                 self.say(Text::NobodyDecides, &[call.as_str()]);
+                self.end = ChatEnd::Undecided;
             }
             self.is_over = Leaving::Now;
         }
@@ -346,6 +360,10 @@ impl Talk {
 
     async fn hear(&mut self, input: PersonEvent) -> Result<(), UiError> {
         let action = match input {
+            PersonEvent::Input(keys::TerminalInput::Key(key)) if self.picker.is_some() => {
+                self.choose(&key);
+                Action::Nothing
+            }
             PersonEvent::Input(keys::TerminalInput::Key(Key::Interrupt)) if self.stop_command() => {
                 Action::Nothing
             }
@@ -426,88 +444,6 @@ impl Talk {
         }
     }
 
-    async fn command(&mut self, command: SlashCommand) {
-        let (client, project) = (self.client.clone(), self.project);
-        let (session, language) = (self.session.clone(), self.language());
-        match (command, session) {
-            (SlashCommand::Help, _) => {
-                let rows = self.help();
-                self.print(&Block::Listing(rows));
-            }
-            (SlashCommand::Agents, _) => _ = self.requests.spawn(requests::agents(client, project)),
-            (SlashCommand::Switch(agent), session) => {
-                _ = self
-                    .requests
-                    .spawn(requests::switch(client, project, session, agent, language))
-            }
-            (SlashCommand::Sessions(None), _) => {
-                _ = self
-                    .requests
-                    .spawn(requests::sessions(client, project, language))
-            }
-            (SlashCommand::Sessions(Some(wanted)), _) => match self.chosen(&wanted) {
-                Some(id) => _ = self.requests.spawn(async { RequestOutcome::Open(id) }),
-                None => self.say(Text::NotASession, &[&wanted]),
-            },
-            (SlashCommand::Plan(task), Some(session)) => {
-                _ = self
-                    .requests
-                    .spawn(requests::plan(client, session, task, language))
-            }
-            (SlashCommand::Retry, Some(session)) => {
-                let plan = self.state.plan().map(|plan| plan.id().clone());
-                _ = self.requests.spawn(requests::retry(client, session, plan))
-            }
-            (SlashCommand::Renew, Some(session)) => match self.state.renewable() {
-                Some(call) => _ = self.requests.spawn(requests::renew(client, session, call)),
-                None => self.say(Text::NothingToRenew, &[]),
-            },
-            (SlashCommand::Model(None), session) => {
-                _ = self
-                    .requests
-                    .spawn(requests::models(client, session, language))
-            }
-            (SlashCommand::Model(Some(model)), Some(session)) => {
-                _ = self
-                    .requests
-                    .spawn(requests::choose_model(client, session, model))
-            }
-            (SlashCommand::Model(Some(_)), None) => self.say(Text::ModelNeedsSession, &[]),
-            (SlashCommand::Cost, session) => {
-                _ = self
-                    .requests
-                    .spawn(requests::cost(client, session, project, language))
-            }
-            (SlashCommand::Diff, _) => self.diff(),
-            (SlashCommand::Export, session) => self.export(session),
-            (SlashCommand::Cancel, Some(_)) if self.state.is_working() => self.cancel(),
-            (
-                SlashCommand::Plan(_)
-                | SlashCommand::Retry
-                | SlashCommand::Renew
-                | SlashCommand::Cancel,
-                _,
-            ) => self.say(Text::NothingRuns, &[]),
-            (SlashCommand::New, _) => {
-                self.forget();
-                self.say(Text::NewSession, &[]);
-            }
-            (SlashCommand::Quit, _) => self.is_over = Leaving::Now,
-            (SlashCommand::Other(name, words), _) => {
-                self.own_command(&name, words.as_deref().unwrap_or_default())
-                    .await
-            }
-        }
-    }
-
-    fn aim(&mut self, target: Option<String>) {
-        match &target {
-            Some(agent) => self.say(Text::TargetSet, &[agent]),
-            None => self.say(Text::TargetPlanned, &[]),
-        }
-        self.target = target;
-    }
-
     fn forget(&mut self) {
         self.session = None;
         self.read_for = None;
@@ -549,6 +485,7 @@ impl Talk {
                 self.listed = sessions;
                 self.print(&Block::Listing(rows));
             }
+            RequestOutcome::Choices(sessions) => self.offer(sessions),
             RequestOutcome::Ran(blocks) => {
                 self.running = None;
                 blocks.iter().for_each(|block| self.print(block));
@@ -567,7 +504,10 @@ impl Talk {
                 Err(error) => return Err(error),
             },
             RequestOutcome::Usage(total) => self.spent = Some(log::usage(&total)),
-            RequestOutcome::Failed(error) => self.show_error(&error),
+            RequestOutcome::Failed(error) => {
+                self.picker = None;
+                self.show_error(&error);
+            }
         }
         Ok(())
     }
@@ -582,6 +522,6 @@ async fn next_event(
     }
 }
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     std::time::SystemTime::now().into()
 }

@@ -64,6 +64,7 @@ fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Draw
         .collect();
     let card = CardRows::of(&card, width.saturating_sub(1), Language::En);
     let live = Live {
+        picker: None,
         state,
         prompt,
         card: Some(&card).filter(|_| !state.asks.is_empty()),

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use codelab_client::{Backoff, ClientError, EventData, FollowUntil, ResumingEvents, StreamEvent};
+use codelab_client::{
+    Backoff, ClientError, EventData, FollowUntil, PlanView, ResumingEvents, StreamEvent,
+};
 use codelab_protocol::{Role, SessionEvent, SessionEventBody, SessionId, Usage, UsageTotal};
 use codelab_toolrunner::{RunnerQuestion, ToolRunnerEvent};
 
@@ -59,7 +61,7 @@ impl Talk {
             last = event.id.or(last);
             let blocks = match event.data {
                 EventData::Chunk(event) => {
-                    answered = usage_of(&event.body).or(answered);
+                    answered = usage_of(&event.body, &state).or(answered);
                     state.apply(&event, &Before::Missing)
                 }
                 EventData::Done(done) => state.done(done.status),
@@ -111,8 +113,10 @@ impl Talk {
                     && created.message.role == Role::User
                 {
                     self.sending = self.sending.saturating_sub(1);
+                    // Another turn begins: what Ctrl-C would have done now is over.
+                    self.prompt.is_leaving = false;
                 }
-                if let Some(answered) = usage_of(&event.body) {
+                if let Some(answered) = usage_of(&event.body, &self.state) {
                     self.answered_with(&answered);
                 }
                 let before = self.before(&event.body).await;
@@ -224,12 +228,15 @@ impl Talk {
     }
 }
 
-/// What the model call of an answer used.
-fn usage_of(body: &SessionEventBody) -> Option<Usage> {
-    match body {
-        SessionEventBody::MessageCreated(created) => created.message.usage.clone(),
-        _ => None,
-    }
+/// What the model call of an answer used. The answer of a whole plan is no call: it has the sum of
+/// all of them.
+fn usage_of(body: &SessionEventBody, state: &ViewState) -> Option<Usage> {
+    let SessionEventBody::MessageCreated(created) = body else {
+        return None;
+    };
+    let is_planned = state.plan().is_some_and(PlanView::is_open);
+    let is_sum = is_planned && created.origin.task_id.is_none();
+    created.message.usage.clone().filter(|_| !is_sum)
 }
 
 /// Whether a block is printed for the past of a session. Decisions that were made are not.
