@@ -174,14 +174,14 @@ async fn welcome(
     tool_runner: &ToolRunner,
     is_own_server: bool,
 ) -> Vec<String> {
-    let server = if is_own_server {
-        "a server inside this program"
-    } else {
-        &connection.url
+    let language = connection.language;
+    let server = match is_own_server {
+        true => language.text(Text::OwnServer),
+        false => &connection.url,
     };
     let wall = match tool_runner.sandbox() {
-        "none" => "no sandbox: every command needs an approval".to_owned(),
-        sandbox => format!("commands run in the sandbox {sandbox}"),
+        "none" => language.text(Text::NoSandbox).to_owned(),
+        sandbox => language.with(Text::InSandbox, &[sandbox]),
     };
     let mut lines = vec![
         format!("CodeLab {} · {server}", env!("CARGO_PKG_VERSION")),
@@ -193,7 +193,7 @@ async fn welcome(
             .get("model")
             .and_then(|check| check.detail.clone())
     {
-        lines.push(format!("model: {detail}"));
+        lines.push(language.with(Text::ModelIs, &[&detail]));
     }
     lines
 }

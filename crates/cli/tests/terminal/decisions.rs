@@ -65,6 +65,7 @@ async fn exec_shows_what_changes_and_tells_the_agent_why_not() {
     terminal.say("n");
     terminal.wait_for("Why not? (Enter: no reason)");
     terminal.say("digits are fine");
+    terminal.wait_for("decision: rejected");
     terminal.wait_for("Then not.");
     assert_eq!(terminal.ended(), 3);
     let told = last_request(&lab);

@@ -78,6 +78,10 @@ texts! {
         "there is no earlier session; your first message starts one",
         "прежних сессий нет; первое сообщение начнёт новую",
         "попередніх сесій немає; перше повідомлення почне нову";
+    Seconds:
+        " · {0} s",
+        " · {0} с",
+        " · {0} с";
     HelpDiff:
         "what changed in the folder since the last commit",
         "что изменилось в папке после последнего коммита",

@@ -10,6 +10,22 @@ texts! {
         "choosing a session needs a terminal; without one use `codelab chat --continue` or `--session ID`, or send the line `/sessions` and then `/sessions NUMBER`",
         "чтобы выбрать сессию, нужен терминал; без него используйте `codelab chat --continue` или `--session ID` либо отправьте строку `/sessions`, затем `/sessions НОМЕР`",
         "щоб вибрати сесію, потрібен термінал; без нього використайте `codelab chat --continue` або `--session ID` чи надішліть рядок `/sessions`, потім `/sessions НОМЕР`";
+    OwnServer:
+        "a server inside this program",
+        "сервер внутри этой программы",
+        "сервер усередині цієї програми";
+    NoSandbox:
+        "no sandbox: every command needs an approval",
+        "песочницы нет: каждая команда требует одобрения",
+        "пісочниці немає: кожна команда потребує погодження";
+    InSandbox:
+        "commands run in the sandbox {0}",
+        "команды выполняются в песочнице {0}",
+        "команди виконуються в пісочниці {0}";
+    ModelIs:
+        "model: {0}",
+        "модель: {0}",
+        "модель: {0}";
     SessionReplaced:
         "the session was replaced on the server; it is shown from the start",
         "сессия на сервере заменена; показываем её с начала",

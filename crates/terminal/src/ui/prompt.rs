@@ -331,7 +331,7 @@ impl Prompt {
     fn is_naming(&self, state: &ViewState) -> bool {
         match Unfinished::of(self.editor.before_cursor()) {
             Some(Unfinished::Command(_)) => true,
-            Some(Unfinished::File(_)) => state.asks.is_empty(),
+            Some(Unfinished::File(_) | Unfinished::QuotedFile(_)) => state.asks.is_empty(),
             None => false,
         }
     }

@@ -80,6 +80,8 @@ pub(super) struct Talk {
     /// Ctrl-C as a signal: without a terminal, or while another program uses it.
     pub(super) interrupts: Signal,
     drawn_at: Instant,
+    /// When something came from the server, or was sent to it.
+    heard_at: Instant,
     pub(super) is_dirty: bool,
     is_over: Leaving,
     end: ChatEnd,
@@ -138,6 +140,7 @@ impl Talk {
             finished: Vec::new(),
             interrupts: signal(SignalKind::interrupt())?,
             drawn_at: Instant::now(),
+            heard_at: Instant::now(),
             is_dirty: true,
             is_over: Leaving::No,
             end: ChatEnd::Left,
@@ -292,6 +295,7 @@ impl Talk {
             context_tokens: self.context_tokens,
             spent: self.spent.clone(),
             frame: self.frame,
+            quiet: self.heard_at.elapsed(),
             now: now(),
         };
         let shown = self.surface.show(&self.finished, &live)?;
@@ -406,7 +410,10 @@ impl Talk {
             Action::Complete => self.complete().await,
             Action::Answer { call, text } => self.answer(&call, text).await,
             Action::Decide { call, choice } => self.decide(&call, choice).await,
-            Action::Command(command) => self.command(command).await,
+            Action::Command(command) => {
+                self.echo(&command);
+                self.command(command).await;
+            }
             Action::CancelTurn => self.cancel(),
             Action::Leave => self.is_over = Leaving::Now,
         }
@@ -415,6 +422,7 @@ impl Talk {
 
     fn send(&mut self, message: OutgoingMessage) {
         self.sending += 1;
+        self.heard_at = Instant::now();
         match &self.session {
             Some(session) => {
                 let sent = requests::send(

@@ -1,15 +1,19 @@
 //! A session as Markdown, made of its events: what was said, also by the agents of single tasks, the
 //! tool calls, what was proposed, and how it was decided.
 
+use std::collections::HashMap;
+
 use codelab_protocol::{
     Role, SessionEvent, SessionEventBody, Timestamp, Tool, ToolArguments, ToolCall, TurnStatus,
 };
 
+use serde_json::Value;
+
 use crate::texts::CommandText;
 use crate::{Language, Text};
 
-use super::block::{ApprovalCardKind, ApprovalShown, Block, CallEnd};
-use super::diff::{Before, Diff};
+use super::block::{ApprovalCardKind, ApprovalShown, Block, CallEnd, End};
+use super::diff::{self, Before, Diff};
 use super::mention::fence;
 use super::plan::short;
 use super::render;
@@ -21,10 +25,17 @@ const COLUMNS: usize = 1000;
 /// The date and the minutes.
 const TIME_CHARS: usize = 16;
 
+/// Files whose content is followed. For more of them it is not known what a write replaced.
+const MAX_KNOWN_FILES: usize = 256;
+/// Of all of them together.
+const MAX_KNOWN_BYTES: usize = 64 << 20;
+
 pub struct Transcript {
     state: ViewState,
-    /// The log says what a write would have changed, but not what the file held.
-    before: Before,
+    /// Files as agents read or wrote them last. The log does not say what a file held otherwise.
+    known: HashMap<String, String>,
+    known_bytes: usize,
+    unknown: Before,
 }
 
 impl Transcript {
@@ -32,7 +43,9 @@ impl Transcript {
         let unknown = language.text(CommandText::ContentNotKept).to_owned();
         Self {
             state: ViewState::new(language),
-            before: Before::Unknown(unknown),
+            known: HashMap::new(),
+            known_bytes: 0,
+            unknown: Before::Unknown(unknown),
         }
     }
 
@@ -43,7 +56,14 @@ impl Transcript {
     /// What the event adds to the file.
     pub fn event(&mut self, event: &SessionEvent) -> String {
         let own = self.task_answer(event);
-        let blocks = self.state.apply(event, &self.before);
+        let before = match &event.body {
+            SessionEventBody::ApprovalRequest(request) => {
+                let arguments = &request.approval.arguments;
+                self.before(arguments.get("path").and_then(Value::as_str))
+            }
+            _ => self.unknown.clone(),
+        };
+        let blocks = self.state.apply(event, &before);
         let mut out = String::new();
         // The answer of a task that is one of several stands nowhere else.
         let is_told = blocks
@@ -54,8 +74,51 @@ impl Transcript {
         }
         for block in &blocks {
             out.push_str(&self.block(block, event.timestamp));
+            if let Block::Call(end) = block {
+                self.learn(end);
+            }
         }
         out
+    }
+
+    fn before(&self, path: Option<&str>) -> Before {
+        let known = path.and_then(|path| self.known.get(path));
+        known.map_or(self.unknown.clone(), |text| Before::Text(text.clone()))
+    }
+
+    /// Takes over what a file holds after a call.
+    fn learn(&mut self, end: &CallEnd) {
+        let End::Result { value, .. } = &end.end else {
+            return;
+        };
+        let is_whole = value.get("truncated") != Some(&Value::Bool(true));
+        let arguments = Tool::parse(&end.call.name).map(|tool| tool.check(&end.call.arguments));
+        let (path, content) = match arguments {
+            Some(Ok(ToolArguments::ReadFile(read)))
+                if read.start_line.is_none() && read.end_line.is_none() && is_whole =>
+            {
+                let content = value.get("content").and_then(Value::as_str);
+                (read.path, content.map(str::to_owned))
+            }
+            Some(Ok(ToolArguments::WriteFile(write))) if value.get("error").is_none() => {
+                let content = match (&write.content, self.known.get(&write.path)) {
+                    (Some(content), _) => Some(content.clone()),
+                    (None, Some(old)) => diff::apply(old, write.edits.as_deref().unwrap_or(&[])),
+                    (None, None) => None,
+                };
+                (write.path, content)
+            }
+            _ => return,
+        };
+        let old = self.known.remove(&path).map_or(0, |old| old.len());
+        self.known_bytes -= old;
+        if let Some(content) = content
+            && self.known.len() < MAX_KNOWN_FILES
+            && self.known_bytes + content.len() <= MAX_KNOWN_BYTES
+        {
+            self.known_bytes += content.len();
+            self.known.insert(path, content);
+        }
     }
 
     /// The turn paused or ended here.
@@ -141,7 +204,8 @@ impl Transcript {
         let Ok(ToolArguments::WriteFile(write)) = tool.check(&call.arguments) else {
             return None;
         };
-        let diff = Diff::of(&write, &self.before, self.language());
+        let before = self.before(Some(&write.path));
+        let diff = Diff::of(&write, &before, self.language());
         Some(rows_of(&diff).join("\n"))
     }
 
@@ -207,6 +271,7 @@ mod tests {
                     "\n- ✓ read ",
                     "**? coder asks to write",
                     "```diff",
+                    "\n-    return \"Hello\"",
                     "> ✓ approved",
                 ][..],
             ),

@@ -6,8 +6,8 @@ use codelab_client::{
 };
 use codelab_policy::visible;
 use codelab_protocol::{
-    CallId, CallOutcome, ErrorData, PlanId, SessionEvent, SessionEventBody, SessionId, TaskId,
-    TaskStatus, Timestamp,
+    ApprovalOutcome, CallId, CallOutcome, ErrorData, PlanId, SessionEvent, SessionEventBody,
+    SessionId, TaskId, TaskStatus, Timestamp,
 };
 use codelab_terminal::{CallText, Language, Text};
 use serde_json::json;
@@ -83,7 +83,8 @@ impl EventPrinter {
             )],
             SessionChange::PlanCreated(id) => self.plan(id, view),
             SessionChange::Resolved(_, decision) => {
-                vec![language.with(Text::ExecDecision, &[decision.decision.as_str()])]
+                let word = language.text(outcome_text(decision.decision));
+                vec![language.with(Text::ExecDecision, &[word])]
             }
             SessionChange::TaskStarted(plan, id) => task_started(plan, id, view),
             SessionChange::Task(plan, id) => self.task_ended(plan, id, view),
@@ -214,6 +215,16 @@ impl EventPrinter {
             ],
             None => vec![self.language.with(Text::ExecError, &[&message])],
         }
+    }
+}
+
+fn outcome_text(outcome: ApprovalOutcome) -> Text {
+    match outcome {
+        ApprovalOutcome::Approved => Text::Approved,
+        ApprovalOutcome::Edited => Text::ApprovedEdited,
+        ApprovalOutcome::Rejected => Text::Rejected,
+        ApprovalOutcome::Expired => Text::DecisionExpired,
+        ApprovalOutcome::Cancelled => Text::DecisionCancelled,
     }
 }
 

@@ -2,6 +2,8 @@
 //! running calls, what waits for the person, the line they write. They never grow past the screen,
 //! so nothing of them reaches the scrollback.
 
+use std::time::Duration;
+
 use codelab_client::{CallView, SessionItem, ToolCallStatus};
 use codelab_protocol::{ApprovalKind, Timestamp, Usage};
 
@@ -22,6 +24,8 @@ const MAX_PLAN_ROWS: usize = 14;
 const MAX_ANSWER_ROWS: usize = 16;
 /// Of what the choices are about.
 const MAX_NAME_COLUMNS: usize = 48;
+/// From here on a person wonders whether anything happens.
+const SHOWN_QUIET: Duration = Duration::from_secs(5);
 const WORKING: Style = Style::colour(Colour::Cyan);
 
 /// How things stand with the server.
@@ -56,6 +60,8 @@ pub struct Live<'a> {
     /// Of the whole session, as the server counts.
     pub spent: Option<Usage>,
     pub frame: usize,
+    /// How long nothing has come from the server.
+    pub quiet: Duration,
     pub now: Timestamp,
 }
 
@@ -244,7 +250,12 @@ impl Live<'_> {
             (true, Some(agent)) => language.with(Text::Works, &[short(agent)]),
             (true, None) => language.text(Text::Planning).to_owned(),
         };
-        Some(TextLine::styled(&format!("  {} ", spinner(self.frame)), WORKING).with(&what, DIM))
+        let row = TextLine::styled(&format!("  {} ", spinner(self.frame)), WORKING);
+        let since = match self.quiet >= SHOWN_QUIET {
+            true => language.with(CommandText::Seconds, &[&self.quiet.as_secs().to_string()]),
+            false => String::new(),
+        };
+        Some(row.with(&format!("{what}{since}"), DIM))
     }
 
     /// The choices, when something waits.

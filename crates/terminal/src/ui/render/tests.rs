@@ -1,5 +1,7 @@
 //! Recorded sessions as they are drawn.
 
+use std::time::Duration;
+
 use codelab_protocol::{Done, SessionEvent, Timestamp};
 
 use super::*;
@@ -56,6 +58,17 @@ fn print(blocks: &[Block], width: usize, out: &mut String) {
 }
 
 fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Drawn {
+    draw_after(Duration::ZERO, state, prompt, width, height)
+}
+
+/// After a while in which nothing came.
+fn draw_after(
+    quiet: Duration,
+    state: &ViewState,
+    prompt: &Prompt,
+    width: usize,
+    height: usize,
+) -> Drawn {
     let card: Vec<Block> = state
         .asks
         .first()
@@ -77,6 +90,7 @@ fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Draw
         context_tokens: state.view.usage().map(|usage| usage.prompt_tokens),
         spent: state.view.usage(),
         frame: 0,
+        quiet,
         now: NOW,
     };
     live.draw(width, height)
@@ -88,6 +102,20 @@ fn live(state: &ViewState, prompt: &Prompt, width: usize, out: &mut String) {
         out.push_str(&(row.to_text() + "\n"));
     }
     out.push_str("~~~\n");
+}
+
+#[test]
+fn a_long_silence_is_counted() {
+    let mut state = ViewState::default();
+    state
+        .view
+        .done(codelab_protocol::TurnStatus::AwaitingToolResult);
+    for (seconds, row) in [(4, "planning"), (12, "planning · 12 s")] {
+        let quiet = Duration::from_secs(seconds);
+        let drawn = draw_after(quiet, &state, &Prompt::default(), 80, 24);
+        let rows: Vec<String> = drawn.rows.iter().map(TextLine::to_text).collect();
+        assert!(rows.iter().any(|found| found.ends_with(row)), "{rows:?}");
+    }
 }
 
 #[test]

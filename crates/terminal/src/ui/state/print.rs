@@ -16,6 +16,8 @@ use crate::ui::diff::Before;
 use crate::ui::markdown::Stream;
 use crate::ui::mention::without_files;
 
+/// How the server begins the list of tasks that a plan did not do.
+const NOT_DONE: &str = "Not done:";
 /// A failed task's error in one row.
 const MAX_NOTE_CHARS: usize = 160;
 
@@ -141,7 +143,7 @@ impl ViewState {
             }
             Role::Assistant if message.status == MessageStatus::Error => {
                 self.answer = None;
-                self.failure = Some(message.text.clone());
+                self.failure = Some(message.text.clone()).filter(|text| !self.is_known(text));
             }
             Role::Assistant if self.is_main(&message.origin) => {
                 out.extend(self.thoughts(&message));
@@ -158,6 +160,13 @@ impl ViewState {
             Role::User | Role::Assistant | Role::Tool | Role::System => {}
         }
         out.extend(message.warnings.into_iter().map(Block::Notice));
+    }
+
+    /// Whether a failure only repeats what was printed for each task of the plan.
+    fn is_known(&self, failure: &str) -> bool {
+        let has_failed = |task: &Task| task.status == TaskStatus::Failed;
+        let mut plans = self.plan().into_iter();
+        failure.starts_with(NOT_DONE) && plans.any(|view| view.plan.tasks.iter().any(has_failed))
     }
 
     /// What the model thought, folded into one row.

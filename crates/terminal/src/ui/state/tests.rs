@@ -117,6 +117,38 @@ fn a_failure_is_told_once() {
 }
 
 #[test]
+fn a_failed_plan_repeats_nothing_that_was_told_of_its_tasks() {
+    let task = |id: &str| {
+        json!({ "id": id, "agent": "agent_coder", "description": "d", "depends_on": [],
+            "status": "running", "estimated_tokens": 1, "estimated_cost_usd": 0.0 })
+    };
+    let plan = json!({ "plan_id": "p", "workflow_id": "w", "status": "running", "fallback": false,
+        "estimated_cost_usd": 0.0, "cost_known": true, "requires_approval": false,
+        "tasks": [task("a"), task("b")] });
+    let error = json!({ "message": "It broke.", "error_code": "LLM_ERROR", "details": {} });
+    let failed = json!({ "plan_id": "p", "task_id": "a", "agent": "agent_coder", "error": error });
+    let mut answer = said(
+        "m2",
+        "assistant",
+        "Not done:\n- a (agent_coder): failed: It broke.",
+    );
+    let SessionEventBody::MessageCreated(created) = &mut answer.body else {
+        panic!()
+    };
+    created.message.error = true;
+    let (mut state, mut blocks) = play(&[
+        said("m1", "user", "go"),
+        event("task_plan_created", plan),
+        event("task_failed", failed),
+        answer,
+    ]);
+    blocks.extend(state.done(TurnStatus::Failed));
+    assert_eq!(sources(&blocks), [""; 0]);
+    let told = |block: &Block| matches!(block, Block::TaskEnded { note: Some(note), .. } if note == "It broke.");
+    assert!(blocks.iter().any(told), "{blocks:?}");
+}
+
+#[test]
 fn a_partial_answer_is_told_once_with_its_end() {
     let cases = [
         (

@@ -8,6 +8,15 @@ use crate::ui::command::SlashCommand;
 use crate::ui::requests::{self, RequestOutcome};
 
 impl Talk {
+    /// Sets what a command prints apart from what stands above it. The text of a person's own command
+    /// is printed as the message that it is.
+    pub(super) fn echo(&mut self, command: &SlashCommand) {
+        let is_message = matches!(command, SlashCommand::Quit | SlashCommand::Other(..));
+        if self.surface.is_terminal() && !is_message {
+            self.print(&Block::User(command.to_string()));
+        }
+    }
+
     pub(super) async fn command(&mut self, command: SlashCommand) {
         let (client, project) = (self.client.clone(), self.project);
         let (session, language) = (self.session.clone(), self.language());

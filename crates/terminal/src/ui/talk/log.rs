@@ -8,6 +8,7 @@ use codelab_client::{
 };
 use codelab_protocol::{Role, SessionEvent, SessionEventBody, SessionId, Usage, UsageTotal};
 use codelab_toolrunner::{RunnerQuestion, ToolRunnerEvent};
+use tokio::time::Instant;
 
 use crate::Text;
 use crate::texts::CommandText;
@@ -152,6 +153,7 @@ impl Talk {
             }
         };
         blocks.iter().for_each(|block| self.print(block));
+        self.heard_at = Instant::now();
         self.is_dirty = true;
     }
 

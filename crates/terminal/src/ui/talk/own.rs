@@ -153,7 +153,7 @@ impl Talk {
                 names.extend(folder.iter().flat_map(|folder| custom::names(folder)));
                 complete::complete(&text, written, &names)
             }
-            Some(Unfinished::File(written)) => {
+            Some(Unfinished::File(written) | Unfinished::QuotedFile(written)) => {
                 let files = complete::files(&self.preview, written).await;
                 complete::complete(&text, written, &files)
             }
