@@ -1,5 +1,6 @@
 //! What events make of a session.
 
+use codelab_policy::{Policy, RememberKey, Verdict};
 use codelab_protocol::{CallOutcome, Done, SessionEventBody};
 use serde_json::json;
 
@@ -483,4 +484,42 @@ fn a_decision_that_failed_waits_behind_what_is_read() {
         panic!()
     };
     assert_eq!(card, ask.shown(&now, Language::En));
+}
+
+#[test]
+fn always_is_offered_exactly_where_the_policy_remembers() {
+    let write = |path: &str, content: &str| {
+        let arguments = json!({ "path": path, "content": content });
+        (Tool::WriteFile, arguments)
+    };
+    let run = |command: &str| (Tool::ExecuteCommand, json!({ "command": command }));
+    for (tool, arguments) in [
+        write("a.py", "x"),
+        write(".git/hooks/pre-commit", "x"),
+        write("/etc/passwd", "x"),
+        write("a.py", "hidden \u{202e} text"),
+        run("rm -rf build"),
+        run("black ."),
+        run("rm -rf .git/hooks"),
+        run("echo 'not closed; rm -rf x"),
+        run("rm \u{202e}x"),
+        run("cat /etc/passwd"),
+        (Tool::CreateDirectory, json!({ "path": "/etc/x" })),
+    ] {
+        let map = arguments.as_object().unwrap();
+        let checked = tool.check(map).unwrap();
+        let Verdict::Ask(ask) = Policy::default().review(&checked) else {
+            panic!("{arguments} asks")
+        };
+        let whole = json!({ "call_id": "c", "kind": "tool", "tool_name": tool.as_str(),
+            "arguments": map, "digest": arguments_digest(tool.as_str(), map), "reason": ask.reason,
+            "parts": ask.parts, "created_at": "2026-01-13T20:00:00Z", "expires_at": null,
+            "timeout_seconds": 0 });
+        let approval: ApprovalInfo = serde_json::from_value(whole).unwrap();
+        let expected = ask.remember.map(|key| match key {
+            RememberKey::FileWrites => Grant::FileWrites,
+            RememberKey::Command(_) => Grant::SameCommand,
+        });
+        assert_eq!(Grant::of(&approval), expected, "{approval:?}");
+    }
 }
