@@ -6,7 +6,7 @@ mod commands;
 mod log;
 mod own;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
@@ -36,6 +36,8 @@ const MIN_DRAW_PAUSE: Duration = Duration::from_millis(33);
 const TICK: Duration = Duration::from_millis(120);
 /// How often the file is read that an approval is about, while that is shown.
 const REREAD: Duration = Duration::from_secs(1);
+/// Calls that are known to have been on the screen.
+const MAX_SEEN: usize = 4096;
 /// How long the last requests may take when the person leaves.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -56,6 +58,10 @@ pub(super) struct Talk {
     pub(super) card: Option<AskCard>,
     /// What was shown when the file that it is about was read.
     pub(super) read_for: Option<PendingAsk>,
+    /// What waited and was on the screen for long enough to be read, in this session.
+    seen: HashSet<CallId>,
+    /// What waits first, and since when that is drawn.
+    first_drawn: Option<(CallId, Instant)>,
     /// Edited texts that the server did not accept.
     pub(super) drafts: HashMap<CallId, String>,
     target: Option<String>,
@@ -123,6 +129,8 @@ impl Talk {
             replies: HashMap::new(),
             card: None,
             read_for: None,
+            seen: HashSet::new(),
+            first_drawn: None,
             drafts: HashMap::new(),
             target: None,
             model: None,
@@ -303,6 +311,7 @@ impl Talk {
             let call = ask.call_id().clone();
             self.state.told(&call);
         }
+        self.note_seen();
         self.finished.clear();
         self.drawn_at = Instant::now();
         match shown.is_readable {
@@ -455,6 +464,7 @@ impl Talk {
     fn forget(&mut self) {
         self.session = None;
         self.read_for = None;
+        self.seen.clear();
         self.events = None;
         self.spent = None;
         (self.model, self.context_tokens) = (None, None);
