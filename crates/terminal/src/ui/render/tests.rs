@@ -105,6 +105,42 @@ fn live(state: &ViewState, prompt: &Prompt, width: usize, out: &mut String) {
 }
 
 #[test]
+fn lists_tasks_and_errors_are_broken_between_words() {
+    let rows = |found: &Block, width: usize| -> Vec<String> {
+        let lines = block(found, width, Language::En);
+        lines.iter().skip(1).map(TextLine::to_text).collect()
+    };
+    let list = Block::Listing(vec![
+        "/model [NAME]  list the models, or choose one".to_owned(),
+    ]);
+    assert_eq!(
+        rows(&list, 36),
+        [
+            "  /model [NAME]  list the models, or",
+            "                 choose one"
+        ]
+    );
+    let narrow = rows(&list, 24);
+    assert!(
+        narrow.iter().all(|row| row.chars().count() <= 24),
+        "{narrow:?}"
+    );
+    let failed = Block::TaskEnded {
+        id: codelab_protocol::TaskId::parse("a").unwrap(),
+        agent: codelab_protocol::AgentName::parse("agent_coder").unwrap(),
+        status: TaskStatus::Failed,
+        note: Some("The model server failed.".to_owned()),
+    };
+    assert_eq!(rows(&failed, 30), ["    model server failed."]);
+    let error = Block::Error {
+        message: "Not done:\n- a: failed".to_owned(),
+        code: None,
+        status: None,
+    };
+    assert_eq!(rows(&error, 30), ["  - a: failed"], "line by line");
+}
+
+#[test]
 fn a_long_silence_is_counted() {
     let mut state = ViewState::default();
     state
