@@ -263,10 +263,8 @@ impl Live<'_> {
         match self.prompt.focus(self.state) {
             Focus::Decide(ask) => self.choices(ask, width),
             Focus::Message if !self.state.asks.is_empty() => {
-                vec![TextLine::styled(
-                    self.language().text(Text::SomethingWaits),
-                    BOLD,
-                )]
+                let text = self.language().text(Text::SomethingWaits);
+                fitting(&TextLine::styled(text, BOLD), width)
             }
             Focus::Message | Focus::Answer(_) | Focus::Reason(_) => Vec::new(),
         }
