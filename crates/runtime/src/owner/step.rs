@@ -383,6 +383,7 @@ fn error_name(error: &StoreError) -> &'static str {
         | StoreError::ReadOnly
         | StoreError::Corrupt(_)
         | StoreError::Invalid(_)
+        | StoreError::Overloaded(_)
         | StoreError::Io(_) => "other",
     }
 }

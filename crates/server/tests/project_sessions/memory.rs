@@ -251,13 +251,18 @@ async fn memory_is_written_searched_with_filters_and_cleared() {
         me.get(&path).await.expect(200)
     };
     let all = list("").await;
-    let kinds: Vec<_> = (0..2).map(|n| all["interactions"][n]["type"].clone()).collect();
+    let kinds: Vec<_> = (0..2)
+        .map(|n| all["interactions"][n]["type"].clone())
+        .collect();
     assert_eq!(
         (&all["total"], kinds),
         (&json!(2), vec![json!("fix"), json!("bug")])
     );
     assert_eq!(all["interactions"][1]["success"], false);
-    assert_eq!(all["interactions"][0]["metadata"], json!({ "file": "a.rs" }));
+    assert_eq!(
+        all["interactions"][0]["metadata"],
+        json!({ "file": "a.rs" })
+    );
     assert_eq!(all["interactions"][1].get("metadata"), None);
     let second = list("?limit=1&offset=1").await;
     assert_eq!(second["interactions"], json!([all["interactions"][1]]));
