@@ -88,6 +88,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/chat/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop the answer that AdaptiveAgent works on
+         * @description It stops for everybody. What was written stays as a message with the tag `partial`. A message
+         *     with the tag `stopped` says who stopped it.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Stopped, or nothing to stop */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ChatCancelled"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/chat/history": {
         parameters: {
             query?: never;
@@ -142,7 +182,8 @@ export interface paths {
         };
         /**
          * The Chat as it goes on: its newest messages, then every new one
-         * @description `Last-Event-ID`, or `after`, continues after a message instead.
+         * @description `Last-Event-ID`, or `after`, continues after a message instead. While AdaptiveAgent writes, its
+         *     answer comes in pieces, as events `delta` without an id. The whole answer follows as a message.
          */
         get: {
             parameters: {
@@ -3094,6 +3135,11 @@ export interface components {
             /** @description Lists leave archived sessions out. */
             archived?: boolean;
         };
+        /** @description Answer of `POST /chat/cancel`. */
+        ChatCancelled: {
+            /** @description Whether there was an answer to stop. */
+            cancelled: boolean;
+        };
         /** @description One event of a session's log: `{"type", "data", "timestamp"}`. */
         Chunk: components["schemas"]["ChunkBody"] & {
             timestamp: components["schemas"]["Timestamp"];
@@ -3401,12 +3447,23 @@ export interface components {
         };
         /** @description One frame of the Chat's stream. */
         GlobalChatFrame: {
-            /** @description The id of the message. */
-            id: string;
+            /** @description The id of the message. A piece has none. */
+            id?: string;
             /** @enum {string} */
-            event: "message";
-            /** @description A message. */
+            event: "message" | "delta";
+            /** @description A message, or a piece of the answer that is being written. */
             data: string;
+        };
+        /** @description A piece of the answer that AdaptiveAgent is writing. The whole answer follows as a message. */
+        GlobalDelta: {
+            /** @description The same for all pieces of one answer. */
+            answer_id: components["schemas"]["MessageId"];
+            content: string;
+            /**
+             * Format: int64
+             * @description Where `content` starts, in bytes of the answer's UTF-8 text.
+             */
+            offset: number;
         };
         /** @description One message of the Chat. */
         GlobalMessage: {
