@@ -24,6 +24,13 @@ export function keep(name: string, value: string) {
 }
 
 export const theme = signal<Theme>(THEMES.find((known) => known === recall("theme")) ?? "auto");
+
+const darkSystem = globalThis.matchMedia?.("(prefers-color-scheme: dark)");
+const isSystemDark = signal(darkSystem?.matches ?? false);
+darkSystem?.addEventListener("change", ({ matches }) => (isSystemDark.value = matches));
+/** Whether the page is dark now. */
+export const isDark = computed(() => (theme.value === "auto" ? isSystemDark.value : theme.value === "dark"));
+
 export const locale = signal<Locale>(
   startingLocale(
     recall("locale"),
