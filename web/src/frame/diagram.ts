@@ -13,6 +13,8 @@ const FIXED = [
   "maxTextSize",
   "maxEdges",
   "suppressErrorRendering",
+  "htmlLabels",
+  "flowchart.htmlLabels",
   "theme",
   "themeCSS",
   "darkMode",
@@ -43,6 +45,9 @@ async function draw({ text, isDark }: DrawRequest) {
     maxTextSize: MAX_DIAGRAM_CHARACTERS,
     maxEdges: MAX_EDGES,
     suppressErrorRendering: true,
+    // Labels are text of the drawing, never HTML.
+    htmlLabels: false,
+    flowchart: { htmlLabels: false },
     theme: isDark ? "dark" : "neutral",
     darkMode: isDark,
     fontFamily: getComputedStyle(document.body).fontFamily,
