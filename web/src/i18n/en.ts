@@ -279,6 +279,7 @@ export const en = {
   "plans.costPart": "at least",
   "plans.costReal": "cost {real} (estimated {estimate})",
   "plans.costSoFar": "{real} so far (estimated {estimate})",
+  "plans.costNote": "This is the cost of the tasks. The cost of the answer also includes planning and the summary.",
   "plans.costUnknown": "price unknown",
   "plans.progress": "{done} of {total} tasks",
   "plans.failedTasks": "{n} failed",

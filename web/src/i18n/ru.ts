@@ -310,6 +310,7 @@ export const ru: Record<Key, Text> = {
   "plans.costPart": "не менее",
   "plans.costReal": "стоимость {real} (оценка {estimate})",
   "plans.costSoFar": "пока {real} (оценка {estimate})",
+  "plans.costNote": "Это стоимость задач. В стоимость ответа входят ещё планирование и сводка.",
   "plans.costUnknown": "цена неизвестна",
   "plans.progress": "{done} из {total} задач",
   "plans.failedTasks": "с ошибкой: {n}",

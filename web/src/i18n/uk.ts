@@ -315,6 +315,7 @@ export const uk: Record<Key, Text> = {
   "plans.costPart": "щонайменше",
   "plans.costReal": "вартість {real} (оцінка {estimate})",
   "plans.costSoFar": "поки що {real} (оцінка {estimate})",
+  "plans.costNote": "Це вартість завдань. До вартості відповіді входять ще планування та підсумок.",
   "plans.costUnknown": "ціна невідома",
   "plans.progress": "{done} з {total} завдань",
   "plans.failedTasks": "з помилкою: {n}",
