@@ -83,6 +83,9 @@ test("a plan is edited, approved, watched and its failed task tried again", asyn
   await node("build").click();
   await page.locator("[data-task-panel=build]", { hasText: "Built." }).waitFor();
   expect(built()).toBe(calls);
+  await page.evaluate(() => (location.hash = "#/sessions"));
+  await page.locator(".side-item", { hasText: "Make the thing and tell" }).first().click();
+  await page.locator(".plan-note", { hasText: "also includes planning and the summary" }).waitFor();
   expect(complaints).toEqual([]);
 });
 

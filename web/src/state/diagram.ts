@@ -7,7 +7,7 @@ export const DIAGRAM_FRAME = "/frame/diagram.html";
 /** A longer text is not meant to be looked at, and drawing it would take long. */
 export const MAX_DIAGRAM_CHARACTERS = 20_000;
 /** Loading, reading and drawing together. Later answers do not count. */
-export const DIAGRAM_TIMEOUT_MS = 10_000;
+export const DIAGRAM_TIMEOUT_MS = 15_000;
 const MIN_HEIGHT_PX = 24;
 /** A higher diagram is scrolled in its frame. */
 export const MAX_HEIGHT_PX = 900;
