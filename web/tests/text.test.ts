@@ -215,7 +215,7 @@ describe("Markdown", () => {
     ["```mermaid\ngraph TD\n", "graph TD", true],
     ["```mermaid\ngraph TD\n  A --> B", "graph TD\n  A --> B", true],
   ])("a diagram that is still being written is open: %j", (text, value, isOpen) => {
-    expect(parseMarkdown(text)[0]).toEqual({ type: "code", language: "mermaid", value, ...(isOpen && { isOpen }) });
+    expect(parseMarkdown(text)[0]).toEqual({ type: "code", language: "mermaid", value, isOpen });
   });
   test("what people write comes out as they meant it", () => {
     expect(

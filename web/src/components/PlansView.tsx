@@ -51,7 +51,6 @@ function usePlans(openSession: string | undefined): ProjectPlan[] | undefined {
     if (project !== undefined) listProjectPlans(project, NEWEST_PLANS).then(setPlans, report);
   }, [project]);
   useEffect(readAll, [readAll]);
-  const isKnown = (sessionId: string) => plans?.some((plan) => plan.session_id === sessionId) ?? false;
   const readOne = (sessionId: string) => {
     const update = (list: Plan[]) => setPlans((known) => known && withPlansOf(known, sessionId, list));
     listPlans(sessionId).then(update, report);
@@ -60,14 +59,18 @@ function usePlans(openSession: string | undefined): ProjectPlan[] | undefined {
   useEffect(() => {
     if (plans === undefined || changed.at === seenAt.current) return;
     seenAt.current = changed.at;
-    if (isKnown(changed.sessionId)) readOne(changed.sessionId);
+    if (hasPlanOf(plans, changed.sessionId)) readOne(changed.sessionId);
     else readAll();
   }, [plans, changed, readAll]);
-  const isRead = plans !== undefined;
+  const isOpenKnown = hasPlanOf(plans, openSession);
   useEffect(() => {
-    if (isRead && openSession !== undefined && isKnown(openSession)) readOne(openSession);
-  }, [isRead, openSession]);
+    if (openSession !== undefined && isOpenKnown) readOne(openSession);
+  }, [isOpenKnown, openSession]);
   return plans;
+}
+
+function hasPlanOf(plans: ProjectPlan[] | undefined, sessionId: string | undefined): boolean {
+  return plans?.some((plan) => plan.session_id === sessionId) ?? false;
 }
 
 function NothingOpen({ isEmpty }: { isEmpty: boolean }) {
