@@ -11,7 +11,7 @@ CREATE VIRTUAL TABLE session_search USING fts5 (
     words, content = 'session_texts', content_rowid = 'id', detail = none, columnsize = 0,
     tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* P* S* C*'"
 );
--- Deleted words leave the index when it is merged before the file is rewritten (`sqlite/erase.rs`). `secure-delete` would
+-- Deleted words leave the index when it is made anew before the file is rewritten (`sqlite/erase.rs`). `secure-delete` would
 -- remove them at once, word by word, and hold up all commits for seconds.
 CREATE TRIGGER session_texts_added AFTER INSERT ON session_texts BEGIN
     INSERT INTO session_search (rowid, words) VALUES (new.id, new.words);

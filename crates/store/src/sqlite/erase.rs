@@ -32,8 +32,9 @@ const NOTE: &str = "INSERT INTO counters (name, value) VALUES ('erase_due', 1) \
 const DUE: &str = "SELECT value FROM counters WHERE name = 'erase_due'";
 const DONE: &str = "DELETE FROM counters WHERE name = 'erase_due' AND value = $1";
 
-/// The index of the search marks deleted words. Merged into one part, it is without them.
-const REWRITE: &str = "INSERT INTO session_search (session_search) VALUES ('optimize'); VACUUM";
+/// The index of the search only marks deleted words, so it is made anew. Merging it (`optimize`) is
+/// not enough: that leaves an index of one part as it is.
+const REWRITE: &str = "INSERT INTO session_search (session_search) VALUES ('rebuild'); VACUUM";
 
 /// Part of the transaction that deletes, so that it survives a crash.
 pub(super) fn note() -> Stmt {
