@@ -11,6 +11,8 @@ export default defineConfig({
     // Everything is a file of its own: the server's policy lets nothing inline run.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // The frame for diagrams is built first and stands there already (vite.diagram.config.ts).
+    emptyOutDir: false,
   },
   server: { proxy: Object.fromEntries(served.map((path) => [path, { target: server }])) },
   test: { dir: "tests", environment: "node" },

@@ -41,6 +41,10 @@ async function serious(page: Page): Promise<string[]> {
 const views: Record<string, () => { hash: string; ready: string; click?: string }> = {
   chat: () => ({ hash: "#/chat", ready: ".line" }),
   "session with code": () => ({ hash: `#/sessions/${content.rich}`, ready: ".code-keyword" }),
+  "session with diagrams": () => ({
+    hash: `#/sessions/${content.drawn}`,
+    ready: ".diagram:last-child iframe:not(.is-waiting)",
+  }),
   session: () => ({ hash: `#/sessions/${content.loader}`, ready: ".approval" }),
   "session with a hint": () => ({ hash: `#/sessions/${content.lonely}`, ready: ".hint-box" }),
   waiting: () => ({ hash: "#/waiting", ready: ".command-parts" }),
@@ -91,6 +95,22 @@ test("the keyboard reaches and does everything a decision needs", async () => {
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   await page.locator(".tool .tone-bad", { hasText: "rejected" }).waitFor();
+});
+
+testOfLooks("on a phone each view has its word in the menu, and a title its line", async () => {
+  for (const locale of ["en-GB", "ru", "uk"]) {
+    const { page } = await world.open("#/waiting", { viewport: { width: 390, height: 844 }, locale });
+    await page.locator(".approval").first().waitFor();
+    const words = await page.locator(".sidebar .nav-text").evaluateAll((all) =>
+      all.map((word) => {
+        const { left, right, width } = word.getBoundingClientRect();
+        return width > 10 && left >= 0 && right <= window.innerWidth;
+      }),
+    );
+    expect(words, locale).toEqual(Array(7).fill(true));
+    const title = await page.locator("h1").evaluate((found) => found.getClientRects().length && found.clientHeight);
+    expect(title, locale).toBeLessThan(32);
+  }
 });
 
 testOfLooks("the page speaks three languages and remembers which", async () => {

@@ -65,6 +65,8 @@ test("a write is shown as a change, edited and approved; the edit is what runs",
     size: 12,
   });
   const card = page.locator(".approval");
+  // The sentence says it already.
+  expect(await card.locator(".server-details").count()).toBe(0);
   await card.locator(".diff-line.removed", { hasText: "world" }).waitFor();
   await card.locator(".diff-line.added", { hasText: "big world" }).waitFor();
   await card.locator(".countdown").waitFor();
@@ -72,6 +74,7 @@ test("a write is shown as a change, edited and approved; the edit is what runs",
 
   await world.loseOwner();
   await card.locator("button", { hasText: "Edit" }).click();
+  await card.locator(".field", { hasText: "path" }).locator("textarea:focus").waitFor();
   await card.locator(".field", { hasText: "content" }).locator("textarea").fill("hello\nsmall world\n");
   await card.locator("button", { hasText: "Approve with changes" }).click();
   await page.locator(".empty-title", { hasText: "Nothing is waiting for you" }).waitFor();
@@ -99,6 +102,10 @@ test("a command is shown in its parts and rejected with a reason that the model 
   const card = page.locator(".approval");
   await card.locator(".command-parts .asks", { hasText: "rm -rf ./cache" }).waitFor();
   await card.locator(".command-parts .passes", { hasText: "ls" }).waitFor();
+  await page.locator(".settings select").nth(1).selectOption("uk");
+  await card.locator(".server-details", { hasText: "Небезпечна команда: rm -rf" }).waitFor();
+  await card.locator(".command-parts .asks", { hasText: "видаляє файли" }).waitFor();
+  await page.locator(".settings select").nth(1).selectOption("en");
   await world.loseOwner();
   await card.locator("button", { hasText: "Reject" }).click();
   await card.locator("textarea").fill("The cache is still needed");

@@ -41,6 +41,35 @@ const answer = await retry(options.retries, () => request(path));
 \`\`\`
 `;
 
+/** An answer with a diagram in it. */
+const DRAWN = `A load goes through these steps:
+
+\`\`\`mermaid
+sequenceDiagram
+  participant Caller
+  participant Loader
+  participant Server
+  Caller->>Loader: load(path)
+  Loader->>Server: GET path
+  Server-->>Loader: 503
+  Note over Loader: waits, then tries again
+  Loader->>Server: GET path
+  Server-->>Loader: 200
+  Loader-->>Caller: body
+\`\`\`
+
+And this is what it decides:
+
+\`\`\`mermaid
+graph LR
+  A[Answer] --> B{Status}
+  B -->|200| C[Body]
+  B -->|429, 5xx| D[Wait]
+  D --> A
+  B -->|other| E[Error]
+\`\`\`
+`;
+
 /** An answer with everything that is more than text. */
 export const RICH = `The change:
 
@@ -103,6 +132,7 @@ const TASKS = [
 
 export const contentRules: Rule[] = [
   (request) => (lastOf(request, "user").includes("rich answer") ? { text: RICH } : undefined),
+  (request) => (lastOf(request, "user").includes("draw it") ? { text: DRAWN } : undefined),
   (request) => (isPlanning(request) ? { text: JSON.stringify({ tasks: TASKS }) } : undefined),
   (request) => {
     if (
@@ -152,6 +182,8 @@ export interface Content {
   loader: string;
   /** An answer with code, a diff, a table and formulas. */
   rich: string;
+  /** An answer with diagrams. */
+  drawn: string;
   /** A tool call waits here and nobody is attached. */
   lonely: string;
   /** The model answered with an error here. */
@@ -224,7 +256,9 @@ export async function fill(world: World): Promise<Content> {
   await world.send(poor, "Summarise the guide", "writer");
   const rich = await world.session("Code, tables and formulas");
   await world.send(rich, "Give me a rich answer", "coder");
-  return { loader, rich, lonely, failed, poor, plan, running };
+  const drawn = await world.session("How a load works");
+  await world.send(drawn, "Please draw it", "writer");
+  return { loader, rich, drawn, lonely, failed, poor, plan, running };
 }
 
 async function planOf(world: World, session: string): Promise<string> {

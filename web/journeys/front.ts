@@ -1,4 +1,4 @@
-// Stands before the server with the page from dist/ and the policy of the server's own page; everything else is passed on.
+// Stands before the server with the page from dist/ and the policies in the server's source; everything else is passed on.
 // So a change of the page can be tried without building the server.
 import { createServer, request as passOn, type IncomingMessage, type ServerResponse } from "node:http";
 import { readFileSync } from "node:fs";
@@ -6,6 +6,8 @@ import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 
 const DIST = join(import.meta.dirname, "../dist");
+const SERVER_PAGE = join(import.meta.dirname, "../../crates/server/src/page.rs");
+const FRAMES = "/frame/";
 const TYPES: Record<string, string> = {
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
@@ -15,14 +17,12 @@ const TYPES: Record<string, string> = {
 
 export class Front {
   private readonly server = createServer((request, response) => this.handle(request, response));
-  private policy = "";
+  private readonly policy = policyOf("CONTENT_SECURITY_POLICY");
+  private readonly framePolicy = policyOf("FRAME_POLICY");
 
   constructor(private readonly target: string) {}
 
   async start(): Promise<string> {
-    const policy = (await fetch(`${this.target}/`)).headers.get("content-security-policy");
-    if (policy === null) throw new Error("the server's page has no policy");
-    this.policy = policy;
     await new Promise<void>((resolve) => this.server.listen(0, "127.0.0.1", resolve));
     return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }
@@ -34,7 +34,7 @@ export class Front {
 
   private handle(request: IncomingMessage, response: ServerResponse) {
     const path = (request.url ?? "/").split("?")[0] ?? "/";
-    if (path === "/" || path.startsWith("/assets/")) return this.file(path, response);
+    if (path === "/" || path.startsWith("/assets/") || path.startsWith(FRAMES)) return this.file(path, response);
     this.pass(request, response);
   }
 
@@ -58,7 +58,7 @@ export class Front {
       const type = TYPES[extname(name)] ?? "application/octet-stream";
       response.writeHead(200, {
         "content-type": type,
-        "content-security-policy": this.policy,
+        "content-security-policy": path.startsWith(FRAMES) ? this.framePolicy : this.policy,
         "x-content-type-options": "nosniff",
       });
       response.end(content);
@@ -66,4 +66,11 @@ export class Front {
       response.writeHead(404).end();
     }
   }
+}
+
+/** A policy as the server's source has it: a text over several lines. */
+function policyOf(name: string): string {
+  const found = new RegExp(`const ${name}: &str = "([^"]+)";`).exec(readFileSync(SERVER_PAGE, "utf8"))?.[1];
+  if (found === undefined) throw new Error(`${SERVER_PAGE} has no ${name}`);
+  return found.replace(/\\\n\s*/g, "");
 }

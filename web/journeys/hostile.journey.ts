@@ -1,5 +1,6 @@
 // Hostile words from a model or a tool: nothing runs, nothing is fetched, everything can be read.
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { DIAGRAM_FRAME } from "../src/state/diagram";
 import { hasResult, isPlanning, lastOf } from "./model";
 import { World } from "./world";
 
@@ -79,9 +80,12 @@ async function expectHarmless(opened: Awaited<ReturnType<World["open"]>>) {
   expect(await page.evaluate(() => (window as { hacked?: unknown }).hacked)).toBeUndefined();
   expect(outside).toEqual([]);
   expect(complaints).toEqual([]);
-  expect(
-    await page.locator(":is(main img, main iframe, main script, main style, main object, main embed)").count(),
-  ).toBe(0);
+  expect(await page.locator(":is(main img, main script, main style, main object, main embed)").count()).toBe(0);
+  // The only frames are those of the page's own, which draw diagrams and have no origin.
+  const frames = await page
+    .locator("main iframe")
+    .evaluateAll((all) => all.map((frame) => [frame.getAttribute("src"), frame.getAttribute("sandbox")]));
+  for (const frame of frames) expect(frame).toEqual([DIAGRAM_FRAME, "allow-scripts"]);
   const addresses = await page
     .locator("main a")
     .evaluateAll((links) => links.map((link) => link.getAttribute("href") ?? ""));
@@ -115,7 +119,7 @@ test("a hostile answer in the Chat", async () => {
   const opened = await world.open("#/chat");
   const { page } = opened;
   await page.locator(".line", { hasText: "Plain words." }).waitFor();
-  await page.locator(".code", { hasText: "graph TD" }).waitFor();
+  await page.locator(".diagram iframe:not(.is-waiting)").waitFor();
   await page.locator(".line", { hasText: "<script>window.hacked = 1</script>" }).waitFor();
   const link = page.locator(".line a", { hasText: "a bank" }).first();
   expect(await link.getAttribute("rel")).toBe("noopener noreferrer nofollow");

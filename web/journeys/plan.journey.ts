@@ -83,6 +83,9 @@ test("a plan is edited, approved, watched and its failed task tried again", asyn
   await node("build").click();
   await page.locator("[data-task-panel=build]", { hasText: "Built." }).waitFor();
   expect(built()).toBe(calls);
+  await page.evaluate(() => (location.hash = "#/sessions"));
+  await page.locator(".side-item", { hasText: "Make the thing and tell" }).first().click();
+  await page.locator(".plan-note", { hasText: "also includes planning and the summary" }).waitFor();
   expect(complaints).toEqual([]);
 });
 
@@ -122,6 +125,13 @@ test("a plan that nobody decided about says so and can be asked for again", asyn
     await page.locator(".expired-note", { hasText: "Nobody decided about this plan in time" }).waitFor();
     await hasty.loseOwner();
     await page.locator(".expired-note button", { hasText: "Ask again" }).click();
+    const requests = async () => (await hasty.events(session)).filter((event) => event.type === "plan_request");
+    await until(async () => ((await requests()).length === 2 ? true : undefined));
+
+    // After another message the plan does not wait again, but its request is at hand.
+    await hasty.send(session, "Something else, then");
+    await page.locator(".plan-entry .chip", { hasText: "Expired" }).nth(1).waitFor();
+    await page.locator(".expired-note button", { hasText: "Ask again" }).first().click();
     await page.locator(".dock textarea:focus").waitFor();
     expect(await page.locator(".dock textarea").inputValue()).toBe("Make it while I am away");
   } finally {

@@ -46,7 +46,16 @@ test("a session is found by what was said in it", async () => {
   await page.locator(".side-snippet", { hasText: "Morning" }).waitFor();
   answer();
   await (await late)?.finished();
+  // The page has the answer now, and two frames to show it.
+  await page.evaluate(
+    () => new Promise<void>((shown) => requestAnimationFrame(() => requestAnimationFrame(() => shown()))),
+  );
   expect(await titles()).toEqual(["Morning"]);
+  expect(await page.locator(".side-snippet").allTextContents()).toEqual(["Morning"]);
+
+  // A search that is refused says so in the list.
+  await field.fill("a b c d e f g h i j k l m n o p q");
+  await page.locator(".side-note", { hasText: "at most 16 words" }).waitFor();
 
   await field.fill("nowhere");
   await page.locator(".side-note", { hasText: "No session has all of these words" }).waitFor();

@@ -103,11 +103,11 @@ test("a stopped answer stays, without an alarm, and the turn can be run again", 
   await world.send(session, "Speak slowly, please", "coder");
   const { page } = await world.open(`#/sessions/${session}`);
   const live = page.locator(".is-live");
-  await expect.poll(() => live.textContent()).toContain("I ");
+  await expect.poll(() => live.textContent()).toContain("One ");
   await page.locator(".writer-extra button", { hasText: "Stop" }).click();
   const kept = page.locator(".line.role-assistant", { hasText: "Stopped" });
   await kept.waitFor();
-  expect(await kept.textContent()).toContain("I ");
+  expect(await kept.textContent()).toContain("One ");
   expect(await page.locator(".error-line, .is-error, .tone-bad").count()).toBe(0);
   await page.reload();
   await kept.waitFor();

@@ -5,6 +5,7 @@ import {
   costOf,
   emptySession,
   progressOf,
+  retryable,
   tasksEnded,
   waitingCall,
   type SessionState,
@@ -181,6 +182,24 @@ describe("plans", () => {
         : input,
     );
     expect(planOf(run(inputs))).toMatchObject({ isExpired: true, status: "cancelled" });
+  });
+  test("an older plan that fails again is tried again with its own message", () => {
+    const at = "2026-01-01T00:00:00.000Z";
+    let seq = 0;
+    const event = (type: string, data: object) =>
+      ({ kind: "event", event: { type, data, seq: ++seq, session_id: "s", timestamp: at } }) as unknown as SessionInput;
+    const ends = (status: "failed" | "completed") => ({ kind: "done", status }) as unknown as SessionInput;
+    const asks = (message_id: string) =>
+      event("message_created", { message_id, role: "user", content: message_id, timestamp: at });
+    const plans = (plan_id: string) => event("task_plan_created", { plan_id, status: "running", tasks: [] });
+    const first = [asks("first"), plans("older"), ends("failed")];
+    const second = [asks("second"), plans("newer"), ends("completed")];
+    expect(retryable(run(first))?.key).toBe("first");
+    expect(retryable(run([...first, ...second]))).toBeUndefined();
+    const again = run([...first, ...second, plans("older"), ends("failed")]);
+    expect(retryable(again)?.key).toBe("first");
+    expect(retryable(run([asks("third"), ends("failed")], again))?.key).toBe("third");
+    expect(retryable(run([plans("newer"), ends("failed")], again))?.key).toBe("second");
   });
   test("what a task says belongs to the task", () => {
     const ofTask = run(fixtures.plan).items.filter((item) => item.origin?.taskId === "build");

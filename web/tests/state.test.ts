@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
-import type { SessionEvent, ChatMessage, OpenApproval, Session, WaitingInSession } from "../src/api/types";
+import type { SessionEvent, ChatMessage, OpenApproval, Plan, Session, WaitingInSession } from "../src/api/types";
+import { newsOf } from "../src/api/chat";
 import { budgetOf } from "../src/state/budget";
 import { answerDue, emptyChat, openQuestion, reduceChat, unread, type ChatInput } from "../src/state/chat";
 import { applyDelta } from "../src/state/delta";
 import { ago, duration, hueOf, money, timeLeft } from "../src/state/format";
+import { withPlansOf } from "../src/state/plans";
 import { Reads } from "../src/state/reads";
 import { linkTo, parseRoute, ticketOf } from "../src/state/route";
 import { markFound, pinnedFirst } from "../src/state/sessions";
@@ -42,9 +44,21 @@ describe("an answer in the Chat while it is written", () => {
     ["is not shown without its beginning", undefined, [{ kind: "deltas", deltas: [delta("a", "two", 5)] }]],
     ["stays while others speak", "One, two", [one, said(1, { author: "ci" }), said(2, { role: "user" })]],
     ["ends as a message", undefined, [one, said(1, { author: "AdaptiveAgent" })]],
-    ["ends with a reason", undefined, [one, said(1, { role: "system", meta: { reply_to: 7 } })]],
+    ["ends when it is stopped", undefined, [one, said(1, { role: "system", meta: { tags: ["stopped"] } })]],
+    ["ends with a failure", undefined, [one, said(1, { role: "system", meta: { tags: ["error"] } })]],
+    ["stays while others' questions end", "One, two", [one, said(1, { role: "system", meta: { tags: ["expired"] } })]],
     ["is asked for again after a cut", undefined, [one, { kind: "connected" }]],
   ])("%s", (_, expected, inputs) => expect(play(...inputs)).toBe(expected));
+  test("is not ended by a message that came before it, also when one read brings both", () => {
+    const frame = (event: string, data: unknown) => ({ id: undefined, event, data: JSON.stringify(data) });
+    const read = [
+      frame("message", message(1, { role: "user" })),
+      frame("message", message(2, { author: "AdaptiveAgent" })),
+      frame("delta", delta("b", "Three", 0)),
+    ];
+    expect(play(...newsOf(read))).toBe("Three");
+    expect(play(...newsOf([...read, frame("message", message(3, { author: "AdaptiveAgent" }))]))).toBeUndefined();
+  });
 });
 
 describe("the global Chat", () => {
@@ -135,6 +149,28 @@ describe("the list of sessions", () => {
     const before = [reads.begin(), reads.begin()];
     reads.outdate();
     expect([...before, reads.begin()].map((isNewer) => isNewer())).toEqual([false, false, true]);
+  });
+});
+
+describe("the list of plans", () => {
+  const plan = (plan_id: string, more: Partial<Plan> = {}) => ({ plan_id, status: "running", ...more }) as Plan;
+  const listed = (plan_id: string, session_id: string) => ({ ...plan(plan_id), session_id, title: session_id });
+  const ids = (plans: { plan_id: string }[]) => plans.map((found) => found.plan_id);
+  // The session "s" has older plans than the list can show.
+  const known = [listed("s3", "s"), listed("t1", "t"), listed("s2", "s")];
+  test("new plans come first, and older ones than are listed stay out", () => {
+    const now = [plan("s0"), plan("s1"), plan("s2"), plan("s3"), plan("s4"), plan("s5")];
+    const plans = withPlansOf(known, "s", now);
+    expect(ids(plans)).toEqual(["s5", "s4", "s3", "t1", "s2"]);
+    expect(plans[0]).toMatchObject({ session_id: "s", title: "s" });
+  });
+  test("a plan that is gone leaves the list, and the others are as they are now", () => {
+    const plans = withPlansOf(known, "s", [plan("s1"), plan("s3", { status: "completed" })]);
+    expect(plans.map(({ plan_id, status }) => [plan_id, status])).toEqual([
+      ["s3", "completed"],
+      ["t1", "running"],
+    ]);
+    expect(ids(withPlansOf(known, "u", [plan("u0")]))).toEqual(["s3", "t1", "s2"]);
   });
 });
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { drawAnswer, drawRequest, MAX_DIAGRAM_CHARACTERS, MAX_HEIGHT_PX } from "../src/state/diagram";
 import { colour, MAX_COLOURED_CHARACTERS } from "../src/state/highlight";
 import { parseMarkdown, safeHref, type Block, type Inline } from "../src/state/markdown";
 import { MAX_FORMULA_CHARACTERS } from "../src/state/maths";
@@ -8,6 +9,7 @@ import { compare, diffOfWrite, fold, visible } from "../src/state/diff";
 import { TEXTS, LOCALES, startingLocale, translate } from "../src/i18n/text";
 import { en, type Key } from "../src/i18n/en";
 import { ERRORS, problemText } from "../src/i18n/errors";
+import { REASONS, reasonDetails, reasonText } from "../src/i18n/reasons";
 import openapi from "../../docs/openapi.json";
 import rustCodes from "../../crates/protocol/src/error.rs?raw";
 
@@ -116,6 +118,50 @@ describe("errors", () => {
   });
 });
 
+describe("reasons of approvals", () => {
+  const sources = import.meta.glob<string>(
+    ["../../crates/policy/src/**/*.rs", "../../crates/engine/src/plan/planning.rs", "!**/tests/**", "!**/tests.rs"],
+    { query: "?raw", import: "default", eager: true },
+  );
+  const source = Object.values(sources).join("\n");
+  const found = [
+    // Reasons for a command, and why it was not understood.
+    ...source.matchAll(/(?:AskReason::new|Unparsed)\(\s*(?:format!\(\s*)?"([^"]+)"/g),
+    // What a dangerous program does.
+    ...source.matchAll(/\],\s*"([a-z]+ [a-z, ]+)",\s*\)/g),
+    // Reasons for plans.
+    ...source.matchAll(/format!\("(The plan (?:has|may) [^"]+)"/g),
+  ].map((match) => match[1]!.replace(/\{[^}]*\}/g, "x"));
+  test("all of the policy's reasons are known", () => {
+    expect(found.length).toBeGreaterThan(100);
+    for (const locale of ["ru", "uk"] as const) {
+      expect(Object.keys(REASONS[locale])).toEqual(Object.keys(REASONS.ru));
+      const spaces = (text: string) => (text.match(/\{\w+\}/g) ?? []).sort();
+      for (const [key, text] of Object.entries(REASONS[locale])) expect(spaces(text), key).toEqual(spaces(key));
+      expect([...new Set(found)].filter((reason) => !/[а-я]/i.test(reasonText(locale, reason)))).toEqual([]);
+    }
+  });
+  test.each([
+    ["File modification requires approval: .git/hooks/x is protected", "Файл .git/hooks/x защищён"],
+    ["Dangerous command: rm -rf", "Опасная команда: rm -rf"],
+    ["Dangerous command: pipe to sh", "Опасная команда: передача в sh"],
+    [
+      "Command requires approval: git push: the option --force is not known to be safe (names a protected path)",
+      "Команда требует одобрения: git push: неизвестно, безопасен ли параметр --force (затрагивает защищённый путь)",
+    ],
+    ["Command requires approval: something new", "Команда требует одобрения: something new"],
+    ["Something: entirely new", "Something: entirely new"],
+    [`${"a: ".repeat(9)}deletes files`, `${"a: ".repeat(9)}deletes files`],
+  ])("%s", (reason, text) => {
+    expect(reasonText("ru", reason)).toBe(text);
+    expect(reasonText("en", reason)).toBe(reason);
+  });
+  test("what the sentence above says is not said again", () => {
+    expect(reasonDetails("ru", "File modification requires approval")).toBeUndefined();
+    expect(reasonDetails("en", "The plan has 8 tasks")).toBe("The plan has 8 tasks");
+  });
+});
+
 const links = (blocks: Block[]): string[] => JSON.stringify(blocks).match(/"href":"[^"]*"/g) ?? [];
 const inlinesOf = (text: string): Inline[] => {
   const [block] = parseMarkdown(text);
@@ -161,10 +207,15 @@ describe("Markdown", () => {
     expect(safeHref("mailto:a@x.example")).toBe("mailto:a@x.example");
     expect(links(parseMarkdown("see https://x.example/b now"))).toHaveLength(1);
   });
-  test("mermaid is code", () => {
-    expect(parseMarkdown("```mermaid\ngraph TD\n```")).toEqual([
-      { type: "code", language: "mermaid", value: "graph TD" },
-    ]);
+  test.each([
+    ["```mermaid\ngraph TD\n```", "graph TD", undefined],
+    ["```mermaid\ngraph TD\n```\n\nMore words", "graph TD", undefined],
+    ["~~~mermaid\ngraph TD\n~~~~  ", "graph TD", undefined],
+    ["```mermaid", "", true],
+    ["```mermaid\ngraph TD\n", "graph TD", true],
+    ["```mermaid\ngraph TD\n  A --> B", "graph TD\n  A --> B", true],
+  ])("a diagram that is still being written is open: %j", (text, value, isOpen) => {
+    expect(parseMarkdown(text)[0]).toEqual({ type: "code", language: "mermaid", value, isOpen });
   });
   test("what people write comes out as they meant it", () => {
     expect(
@@ -186,6 +237,28 @@ describe("Markdown", () => {
     expect(() => parseMarkdown(">".repeat(5000) + "x")).not.toThrow();
     expect(() => parseMarkdown("*a **b ".repeat(9000))).not.toThrow();
     expect(parseMarkdown("x".repeat(300_000))).toMatchObject([{ type: "code" }]);
+  });
+});
+
+describe("the frame for diagrams", () => {
+  test.each([
+    [{ height: 120.2 }, { height: 121 }],
+    [{ height: 1e9 }, { height: MAX_HEIGHT_PX }],
+    [{ height: -5 }, { height: 24 }],
+    [{ height: Number.NaN }, undefined],
+    [{ height: "120" }, undefined],
+    [{ failed: true, height: 5 }, { failed: true }],
+    [{ failed: "yes" }, undefined],
+    ["height", undefined],
+    [null, undefined],
+  ])("%j tells the page %j", (data, answer) => {
+    expect(drawAnswer(data)).toEqual(answer);
+  });
+  test("draws nothing but a text of a bounded length", () => {
+    expect(drawRequest({ text: "graph TD", isDark: true })).toEqual({ text: "graph TD", isDark: true });
+    expect(drawRequest({ text: "x".repeat(MAX_DIAGRAM_CHARACTERS + 1) })).toBeUndefined();
+    expect(drawRequest({ text: 1 })).toBeUndefined();
+    expect(drawRequest(undefined)).toBeUndefined();
   });
 });
 

@@ -29,7 +29,7 @@ use codelab_protocol::{ProjectId, Timestamp, UserId};
 use codelab_server::{
     Explained, Flags, Identity, JwtAlgorithm, ModelHint, Secrets, Settings, sign_token,
 };
-use codelab_terminal::ui::UiError;
+use codelab_terminal::ui::{self, UiError};
 use codelab_terminal::{Language, Text};
 use codelab_toolrunner::ToolRunnerError;
 use rustix::fs::Mode;
@@ -163,11 +163,15 @@ pub fn print_error(error: &anyhow::Error) {
         .and_then(|error| language.error(error.error_code(), Language::status(error)));
     match meaning {
         Some(meaning) => {
-            note(&format!("codelab: {meaning}"));
-            note(&language.with(Text::ExecDetails, &[&details]));
+            note_wrapped(&format!("codelab: {meaning}"));
+            note_wrapped(&language.with(Text::ExecDetails, &[&details]));
         }
-        None => note(&format!("codelab: {details}")),
+        None => note_wrapped(&format!("codelab: {details}")),
     }
+}
+
+fn note_wrapped(text: &str) {
+    ui::wrapped(&visible(text)).iter().for_each(|row| note(row));
 }
 
 /// The failed request that caused this error.

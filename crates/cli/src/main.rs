@@ -14,6 +14,10 @@ use commands::{
     memory, serve, token, work,
 };
 
+/// A turn makes many small blocks, and often another thread frees them; see ADR 20.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A self-hosted runtime where a team of AI agents works on your code.
 #[derive(Parser)]
 #[command(version, about, propagate_version = true)]

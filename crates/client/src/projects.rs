@@ -2,8 +2,8 @@
 
 use codelab_protocol::{
     AddContext, AgentId, ChangeAgent, ContextAdded, ContextResults, CreateAgent, CreateProject,
-    ModelList, Project, ProjectAgent, ProjectAgentList, ProjectId, ProjectList, SavedAgent,
-    SearchContext,
+    ModelList, ModelTried, Project, ProjectAgent, ProjectAgentList, ProjectId, ProjectList,
+    SavedAgent, SearchContext, TryModel,
 };
 use http::Method;
 
@@ -65,6 +65,16 @@ impl Client {
     /// The models that the server's providers offer.
     pub async fn models(&self) -> Result<ModelList, ClientError> {
         self.get("/my/models").await
+    }
+
+    /// One short call to a model. A failed one is no error of the request.
+    pub async fn try_model(&self, model: &str) -> Result<ModelTried, ClientError> {
+        let body = TryModel {
+            model: Some(model.to_owned()),
+        };
+        let path = "/my/models/test";
+        self.json(self.transport.json_request(Method::POST, path, &body)?)
+            .await
     }
 
     /// What an agent remembers about something, best first.

@@ -86,8 +86,8 @@ pub use session_event::{
 pub use session_kind::SessionKind;
 pub use space::{
     AddContext, AgentMetrics, AgentStatusInfo, AttachClient, AttachedClient, AverageDuration,
-    ClientList, ContextAdded, ContextEntry, ContextFilter, ContextHit, ContextList, ContextResults,
-    SandboxKind, SearchContext, SpaceHealth, SpaceMetrics,
+    ClientList, ContextAdded, ContextFilter, ContextHit, ContextInteraction, ContextList,
+    ContextResults, SandboxKind, SearchContext, SpaceHealth, SpaceMetrics,
 };
 pub use time::Timestamp;
 pub use tool::{

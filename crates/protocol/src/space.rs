@@ -183,7 +183,7 @@ pub struct ContextResults {
 
 /// Something that an agent remembers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct ContextEntry {
+pub struct ContextInteraction {
     pub id: String,
     pub text: String,
     #[serde(rename = "type")]
@@ -195,13 +195,17 @@ pub struct ContextEntry {
     /// Absent if it did not come from a session.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session_id: Option<crate::SessionId>,
+    /// What was given with it.
+    #[serde(skip_serializing_if = "Map::is_empty", default)]
+    #[schema(value_type = Object)]
+    pub metadata: Map<String, Value>,
     pub timestamp: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ContextList {
     /// Newest first.
-    pub results: Vec<ContextEntry>,
+    pub interactions: Vec<ContextInteraction>,
     pub total: u64,
     pub limit: u64,
     pub offset: u64,

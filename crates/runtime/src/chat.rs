@@ -62,6 +62,7 @@ struct Owned {
     waiting: HashMap<AskerId, oneshot::Sender<Result<UserAnswer, NoAnswer>>>,
     /// Not yet seen by AdaptiveAgent. The Chat wakes it only when it rests, so there is one at most.
     to_work_on: Option<Arc<GlobalMessage>>,
+    /// From the message that wakes AdaptiveAgent until it rests.
     answer: Option<RunningAnswer>,
     /// This server does not own the Chat any more.
     ended: CancellationToken,
@@ -236,12 +237,11 @@ impl GlobalChat {
         let mut state = self.lock();
         let owned = state.owned.as_mut()?;
         let message = owned.to_work_on.take()?;
-        let answer = owned.answer.insert(RunningAnswer::new(message.id));
         Some(Assignment {
             message,
             tenure: owned.tenure,
             ended: owned.ended.clone(),
-            stop: answer.stop(),
+            stop: owned.answer.as_ref()?.stop(),
         })
     }
 
@@ -307,6 +307,7 @@ impl GlobalChat {
                 ChatEffect::Expire(asker) => drop(owned.waiting.remove(asker)),
                 ChatEffect::Wake(message) => {
                     owned.to_work_on = Some(Arc::clone(message));
+                    owned.answer = Some(RunningAnswer::new(message.id));
                     self.woken.notify_one();
                 }
             }

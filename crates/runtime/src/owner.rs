@@ -343,6 +343,9 @@ impl Owner {
         self.models = ModelTasks::default();
         self.slots = HeldSlots::default();
         self.room = None;
+        if let Some((inputs, at)) = self.retry.take() {
+            self.retry = Some((still_true(inputs, true), at));
+        }
         if let Some(space) = self.loaded.take().and_then(|loaded| loaded.space) {
             space.release_all(&self.name.id);
             space.session_works(&self.name.id, false);

@@ -319,6 +319,27 @@ async fn adaptive_agent_goes_on_at_the_new_owner() {
 }
 
 #[tokio::test]
+async fn an_answer_that_was_stopped_is_not_begun_again_by_the_new_owner() {
+    let (store, mut a, mut b, _folder) = servers().await;
+    let stopped = "A program stopped the answer.";
+    a.say("one");
+    let mut given_up = a.call("one").await;
+    assert!(a.chat().cancel(None).unwrap());
+    move_chat(&store, &a, &b).await;
+    soon(given_up.answer.closed()).await;
+    assert_eq!(b.said(), ["one", stopped]);
+    // It is stopped before its work begins.
+    b.say("two");
+    assert!(b.chat().cancel(None).unwrap());
+    let mut reader = b.chat().read(None, 0).unwrap();
+    until_read(&mut reader, stopped).await;
+    b.say("three");
+    b.call("three").await.say("3");
+    until_read(&mut reader, "3").await;
+    assert_eq!(b.said(), ["one", stopped, "two", stopped, "three", "3"]);
+}
+
+#[tokio::test]
 async fn a_question_of_adaptive_agent_is_shown_once() {
     let (store, mut a, mut b, _folder) = servers().await;
     let mut reader = a.chat().read(None, 0).unwrap();

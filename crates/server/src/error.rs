@@ -164,6 +164,7 @@ impl From<StoreError> for ApiError {
                 )
                 .at(StatusCode::INSUFFICIENT_STORAGE);
             }
+            StoreError::Overloaded(why) => return Self::new(ErrorCode::RateLimited, *why),
             StoreError::Unavailable(_) => ErrorCode::DbConnectionError,
             StoreError::Conflict | StoreError::Unknown | StoreError::AlreadyExists => {
                 ErrorCode::DbWriteError

@@ -13,12 +13,20 @@ use codelab_protocol::Digest;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// No inline code, nothing from elsewhere, in no frame.
+/// No inline code, nothing from elsewhere, in no frame. Its own frame is the one that draws diagrams.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-     img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-src 'none'; base-uri 'none'; form-action 'none'; \
+     img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; \
      frame-ancestors 'none'";
 
+/// The frame draws a model's text, so it has no origin: no cookies, no storage, no way into the page
+/// around it. A drawing brings its styles inline. Nothing is loaded but the frame's own script.
+const FRAME_POLICY: &str = "sandbox allow-scripts; default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
+     img-src data:; font-src 'none'; connect-src 'none'; base-uri 'none'; form-action 'none'; \
+     frame-ancestors 'self'";
+
 const INDEX: &str = "/index.html";
+/// Pages that the page shows in a frame.
+const FRAMES: &str = "/frame/";
 /// How the built page names its language.
 const LANGUAGE: &str = "<html lang=\"en\"";
 /// What the page's build puts here has a hash in its name, so it never changes.
@@ -114,6 +122,12 @@ impl WebPage {
             "no-cache"
         };
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(keep));
+        if path.starts_with(FRAMES) {
+            headers.insert(
+                header::CONTENT_SECURITY_POLICY,
+                HeaderValue::from_static(FRAME_POLICY),
+            );
+        }
         headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         headers.extend(
             HeaderValue::try_from(tag)

@@ -49,8 +49,8 @@ pub struct Commit {
     pub inputs: Vec<NewInput>,
     pub audit: Option<AuditAppended>,
     // The rest is only for sessions of a project.
-    /// Whose search finds the title and the messages of this commit.
-    pub found_by: Option<UserId>,
+    /// Whose search finds the title and the messages of this commit: the session's user.
+    pub search_user: Option<UserId>,
     pub plans: Vec<PlanSaved>,
     pub spendings: Vec<NewSpending>,
     pub interactions: Vec<NewInteraction>,
@@ -81,7 +81,7 @@ impl Commit {
             tool_calls_closed: Vec::new(),
             inputs: Vec::new(),
             audit: None,
-            found_by: None,
+            search_user: None,
             plans: Vec::new(),
             spendings: Vec::new(),
             interactions: Vec::new(),

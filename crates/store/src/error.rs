@@ -39,6 +39,9 @@ pub enum StoreError {
     /// `Unavailable`.
     #[error("the database was opened for reading only")]
     ReadOnly,
+    /// This user asks for more than the database should do for one. It works for others.
+    #[error("{0}")]
+    Overloaded(&'static str),
     #[error("the database is damaged: {0}")]
     Corrupt(String),
     /// The request is wrong: a wrong address, a gap in the events.
@@ -62,6 +65,10 @@ impl StoreError {
             self,
             Self::DiskFull | Self::Unavailable(_) | Self::Unknown | Self::Io(_)
         )
+    }
+
+    pub(crate) fn search_took_too_long() -> Self {
+        Self::Overloaded("The search took too long; use fewer or longer words")
     }
 
     pub(crate) fn stopped() -> Self {

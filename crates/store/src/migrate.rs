@@ -14,157 +14,189 @@ pub(crate) struct Migration {
     pub version: i64,
     pub name: &'static str,
     pub sql: &'static str,
+    step: Option<Step>,
+}
+
+/// What SQL alone cannot do, after the SQL of its migration.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// Indexes the words of the messages that are stored already.
+    IndexWords,
+}
+
+impl Migration {
+    const fn new(version: i64, name: &'static str, sql: &'static str) -> Self {
+        Self {
+            version,
+            name,
+            sql,
+            step: None,
+        }
+    }
+
+    const fn then(self, step: Step) -> Self {
+        Self {
+            step: Some(step),
+            ..self
+        }
+    }
 }
 
 pub(crate) const SQLITE: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "init",
-        sql: include_str!("../migrations/sqlite/0001_init.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "users",
-        sql: include_str!("../migrations/sqlite/0002_users.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "chat",
-        sql: include_str!("../migrations/sqlite/0003_chat.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "events_in_order",
-        sql: include_str!("../migrations/sqlite/0004_events_in_order.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "keyed_audit",
-        sql: include_str!("../migrations/sqlite/0005_keyed_audit.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "notes_and_grants",
-        sql: include_str!("../migrations/sqlite/0006_notes_and_grants.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "cluster",
-        sql: include_str!("../migrations/sqlite/0007_cluster.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "chat_handover",
-        sql: include_str!("../migrations/sqlite/0008_chat_handover.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "last_event",
-        sql: include_str!("../migrations/sqlite/0009_last_event.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "models",
-        sql: include_str!("../migrations/sqlite/0010_models.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "reasoning",
-        sql: include_str!("../migrations/sqlite/0011_reasoning.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "session_marks",
-        sql: include_str!("../migrations/sqlite/0012_session_marks.sql"),
-    },
-    Migration {
-        version: 13,
-        name: search::NAME,
-        sql: include_str!("../migrations/sqlite/0013_search.sql"),
-    },
-    Migration {
-        version: 14,
-        name: "attachments",
-        sql: include_str!("../migrations/sqlite/0014_attachments.sql"),
-    },
+    Migration::new(
+        1,
+        "init",
+        include_str!("../migrations/sqlite/0001_init.sql"),
+    ),
+    Migration::new(
+        2,
+        "users",
+        include_str!("../migrations/sqlite/0002_users.sql"),
+    ),
+    Migration::new(
+        3,
+        "chat",
+        include_str!("../migrations/sqlite/0003_chat.sql"),
+    ),
+    Migration::new(
+        4,
+        "events_in_order",
+        include_str!("../migrations/sqlite/0004_events_in_order.sql"),
+    ),
+    Migration::new(
+        5,
+        "keyed_audit",
+        include_str!("../migrations/sqlite/0005_keyed_audit.sql"),
+    ),
+    Migration::new(
+        6,
+        "notes_and_grants",
+        include_str!("../migrations/sqlite/0006_notes_and_grants.sql"),
+    ),
+    Migration::new(
+        7,
+        "cluster",
+        include_str!("../migrations/sqlite/0007_cluster.sql"),
+    ),
+    Migration::new(
+        8,
+        "chat_handover",
+        include_str!("../migrations/sqlite/0008_chat_handover.sql"),
+    ),
+    Migration::new(
+        9,
+        "last_event",
+        include_str!("../migrations/sqlite/0009_last_event.sql"),
+    ),
+    Migration::new(
+        10,
+        "models",
+        include_str!("../migrations/sqlite/0010_models.sql"),
+    ),
+    Migration::new(
+        11,
+        "reasoning",
+        include_str!("../migrations/sqlite/0011_reasoning.sql"),
+    ),
+    Migration::new(
+        12,
+        "session_marks",
+        include_str!("../migrations/sqlite/0012_session_marks.sql"),
+    ),
+    Migration::new(
+        13,
+        "search",
+        include_str!("../migrations/sqlite/0013_search.sql"),
+    )
+    .then(Step::IndexWords),
+    Migration::new(
+        14,
+        "attachments",
+        include_str!("../migrations/sqlite/0014_attachments.sql"),
+    ),
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "init",
-        sql: include_str!("../migrations/postgres/0001_init.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "users",
-        sql: include_str!("../migrations/postgres/0002_users.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "chat",
-        sql: include_str!("../migrations/postgres/0003_chat.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "events_in_order",
-        sql: include_str!("../migrations/postgres/0004_events_in_order.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "keyed_audit",
-        sql: include_str!("../migrations/postgres/0005_keyed_audit.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "notes_and_grants",
-        sql: include_str!("../migrations/postgres/0006_notes_and_grants.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "cluster",
-        sql: include_str!("../migrations/postgres/0007_cluster.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "chat_handover",
-        sql: include_str!("../migrations/postgres/0008_chat_handover.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "last_event",
-        sql: include_str!("../migrations/postgres/0009_last_event.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "models",
-        sql: include_str!("../migrations/postgres/0010_models.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "reasoning",
-        sql: include_str!("../migrations/postgres/0011_reasoning.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "session_marks",
-        sql: include_str!("../migrations/postgres/0012_session_marks.sql"),
-    },
-    Migration {
-        version: 13,
-        name: search::NAME,
-        sql: include_str!("../migrations/postgres/0013_search.sql"),
-    },
-    Migration {
-        version: 14,
-        name: "attachments",
-        sql: include_str!("../migrations/postgres/0014_attachments.sql"),
-    },
+    Migration::new(
+        1,
+        "init",
+        include_str!("../migrations/postgres/0001_init.sql"),
+    ),
+    Migration::new(
+        2,
+        "users",
+        include_str!("../migrations/postgres/0002_users.sql"),
+    ),
+    Migration::new(
+        3,
+        "chat",
+        include_str!("../migrations/postgres/0003_chat.sql"),
+    ),
+    Migration::new(
+        4,
+        "events_in_order",
+        include_str!("../migrations/postgres/0004_events_in_order.sql"),
+    ),
+    Migration::new(
+        5,
+        "keyed_audit",
+        include_str!("../migrations/postgres/0005_keyed_audit.sql"),
+    ),
+    Migration::new(
+        6,
+        "notes_and_grants",
+        include_str!("../migrations/postgres/0006_notes_and_grants.sql"),
+    ),
+    Migration::new(
+        7,
+        "cluster",
+        include_str!("../migrations/postgres/0007_cluster.sql"),
+    ),
+    Migration::new(
+        8,
+        "chat_handover",
+        include_str!("../migrations/postgres/0008_chat_handover.sql"),
+    ),
+    Migration::new(
+        9,
+        "last_event",
+        include_str!("../migrations/postgres/0009_last_event.sql"),
+    ),
+    Migration::new(
+        10,
+        "models",
+        include_str!("../migrations/postgres/0010_models.sql"),
+    ),
+    Migration::new(
+        11,
+        "reasoning",
+        include_str!("../migrations/postgres/0011_reasoning.sql"),
+    ),
+    Migration::new(
+        12,
+        "session_marks",
+        include_str!("../migrations/postgres/0012_session_marks.sql"),
+    ),
+    Migration::new(
+        13,
+        "search",
+        include_str!("../migrations/postgres/0013_search.sql"),
+    )
+    .then(Step::IndexWords),
+    Migration::new(
+        14,
+        "attachments",
+        include_str!("../migrations/postgres/0014_attachments.sql"),
+    ),
 ];
 
 const CREATE_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";
 const READ_VERSION: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_migrations";
 const RECORD: &str = "INSERT INTO schema_migrations (version, name) VALUES ($1, $2)";
+/// A migration may take longer than a commit, also between two of its statements. The connection of
+/// a writer ends a transaction that is idle.
+const WITHOUT_TIMEOUTS: &str =
+    "SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0";
 /// The id of the lock that two servers use when they start at the same time on one PostgreSQL.
 const LOCK_LEDGER: &str = "SELECT pg_advisory_xact_lock(7136048201935)";
 
@@ -206,8 +238,9 @@ pub(crate) fn sqlite(
         .filter(|migration| migration.version > version)
     {
         transaction.execute_batch(migration.sql)?;
-        if migration.name == search::NAME {
-            search::fill_sqlite(&transaction)?;
+        match migration.step {
+            Some(Step::IndexWords) => search::fill_sqlite(&transaction)?,
+            None => (),
         }
         transaction.execute(RECORD, (migration.version, migration.name))?;
     }
@@ -240,6 +273,10 @@ pub(crate) async fn postgres(
     let failed = |error| crate::postgres::error::translate(&error);
     let transaction = client.transaction().await.map_err(failed)?;
     transaction
+        .batch_execute(WITHOUT_TIMEOUTS)
+        .await
+        .map_err(failed)?;
+    transaction
         .batch_execute(LOCK_LEDGER)
         .await
         .map_err(failed)?;
@@ -261,8 +298,9 @@ pub(crate) async fn postgres(
             .batch_execute(migration.sql)
             .await
             .map_err(failed)?;
-        if migration.name == search::NAME {
-            search::fill_postgres(&transaction).await.map_err(failed)?;
+        match migration.step {
+            Some(Step::IndexWords) => search::fill_postgres(&transaction).await?,
+            None => (),
         }
         let record: [(&(dyn ToSql + Sync), Type); 2] = [
             (&migration.version, Type::INT8),
@@ -302,11 +340,7 @@ mod tests {
     /// The next migration, as it will look: it changes a table that holds rows.
     fn with_next(released: &[Migration]) -> Vec<Migration> {
         let version = newest(released) + 1;
-        let next = Migration {
-            version,
-            name: "next",
-            sql: "ALTER TABLE servers ADD COLUMN next TEXT",
-        };
+        let next = Migration::new(version, "next", "ALTER TABLE servers ADD COLUMN next TEXT");
         released.iter().copied().chain([next]).collect()
     }
 
@@ -382,7 +416,9 @@ mod tests {
     fn sqlite_finds_by_words_what_older_versions_stored() {
         let mut connection = Connection::open_in_memory().unwrap();
         sqlite(&mut connection, &SQLITE[..12]).unwrap();
-        connection.execute_batch(search::SAMPLE).unwrap();
+        connection
+            .execute_batch(&search::sample("' || CHAR(0) || '"))
+            .unwrap();
         sqlite(&mut connection, SQLITE).unwrap();
         let mut found = connection.prepare(FOUND).unwrap();
         let found = found.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
@@ -402,16 +438,31 @@ mod tests {
             .await
             .unwrap();
         tokio::spawn(driver);
-        let schema = "CREATE SCHEMA test_migrate_search; SET search_path = test_migrate_search";
+        // As on a connection of the store.
+        let schema = "DROP SCHEMA IF EXISTS test_migrate_search CASCADE; CREATE SCHEMA test_migrate_search; \
+             SET search_path = test_migrate_search; SET idle_in_transaction_session_timeout = '5s'";
         client.batch_execute(schema).await.unwrap();
         postgres(&mut client, &POSTGRES[..12]).await.unwrap();
-        client.batch_execute(search::SAMPLE).await.unwrap();
-        postgres(&mut client, POSTGRES).await.unwrap();
+        let sample = search::sample("' || CHR(1) || '0");
+        client.batch_execute(&sample).await.unwrap();
+        let mut all = with_next(POSTGRES);
+        all.last_mut().unwrap().sql = "DO $$ BEGIN \
+             IF current_setting('idle_in_transaction_session_timeout') <> '0' THEN \
+             RAISE EXCEPTION 'a long migration would be ended'; END IF; END $$";
+        postgres(&mut client, &all).await.unwrap();
         let found = client.query(FOUND, &[]).await.unwrap();
         let found: Vec<(i64, i64, String)> = found
             .iter()
             .map(|row| (row.get(0), row.get(1), row.get(2)))
             .collect();
+        // A server of an earlier version deletes a session and knows nothing of the words.
+        client
+            .batch_execute("DELETE FROM sessions WHERE id = 1")
+            .await
+            .unwrap();
+        let left = client.query(FOUND, &[]).await.unwrap();
+        let left: Vec<i64> = left.iter().map(|row| row.get(0)).collect();
+        assert_eq!(left, [2]);
         client
             .batch_execute("DROP SCHEMA test_migrate_search CASCADE")
             .await

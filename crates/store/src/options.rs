@@ -94,6 +94,8 @@ pub struct StoreOptions {
     /// PostgreSQL: how long a batch, its commit or a read may take before the connection is given
     /// up.
     pub query_timeout_ms: u64,
+    /// How long a search may take.
+    pub search_timeout_ms: u64,
 }
 
 impl StoreOptions {
@@ -111,6 +113,7 @@ impl StoreOptions {
             erase_delay_ms: 5_000,
             connect_timeout_ms: 5_000,
             query_timeout_ms: 30_000,
+            search_timeout_ms: 10_000,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore, mpsc, oneshot};
+use tokio_postgres::error::SqlState;
 
 use crate::columns::{Columns, Decode};
 use crate::statement::{Param, Stmt, WriteResult};
@@ -36,6 +37,9 @@ const READS_PER_CONNECTION: usize = 16;
 /// A read on a dead connection is tried once more on a new one. A read that failed because of other
 /// transactions is tried once more too.
 const READ_ATTEMPTS: usize = 2;
+/// PostgreSQL ends a search that takes too long. Only if that does not happen, as behind a pooler,
+/// its connection is given up.
+const SEARCH_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Postgres {
     /// Empty when opened for reading only.
@@ -44,6 +48,9 @@ pub(crate) struct Postgres {
     lease_writer: Option<mpsc::Sender<PostgresJob>>,
     connector: Arc<PostgresConnector>,
     readers: Vec<Mutex<PostgresLink>>,
+    /// For searches alone, so that no other read waits behind a slow one.
+    searcher: Mutex<PostgresLink>,
+    search_timeout: Duration,
     next_reader: AtomicUsize,
     permits: Semaphore,
 }
@@ -113,12 +120,17 @@ impl Postgres {
             ))
         };
         let readers = (0..count).map(|_| link()).collect();
+        let timeout_ms = options.search_timeout_ms;
+        let search = PostgresAccess::Search { timeout_ms };
+        let searcher = PostgresLink::new(Arc::clone(&connector), search, None);
         let permits = Semaphore::new(count * READS_PER_CONNECTION);
         Self {
             writers,
             lease_writer: None,
             connector,
             readers,
+            searcher: Mutex::new(searcher),
+            search_timeout: Duration::from_millis(timeout_ms) + SEARCH_GRACE,
             next_reader: AtomicUsize::new(0),
             permits,
         }
@@ -169,12 +181,7 @@ impl Postgres {
             )
             .await;
             failure = match answer {
-                Ok(Ok(rows)) => {
-                    return rows
-                        .iter()
-                        .map(|row| decode(&mut Columns::postgres(row)))
-                        .collect();
-                }
+                Ok(Ok(rows)) => return decoded(&rows, decode),
                 Ok(Err(error)) if is_conflict(&error) => {
                     failure = translate(&error);
                     continue;
@@ -186,6 +193,39 @@ impl Postgres {
                 Err(_) => StoreError::Unavailable("no answer within the time limit".to_owned()),
             };
             self.readers[slot].lock().await.forget(&connection);
+        }
+        Err(failure)
+    }
+
+    /// A read that can take long. After its time limit it is not tried again.
+    pub async fn search<T>(
+        &self,
+        sql: &'static str,
+        params: Vec<Param>,
+        decode: Decode<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut failure = StoreError::stopped();
+        for _ in 0..READ_ATTEMPTS {
+            if self.permits.is_closed() {
+                return Err(StoreError::stopped());
+            }
+            let connection = self.searcher.lock().await.connection().await?;
+            let search = query(&connection, sql, &params);
+            match tokio::time::timeout(self.search_timeout, search).await {
+                Ok(Ok(rows)) => return decoded(&rows, decode),
+                Ok(Err(error)) if error.code() == Some(&SqlState::QUERY_CANCELED) => {
+                    return Err(StoreError::search_took_too_long());
+                }
+                Ok(Err(error)) if connection.is_usable_after(&error) => {
+                    return Err(translate(&error));
+                }
+                Ok(Err(error)) => failure = translate(&error),
+                Err(_) => {
+                    self.searcher.lock().await.forget(&connection);
+                    return Err(StoreError::search_took_too_long());
+                }
+            }
+            self.searcher.lock().await.forget(&connection);
         }
         Err(failure)
     }
@@ -205,6 +245,7 @@ impl Postgres {
         for reader in &self.readers {
             reader.lock().await.close();
         }
+        self.searcher.lock().await.close();
         for writer in self.all_writers() {
             let (done, closed) = oneshot::channel();
             if writer.send(PostgresJob::Close(done)).await.is_ok() {
@@ -221,6 +262,12 @@ async fn query(
 ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
     let prepared = connection.prepare(sql).await?;
     connection.query(&prepared, params).await
+}
+
+fn decoded<T>(rows: &[tokio_postgres::Row], decode: Decode<T>) -> Result<Vec<T>, StoreError> {
+    rows.iter()
+        .map(|row| decode(&mut Columns::postgres(row)))
+        .collect()
 }
 
 /// Without a writer, the store was opened for reading only.

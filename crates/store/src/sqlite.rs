@@ -1,7 +1,9 @@
 //! SQLite: one writer thread and a few reading connections on one file in WAL mode.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -41,6 +43,7 @@ pub(crate) struct Sqlite {
     path: Option<PathBuf>,
     /// Rewrites the files after deletions.
     eraser: Arc<Eraser>,
+    search_timeout: Duration,
 }
 
 impl Sqlite {
@@ -71,7 +74,7 @@ impl Sqlite {
         let (sender, queue) = mpsc::channel(options.write_queue.max(1));
         // A database in memory has no files.
         if let Some(folder) = path.as_deref().and_then(Path::parent) {
-            let delay = std::time::Duration::from_millis(options.erase_delay_ms);
+            let delay = Duration::from_millis(options.erase_delay_ms);
             tokio::runtime::Handle::current().spawn(erase::run(
                 sender.downgrade(),
                 Arc::clone(&eraser),
@@ -89,6 +92,7 @@ impl Sqlite {
             readers,
             path,
             eraser,
+            search_timeout: Duration::from_millis(options.search_timeout_ms),
         })
     }
 
@@ -111,6 +115,7 @@ impl Sqlite {
             readers: Some(readers),
             path: Some(path),
             eraser: Arc::default(),
+            search_timeout: Duration::from_millis(options.search_timeout_ms),
         })
     }
 
@@ -138,7 +143,7 @@ impl Sqlite {
     }
 
     /// How long commits have been waiting for a rewrite after deletions.
-    pub fn rewrites_for(&self) -> Option<std::time::Duration> {
+    pub fn rewrites_for(&self) -> Option<Duration> {
         self.eraser.rewrites_for()
     }
 
@@ -150,6 +155,22 @@ impl Sqlite {
     ) -> Result<Vec<T>, StoreError> {
         self.with_connection(move |connection| query(connection, sql, &params, decode))
             .await
+    }
+
+    /// A read that is interrupted if it takes too long.
+    pub async fn search<T: Send + 'static>(
+        &self,
+        sql: &'static str,
+        params: Vec<Param>,
+        decode: Decode<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let limit = self.search_timeout;
+        self.with_connection(move |connection| {
+            within(limit, connection, || {
+                query(connection, sql, &params, decode)
+            })
+        })
+        .await
     }
 
     pub fn path(&self) -> Option<&Path> {
@@ -267,6 +288,32 @@ fn with_idle<T>(
     result
 }
 
+/// Interrupts the work if it takes longer. The thread that watches it ends first, so it cannot
+/// interrupt what the connection does next.
+fn within<T>(
+    limit: Duration,
+    connection: &Connection,
+    work: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let interrupt = connection.get_interrupt_handle();
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let watch = move || {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                interrupt.interrupt();
+            }
+        };
+        let name = "store-search".to_owned();
+        std::thread::Builder::new()
+            .name(name)
+            .spawn_scoped(scope, watch)
+            .map_err(|error| StoreError::io("cannot watch a search", &error))?;
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
 fn query<T>(
     connection: &Connection,
     sql: &'static str,
@@ -342,7 +389,7 @@ fn configure_writer(
             .map_err(translate)
     };
     connection
-        .busy_timeout(std::time::Duration::from_millis(options.busy_timeout_ms))
+        .busy_timeout(Duration::from_millis(options.busy_timeout_ms))
         .map_err(translate)?;
     if in_file {
         let mode: String = connection
@@ -373,11 +420,31 @@ fn open_reader(path: &Path, options: &StoreOptions) -> Result<Connection, StoreE
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(translate)?;
     connection
-        .busy_timeout(std::time::Duration::from_millis(options.busy_timeout_ms))
+        .busy_timeout(Duration::from_millis(options.busy_timeout_ms))
         .map_err(translate)?;
     connection
         .pragma_update(None, "cache_size", -i64::from(options.cache_kib / 4))
         .map_err(translate)?;
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_is_interrupted_and_the_next_read_is_not() {
+        let connection = Connection::open_in_memory().unwrap();
+        let endless =
+            "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT MAX(x) FROM n";
+        let search = |sql, limit| {
+            within(limit, &connection, || {
+                query(&connection, sql, &[], |row| row.int())
+            })
+        };
+        let late = search(endless, Duration::from_millis(20));
+        assert_eq!(late, Err(StoreError::search_took_too_long()));
+        assert_eq!(search("SELECT 1", Duration::from_secs(60)), Ok(vec![1]));
+    }
 }

@@ -27,6 +27,7 @@ mod pages;
 #[cfg(test)]
 pub(crate) mod query_plan;
 mod read;
+mod searches;
 mod servers;
 mod users;
 
@@ -34,6 +35,7 @@ pub use audit::AuditSealed;
 pub use chat::MAX_CHAT_HANDOVER_BYTES;
 pub use owners::{OwnedRow, OwnerRow, Ownership, Search};
 pub use read::MessageRange;
+use searches::Searches;
 pub use servers::{NewServer, ServerRow};
 pub use users::{AgentLocation, FoundSession, OwnedSession, ProjectStore, UserStore};
 
@@ -44,6 +46,7 @@ pub struct Store {
     counters: Arc<Counters>,
     audit_key: Option<AuditKey>,
     vitals: Arc<Vitals>,
+    searches: Arc<Searches>,
     /// The server that writes. On a shared database every transaction proves that others have not
     /// ended it.
     writes_as: Arc<Mutex<Option<Arc<str>>>>,
@@ -82,6 +85,7 @@ impl Store {
     pub async fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let counters = Arc::new(Counters::default());
         let audit_key = options.audit_key.clone();
+        let searches = Searches::new(searches_at_once(&options));
         let backend = match options.url.clone() {
             DatabaseUrl::SqliteFile(path) => {
                 let counters = Arc::clone(&counters);
@@ -101,6 +105,7 @@ impl Store {
             counters,
             audit_key,
             vitals: Arc::default(),
+            searches,
             writes_as: Arc::default(),
         })
     }
@@ -108,6 +113,7 @@ impl Store {
     /// For reading only, also beside a running server. Every write fails with `ReadOnly`.
     pub async fn open_read_only(options: StoreOptions) -> Result<Self, StoreError> {
         let audit_key = options.audit_key.clone();
+        let searches = Searches::new(searches_at_once(&options));
         let backend = match options.url.clone() {
             DatabaseUrl::SqliteFile(path) => {
                 Backend::Sqlite(blocking(move || Sqlite::open_read_only(&path, &options)).await?)
@@ -126,6 +132,7 @@ impl Store {
             counters: Arc::default(),
             audit_key,
             vitals: Arc::default(),
+            searches,
             writes_as: Arc::default(),
         })
     }
@@ -310,6 +317,17 @@ impl Store {
         decode: Decode<T>,
     ) -> Result<Option<T>, StoreError> {
         Ok(self.read(sql, params, decode).await?.pop())
+    }
+}
+
+/// SQLite keeps one of its readers for all other reads. On PostgreSQL searches have a connection of
+/// their own.
+fn searches_at_once(options: &StoreOptions) -> usize {
+    match options.url {
+        DatabaseUrl::Postgres(_) => 1,
+        DatabaseUrl::SqliteFile(_) | DatabaseUrl::SqliteMemory => {
+            options.readers.saturating_sub(1).max(1)
+        }
     }
 }
 

@@ -26,14 +26,17 @@ macro_rules! texts {
     };
 }
 
+mod calls;
 mod commands;
+mod reasons;
 mod table;
 
 use std::collections::HashMap;
 
 use codelab_client::ClientError;
-use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind};
+use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind, ModelWaiting, Timestamp};
 
+pub use calls::CallText;
 pub use commands::CommandText;
 pub use table::Text;
 
@@ -108,11 +111,35 @@ impl Language {
         out
     }
 
+    /// 12345 as 12,345, and with a space that does not break in Russian and Ukrainian.
+    pub fn grouped(self, number: u64) -> String {
+        let separator = match self {
+            Self::En => ',',
+            Self::Ru | Self::Uk => '\u{a0}',
+        };
+        let digits = number.to_string();
+        let mut out = String::new();
+        for (index, digit) in digits.chars().enumerate() {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
+                out.push(separator);
+            }
+            out.push(digit);
+        }
+        out
+    }
+
     /// Why a model cannot answer, in a few words.
     pub fn failure(self, kind: ModelFailureKind) -> String {
         let texts = self.errors();
         let word = texts.get(&format!("why_{}", kind.as_str()));
         word.cloned().unwrap_or_else(|| kind.as_str().to_owned())
+    }
+
+    /// A model call that waits, and for how long from that time on.
+    pub fn model_waiting(self, waiting: &ModelWaiting, since: Timestamp) -> String {
+        let seconds = (waiting.until.millis_since(since) + 999) / 1000;
+        let why = self.failure(waiting.kind);
+        self.with(Text::ModelWaiting, &[&why, &seconds.to_string()])
     }
 
     /// What an error of a turn means: of a model call by its kind, else by its code.
@@ -205,7 +232,9 @@ mod tests {
             .map(|text| (format!("{text:?}"), text.translations()));
         let typed = CommandText::ALL.iter();
         let typed = typed.map(|text| (format!("{text:?}"), text.translations()));
-        for (text, [en, ru, uk]) in main.chain(typed) {
+        let calls = CallText::ALL.iter();
+        let calls = calls.map(|text| (format!("{text:?}"), text.translations()));
+        for (text, [en, ru, uk]) in main.chain(typed).chain(calls) {
             assert!(
                 !en.is_empty() && !ru.is_empty() && !uk.is_empty(),
                 "{text:?}"
@@ -218,6 +247,18 @@ mod tests {
         }
         let odd = Language::En.with(Text::Works, &["{0} {1}"]);
         assert!(odd.contains("{0} {1}"), "{odd}");
+    }
+
+    #[test]
+    fn thousands_are_grouped_as_the_language_does() {
+        for (language, expected) in [
+            (Language::En, "1,234,567"),
+            (Language::Ru, "1\u{a0}234\u{a0}567"),
+            (Language::Uk, "1\u{a0}234\u{a0}567"),
+        ] {
+            assert_eq!(language.grouped(1_234_567), expected);
+            assert_eq!(language.grouped(999), "999");
+        }
     }
 
     #[test]

@@ -18,8 +18,10 @@ mod keys;
 mod lines;
 mod markdown;
 mod mention;
+mod picker;
 mod places;
 mod plan;
+mod preview;
 mod prompt;
 mod render;
 mod requests;
@@ -29,7 +31,10 @@ mod state;
 mod surface;
 mod talk;
 mod text;
+mod transcript;
 mod visible;
+
+use std::io::IsTerminal as _;
 
 use codelab_client::{Client, ClientError};
 use codelab_protocol::SessionId;
@@ -40,6 +45,7 @@ use tokio::sync::mpsc;
 use crate::Language;
 
 pub use places::WorkPlace;
+pub use preview::write_preview;
 
 pub struct UiOptions {
     pub client: Client,
@@ -71,6 +77,14 @@ pub enum StartWith {
     Choice,
 }
 
+/// How a chat ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChatEnd {
+    Left,
+    /// The lines of a script have ended, and something still waits for a decision.
+    Undecided,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum UiError {
     #[error(transparent)]
@@ -79,7 +93,23 @@ pub enum UiError {
     Terminal(#[from] std::io::Error),
 }
 
+/// A text for standard error, broken between words where that is a terminal.
+pub fn wrapped(text: &str) -> Vec<String> {
+    let is_terminal = std::io::stderr().is_terminal();
+    let width = match is_terminal {
+        true => screen::Screen::size().0,
+        false => usize::MAX,
+    };
+    let rows = text::fitting(&text::TextLine::plain(text), width);
+    rows.iter().map(text::TextLine::to_text).collect()
+}
+
+/// Whether there is a terminal to draw on and to read keys from.
+pub fn has_screen() -> bool {
+    surface::has_screen()
+}
+
 /// Runs until the person leaves. Then it stops the tool runner.
-pub async fn run(options: UiOptions) -> Result<(), UiError> {
+pub async fn run(options: UiOptions) -> Result<ChatEnd, UiError> {
     talk::Talk::run(options).await
 }

@@ -26,6 +26,10 @@ const views: Record<string, () => { hash: string; ready: string; click?: string 
   chat: () => ({ hash: "#/chat", ready: ".line" }),
   sessions: () => ({ hash: `#/sessions/${content.loader}`, ready: ".approval" }),
   "sessions-code": () => ({ hash: `#/sessions/${content.rich}`, ready: ".code-keyword" }),
+  "sessions-diagram": () => ({
+    hash: `#/sessions/${content.drawn}`,
+    ready: ".diagram:last-child iframe:not(.is-waiting)",
+  }),
   "sessions-hint": () => ({ hash: `#/sessions/${content.lonely}`, ready: ".hint-box" }),
   "sessions-plan": () => ({ hash: `#/sessions/${content.running.session}`, ready: ".plan-entry" }),
   "sessions-error": () => ({ hash: `#/sessions/${content.failed}`, ready: ".error-line" }),

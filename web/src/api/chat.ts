@@ -18,9 +18,11 @@ export function cancelAnswer(): Promise<{ cancelled: boolean }> {
   return requestJson("/chat/cancel", {});
 }
 
+/** What the stream brings, in its order: a piece of an answer that follows a message is no piece of that message. */
+export type ChatNews = { kind: "messages"; messages: ChatMessage[] } | { kind: "deltas"; deltas: ChatDelta[] };
+
 interface ChatHandlers extends Omit<StreamHandlers, "onFrames"> {
-  onMessages: (messages: ChatMessage[]) => void;
-  onDeltas: (deltas: ChatDelta[]) => void;
+  onNews: (news: ChatNews[]) => void;
 }
 
 export function followChat(lastId: () => number, handlers: ChatHandlers): () => void {
@@ -28,14 +30,24 @@ export function followChat(lastId: () => number, handlers: ChatHandlers): () => 
     onOpen: handlers.onOpen,
     onCut: handlers.onCut,
     onRefused: handlers.onRefused,
-    onFrames: (frames) => {
-      // Pieces of an answer come before it, so messages are taken after them.
-      handlers.onDeltas(dataOf<ChatDelta>(frames, "delta"));
-      handlers.onMessages(dataOf<ChatMessage>(frames, "message"));
-    },
+    onFrames: (frames) => handlers.onNews(newsOf(frames)),
   });
 }
 
-function dataOf<T>(frames: readonly Frame[], event: string): T[] {
-  return frames.filter((frame) => frame.event === event).map((frame) => JSON.parse(frame.data) as T);
+/** Neighbours of one kind are one piece of news, so that a long history is reduced at once. */
+export function newsOf(frames: readonly Frame[]): ChatNews[] {
+  const news: ChatNews[] = [];
+  for (const { event, data } of frames) {
+    const last = news.at(-1);
+    if (event === "message") {
+      const message = JSON.parse(data) as ChatMessage;
+      if (last?.kind === "messages") last.messages.push(message);
+      else news.push({ kind: "messages", messages: [message] });
+    } else if (event === "delta") {
+      const delta = JSON.parse(data) as ChatDelta;
+      if (last?.kind === "deltas") last.deltas.push(delta);
+      else news.push({ kind: "deltas", deltas: [delta] });
+    }
+  }
+  return news;
 }

@@ -4,8 +4,8 @@ import { client, value } from "./client";
 import type {
   AttachedClient,
   ChangeAgent,
-  ContextEntry,
   ContextHit,
+  ContextInteraction,
   CreateAgent,
   Project,
   ProjectAgent,
@@ -85,13 +85,17 @@ export async function searchMemory(project: number, agent: string, query: string
   return (await value(client.POST(path, { params: ofAgent(project, agent), body }))).results;
 }
 
-/** The newest memories of an agent, and how many there are. */
-export async function listMemories(project: number, agent: string, limit: number): Promise<[ContextEntry[], number]> {
+/** What an agent remembers, newest first, and how many interactions there are. */
+export async function listInteractions(
+  project: number,
+  agent: string,
+  limit: number,
+): Promise<[ContextInteraction[], number]> {
   const path = "/my/projects/{project_id}/agents/{agent_id}/context";
-  const { results, total } = await value(
+  const { interactions, total } = await value(
     client.GET(path, { params: { ...ofAgent(project, agent), query: { limit } }, fetch: once }),
   );
-  return [results, total];
+  return [interactions, total];
 }
 
 export async function listClients(project: number): Promise<AttachedClient[]> {

@@ -2052,7 +2052,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description A page of memories */
+                /** @description A page of interactions */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -2428,7 +2428,7 @@ export interface paths {
         };
         /**
          * The clients of a project
-         * @description Those that sent nothing for a minute are listed too, with `present: false`.
+         * @description Clients that were silent for a minute are also listed, with `present: false`.
          */
         get: {
             parameters: {
@@ -3301,17 +3301,6 @@ export interface components {
         ContextAdded: {
             id: string;
         };
-        /** @description Something that an agent remembers. */
-        ContextEntry: {
-            id: string;
-            text: string;
-            type: string;
-            /** @description Absent if it was neither a success nor a failure. */
-            success?: boolean | null;
-            task_id?: components["schemas"]["TaskId"] | null;
-            session_id?: components["schemas"]["SessionId"] | null;
-            timestamp: components["schemas"]["Timestamp"];
-        };
         /** @description What is absent does not matter; both times are included. */
         ContextFilter: {
             type?: string | null;
@@ -3332,9 +3321,22 @@ export interface components {
             task_id?: components["schemas"]["TaskId"] | null;
             timestamp: components["schemas"]["Timestamp"];
         };
+        /** @description Something that an agent remembers. */
+        ContextInteraction: {
+            id: string;
+            text: string;
+            type: string;
+            /** @description Absent if it was neither a success nor a failure. */
+            success?: boolean | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+            session_id?: components["schemas"]["SessionId"] | null;
+            /** @description What was given with it. */
+            metadata?: Record<string, unknown>;
+            timestamp: components["schemas"]["Timestamp"];
+        };
         ContextList: {
             /** @description Newest first. */
-            results: components["schemas"]["ContextEntry"][];
+            interactions: components["schemas"]["ContextInteraction"][];
             /** Format: int64 */
             total: number;
             /** Format: int64 */

@@ -14,10 +14,10 @@ export async function listSessions(project_id: number, archived = false): Promis
   return list.sessions;
 }
 
-/** The project's sessions that have all of the words, each with a snippet. */
-export async function searchSessions(project_id: number, q: string, archived: boolean): Promise<Session[]> {
+/** The project's first sessions that have all of the words, each with a snippet, and how many there are. */
+export async function searchSessions(project_id: number, q: string, archived: boolean): Promise<[Session[], number]> {
   const list = await value(client.GET("/my/chat/sessions", { params: { query: { project_id, q, archived } } }));
-  return list.sessions;
+  return [list.sessions, list.total];
 }
 
 export const createSession = (project_id: number) => value(client.POST("/my/chat/sessions", { body: { project_id } }));

@@ -37,7 +37,7 @@ export type ChangeAgent = Schemas["ChangeAgent"];
 export type AgentMetrics = Schemas["AgentMetrics"];
 export type AgentStatusInfo = Schemas["AgentStatusInfo"];
 export type ContextHit = Schemas["ContextHit"];
-export type ContextEntry = Schemas["ContextEntry"];
+export type ContextInteraction = Schemas["ContextInteraction"];
 export type AttachedClient = Schemas["AttachedClient"];
 export type ProjectPlan = Schemas["ProjectPlan"];
 export type Session = Schemas["ProjectSession"];
@@ -52,10 +52,10 @@ export type SpaceMetrics = Schemas["SpaceMetrics"];
 export type AuditList = Schemas["AuditList"];
 export type AuditEntry = Schemas["AuditEntry"];
 
-/** A message of the global Chat. */
 /** A piece of an answer in the Chat that is being written. */
 export type ChatDelta = Schemas["GlobalDelta"];
 
+/** A message of the global Chat. */
 export interface ChatMessage {
   id: number;
   ts: string | number;

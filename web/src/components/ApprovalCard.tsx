@@ -7,7 +7,7 @@ import { report, say } from "../feeds/app";
 import { forget } from "../feeds/waiting";
 import { now } from "../feeds/clock";
 import { knownContent } from "../feeds/files";
-import { t } from "../feeds/preferences";
+import { t, whyAsked, whyAskedDetails } from "../feeds/preferences";
 import type { Approval } from "../state/waiting";
 import { budgetOf } from "../state/budget";
 import { diffOfWrite, visible } from "../state/diff";
@@ -43,7 +43,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
     <article
       class="card approval"
       data-call={approval.call_id}
-      aria-label={`${approval.tool_name}: ${approval.reason}`}
+      aria-label={`${approval.tool_name}: ${whyAsked(approval.reason)}`}
     >
       <ApprovalHead approval={approval} />
       {mode === "edit" && approval.kind === "budget" && (
@@ -103,7 +103,7 @@ function ApprovalBody({ approval }: { approval: Approval }) {
       <p class="reason">
         <TextWithDetails
           text={aboutText(approval)}
-          details={approval.kind === "budget" ? undefined : approval.reason}
+          details={approval.kind === "budget" ? undefined : whyAskedDetails(approval.reason)}
         />
       </p>
       <What approval={approval} />
@@ -180,7 +180,7 @@ function CommandPreview({ approval }: { approval: Approval }) {
             {parts.map((part, at) => (
               <li key={at} class={part.reason ? "asks" : "passes"}>
                 <code>{visible(part.text)}</code>
-                <span>{part.reason ?? t("approvals.partPasses")}</span>
+                <span>{part.reason ? whyAsked(part.reason) : t("approvals.partPasses")}</span>
               </li>
             ))}
           </ol>

@@ -102,6 +102,7 @@ export function EditForm({ approval, isSending, answer, onBack }: EditProps) {
   const [fields, setFields] = useState(approval.arguments as Record<string, string>);
   const [json, setJson] = useState(() => JSON.stringify(approval.arguments, null, 2));
   const args = isFlat ? fields : parseObject(json);
+  const first = useFocus<HTMLTextAreaElement>();
   return (
     <form
       class="card-body edit-form"
@@ -111,10 +112,11 @@ export function EditForm({ approval, isSending, answer, onBack }: EditProps) {
       }}
     >
       {isFlat ? (
-        Object.entries(fields).map(([name, value]) => (
+        Object.entries(fields).map(([name, value], at) => (
           <label key={name} class="field">
             <span>{name}</span>
             <textarea
+              ref={at === 0 ? first : undefined}
               class="mono"
               rows={rowsFor(value)}
               value={value}
@@ -127,6 +129,7 @@ export function EditForm({ approval, isSending, answer, onBack }: EditProps) {
         <label class="field">
           <span>{t("approvals.argumentsJson")}</span>
           <textarea
+            ref={first}
             class="mono"
             rows={rowsFor(json)}
             value={json}
@@ -147,6 +150,7 @@ const BUDGETS = ["budget_usd", "budget_tokens"] as const;
 export function BudgetForm({ approval, isSending, answer, onBack }: EditProps) {
   const limits = BUDGETS.filter((name) => typeof approval.arguments[name] === "number");
   const [values, setValues] = useState(() => new Map(limits.map((name) => [name, String(approval.arguments[name])])));
+  const first = useFocus<HTMLInputElement>();
   return (
     <form
       class="card-body edit-form"
@@ -156,13 +160,14 @@ export function BudgetForm({ approval, isSending, answer, onBack }: EditProps) {
         void answer({ decision: "edit", modified_args: Object.fromEntries(limitsNow) as Record<string, unknown> });
       }}
     >
-      {limits.map((name) => (
+      {limits.map((name, at) => (
         <label key={name} class="field">
           <span>
             {t("approvals.newLimit")}:{" "}
             {name === "budget_usd" ? t("operations.budgetUsd") : t("operations.budgetTokens")}
           </span>
           <input
+            ref={at === 0 ? first : undefined}
             type="number"
             required
             min="0"

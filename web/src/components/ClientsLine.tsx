@@ -7,8 +7,11 @@ import { whileVisible } from "../feeds/visible";
 import { visible } from "../state/diff";
 import { Icon } from "./Icon";
 
-/** No event tells that a tool runner comes or goes. */
-const READ_AGAIN_MS = 15_000;
+/**
+ * No event tells that a tool runner comes or goes. A request keeps the project at its server, and a project moves to a
+ * server that joined when nobody used it for half a minute, so the pause is longer than that.
+ */
+const READ_AGAIN_MS = 60_000;
 
 function useClients(project: number | undefined): AttachedClient[] | undefined {
   const [clients, setClients] = useState<AttachedClient[] | undefined>(undefined);
@@ -26,7 +29,12 @@ function useClients(project: number | undefined): AttachedClient[] | undefined {
     const stop = whileVisible(() => {
       read();
       const timer = setInterval(read, READ_AGAIN_MS);
-      return () => clearInterval(timer);
+      // Somebody who has just started a tool runner comes back from the terminal.
+      addEventListener("focus", read);
+      return () => {
+        clearInterval(timer);
+        removeEventListener("focus", read);
+      };
     });
     return () => {
       isCurrent = false;

@@ -96,12 +96,18 @@ export function CodeBlock({ language, code }: { language: string; code: string }
         <span>{language}</span>
         <CopyButton text={code} label={t("app.copyCode")} />
       </figcaption>
-      <pre tabIndex={0}>
-        <code>
-          {isPatch(language) ? patchLines(code).map(showPatchLine) : <Coloured language={language} code={code} />}
-        </code>
-      </pre>
+      <CodeText language={language} code={code} />
     </figure>
+  );
+}
+
+export function CodeText({ language, code }: { language: string; code: string }) {
+  return (
+    <pre tabIndex={0}>
+      <code>
+        {isPatch(language) ? patchLines(code).map(showPatchLine) : <Coloured language={language} code={code} />}
+      </code>
+    </pre>
   );
 }
 

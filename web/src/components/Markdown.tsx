@@ -3,7 +3,9 @@ import { useMemo } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { parseMarkdown, type Align, type Block, type Inline } from "../state/markdown";
 import { t } from "../feeds/preferences";
+import { DIAGRAM_LANGUAGE } from "../state/diagram";
 import { CodeBlock, Maths } from "./Code";
+import { DiagramBlock } from "./Diagram";
 
 export function Markdown({ text }: { text: string }) {
   const blocks = useMemo(() => parseMarkdown(text), [text]);
@@ -28,7 +30,11 @@ function showBlock(block: Block): ComponentChildren {
     case "quote":
       return <blockquote>{block.children.map(showBlock)}</blockquote>;
     case "code":
-      return <CodeBlock language={block.language} code={block.value} />;
+      return block.language === DIAGRAM_LANGUAGE && !block.isOpen ? (
+        <DiagramBlock key={block.value} code={block.value} />
+      ) : (
+        <CodeBlock language={block.language} code={block.value} />
+      );
     case "math":
       return (
         <div class="math-scroll" tabIndex={0}>

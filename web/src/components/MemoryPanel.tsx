@@ -1,23 +1,23 @@
 // What an agent remembers: the newest, or what a search finds. Notes can be added, and all of it can be deleted.
 import { useCallback, useEffect, useState } from "preact/hooks";
-import { forget, forgetAll, listMemories, remember, searchMemory } from "../api/projects";
-import type { ContextEntry, ContextHit, ProjectAgent } from "../api/types";
+import { forget, forgetAll, listInteractions, remember, searchMemory } from "../api/projects";
+import type { ContextHit, ContextInteraction, ProjectAgent } from "../api/types";
 import { attempt, report, say } from "../feeds/app";
 import { t } from "../feeds/preferences";
 import { Icon } from "./Icon";
 import { Verbatim } from "./Code";
 import { Ago, Chip } from "./parts";
 
-/** Memories that are listed without a search. */
+/** Interactions that are listed without a search. The page calls them memories. */
 const NEWEST = 50;
 
-type Memory = ContextEntry | ContextHit;
+type Memory = ContextInteraction | ContextHit;
 
 /** The newest memories, and how many there are; nothing until they were read. */
 function useNewest(project: number, agent: string) {
-  const [newest, setNewest] = useState<[ContextEntry[], number] | undefined>(undefined);
+  const [newest, setNewest] = useState<[ContextInteraction[], number] | undefined>(undefined);
   const read = useCallback(() => {
-    listMemories(project, agent, NEWEST).then(setNewest, report);
+    listInteractions(project, agent, NEWEST).then(setNewest, report);
   }, [project, agent]);
   useEffect(read, [read]);
   return [newest, read] as const;
@@ -105,7 +105,7 @@ export function MemoryPanel({ project, agent }: { project: number; agent: Projec
 }
 
 interface NewestProps {
-  newest: [ContextEntry[], number] | undefined;
+  newest: [ContextInteraction[], number] | undefined;
   onForget: (memory: Memory) => void;
 }
 
@@ -115,7 +115,7 @@ function Newest({ newest, onForget }: NewestProps) {
   if (total === 0) return <p class="hint">{t("agents.memoryStart")}</p>;
   return (
     <>
-      <p class="hint">{t("agents.memoryNewest", { n: total })}</p>
+      <p class="hint">{t("agents.memoryNewest", { shown: memories.length, n: total })}</p>
       <Memories memories={memories} onForget={onForget} />
     </>
   );

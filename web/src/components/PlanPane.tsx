@@ -4,7 +4,7 @@ import { listAgents } from "../api/projects";
 import { cancelTurn, decidePlan, retryPlan } from "../api/sessions";
 import type { PlanDecision, PlannedTask, ProjectAgent, Task } from "../api/types";
 import { attempt, projectId, report } from "../feeds/app";
-import { t } from "../feeds/preferences";
+import { t, whyAskedDetails } from "../feeds/preferences";
 import { useSession } from "../feeds/session";
 import { hasCycle } from "../state/layout";
 import { linkTo } from "../state/route";
@@ -122,7 +122,7 @@ function PlanActions({ sessionId, plan, draft, setDraft }: PlanActionsProps) {
           {isCircular ? (
             t("plans.cycle")
           ) : (
-            <TextWithDetails text={t("approvals.about.plan")} details={request.reason} />
+            <TextWithDetails text={t("approvals.about.plan")} details={whyAskedDetails(request.reason)} />
           )}
         </p>
         <span class="plan-buttons">

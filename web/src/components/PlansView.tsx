@@ -8,6 +8,7 @@ import { activity } from "../feeds/waiting";
 import { region, t } from "../feeds/preferences";
 import { money } from "../state/format";
 import { withPlansOf } from "../state/plans";
+import { Reads } from "../state/reads";
 import { linkTo } from "../state/route";
 import { costOf } from "../state/session";
 import { Chip, Empty } from "./parts";
@@ -15,7 +16,7 @@ import { progressText, shortProgress } from "./PlanNumbers";
 import { PlanPane } from "./PlanPane";
 import { toneOfPlan } from "./Timeline";
 
-/** The newest plans of the project. Older ones are linked from their sessions. */
+/** Maximum number of plans that are listed. Older ones are linked from their sessions. */
 const NEWEST_PLANS = 200;
 
 export default function PlansView() {
@@ -42,32 +43,46 @@ export default function PlansView() {
   );
 }
 
-/** All plans are read once. After that only those of a session in which something happened, or which is opened. */
+/**
+ * All plans are read once, and again when there is a new one. Otherwise only those of a session in which something
+ * happened, or which is opened, are read.
+ */
 function usePlans(openSession: string | undefined): ProjectPlan[] | undefined {
   const project = projectId.value;
   const changed = activity.value;
-  const [plans, setPlans] = useState<ProjectPlan[] | undefined>(undefined);
+  const [listed, setListed] = useState<{ project: number; plans: ProjectPlan[] } | undefined>(undefined);
+  const [reads] = useState(() => new Reads());
+  const plans = listed?.project === project ? listed?.plans : undefined;
   const readAll = useCallback(() => {
-    if (project !== undefined) listProjectPlans(project, NEWEST_PLANS).then(setPlans, report);
-  }, [project]);
+    if (project === undefined) return;
+    const isNewer = reads.begin();
+    listProjectPlans(project, NEWEST_PLANS).then((plans) => isNewer() && setListed({ project, plans }), report);
+  }, [project, reads]);
   useEffect(readAll, [readAll]);
-  const isKnown = (sessionId: string) => plans?.some((plan) => plan.session_id === sessionId) ?? false;
+  // An answer about the project that was shown before comes too late.
+  useEffect(() => () => reads.outdate(), [project, reads]);
   const readOne = (sessionId: string) => {
-    const update = (list: Plan[]) => setPlans((known) => known && withPlansOf(known, sessionId, list));
+    const update = (list: Plan[]) =>
+      setListed((known) => known && { ...known, plans: withPlansOf(known.plans, sessionId, list) });
     listPlans(sessionId).then(update, report);
   };
   const seenAt = useRef(changed.at);
   useEffect(() => {
     if (plans === undefined || changed.at === seenAt.current) return;
     seenAt.current = changed.at;
-    if (isKnown(changed.sessionId)) readOne(changed.sessionId);
-    else readAll();
+    // All are read for a new plan, also for the title that its session has now.
+    if (changed.isNewPlan) readAll();
+    else if (isListed(plans, changed.sessionId)) readOne(changed.sessionId);
   }, [plans, changed, readAll]);
-  const isRead = plans !== undefined;
+  const toRead = plans !== undefined && isListed(plans, openSession) ? openSession : undefined;
   useEffect(() => {
-    if (isRead && openSession !== undefined && isKnown(openSession)) readOne(openSession);
-  }, [isRead, openSession]);
+    if (toRead !== undefined) readOne(toRead);
+  }, [toRead]);
   return plans;
+}
+
+function isListed(plans: ProjectPlan[], sessionId: string | undefined): boolean {
+  return plans.some((plan) => plan.session_id === sessionId);
 }
 
 function NothingOpen({ isEmpty }: { isEmpty: boolean }) {

@@ -16,6 +16,10 @@ export interface ListChanges {
 
 interface SessionListProps {
   sessions: Session[] | undefined;
+  /** How many there are, shown or not. */
+  total: number;
+  /** Why there was no search. */
+  refusal: string | undefined;
   isArchive: boolean;
   /** What the sessions were searched for; empty without a search. */
   search: string;
@@ -23,8 +27,9 @@ interface SessionListProps {
   changes: ListChanges;
 }
 
-export function SessionList({ sessions, isArchive, search, current, changes }: SessionListProps) {
+export function SessionList({ sessions, total, refusal, isArchive, search, current, changes }: SessionListProps) {
   if (sessions === undefined) return <p class="hint side-note">{t("app.loading")}</p>;
+  if (refusal !== undefined) return <p class="hint side-note">{refusal}</p>;
   if (sessions.length === 0) return <p class="hint side-note">{t(emptyText(search, isArchive))}</p>;
   const asking = bySession(waiting.value);
   return (
@@ -47,6 +52,9 @@ export function SessionList({ sessions, isArchive, search, current, changes }: S
           <RowTools session={session} changes={changes} />
         </li>
       ))}
+      {total > sessions.length && (
+        <li class="hint side-note">{t("sessions.searchFirst", { shown: sessions.length, n: total })}</li>
+      )}
     </ul>
   );
 }

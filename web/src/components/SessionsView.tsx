@@ -1,5 +1,6 @@
 // The sessions of a project: the list, and the one that is open.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError } from "../api/client";
 import { changeSession, deleteSession, listSessions, readDetail, searchSessions } from "../api/sessions";
 import type { Session } from "../api/types";
 import { attempt, go, projectId, report, route } from "../feeds/app";
@@ -18,12 +19,18 @@ import { SessionPane } from "./SessionPane";
 
 /** A search begins when the person pauses in typing. */
 const SEARCH_PAUSE_MS = 250;
+/** Something that happens in a session repeats a search at most this often, because a search can take long. */
+const SEARCH_AGAIN_MS = 5_000;
 
 interface Listed {
   project: number;
   isArchive: boolean;
   search: string;
   sessions: Session[];
+  /** How many there are. A search answers with the first of them. */
+  total: number;
+  /** Why the server does not search for this. */
+  refusal?: string;
 }
 
 /** The text, once it has stayed the same for a moment. An emptied one counts at once. */
@@ -36,18 +43,55 @@ function useSettled(text: string): string {
   return text === "" ? "" : settled;
 }
 
+/** The newest value, but another one only after a pause. */
+function useThrottled<T>(value: T, pauseMs: number): T {
+  const [shown, setShown] = useState({ value, at: 0 });
+  useEffect(() => {
+    if (value === shown.value) return;
+    const timer = setTimeout(() => setShown({ value, at: Date.now() }), shown.at + pauseMs - Date.now());
+    return () => clearTimeout(timer);
+  }, [value, pauseMs, shown]);
+  return pauseMs === 0 ? value : shown.value;
+}
+
+async function readSessions(project: number, isArchive: boolean, search: string): Promise<Listed> {
+  const which = { project, isArchive, search };
+  if (search === "") {
+    const sessions = await listSessions(project, isArchive);
+    return { ...which, sessions, total: sessions.length };
+  }
+  try {
+    const [sessions, total] = await searchSessions(project, search, isArchive);
+    return { ...which, sessions, total };
+  } catch (error) {
+    const refusal = refusalOf(error);
+    if (refusal === undefined) throw error;
+    return { ...which, sessions: [], total: 0, refusal };
+  }
+}
+
+/** The server does not search for so many words, or the search took too long. Asking again would not help. */
+function refusalOf(error: unknown): string | undefined {
+  if (!(error instanceof ApiError)) return undefined;
+  if (error.status === 422) return t("sessions.searchRefused");
+  return error.status === 429 ? t("sessions.searchTooLong") : undefined;
+}
+
 /** The list that is shown; nothing until it was read. It is read again when something happens in a session. */
 function useSessions(project: number | undefined, isArchive: boolean, search: string, current: string | undefined) {
   const [listed, setListed] = useState<Listed | undefined>(undefined);
   const [reads] = useState(() => new Reads());
   const [round, setRound] = useState(0);
-  const changedAt = activity.value.at;
+  const changedAt = useThrottled(activity.value.at, search === "" ? 0 : SEARCH_AGAIN_MS);
+  const refused = useRef("");
   useEffect(() => {
-    if (project === undefined) return;
+    if (project === undefined || (search !== "" && refused.current === search)) return;
     // An answer that is not the newest one is still shown, because a busy session asks for the list all the time.
     const isNewer = reads.begin();
-    const read = search === "" ? listSessions(project, isArchive) : searchSessions(project, search, isArchive);
-    read.then((sessions) => isNewer() && setListed({ project, isArchive, search, sessions }), report);
+    readSessions(project, isArchive, search).then((read) => {
+      refused.current = read.refusal === undefined ? "" : search;
+      if (isNewer()) setListed(read);
+    }, report);
   }, [project, current, changedAt, isArchive, search, round, reads]);
   // An answer about the list that was shown before comes too late.
   useEffect(() => () => reads.outdate(), [project, isArchive, search, reads]);
@@ -61,7 +105,7 @@ function useSessions(project: number | undefined, isArchive: boolean, search: st
     listed.project === project &&
     listed.isArchive === isArchive &&
     (listed.search === "") === (search === "");
-  return { sessions: isShown ? listed.sessions : undefined, search: isShown ? listed.search : search, refresh };
+  return { listed: isShown ? listed : undefined, refresh };
 }
 
 /** The open session, if the list does not have it: it can be of another project, or of the other list. */
@@ -113,13 +157,19 @@ export function SessionsView() {
   const [isArchive, setArchive] = useState(false);
   const project = projectId.value;
   const [typed, setTyped] = useState("");
-  const { sessions, search, refresh } = useSessions(project, isArchive, useSettled(typed.trim()), current);
+  const settled = useSettled(typed.trim());
+  const { listed, refresh } = useSessions(project, isArchive, settled, current);
+  const sessions = listed?.sessions;
+  const search = listed?.search ?? settled;
   const [found, setFound] = useElsewhere(current, sessions);
 
   const begin = () =>
     attempt(async () => {
       if (project === undefined) return;
-      const blank = isArchive ? undefined : sessions?.find(isBlank);
+      // A search finds no blank session, so all of them are looked through.
+      const all = search === "" ? sessions : await listSessions(project);
+      const blank = isArchive ? undefined : all?.find(isBlank);
+      setTyped("");
       if (blank !== undefined) return reopen(blank.session_id);
       setFound(await beginSession(project));
       refresh();
@@ -159,7 +209,15 @@ export function SessionsView() {
         <button type="button" class="quiet side-switch" aria-pressed={isArchive} onClick={() => setArchive(!isArchive)}>
           <Icon name="archive" /> {t("sessions.archived")}
         </button>
-        <SessionList sessions={sessions} isArchive={isArchive} search={search} current={current} changes={changes} />
+        <SessionList
+          sessions={sessions}
+          total={listed?.total ?? 0}
+          refusal={listed?.refusal}
+          isArchive={isArchive}
+          search={search}
+          current={current}
+          changes={changes}
+        />
       </div>
       <div class="detail">
         {current === undefined && isStart && project !== undefined ? (

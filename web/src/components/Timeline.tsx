@@ -16,7 +16,7 @@ import type {
   QuestionItem,
   SessionState,
 } from "../state/session";
-import { callOf, isLatest, progressOf, retryable, tasksEnded } from "../state/session";
+import { callOf, costOf, isLatest, progressOf, retryable, tasksEnded } from "../state/session";
 import { linkTo } from "../state/route";
 import { ApprovalCard } from "./ApprovalCard";
 import { MessageFiles } from "./Attachments";
@@ -173,6 +173,8 @@ function MessageEntry({ item, sessionId }: { item: MessageItem; sessionId: strin
       <Thoughts text={item.reasoning} isLive={false} />
       <Markdown text={item.content} />
       <MessageFiles sessionId={sessionId} files={item.attachments} />
+      {/* In the session itself an error follows. In a task nothing else says why. */}
+      {item.failure !== undefined && item.origin !== undefined && <p class="warning-line">{item.failure}</p>}
       {item.warnings.map((warning) => (
         <p class="warning-line" key={warning}>
           {warning}
@@ -276,9 +278,15 @@ function PlanEntry({ item, state, sessionId }: { item: PlanItem; state: SessionS
         />
       )}
       {plan.fallback && <p class="warning-line">{t("plans.fallback")}</p>}
+      {hasAnswer(plan) && costOf(plan) !== undefined && <p class="hint plan-note">{t("plans.costNote")}</p>}
       {plan.request !== undefined && <ApprovalCard approval={{ ...plan.request, session_id: sessionId }} />}
     </article>
   );
+}
+
+/** Then a message with a cost of its own follows. */
+function hasAnswer(plan: PlanView): boolean {
+  return plan.status === "completed" || plan.status === "partial" || plan.status === "failed";
 }
 
 /** What the user asked for when the plan was made. */

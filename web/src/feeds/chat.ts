@@ -49,8 +49,7 @@ function stream(): () => void {
       apply({ kind: "connected" });
       void catchUp();
     },
-    onMessages: (messages) => apply({ kind: "messages", messages }),
-    onDeltas: (deltas) => apply({ kind: "deltas", deltas }),
+    onNews: (news) => (chat.value = news.reduce(reduceChat, chat.value)),
     onCut: () => (chatConnection.value = "cut"),
     onRefused: refused,
   });

@@ -2,6 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { startingLocale, translate, type Locale, type Values } from "../i18n/text";
 import { ERRORS, problemText, type Problem } from "../i18n/errors";
+import { reasonDetails, reasonText } from "../i18n/reasons";
 import type { Key } from "../i18n/en";
 
 export type Theme = "auto" | "light" | "dark";
@@ -24,6 +25,13 @@ export function keep(name: string, value: string) {
 }
 
 export const theme = signal<Theme>(THEMES.find((known) => known === recall("theme")) ?? "auto");
+
+const darkSystem = globalThis.matchMedia?.("(prefers-color-scheme: dark)");
+const isSystemDark = signal(darkSystem?.matches ?? false);
+darkSystem?.addEventListener("change", ({ matches }) => (isSystemDark.value = matches));
+/** Whether the page is dark now. */
+export const isDark = computed(() => (theme.value === "auto" ? isSystemDark.value : theme.value === "dark"));
+
 export const locale = signal<Locale>(
   startingLocale(
     recall("locale"),
@@ -50,6 +58,16 @@ export function t(key: Key, values?: Values): string {
 /** A sentence about what went wrong. */
 export function tell(problem: Problem): string {
   return problemText(locale.value, problem);
+}
+
+/** Why a call needs approval. */
+export function whyAsked(reason: string): string {
+  return reasonText(locale.value, reason);
+}
+
+/** The same, below a sentence that says that it does. */
+export function whyAskedDetails(reason: string): string | undefined {
+  return reasonDetails(locale.value, reason);
 }
 
 /** Why a model cannot answer, in a few words. */

@@ -20,8 +20,16 @@ import { keep, recall, t } from "./preferences";
 
 export const waitingState = signal(nothingWaits);
 export const waiting = computed(() => inOrder(waitingState.value));
+
+interface Activity {
+  sessionId: string;
+  /** A plan was made, or events are missing, so that a plan can have been made in any session. */
+  isNewPlan: boolean;
+  at: number;
+}
+
 /** Changes whenever something happens in the user's sessions. Lists that depend on them read it. */
-export const activity = signal<{ sessionId: string; at: number }>({ sessionId: "", at: 0 });
+export const activity = signal<Activity>({ sessionId: "", isNewPlan: false, at: 0 });
 export const notifications = signal<"off" | "on" | "denied">(
   globalThis.Notification?.permission === "denied" ? "denied" : recall("notify") === "on" ? "on" : "off",
 );
@@ -96,7 +104,9 @@ async function readTitles() {
 
 function tellActivity(events: SessionEvent[]) {
   const last = events.findLast(changesSessions);
-  if (last !== undefined) activity.value = { sessionId: last.session_id, at: Date.now() };
+  if (last === undefined) return;
+  const isNewPlan = events.some((event) => event.type === "task_plan_created" || event.type === "gap");
+  activity.value = { sessionId: last.session_id, isNewPlan, at: Date.now() };
 }
 
 /** The server said that it is decided already, or the person has just decided. */

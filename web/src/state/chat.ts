@@ -64,7 +64,8 @@ function write(state: ChatState, { answer_id, content, offset }: ChatDelta): Cha
 
 /** What AdaptiveAgent has said, or why it says nothing. */
 function endsAnswer(message: ChatMessage): boolean {
-  return message.author === ADAPTIVE_AGENT || (message.role === "system" && message.meta?.reply_to != null);
+  if (message.author === ADAPTIVE_AGENT) return true;
+  return message.role === "system" && (hasTag(message, "stopped") || hasTag(message, "error"));
 }
 
 export const hasTag = (message: ChatMessage, tag: string) => message.meta?.tags?.includes(tag) ?? false;

@@ -1,6 +1,7 @@
 // Untrusted Markdown as a small tree that components can only show. No HTML is ever made or parsed: raw HTML and
 // images become the text they are, a link keeps its address only where that is plain http, https or mailto.
 import MarkdownIt from "markdown-it";
+import { DIAGRAM_LANGUAGE } from "./diagram";
 import { addMaths, MATH_BLOCK, MATH_INLINE } from "./maths";
 
 export type Block =
@@ -8,7 +9,8 @@ export type Block =
   | { type: "heading"; depth: number; children: Inline[] }
   | { type: "quote"; children: Block[] }
   | { type: "list"; ordered: boolean; start: number; items: ListItem[] }
-  | { type: "code"; language: string; value: string }
+  /** A diagram that is still being written has no end yet. */
+  | { type: "code"; language: string; value: string; isOpen?: true }
   | { type: "table"; aligns: Align[]; rows: Inline[][][] }
   | { type: "math"; value: string }
   | { type: "rule" };
@@ -39,7 +41,7 @@ type Token = ReturnType<typeof parser.parse>[number];
 
 export function parseMarkdown(text: string): Block[] {
   if (text.length > MAX_CHARACTERS) return [{ type: "code", language: "", value: text }];
-  return blocks(new Tokens(parser.parse(text, {})), undefined);
+  return blocks(new Tokens(parser.parse(text, {}), text), undefined);
 }
 
 /** The address, if it may be followed at all. */
@@ -55,7 +57,18 @@ export function safeHref(address: string): string | undefined {
 /** The parser gives a flat list in which things open and close; its nesting is bounded by the parser. */
 class Tokens {
   private at = 0;
-  constructor(private readonly list: readonly Token[]) {}
+  constructor(
+    private readonly list: readonly Token[],
+    private readonly text = "",
+  ) {}
+
+  /** Whether a fence stands at the end of the text without the mark that closes it. */
+  isOpen({ markup, map }: Token): boolean {
+    if (map === null) return false;
+    const [first, end] = map;
+    const last = this.text.split("\n")[end - 1] ?? "";
+    return end - first < 2 || !last.trimEnd().endsWith(markup);
+  }
 
   /** The next token, unless it closes what the caller is in. */
   next(until: string | undefined): Token | undefined {
@@ -89,12 +102,12 @@ function blockOf(token: Token, tokens: Tokens): Block | undefined {
       return { type: "list", ordered: true, start: Number(token.attrGet("start") ?? 1), items };
     }
     case "fence":
-    case "code_block":
-      return {
-        type: "code",
-        language: token.info.trim().split(/\s/)[0] ?? "",
-        value: token.content.replace(/\n$/, ""),
-      };
+    case "code_block": {
+      const language = token.info.trim().split(/\s/)[0] ?? "";
+      const value = token.content.replace(/\n$/, "");
+      const isOpen = language === DIAGRAM_LANGUAGE && tokens.isOpen(token);
+      return isOpen ? { type: "code", language, value, isOpen } : { type: "code", language, value };
+    }
     case "table_open":
       return { type: "table", ...tableOf(tokens) };
     case MATH_BLOCK:

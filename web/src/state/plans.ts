@@ -135,12 +135,16 @@ export function taskGoesOn(draft: Draft, origin: Origin | undefined) {
   }));
 }
 
-/** A project's plans, newest first, with those of one session as they are now. New ones come first. */
+/**
+ * A project's plans, newest first, with those of one session as they are now, oldest first. What the session has after the
+ * plans that are listed is new and comes first. What it has before them is older than all that is listed, and stays out.
+ */
 export function withPlansOf(known: readonly ProjectPlan[], session_id: string, plans: readonly Plan[]): ProjectPlan[] {
   const title = known.find((plan) => plan.session_id === session_id)?.title;
   const now = new Map(plans.map((plan) => [plan.plan_id, plan]));
-  const isNew = (plan: Plan) => !known.some((other) => other.plan_id === plan.plan_id);
-  const added = plans.filter(isNew).toReversed();
+  const listed = new Set(known.map((plan) => plan.plan_id));
+  const newest = plans.findLastIndex((plan) => listed.has(plan.plan_id));
+  const added = newest === -1 ? [] : plans.slice(newest + 1).toReversed();
   const kept = known.flatMap((plan) => {
     if (plan.session_id !== session_id) return [plan];
     const found = now.get(plan.plan_id);

@@ -97,6 +97,7 @@ function applyEvent(draft: Draft, event: SessionEvent) {
     case "task_plan_created": {
       const planId = event.data.plan_id;
       put(draft, { kind: "plan", key: planId, at, origin: undefined, planId });
+      draft.turnPlan = planId;
       return step(draft, { key: `${seq}`, agent: "orchestrator", why: "plan", reason: undefined, at });
     }
     case "task_started":
@@ -218,6 +219,7 @@ function applyMessage(draft: Draft, event: SessionEventOf<"message_created">) {
   // The answer to a question is shown in the question's card.
   if (data.answers && answerQuestion(draft, data.answers, data.content)) return;
   const item = messageItem(data, origin);
+  if (item.role === "user" && origin === undefined) draft.turnPlan = undefined;
   if (item.role === "assistant") passOver(draft, (tool) => isSamePlace(tool.origin, origin));
   put(draft, item);
   // The answer of a workflow carries what all its tasks used.
@@ -276,6 +278,7 @@ function messageItem(data: Message, origin: Origin | undefined): MessageItem {
     isError: data.error ?? false,
     isRetry: data.retries != null,
     partial: data.reason ?? undefined,
+    failure: data.error_message ?? undefined,
     usage: data.usage ?? undefined,
     warnings: data.warnings ?? [],
     reasoning: data.reasoning?.text ?? "",

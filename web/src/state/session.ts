@@ -41,6 +41,8 @@ export interface MessageItem extends Placed {
   isRetry: boolean;
   /** Why only a part of the answer is there. */
   partial: PartialReason | undefined;
+  /** Why an answer that has a text failed. */
+  failure: string | undefined;
   usage: Usage | undefined;
   warnings: readonly string[];
   /** What the model thought before it answered; empty if nothing is known. */
@@ -171,6 +173,8 @@ export interface SessionState {
   /** Tool calls without any event since the model requested them. */
   proposed: readonly string[];
   plans: ReadonlyMap<string, PlanView>;
+  /** The plan that the last turn made or ran again. */
+  turnPlan: string | undefined;
   agents: Readonly<Record<string, AgentStatus>>;
   trail: readonly TrailStep[];
   /** Queued messages, oldest first. Each becomes an item when its turn starts. */
@@ -187,6 +191,7 @@ export const emptySession: SessionState = {
   positions: new Map(),
   proposed: [],
   plans: new Map(),
+  turnPlan: undefined,
   agents: {},
   trail: [],
   queue: [],
@@ -233,12 +238,15 @@ export function retryable(state: SessionState): MessageItem | undefined {
   const last = [...state.plans.values()].at(-1);
   // A plan that nobody decided about can be asked about again.
   if (last?.isExpired && isLatest(state, last.plan_id)) return undefined;
-  return lastRequest(state);
+  // An older plan that was run again answers an older message.
+  const plan = state.turnPlan === undefined ? undefined : state.positions.get(state.turnPlan);
+  return lastRequest(state, plan);
 }
 
-function lastRequest(state: SessionState): MessageItem | undefined {
+/** The user's last message, or the last one before a position. */
+function lastRequest(state: SessionState, before?: number): MessageItem | undefined {
   const isRequest = (item: Item) => item.kind === "message" && item.role === "user" && item.origin === undefined;
-  const found = state.items.findLast(isRequest);
+  const found = state.items.slice(0, before).findLast(isRequest);
   return found?.kind === "message" ? found : undefined;
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use codelab_protocol::SessionId;
 use codelab_terminal::Text;
-use codelab_terminal::ui::{self, StartWith, UiOptions, WorkPlace};
+use codelab_terminal::ui::{self, ChatEnd, StartWith, UiOptions, WorkPlace};
 use codelab_toolrunner::{ServedCalls, ToolRunner};
 use codelab_workspace::{Launcher, Workspace, WorkspaceOptions};
 use tokio::sync::mpsc;
@@ -20,8 +20,15 @@ use crate::logs;
 const HERE: &str = ".";
 const NOT_FOUND: u16 = 404;
 const LOG_FILE: &str = "chat.log";
+/// The exit code when the lines of a script have ended and something waits for a decision.
+const UNDECIDED: u8 = 3;
 
+/// Exit codes: 0 left · 1 failed · 3 the input ended while something waited for a decision
 #[derive(Args)]
+#[command(
+    after_help = "Exit codes: 0 left, 1 failed, 2 wrong usage, 3 the input ended while something waited \
+                  for a decision"
+)]
 pub struct ChatCommand {
     /// The folder your agents work in; they cannot change anything outside of it
     #[arg(long, value_name = "DIR", default_value = HERE)]
@@ -61,7 +68,10 @@ impl ChatCommand {
             if let Some(server) = server {
                 server.stop().await;
             }
-            result.map(|()| ExitCode::SUCCESS)
+            result.map(|end| match end {
+                ChatEnd::Left => ExitCode::SUCCESS,
+                ChatEnd::Undecided => ExitCode::from(UNDECIDED),
+            })
         });
         // Only a blocking read of the next line is left, and it cannot be cancelled.
         runtime.shutdown_background();
@@ -72,7 +82,7 @@ impl ChatCommand {
         mut self,
         connection: ServerConnection,
         is_own_server: bool,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<ChatEnd> {
         let place = WorkPlace {
             data_dir: connection.data_dir.clone(),
             server: server_of(&connection),
@@ -122,6 +132,9 @@ impl ChatCommand {
             return Ok(StartWith::Session(session));
         }
         if self.resume.is_some() {
+            if !ui::has_screen() {
+                bail!(connection.language.text(Text::PickNeedsTerminal));
+            }
             return Ok(StartWith::Choice);
         }
         if !self.newest {
@@ -161,14 +174,14 @@ async fn welcome(
     tool_runner: &ToolRunner,
     is_own_server: bool,
 ) -> Vec<String> {
-    let server = if is_own_server {
-        "a server inside this program"
-    } else {
-        &connection.url
+    let language = connection.language;
+    let server = match is_own_server {
+        true => language.text(Text::OwnServer),
+        false => &connection.url,
     };
     let wall = match tool_runner.sandbox() {
-        "none" => "no sandbox: every command needs an approval".to_owned(),
-        sandbox => format!("commands run in the sandbox {sandbox}"),
+        "none" => language.text(Text::NoSandbox).to_owned(),
+        sandbox => language.with(Text::InSandbox, &[sandbox]),
     };
     let mut lines = vec![
         format!("CodeLab {} · {server}", env!("CARGO_PKG_VERSION")),
@@ -180,7 +193,7 @@ async fn welcome(
             .get("model")
             .and_then(|check| check.detail.clone())
     {
-        lines.push(format!("model: {detail}"));
+        lines.push(language.with(Text::ModelIs, &[&detail]));
     }
     lines
 }

@@ -14,6 +14,7 @@ mod report;
 mod running;
 mod sandbox;
 mod secrets;
+mod served_model;
 mod settings;
 
 use std::process::ExitCode;

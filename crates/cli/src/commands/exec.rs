@@ -10,17 +10,22 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
-use codelab_protocol::{ClientMessageId, CreateProjectSession, SendMessage, SessionId};
+use codelab_client::ClientError;
+use codelab_protocol::{
+    ClientMessageId, CreateProjectSession, ErrorCode, ProjectId, SendMessage, SessionId,
+};
+use codelab_terminal::Text;
 use codelab_toolrunner::{ServedCalls, ToolRunner};
+use codelab_workspace::{Launcher, Workspace, WorkspaceOptions};
 
 use self::approve::Approver;
 use self::deadline::ExecDeadline;
 use self::run::{CANCELLED, Run, WRONG_USAGE};
 use self::show::{EventPrinter, OutputFormat};
 use super::connection::{ServerConnection, ServerTarget, WhenMissing};
-use super::tool_runner::ToolRunnerFlags;
+use super::tool_runner::{SANDBOX_EXEC, ToolRunnerFlags};
 use super::{note, random_name};
 use crate::logs;
 
@@ -105,7 +110,12 @@ impl ExecCommand {
         message: &SendMessage,
         deadline: &mut ExecDeadline,
     ) -> anyhow::Result<ExitCode> {
-        let approver = Approver::new(self.approve, connection.language);
+        let options = WorkspaceOptions {
+            data_dir: Some(connection.data_dir.clone()),
+            ..WorkspaceOptions::new(Launcher::current([SANDBOX_EXEC])?)
+        };
+        let preview = Workspace::open(&self.workspace, options)?;
+        let approver = Approver::new(self.approve, connection.language, preview);
         let Some(begun) = deadline.unless(self.begin(connection, &approver)).await else {
             return Ok(ExitCode::from(CANCELLED));
         };
@@ -117,15 +127,40 @@ impl ExecCommand {
             },
             language: connection.language,
         };
-        Run::new(
+        let project = tool_runner.project();
+        let run = Run::new(
             connection.client.clone(),
             session,
             tool_runner,
             approver,
             show,
-        )
-        .finish(message, deadline)
-        .await
+        );
+        match run.finish(message, deadline).await {
+            Err(error) if is_unknown_agent(&error) => {
+                Err(self.with_agents(error, connection, project).await)
+            }
+            result => result,
+        }
+    }
+
+    /// Names the agents to choose from, if the server says them.
+    async fn with_agents(
+        &self,
+        error: anyhow::Error,
+        connection: &ServerConnection,
+        project: ProjectId,
+    ) -> anyhow::Error {
+        let (Some(wanted), Ok(agents)) =
+            (&self.agent, connection.client.project_agents(project).await)
+        else {
+            return error;
+        };
+        // The short name is accepted as well.
+        let short = |name: &'_ str| name.strip_prefix("agent_").unwrap_or(name).to_owned();
+        let names = agents.iter().map(|agent| short(agent.name.as_str()));
+        let names: Vec<String> = names.collect();
+        let values = [wanted.as_str(), &names.join(", ")];
+        anyhow!(connection.language.with(Text::NoSuchAgent, &values))
     }
 
     async fn begin(
@@ -167,4 +202,9 @@ impl ExecCommand {
         }
         Ok(text)
     }
+}
+
+fn is_unknown_agent(error: &anyhow::Error) -> bool {
+    let failed = error.downcast_ref::<ClientError>();
+    failed.and_then(ClientError::error_code) == Some(ErrorCode::AgentNotFound)
 }

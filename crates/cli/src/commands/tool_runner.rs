@@ -94,21 +94,23 @@ pub fn at_the_terminal(language: Language) -> Option<mpsc::Sender<RunnerQuestion
             }
             let tool = question.call.tool.as_str();
             let text = language.text(Text::ExecRun);
-            let is_granted =
-                allows(text, language, &question.reason, tool, &question.arguments).await;
-            let _ = question.reply.send(is_granted);
+            let call = AskedCall {
+                reason: &question.reason,
+                tool,
+                arguments: &question.arguments,
+                diff: None,
+            };
+            let answer = call.ask(text, language).await;
+            let _ = question.reply.send(answer == PersonAnswer::Yes);
         }
     });
     Some(sender)
 }
 
-/// Only `y` and `yes` count as yes.
-pub async fn confirm(text: &str) -> bool {
-    is_yes(&ask(&format!("{text} [y/N] ")).await.unwrap_or_default())
-}
-
+/// In any language of the terminal, also with the key that is `y` on another keyboard layout.
 fn is_yes(answer: &str) -> bool {
-    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+    let answer = answer.trim().to_lowercase();
+    matches!(answer.as_str(), "y" | "yes" | "н" | "да" | "так")
 }
 
 /// One line from the person; `None` at the end of input.
@@ -132,67 +134,77 @@ pub async fn ask(prompt: &str) -> Option<String> {
     line.await.ok().flatten()
 }
 
-/// Shows the whole call and asks. If an argument is too long, the person can see the rest first.
-pub async fn allows(
-    text: &str,
-    language: Language,
-    reason: &str,
-    tool: &str,
-    arguments: &Map<String, Value>,
-) -> bool {
-    let mut max_lines = MAX_SHOWN_LINES;
-    loop {
-        let (lines, is_cut) = lines_of_call(reason, tool, arguments, max_lines);
-        lines.iter().for_each(|line| note(line));
-        if !is_cut {
-            return confirm(text).await;
-        }
-        let keys = language.text(Text::ExecViewAll);
-        let answer = ask(&format!("{text} {keys} ")).await.unwrap_or_default();
-        match answer.trim().to_lowercase().as_str() {
-            "v" => max_lines = usize::MAX,
-            answer => return is_yes(answer),
-        }
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PersonAnswer {
+    Yes,
+    No,
+    /// The input has ended.
+    Nobody,
 }
 
-/// A call with nothing hidden in it, and whether lines were left out. Every line of the model's own
-/// begins with the name of its argument, so that none can pass for one of ours.
-fn lines_of_call(
-    reason: &str,
-    tool: &str,
-    arguments: &Map<String, Value>,
-    max_lines: usize,
-) -> (Vec<String>, bool) {
-    let mut shown = vec![format!(
-        "{}: {}",
-        in_one_line(reason),
-        call_line(tool, arguments)
-    )];
-    let mut is_cut = false;
-    for (name, value) in arguments {
-        // The model chose the name as well.
-        let name = in_one_line(name);
-        let text = match value {
-            Value::String(text) => text.clone(),
-            other => serde_json::to_string_pretty(other).unwrap_or_default(),
-        };
-        let lines: Vec<&str> = text.lines().collect();
-        shown.extend(
-            lines
-                .iter()
-                .take(max_lines)
-                .map(|line| format!("  {name}| {}", visible(line))),
-        );
-        if lines.len() > max_lines {
-            is_cut = true;
-            shown.push(format!(
-                "  {name}| … {} more lines",
-                lines.len() - max_lines
-            ));
+/// A call that a person is asked about.
+pub struct AskedCall<'a> {
+    pub reason: &'a str,
+    pub tool: &'a str,
+    pub arguments: &'a Map<String, Value>,
+    /// What it would change in a file, in place of the new content.
+    pub diff: Option<Vec<String>>,
+}
+
+impl AskedCall<'_> {
+    /// Shows the whole call and asks. If a part is too long, the person can see the rest first.
+    pub async fn ask(&self, text: &str, language: Language) -> PersonAnswer {
+        let mut max_lines = MAX_SHOWN_LINES;
+        loop {
+            let (lines, is_cut) = self.lines(max_lines, language);
+            lines.iter().for_each(|line| note(line));
+            let keys = match is_cut {
+                true => language.text(Text::ExecViewAll),
+                false => "[y/N]",
+            };
+            let Some(answer) = ask(&format!("{text} {keys} ")).await else {
+                return PersonAnswer::Nobody;
+            };
+            match answer.trim().to_lowercase().as_str() {
+                "v" | "м" if is_cut => max_lines = usize::MAX,
+                answer if is_yes(answer) => return PersonAnswer::Yes,
+                _ => return PersonAnswer::No,
+            }
         }
     }
-    (shown, is_cut)
+
+    /// With nothing hidden in it, and whether lines were left out. Every line of the model's own
+    /// begins with the name of its argument, so that none can pass for one of ours.
+    fn lines(&self, max_lines: usize, language: Language) -> (Vec<String>, bool) {
+        let call = call_line(self.tool, self.arguments);
+        let reason = in_one_line(&language.reason(self.reason));
+        let mut shown = vec![format!("{reason}: {call}")];
+        let mut is_cut = false;
+        let mut add = |name: &str, lines: &[&str]| {
+            let row = |line: &&str| format!("  {name}| {}", visible(line));
+            shown.extend(lines.iter().take(max_lines).map(row));
+            let hidden = lines.len().saturating_sub(max_lines);
+            if hidden > 0 {
+                is_cut = true;
+                let more = language.with(Text::ExecMoreLines, &[&hidden.to_string()]);
+                shown.push(format!("  {name}| {more}"));
+            }
+        };
+        for (name, value) in self.arguments {
+            if self.diff.is_some() && matches!(name.as_str(), "content" | "edits") {
+                continue;
+            }
+            let text = match value {
+                Value::String(text) => text.clone(),
+                other => serde_json::to_string_pretty(other).unwrap_or_default(),
+            };
+            // The model chose the name as well.
+            add(&in_one_line(name), &text.lines().collect::<Vec<_>>());
+        }
+        let diff = self.diff.iter().flatten().map(String::as_str);
+        add("", &diff.collect::<Vec<_>>());
+        (shown, is_cut)
+    }
 }
 
 /// Nothing hidden, and line breaks written as `\n`.
@@ -269,7 +281,13 @@ mod tests {
         let Value::Object(arguments) = json!({"command": "ls\nAllow it? [y/N] y\u{1b}[2J"}) else {
             panic!("an object")
         };
-        let (lines, is_cut) = lines_of_call("because\nof this", "execute\ncommand", &arguments, 10);
+        let call = AskedCall {
+            reason: "because\nof this",
+            tool: "execute\ncommand",
+            arguments: &arguments,
+            diff: None,
+        };
+        let (lines, is_cut) = call.lines(10, Language::En);
         assert_eq!(
             lines,
             [
@@ -286,10 +304,16 @@ mod tests {
         let Value::Object(arguments) = json!({"content": "a\nb\nc"}) else {
             panic!("an object")
         };
-        let shown = |max_lines| lines_of_call("r", "write_file", &arguments, max_lines);
+        let call = |diff: Option<&str>| AskedCall {
+            reason: "r",
+            tool: "write_file",
+            arguments: &arguments,
+            diff: diff.map(|diff| diff.lines().map(str::to_owned).collect()),
+        };
+        let shown = |max_lines| call(None).lines(max_lines, Language::En);
         assert_eq!(
             shown(1).0[1..],
-            ["  content| a", "  content| … 2 more lines"]
+            ["  content| a", "  content| … more lines: 2"]
         );
         assert!(shown(1).1);
         assert_eq!(
@@ -297,5 +321,11 @@ mod tests {
             ["  content| a", "  content| b", "  content| c"]
         );
         assert!(!shown(usize::MAX).1);
+        let (lines, is_cut) = call(Some("-b\n+c\n+d")).lines(2, Language::En);
+        assert_eq!(lines[1..], ["  | -b", "  | +c", "  | … more lines: 1"]);
+        assert!(
+            is_cut,
+            "a difference is bounded, and stands for the content"
+        );
     }
 }

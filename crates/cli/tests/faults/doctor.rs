@@ -297,6 +297,35 @@ async fn a_healthy_set_up_is_well_with_and_without_its_server_and_is_left_as_it_
 }
 
 #[tokio::test]
+async fn the_model_of_a_running_server_is_tried_where_this_shell_has_none() {
+    let clinic = Clinic::open().await;
+    let setup = clinic
+        .setup
+        .at(&clinic.setup.data_dir)
+        .without("LLM_PROXY_URL")
+        .without("LLM_API_KEY");
+    let (said, is_usable) = setup.asked().await;
+    let found = line(&said, "model");
+    assert_eq!(found["status"], "ok", "{found:#}");
+    let text = found["found"].as_str().unwrap();
+    assert!(
+        text.starts_with("gpt-4, the model of the running server at http://"),
+        "{text}"
+    );
+    assert!(is_usable, "{said:#}");
+    let refusal = json!({"error": {"message": "Incorrect API key", "code": "invalid_api_key"}});
+    clinic
+        .lab
+        .model
+        .default_reply(Reply::status(401, refusal.to_string()));
+    let (said, is_usable) = setup.asked().await;
+    let found = line(&said, "model");
+    assert_eq!(found["status"], "problem", "{found:#}");
+    assert!(found["advice"].as_str().unwrap().contains("LLM_API_KEY"));
+    assert!(!is_usable, "{said:#}");
+}
+
+#[tokio::test]
 async fn a_model_that_does_not_work_is_named() {
     let mut clinic = Clinic::open().await;
     clinic.stop_the_server().await;

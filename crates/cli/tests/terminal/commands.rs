@@ -59,8 +59,10 @@ async fn files_and_commands_of_the_persons_own() {
     terminal.press("Look at @gre\t");
     terminal.wait_for("› Look at @greet.py");
     terminal.press("\r");
-    terminal.wait_for("sent with: greet.py (1 KiB)");
+    let size = format!("sent with: greet.py ({} bytes)", GREET.len());
+    terminal.wait_for(&size);
     let screen = wait_until_over(&terminal, "It greets.");
+    assert!(!screen.contains("def greet"), "only its name\n{screen}");
     assert!(
         screen.contains("to coder · gpt-4 · context 1,234 · "),
         "agent, model, context and cost\n{screen}"
@@ -69,8 +71,13 @@ async fn files_and_commands_of_the_persons_own() {
     let content = serde_json::to_string(&format!("File `greet.py`:\n\n```\n{GREET}```")).unwrap();
     assert!(sent.contains(content.trim_matches('"')), "{sent}");
 
-    // What no agent may read is not sent for one either.
     let count = lab.model.request_count();
+    // A name that is mistyped can be corrected.
+    terminal.say("And @greet.pi");
+    terminal.wait_for("there is no file greet.pi in the folder, so the message was not sent");
+    terminal.wait_for("› And @greet.pi");
+    terminal.press("\u{15}");
+    // What no agent may read is not sent for one either.
     terminal.say("And @/etc/passwd");
     terminal.wait_for("/etc/passwd cannot be sent, so the message was not sent");
     terminal.press("\u{15}");
@@ -95,6 +102,9 @@ async fn files_and_commands_of_the_persons_own() {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
 
+    lab.model.offer(&["gpt-4", "gpt-4o"]);
+    terminal.say("/model nosuch");
+    terminal.wait_for("the providers do not offer nosuch; they offer: ");
     terminal.say("/model gpt-4o");
     terminal.wait_for("to coder · gpt-4o · ");
     lab.model.reply(Reply::text("Tests are checks."));
@@ -112,7 +122,7 @@ async fn files_and_commands_of_the_persons_own() {
         is_export.then(|| fs::read_to_string(path).unwrap())
     });
     let exported = exported.unwrap();
-    for part in ["## You", "It greets.", "Explain tests, please."] {
+    for part in ["## You", "## coder", "It greets.", "Explain tests, please."] {
         assert!(exported.contains(part), "{part}\n{exported}");
     }
     terminal.press("\u{4}");
@@ -203,10 +213,28 @@ async fn sessions_are_found_again() {
     assert_eq!(terminal.ended(), 0);
 
     let data = lab.home().join("data").display().to_string();
-    let mut terminal = lab.chat(&["--resume", "--data-dir", &data]);
-    terminal.wait_for("/sessions NUMBER continues a session");
-    terminal.say("/sessions 2");
+    let count = lab.model.request_count();
+    let arguments = ["chat", "--resume", "--data-dir", &data];
+    let mut terminal = Terminal::start(&arguments, &lab.settings(), &lab.work());
+    terminal.wait_for("❯  1  ");
+    terminal.press("\u{1b}[B");
+    terminal.wait_for("❯  2  ");
+    terminal.press("\u{1b}[A");
+    terminal.wait_for("❯  1  ");
+    // Only a number is heard, and it is no message.
+    terminal.press("go 2");
+    let screen = terminal.wait_for("❯  2  ");
+    assert!(screen.contains("number › 2\n"), "{screen}");
+    terminal.press("\r");
     terminal.wait_for("First answer.");
+    assert_eq!(lab.model.request_count(), count);
+    terminal.say("/sessions");
+    let screen = terminal.wait_for("/sessions NUMBER continues a session");
+    let marked = screen.lines().find(|row| row.contains("(this session)"));
+    assert!(
+        marked.is_some_and(|row| row.contains(" 2  chat-")),
+        "{screen}"
+    );
     terminal.press("\u{4}");
     let screen = terminal.wait_for("continue with:");
     let hint = screen.split("continue with:").nth(1).unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod commands;
+mod decisions;
 mod lab;
 mod terminal;
 mod waiting;

@@ -32,7 +32,7 @@ fn card(screen: &str) -> Option<String> {
     let length = rows[choices..].iter().position(is_prompt)?;
     let text = rows[start..choices + length].join("\n");
     let is_time = |c: char| c.is_ascii_digit() || c == ':';
-    let left = text.strip_suffix(" left")?;
+    let left = text.strip_suffix(" left to decide")?;
     Some(left.trim_end_matches(is_time).trim_end().to_owned())
 }
 
@@ -93,8 +93,8 @@ async fn a_key_acts_on_what_stands_above_the_choices() {
         "? [clean] coder asks to run\n    rm -rf build && touch ran\n  \
          · rm -rf build  deletes files\n  \
          Dangerous command: rm -rf\n\
-         $ rm -rf build && touch ran:  y approve  e edit  n reject  a always in this session  v view all\n\
-         1 of 2"
+         $ rm -rf build && touch ran:  y approve  e edit  n reject  a always: this command in this session\n\
+         v view all  1 of 2"
     );
     assert!(both.starts_with(&alone), "{alone}");
     let screen = terminal.screen();
@@ -105,8 +105,7 @@ async fn a_key_acts_on_what_stands_above_the_choices() {
     terminal.wait_for("why not");
     terminal.press("\r");
     let next = wait_for_card(&terminal, "notes.md");
-    let choices =
-        "write notes.md:  y approve  e edit  n reject  a always in this session  v view all";
+    let choices = "write notes.md:  y approve  e edit  n reject  a always: every write in this session  v view all";
     assert_eq!(
         next,
         format!(
@@ -128,4 +127,36 @@ async fn a_key_acts_on_what_stands_above_the_choices() {
     terminal.wait_for("All done.");
     assert_eq!(lab.file("notes.md").unwrap(), "noted\n");
     assert_eq!(lab.file("ran"), None, "what was rejected did not run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_saw_is_not_printed_when_the_plan_is_cancelled() {
+    let lab = Lab::new().await;
+    let task = |id: &str, what: &str| json!({ "id": id, "agent": "coder", "description": what, "depends_on": [], "estimated_tokens": 10 });
+    let tasks = [task("one", "the first part"), task("two", "the other part")];
+    let gate = Gate::new();
+    let write =
+        |path: &str| Reply::tool_call("write_file", json!({ "path": path, "content": "x\n" }));
+    step(&lab, "the first part", "seen.md", write("seen.md"));
+    step(
+        &lab,
+        "the other part",
+        "unseen.md",
+        write("unseen.md").hold(&gate),
+    );
+    let is_planning = |body: &Value| body.get("response_format").is_some();
+    lab.model.on(
+        is_planning,
+        Reply::text(json!({ "tasks": tasks }).to_string()),
+    );
+    let mut terminal = lab.chat(&[]);
+    terminal.say("Both parts");
+    wait_for_card(&terminal, "seen.md");
+    gate.open();
+    wait_for_card(&terminal, "1 of 2");
+    // It could be read.
+    terminal.decide("\u{3}");
+    let screen = terminal.wait_for("⊘ cancelled");
+    assert_eq!(screen.matches("asks to write").count(), 1, "{screen}");
+    assert_eq!(screen.matches("no longer needed").count(), 1, "{screen}");
 }

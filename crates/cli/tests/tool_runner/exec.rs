@@ -158,6 +158,11 @@ async fn failures_partial_results_and_wrong_usage_have_their_codes() {
     }
     let unknown = lab.run(&["exec", "x", "--agent", "nobody"]).await;
     assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
+    let noise = String::from_utf8_lossy(&unknown.stderr);
+    assert!(
+        noise.contains("there is no agent nobody; the agents are:") && noise.contains("coder"),
+        "{noise}"
+    );
 }
 
 #[tokio::test]

@@ -286,13 +286,15 @@ impl Transition<'_, '_> {
         if lanes.contains(&Lane::OWN) {
             return self.cancel(false);
         }
-        for thread in lanes
+        for mut thread in lanes
             .into_iter()
             .filter_map(|lane| self.session.take_thread(lane))
             .collect::<Vec<_>>()
         {
-            let streamed = self.cancel_thread(thread.clone());
             let error = error_data(ErrorCode::Cancelled, &format!("Agent {agent} was deleted"));
+            self.leave(&mut thread, Some(WorkOutcome::Cancelled));
+            let streamed = self.keep_failed_task(&thread, &error);
+            self.close_calls(thread.clone());
             self.session.note_error(&error.message);
             self.task_failed(thread, error, streamed);
         }
@@ -304,6 +306,12 @@ impl Transition<'_, '_> {
     pub(crate) fn cancel_thread(&mut self, mut thread: Thread) -> Option<String> {
         self.leave(&mut thread, Some(WorkOutcome::Cancelled));
         let streamed = self.keep_stopped(&thread);
+        self.close_calls(thread);
+        streamed
+    }
+
+    /// Every open call gets a result, and nothing waits for a person any more.
+    fn close_calls(&mut self, mut thread: Thread) {
         match thread.phase.clone() {
             ThreadPhase::Routing { .. }
             | ThreadPhase::Thinking { .. }
@@ -327,7 +335,6 @@ impl Transition<'_, '_> {
         for call in std::mem::take(&mut thread.waiting_calls) {
             self.tool_message(&thread, &call.call_id, &call.name, CANCELLED.to_owned());
         }
-        streamed
     }
 
     fn cancel_call(&mut self, thread: &Thread, call_id: &codelab_protocol::CallId, tool: &str) {

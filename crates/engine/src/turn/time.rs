@@ -261,17 +261,15 @@ impl Transition<'_, '_> {
             }
             ThreadPhase::Thinking { .. } => {
                 let now = self.world.now;
-                let message = if thread.work_ends().is_some_and(|end| end <= now) {
+                let error = if thread.work_ends().is_some_and(|end| end <= now) {
                     let seconds = thread.limit_ms.unwrap_or_default() / 1000;
-                    format!("{} worked longer than its {seconds} seconds", thread.agent)
+                    let message =
+                        format!("{} worked longer than its {seconds} seconds", thread.agent);
+                    error_data(ErrorCode::TaskTimeout, &message)
                 } else {
-                    let seconds = thread.silence_ms.unwrap_or_default() / 1000;
-                    format!(
-                        "The model of {} was silent for {seconds} seconds",
-                        thread.agent
-                    )
+                    silent(&thread)
                 };
-                self.fail_thread(thread, error_data(ErrorCode::TaskTimeout, &message));
+                self.fail_thread(thread, error);
             }
             ThreadPhase::Routing { .. }
             | ThreadPhase::Queued
@@ -382,6 +380,18 @@ impl Transition<'_, '_> {
         }
         self.session.put(thread);
     }
+}
+
+/// The kind says whose silence it was: the same code stands for tool calls that nobody ran.
+fn silent(thread: &Thread) -> ErrorData {
+    let seconds = thread.silence_ms.unwrap_or_default() / 1000;
+    let message = format!(
+        "The model of {} was silent for {seconds} seconds",
+        thread.agent
+    );
+    let mut error = error_data(ErrorCode::TaskTimeout, &message);
+    error.details.insert("kind".to_owned(), "silent".into());
+    error
 }
 
 /// Moves a deadline by the time without a server. Whoever comes back with the server gets at least

@@ -56,11 +56,15 @@ pub(crate) async fn run(runtime: Arc<Inner>) {
             }
             () = assignment.stop.cancelled() => {
                 work.abort();
-                let _ = work.await;
-                Metrics::count(&runtime.metrics.adaptive_turns, "cancelled");
-                runtime.chat.stopped(assignment.tenure);
-                runtime.chat.rested(assignment.tenure);
-                continue;
+                match work.await {
+                    Err(error) if error.is_cancelled() => {
+                        Metrics::count(&runtime.metrics.adaptive_turns, "cancelled");
+                        runtime.chat.stopped(assignment.tenure);
+                        continue;
+                    }
+                    // The stop came too late.
+                    ended => ended,
+                }
             }
             ended = &mut work => ended,
             // Nothing of it is stored or promised.

@@ -1,6 +1,6 @@
 //! The answer that AdaptiveAgent works on: what is written of it so far, and who stopped it.
 
-use codelab_engine::{ADAPTIVE_AGENT, ChatInput, Ids as _, MAX_CHAT_TEXT_BYTES};
+use codelab_engine::{ADAPTIVE_AGENT, ChatInput, Ids as _, MAX_CHAT_TEXT_BYTES, cut};
 use codelab_protocol::{AgentName, GlobalDelta, GlobalMessageId, GlobalMeta, MessageId, UserId};
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +22,19 @@ struct Draft {
     id: MessageId,
     agent: AgentName,
     text: String,
+    is_full: bool,
+}
+
+impl Draft {
+    /// Takes as much of the piece as the Chat shows. Nothing follows a piece that was cut: that
+    /// would leave a hole. Returns whether the text is longer now.
+    fn append(&mut self, piece: &str) -> bool {
+        let room = MAX_CHAT_TEXT_BYTES.saturating_sub(self.text.len());
+        let fits = if self.is_full { "" } else { cut(piece, room) };
+        self.is_full |= fits.len() < piece.len();
+        self.text.push_str(fits);
+        !fits.is_empty()
+    }
 }
 
 impl RunningAnswer {
@@ -76,21 +89,22 @@ impl GlobalChat {
                 id: RandomIds.message_id(),
                 agent: agent.clone(),
                 text: String::new(),
+                is_full: false,
             });
         });
     }
 
     /// A longer text is cut when it is said, so its end is not shown either.
     pub(super) fn write(&self, tenure: u64, piece: &str) {
+        let mut has_grown = false;
         self.change_answer(tenure, |answer| {
-            let draft = answer.draft.as_mut();
-            if let Some(draft) =
-                draft.filter(|draft| draft.text.len() + piece.len() <= MAX_CHAT_TEXT_BYTES)
-            {
-                draft.text.push_str(piece);
+            if let Some(draft) = &mut answer.draft {
+                has_grown = draft.append(piece);
             }
         });
-        self.changed.notify_waiters();
+        if has_grown {
+            self.changed.notify_waiters();
+        }
     }
 
     /// The model has ended. What it wrote becomes a message, or nothing.
@@ -98,14 +112,20 @@ impl GlobalChat {
         self.change_answer(tenure, |answer| answer.draft = None);
     }
 
-    /// The answer was stopped: what was written stays, and everybody learns who stopped it.
+    /// The work on the answer has ended, because somebody stopped it.
     pub(super) fn stopped(&self, tenure: u64) {
         let mut state = self.lock();
-        let Ok(owned) = state.open() else { return };
-        if owned.tenure != tenure {
-            return;
+        if let Ok(owned) = state.open()
+            && owned.tenure == tenure
+        {
+            self.end_if_stopped(owned);
         }
-        let Some(answer) = owned.answer.take() else {
+    }
+
+    /// What was written of a stopped answer stays, and everybody learns who stopped it. Then
+    /// AdaptiveAgent rests, so nobody works on the message again.
+    pub(super) fn end_if_stopped(&self, owned: &mut Owned) {
+        let Some(answer) = owned.answer.take_if(|answer| answer.stop.is_cancelled()) else {
             return;
         };
         let meta = |tags: Vec<String>, user_id| GlobalMeta {
@@ -128,11 +148,12 @@ impl GlobalChat {
         };
         let meta = meta(vec!["stopped".to_owned()], answer.stopped_by);
         self.say_or_warn(owned, ChatInput::SystemMessage { text, meta });
+        self.say_or_warn(owned, ChatInput::Rested);
     }
 
     fn say_or_warn(&self, owned: &mut Owned, said: ChatInput) {
         if let Err(refusal) = self.take(owned, said) {
-            tracing::warn!(error = %refusal.message, "message about a stopped answer refused by the Chat");
+            tracing::warn!(error = %refusal.message, "end of a stopped answer refused by the Chat");
         }
     }
 
@@ -142,5 +163,24 @@ impl GlobalChat {
         if let Some(answer) = owned.and_then(|owned| owned.answer.as_mut()) {
             change(answer);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_answer_is_cut_once_and_has_no_hole() {
+        let mut draft = Draft {
+            id: RandomIds.message_id(),
+            agent: AgentName::parse("ask").unwrap(),
+            text: "a".repeat(MAX_CHAT_TEXT_BYTES - 3),
+            is_full: false,
+        };
+        assert!(draft.append("bцц"));
+        assert!(!draft.append("e"));
+        assert_eq!(draft.text.len(), MAX_CHAT_TEXT_BYTES);
+        assert!(draft.text.ends_with("abц"));
     }
 }

@@ -45,7 +45,8 @@ impl GlobalChat {
     /// and AdaptiveAgent stops. Returns what the next owner needs, or `None` if this server did not
     /// own the Chat.
     pub fn release(&self) -> Option<ChatHandover> {
-        let owned = self.lock().owned.take()?;
+        let mut owned = self.lock().owned.take()?;
+        self.end_if_stopped(&mut owned);
         // AdaptiveAgent must know this before its own question ends.
         owned.ended.cancel();
         for waiting in owned.waiting.into_values() {

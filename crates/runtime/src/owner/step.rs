@@ -201,7 +201,7 @@ impl Owner {
         let Some(loaded) = &mut self.loaded else {
             return Err(StoreError::NotFound);
         };
-        prepared.commit.found_by = loaded.space.as_ref().map(|space| space.user());
+        prepared.commit.search_user = loaded.space.as_ref().map(|space| space.user());
         if loaded.new {
             let space = new_session.and_then(|new_session| new_session.space);
             prepared.commit.create = Some(NewSessionRow {
@@ -383,6 +383,7 @@ fn error_name(error: &StoreError) -> &'static str {
         | StoreError::ReadOnly
         | StoreError::Corrupt(_)
         | StoreError::Invalid(_)
+        | StoreError::Overloaded(_)
         | StoreError::Io(_) => "other",
     }
 }

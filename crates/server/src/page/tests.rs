@@ -19,6 +19,10 @@ static FILES: &[PageFile] = &[
         path: "/icon.png",
         bytes: &CODE,
     },
+    PageFile {
+        path: "/frame/diagram.html",
+        bytes: b"<!doctype html>",
+    },
 ];
 
 fn ask(path: &str, asked: &[(&'static str, &str)]) -> Option<(u16, HeaderMap, Vec<u8>)> {
@@ -124,6 +128,37 @@ fn the_page_itself_is_never_kept_and_runs_only_its_own_code() {
     assert!(
         !policy.contains("unsafe") && !policy.contains('*') && !policy.contains("  "),
         "{policy}"
+    );
+}
+
+#[test]
+fn a_frame_has_no_origin_and_reaches_nothing() {
+    let (status, headers, _) = ask("/frame/diagram.html", &[]).unwrap();
+    assert_eq!(
+        (status, headers["content-type"].to_str().unwrap()),
+        (200, "text/html; charset=utf-8")
+    );
+    let policy = headers["content-security-policy"].to_str().unwrap();
+    let rules: Vec<&str> = policy.split("; ").collect();
+    for rule in [
+        "sandbox allow-scripts",
+        "default-src 'none'",
+        "script-src 'self'",
+        "connect-src 'none'",
+        "frame-ancestors 'self'",
+    ] {
+        assert!(rules.contains(&rule), "{rule} in {policy}");
+    }
+    assert!(
+        !policy.contains("allow-same-origin") && !policy.contains("unsafe-eval"),
+        "{policy}"
+    );
+    let known = headers["etag"].to_str().unwrap();
+    let (status, headers, _) = ask("/frame/diagram.html", &[("if-none-match", known)]).unwrap();
+    assert_eq!(
+        (status, headers["content-security-policy"].to_str().unwrap()),
+        (304, policy),
+        "a browser takes the policy of a 304"
     );
 }
 

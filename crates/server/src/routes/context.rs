@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_memory::{Filter, Hit, MemoryError, Query};
 use codelab_protocol::{
-    AddContext, AgentId, ContextAdded, ContextEntry, ContextHit, ContextList, ContextResults,
+    AddContext, AgentId, ContextAdded, ContextHit, ContextInteraction, ContextList, ContextResults,
     ErrorCode, SearchContext,
 };
 use codelab_runtime::{RebuildError, now};
@@ -82,7 +82,7 @@ pub(super) async fn search(
 /// What the agent remembers, newest first
 #[utoipa::path(
     get, path = "/my/projects/{project_id}/agents/{agent_id}/context", params(PageQuery),
-    responses((status = 200, description = "A page of memories", body = ContextList)),
+    responses((status = 200, description = "A page of interactions", body = ContextList)),
 )]
 pub(super) async fn list(agent: MyAgent, page: Page) -> ApiResult<Json<ContextList>> {
     let (rows, total) = agent
@@ -90,7 +90,7 @@ pub(super) async fn list(agent: MyAgent, page: Page) -> ApiResult<Json<ContextLi
         .newest_interactions(&agent.row.agent.name, page.limit, page.offset)
         .await?;
     Ok(Json(ContextList {
-        results: rows.into_iter().map(entry).collect(),
+        interactions: rows.into_iter().map(interaction).collect(),
         total,
         limit: page.limit,
         offset: page.offset,
@@ -150,7 +150,7 @@ pub(super) async fn clear(State(app): State<App>, agent: MyAgent) -> ApiResult<S
 )]
 pub(super) async fn forget(
     State(app): State<App>,
-    MyMemory { agent, id }: MyMemory,
+    MyInteraction { agent, id }: MyInteraction,
 ) -> ApiResult<StatusCode> {
     let forgotten = app
         .runtime
@@ -160,13 +160,13 @@ pub(super) async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The agent and the memory entry that a path names. Whether the entry exists is not known yet.
-pub(super) struct MyMemory {
+/// The agent and the interaction that a path names. Whether the interaction exists is not known yet.
+pub(super) struct MyInteraction {
     agent: MyAgent,
     id: InteractionId,
 }
 
-impl FromRequestParts<App> for MyMemory {
+impl FromRequestParts<App> for MyInteraction {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
@@ -176,14 +176,15 @@ impl FromRequestParts<App> for MyMemory {
     }
 }
 
-fn entry(row: InteractionRow) -> ContextEntry {
-    ContextEntry {
+fn interaction(row: InteractionRow) -> ContextInteraction {
+    ContextInteraction {
         id: row.id.0.to_string(),
         text: row.text,
         kind: row.kind,
         success: row.success,
         task_id: row.task,
         session_id: row.session_id,
+        metadata: row.metadata,
         timestamp: row.created_at,
     }
 }

@@ -284,10 +284,10 @@ fn shown(row: &OwnedSession, state: &Session) -> ProjectSession {
     }
 }
 
-fn found(found: FoundSession) -> ProjectSession {
+fn found(row: FoundSession) -> ProjectSession {
     ProjectSession {
-        snippet: Some(found.snippet),
-        ..listed(found.session)
+        snippet: Some(row.snippet),
+        ..listed(row.session)
     }
 }
 

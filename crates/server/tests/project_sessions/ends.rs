@@ -228,7 +228,7 @@ async fn a_turn_that_failed_is_run_again_once() {
 }
 
 #[tokio::test]
-async fn a_turn_that_was_stopped_is_run_again_unless_its_agent_is_gone() {
+async fn a_turn_that_was_stopped_is_run_again_and_none_without_its_agent() {
     let server = server().await;
     let (session, stream, _) = half_said(&server, Reply::text(ANSWER).hang_after_deltas(4)).await;
     let retry = session.path("retry/");
@@ -238,6 +238,10 @@ async fn a_turn_that_was_stopped_is_run_again_unless_its_agent_is_gone() {
         .refused(409, "CONFLICT");
     session.cancel().await.expect(200);
     stream.all().await;
+    let answer = session.post(&retry, json!({})).await.expect(200);
+    assert_eq!(answer["response"], "Done.");
+    server.model.reply(Reply::status(400, "no"));
+    session.call("coder", "Do it").await.expect(502);
     let path = format!("/my/projects/{}/agents/", session.project);
     let agents = session.get(&path).await.expect(200);
     let mut agents = agents["agents"].as_array().unwrap().iter();

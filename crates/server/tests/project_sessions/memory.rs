@@ -219,7 +219,7 @@ async fn memory_is_written_searched_with_filters_and_cleared() {
         .await;
     coder
         .add(
-            json!({ "text": "Парсер исправлен для пустых файлов", "type": "fix", "success": true }),
+            json!({ "text": "Парсер исправлен для пустых файлов", "type": "fix", "success": true, "metadata": { "file": "a.rs" } }),
         )
         .await;
     coder.finds("parsers break", "broke on empty").await;
@@ -251,21 +251,28 @@ async fn memory_is_written_searched_with_filters_and_cleared() {
         me.get(&path).await.expect(200)
     };
     let all = list("").await;
-    let kinds: Vec<_> = (0..2).map(|n| all["results"][n]["type"].clone()).collect();
+    let kinds: Vec<_> = (0..2)
+        .map(|n| all["interactions"][n]["type"].clone())
+        .collect();
     assert_eq!(
         (&all["total"], kinds),
         (&json!(2), vec![json!("fix"), json!("bug")])
     );
-    assert_eq!(all["results"][1]["success"], false);
+    assert_eq!(all["interactions"][1]["success"], false);
+    assert_eq!(
+        all["interactions"][0]["metadata"],
+        json!({ "file": "a.rs" })
+    );
+    assert_eq!(all["interactions"][1].get("metadata"), None);
     let second = list("?limit=1&offset=1").await;
-    assert_eq!(second["results"], json!([all["results"][1]]));
+    assert_eq!(second["interactions"], json!([all["interactions"][1]]));
     let path = format!(
         "{}/context/{}/",
         coder.path,
-        all["results"][0]["id"].as_str().unwrap()
+        all["interactions"][0]["id"].as_str().unwrap()
     );
     me.ask("DELETE", &path, None).await.expect(204);
-    assert_eq!(list("").await["results"], second["results"]);
+    assert_eq!(list("").await["interactions"], second["interactions"]);
     let stranger = Person::new(&server, 2);
     let hidden = stranger.get(&format!("{}/context/", coder.path)).await;
     hidden.refused(404, "PROJECT_NOT_FOUND");

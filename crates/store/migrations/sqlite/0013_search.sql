@@ -11,8 +11,8 @@ CREATE VIRTUAL TABLE session_search USING fts5 (
     words, content = 'session_texts', content_rowid = 'id', detail = none, columnsize = 0,
     tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* P* S* C*'"
 );
--- Deleted words leave the index at once, and not at some later merge.
-INSERT INTO session_search (session_search, rank) VALUES ('secure-delete', 1);
+-- Deleted words leave the index when it is made anew before the file is rewritten (`sqlite/erase.rs`). `secure-delete` would
+-- remove them at once, word by word, and hold up all commits for seconds.
 CREATE TRIGGER session_texts_added AFTER INSERT ON session_texts BEGIN
     INSERT INTO session_search (rowid, words) VALUES (new.id, new.words);
 END;

@@ -1,7 +1,9 @@
 //! The statements for what only project sessions commit.
 //!
 //! Statements read the user and project from the session's own row and not from the caller, so that
-//! costs cannot be charged to another user.
+//! costs cannot be charged to another user. Words for the search are the exception: they are cut
+//! before the statement runs, with the number of `Commit::search_user`. A search also asks whose the
+//! session is, so a wrong number can hide a session but shows it to nobody else.
 
 use super::{Commit, NewSessionRow, statements::json};
 use crate::StoreError;
@@ -55,7 +57,7 @@ pub(super) fn hold_project(session: &NewSessionRow) -> Option<Stmt> {
 
 /// What a person reads in the session's history can be searched.
 pub(super) fn insert_words(commit: &Commit, stmts: &mut Vec<Stmt>) {
-    let Some(user) = commit.found_by else {
+    let Some(user) = commit.search_user else {
         return;
     };
     let insert = |ord: u64, words: String| {

@@ -20,6 +20,8 @@ use crate::statement::Param;
 const WRITER_SETTINGS: &str =
     "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '5s'";
 const READER_SETTINGS: &str = "SET default_transaction_read_only = on";
+/// PostgreSQL itself ends a search that takes too long. Giving up its connection would not.
+const SEARCH_TIMEOUT: &str = "SET statement_timeout = ";
 
 const BEGIN: &str = "BEGIN";
 /// Behind a pooler every transaction brings the settings of a writer along.
@@ -30,6 +32,10 @@ const BEGIN_POOLED: &str = "BEGIN; SET LOCAL synchronous_commit = on; \
 pub(super) enum PostgresAccess {
     Write,
     Read,
+    /// For reads that may take so long, in milliseconds.
+    Search {
+        timeout_ms: u64,
+    },
 }
 
 /// Whether a pooler in transaction mode stands between this program and PostgreSQL.
@@ -101,11 +107,14 @@ impl PostgresConnection {
             return Ok(self);
         }
         let settings = match access {
-            PostgresAccess::Write => WRITER_SETTINGS,
-            PostgresAccess::Read => READER_SETTINGS,
+            PostgresAccess::Write => WRITER_SETTINGS.to_owned(),
+            PostgresAccess::Read => READER_SETTINGS.to_owned(),
+            PostgresAccess::Search { timeout_ms } => {
+                format!("{READER_SETTINGS}; {SEARCH_TIMEOUT}{timeout_ms}")
+            }
         };
         self.client
-            .batch_execute(settings)
+            .batch_execute(&settings)
             .await
             .map_err(|error| translate(&error))?;
         self.mode = SendMode::Named(Mutex::default());

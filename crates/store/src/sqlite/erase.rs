@@ -32,6 +32,10 @@ const NOTE: &str = "INSERT INTO counters (name, value) VALUES ('erase_due', 1) \
 const DUE: &str = "SELECT value FROM counters WHERE name = 'erase_due'";
 const DONE: &str = "DELETE FROM counters WHERE name = 'erase_due' AND value = $1";
 
+/// The index of the search only marks deleted words, so it is made anew. Merging it (`optimize`) is
+/// not enough: that leaves an index of one part as it is.
+const REWRITE: &str = "INSERT INTO session_search (session_search) VALUES ('rebuild'); VACUUM";
+
 /// Part of the transaction that deletes, so that it survives a crash.
 pub(super) fn note() -> Stmt {
     Stmt::any(NOTE, vec![])
@@ -142,7 +146,7 @@ fn rewrite(
             .pragma_update(None, "temp_store_directory", &*folder)
             .map_err(translate)?;
         *eraser.begun() = Some(Instant::now());
-        let rewritten = connection.execute_batch("VACUUM").map_err(translate);
+        let rewritten = connection.execute_batch(REWRITE).map_err(translate);
         *eraser.begun() = None;
         rewritten?;
     }

@@ -23,6 +23,8 @@ pub(crate) fn translate(error: rusqlite::Error) -> StoreError {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::OutOfMemory => {
             StoreError::Unavailable(format!("SQLite error {code}"))
         }
+        // Only searches are interrupted.
+        ErrorCode::OperationInterrupted => StoreError::search_took_too_long(),
         // The file or file system became read-only while the store was writing. That is an outage.
         ErrorCode::ReadOnly => {
             StoreError::Unavailable(format!("its file cannot be written (SQLite error {code})"))

@@ -140,6 +140,22 @@ impl Harness {
         }
     }
 
+    /// PostgreSQL only: nobody else can use the table until the connection is dropped.
+    pub async fn lock(&self, table: &str) -> tokio_postgres::Client {
+        let Location::Postgres { url, schema, .. } = &self.location else {
+            panic!("this is not PostgreSQL");
+        };
+        let (client, driver) = tokio_postgres::connect(url, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(driver);
+        let lock = format!(
+            "SET search_path = {schema}; BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"
+        );
+        client.batch_execute(&lock).await.unwrap();
+        client
+    }
+
     /// A new session with its first event and message.
     pub async fn session(&self, name: &str) -> SessionKey {
         let commit = create(name);
@@ -263,7 +279,7 @@ pub fn project_session(name: &str, user: UserId, project: ProjectId) -> Commit {
     let session = commit.create.as_mut().unwrap();
     (session.kind, session.user_id, session.project_id) =
         (SessionKind::Project, Some(user), Some(project));
-    commit.found_by = Some(user);
+    commit.search_user = Some(user);
     commit
 }
 

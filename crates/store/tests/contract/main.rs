@@ -130,6 +130,7 @@ contract! {
     project_sessions::large_messages_make_small_pages,
     project_sessions::plans_are_saved_as_they_stand,
     search::sessions_are_found_by_the_words_of_their_titles_and_messages,
+    search::a_text_with_very_many_words_is_stored,
     search::a_search_finds_only_what_its_user_may_see,
     search::what_a_search_is_asked_is_never_a_query_language,
     search::a_new_title_replaces_the_old_one,

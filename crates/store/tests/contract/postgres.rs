@@ -3,12 +3,17 @@
 use codelab_protocol::SessionKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use codelab_store::{Commit, DatabaseUrl, Store, StoreError, StoreOptions};
+use codelab_store::{Commit, DatabaseUrl, SearchWords, Store, StoreError, StoreOptions};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::harness::{Engine, FIRST, Harness, create, event, id, postgres_tls_url};
+use crate::harness::{
+    Engine, FIRST, Harness, create, event, id, postgres_tls_url, project_session,
+};
+use crate::project_sessions::project_of;
+use crate::users::user;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_connections_are_made_again() {
@@ -26,6 +31,56 @@ async fn lost_connections_are_made_again() {
             seq
         );
     }
+    harness.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_other_read_waits_for_a_search() {
+    let Some(harness) = Harness::open(Engine::Postgres).await else {
+        return;
+    };
+    let (mine, project) = project_of(&harness, 1).await;
+    let commit = project_session("found", user(1), project.id());
+    harness.store.commit(commit).await.unwrap();
+    let lock = harness.lock("session_texts").await;
+    let search = {
+        let mine = mine.clone();
+        tokio::spawn(async move {
+            let words = SearchWords::parse("hello").unwrap();
+            mine.search_sessions(&words, None, None, 10, 0).await
+        })
+    };
+    let waiting =
+        "SELECT 1 FROM pg_locks WHERE relation = CAST('session_texts' AS REGCLASS) AND NOT granted";
+    while lock.query(waiting, &[]).await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for _ in 0..8 {
+        let list = mine.sessions(None, None, 10, 0);
+        let (_, total) = tokio::time::timeout(Duration::from_secs(5), list)
+            .await
+            .expect("it does not wait for the search")
+            .unwrap();
+        assert_eq!(total, 1);
+    }
+    drop(lock);
+    assert_eq!(search.await.unwrap().unwrap().1, 1);
+    harness.finish().await;
+}
+
+#[tokio::test]
+async fn a_search_ends_at_its_time_limit() {
+    let limit = |options: &mut StoreOptions| options.search_timeout_ms = 50;
+    let Some(harness) = Harness::open_with(Engine::Postgres, limit).await else {
+        return;
+    };
+    let (mine, _) = project_of(&harness, 1).await;
+    let words = SearchWords::parse("hello").unwrap();
+    let lock = harness.lock("session_texts").await;
+    let late = mine.search_sessions(&words, None, None, 10, 0).await;
+    assert!(matches!(late, Err(StoreError::Overloaded(_))), "{late:?}");
+    assert_eq!(harness.store.reads().failure, None, "the database works");
+    drop(lock);
     harness.finish().await;
 }
 

@@ -74,7 +74,7 @@ pub async fn sessions_are_found_by_the_words_of_their_titles_and_messages(
     .await;
     // A later commit, with what is not searched beside it.
     let mut commit = Commit::new(code, FIRST);
-    commit.found_by = Some(user(1));
+    commit.search_user = Some(user(1));
     commit.messages = vec![
         said_by(Role::Assistant, message(3, 1, "The answer is Zebra")),
         said_by(Role::Tool, message(4, 1, "toolresult")),
@@ -127,6 +127,12 @@ pub async fn sessions_are_found_by_the_words_of_their_titles_and_messages(
         assert_eq!(page[0].snippet, snippet, "{text}");
         assert_eq!(page[0].session.title.as_deref(), Some("The Parser"));
     }
+    // What follows NUL is shown too.
+    let (page, _) = mine
+        .search_sessions(&words("else"), None, None, 1, 0)
+        .await
+        .unwrap();
+    assert_eq!(page[0].snippet, "nothing \0 else");
     // In pages, as the list of all sessions.
     for (limit, offset, expected) in [(1, 0, &["code"] as &[_]), (1, 1, &["plain"]), (5, 2, &[])] {
         let (page, total) = mine
@@ -254,7 +260,7 @@ pub async fn a_new_title_replaces_the_old_one(harness: Harness) -> Harness {
     // The first title that a session gets stays.
     for title in ["Firsttitle", "Secondtitle"] {
         let mut commit = Commit::new(key, FIRST);
-        commit.found_by = Some(user(1));
+        commit.search_user = Some(user(1));
         commit.title = Some(title.to_owned());
         stored(&harness, commit).await;
     }
@@ -272,5 +278,17 @@ pub async fn a_new_title_replaces_the_old_one(harness: Harness) -> Harness {
     for gone in ["firsttitle", "renamed"] {
         assert_eq!(found(&mine, gone).await, [""; 0]);
     }
+    harness
+}
+
+pub async fn a_text_with_very_many_words_is_stored(harness: Harness) -> Harness {
+    let (mine, project) = project_of(&harness, i64::MAX).await;
+    let many: String = ('\u{20000}'..)
+        .take(40_000)
+        .flat_map(|c| [c, ' '])
+        .collect();
+    let of = ("many", i64::MAX, project.id());
+    session(&harness, of, None, &[many.as_str()]).await;
+    assert_eq!(found(&mine, "\u{20000}").await, ["many"]);
     harness
 }

@@ -260,7 +260,7 @@ async fn what_was_deleted_is_in_no_file_any_more() {
     for n in 0..40 {
         let mut commit = create(&format!("s{n}"));
         // Their words are also in the index of the search.
-        commit.found_by = Some(user(1));
+        commit.search_user = Some(user(1));
         keys.push(commit.key);
         harness.store.commit(commit).await.unwrap();
     }
@@ -271,7 +271,7 @@ async fn what_was_deleted_is_in_no_file_any_more() {
     for round in 0..8_u64 {
         let commits = keys.iter().enumerate().map(|(n, key)| {
             let mut commit = Commit::new(*key, FIRST);
-            commit.found_by = Some(user(1));
+            commit.search_user = Some(user(1));
             for part in 0..8 {
                 let (number, size) = (
                     2 + round * 8 + part,

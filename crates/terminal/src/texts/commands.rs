@@ -34,6 +34,10 @@ texts! {
         "list the models, or choose one for this session (-: each agent's own)",
         "показать модели или выбрать одну для этой сессии (-: своя у каждого агента)",
         "показати моделі або вибрати одну для цієї сесії (-: своя в кожного агента)";
+    NoSuchModel:
+        "the providers do not offer {0}; they offer: {1}; `/model {0}!` chooses it all the same",
+        "провайдеры не предлагают {0}; доступны: {1}; `/model {0}!` выберет её всё равно",
+        "провайдери не пропонують {0}; доступні: {1}; `/model {0}!` вибере її попри це";
     HelpCost:
         "tokens and cost",
         "токены и стоимость",
@@ -54,10 +58,30 @@ texts! {
         "Alt-Enter or Ctrl-J: new line · ↑ ↓: earlier inputs · Tab: finish a name, or show what is waiting for you",
         "Alt-Enter или Ctrl-J: новая строка · ↑ ↓: прежний ввод · Tab: дописать имя или показать, что ждёт вас",
         "Alt-Enter або Ctrl-J: новий рядок · ↑ ↓: попереднє введення · Tab: дописати ім’я або показати, що чекає на вас";
+    HelpDecide:
+        "when something waits: y approves it, e opens it in your editor first, n rejects it with a reason, a allows it always in this session, v shows all of it",
+        "когда что-то ждёт решения: y одобрит, e сначала откроет в редакторе, n отклонит с причиной, a разрешит всегда в этой сессии, v покажет всё",
+        "коли щось чекає на рішення: y погодить, e спершу відкриє в редакторі, n відхилить із причиною, a дозволить завжди в цій сесії, v покаже все";
     SessionsHint:
         "/sessions NUMBER continues a session",
         "/sessions НОМЕР продолжит сессию",
         "/sessions НОМЕР продовжить сесію";
+    PickPrompt:
+        "number › ",
+        "номер › ",
+        "номер › ";
+    PickHint:
+        "↑ ↓ or a number, then Enter: continue this session · Esc: leave",
+        "↑ ↓ или номер, затем Enter: продолжить эту сессию · Esc: выйти",
+        "↑ ↓ або номер, потім Enter: продовжити цю сесію · Esc: вийти";
+    NothingToPick:
+        "there is no earlier session; your first message starts one",
+        "прежних сессий нет; первое сообщение начнёт новую",
+        "попередніх сесій немає; перше повідомлення почне нову";
+    Seconds:
+        " · {0} s",
+        " · {0} с",
+        " · {0} с";
     HelpDiff:
         "what changed in the folder since the last commit",
         "что изменилось в папке после последнего коммита",
@@ -103,9 +127,9 @@ texts! {
         "{0} нельзя отправить, поэтому сообщение не отправлено: {1}",
         "{0} не можна надіслати, тому повідомлення не надіслано: {1}";
     FileMissing:
-        "there is no file {0} in the folder; the message was sent as you wrote it",
-        "в папке нет файла {0}; сообщение отправлено так, как вы его написали",
-        "у теці немає файлу {0}; повідомлення надіслано так, як ви його написали";
+        "there is no file {0} in the folder, so the message was not sent; for a text, write `@{0}` between backquotes",
+        "в папке нет файла {0}, поэтому сообщение не отправлено; если это просто текст, напишите `@{0}` в обратных кавычках",
+        "у теці немає файлу {0}, тому повідомлення не надіслано; якщо це просто текст, напишіть `@{0}` у зворотних лапках";
     SentWith:
         "sent with: {0}",
         "отправлено с файлами: {0}",
@@ -158,6 +182,14 @@ texts! {
         "nothing has changed since the last commit",
         "после последнего коммита ничего не изменилось",
         "після останнього коміту нічого не змінилося";
+    You:
+        "You",
+        "Вы",
+        "Ви";
+    ContentNotKept:
+        "what the file held before is not part of the session",
+        "прежнее содержимое файла в сессии не хранится",
+        "попередній вміст файлу в сесії не зберігається";
     NoSessionYet:
         "there is no session yet; your first message starts one",
         "сессии ещё нет; её начнёт ваше первое сообщение",

@@ -6,6 +6,26 @@ texts! {
         "there is no session of the folder {0} yet; start one with `codelab chat`, or choose one with `codelab chat --resume`",
         "для папки {0} ещё нет сессии; начните её командой `codelab chat` или выберите другую: `codelab chat --resume`",
         "для теки {0} ще немає сесії; почніть її командою `codelab chat` або виберіть іншу: `codelab chat --resume`";
+    PickNeedsTerminal:
+        "choosing a session needs a terminal; without one use `codelab chat --continue` or `--session ID`, or send the line `/sessions` and then `/sessions NUMBER`",
+        "чтобы выбрать сессию, нужен терминал; без него используйте `codelab chat --continue` или `--session ID` либо отправьте строку `/sessions`, затем `/sessions НОМЕР`",
+        "щоб вибрати сесію, потрібен термінал; без нього використайте `codelab chat --continue` або `--session ID` чи надішліть рядок `/sessions`, потім `/sessions НОМЕР`";
+    OwnServer:
+        "a server inside this program",
+        "сервер внутри этой программы",
+        "сервер усередині цієї програми";
+    NoSandbox:
+        "no sandbox: every command needs an approval",
+        "песочницы нет: каждая команда требует одобрения",
+        "пісочниці немає: кожна команда потребує погодження";
+    InSandbox:
+        "commands run in the sandbox {0}",
+        "команды выполняются в песочнице {0}",
+        "команди виконуються в пісочниці {0}";
+    ModelIs:
+        "model: {0}",
+        "модель: {0}",
+        "модель: {0}";
     SessionReplaced:
         "the session was replaced on the server; it is shown from the start",
         "сессия на сервере заменена; показываем её с начала",
@@ -19,9 +39,9 @@ texts! {
         "{0} не может ответить ({1}); вместо неё отвечает {2}",
         "{0} не може відповісти ({1}); замість неї відповідає {2}";
     ModelWaiting:
-        "the model's server makes the call wait ({0}) until {1}",
-        "сервер модели просит подождать ({0}) до {1}",
-        "сервер моделі просить зачекати ({0}) до {1}";
+        "the model's server makes the call wait ({0}); next attempt in {1} s",
+        "сервер модели просит подождать ({0}); следующая попытка через {1} с",
+        "сервер моделі просить зачекати ({0}); наступна спроба через {1} с";
     Thought:
         "thought for {0} characters: {1}",
         "размышление, символов: {0}: {1}",
@@ -270,10 +290,6 @@ texts! {
         "This does not match the server's digest. It can only be rejected.",
         "Это не совпадает с контрольной суммой сервера. Это можно только отклонить.",
         "Це не збігається з контрольною сумою сервера. Це можна лише відхилити.";
-    WaitsForClient:
-        "waiting for a tool runner",
-        "ждёт исполнителя инструментов",
-        "чекає на виконавця інструментів";
     WaitsForYou:
         "waiting for you",
         "ждёт вас",
@@ -327,9 +343,9 @@ texts! {
         "увеличьте окно терминала, чтобы решить",
         "збільште вікно термінала, щоб вирішити";
     TimeLeft:
-        "{0} left",
-        "осталось {0}",
-        "залишилося {0}";
+        "{0} left to decide",
+        "на решение осталось {0}",
+        "на рішення залишилося {0}";
     KeyApprove:
         "approve",
         "одобрить",
@@ -342,10 +358,6 @@ texts! {
         "reject",
         "отклонить",
         "відхилити";
-    KeyAlways:
-        "always in this session",
-        "всегда в этой сессии",
-        "завжди в цій сесії";
     KeyView:
         "view all",
         "показать всё",
@@ -358,6 +370,10 @@ texts! {
         "answer › ",
         "ответ › ",
         "відповідь › ";
+    OptionPrompt:
+        "a number or your own answer › ",
+        "номер или свой ответ › ",
+        "номер або своя відповідь › ";
     ReasonPrompt:
         "why not (Enter: no reason, Esc: back) › ",
         "почему нет (Enter: без причины, Esc: назад) › ",
@@ -386,6 +402,18 @@ texts! {
         "continue with: codelab chat --session {0}{1}",
         "продолжить: codelab chat --session {0}{1}",
         "продовжити: codelab chat --session {0}{1}";
+    LeftWaiting:
+        "this still waits for your decision: {0} are left, then it counts as rejected; it comes back with the line below",
+        "это ещё ждёт вашего решения: осталось {0}, затем оно считается отклонённым; вернуться можно строкой ниже",
+        "це ще чекає на ваше рішення: залишилося {0}, потім воно вважається відхиленим; повернутися можна рядком нижче";
+    LeftOpen:
+        "this still waits for you; it comes back with the line below",
+        "это ещё ждёт вас; вернуться можно строкой ниже",
+        "це ще чекає на вас; повернутися можна рядком нижче";
+    LeftLocal:
+        "this machine asked, and nobody answered: the call does not run",
+        "эта машина спрашивала, но ответа нет: вызов не выполнится",
+        "ця машина запитувала, але відповіді немає: виклик не виконається";
     NobodyDecides:
         "{0} is waiting for a decision, but there is no more input",
         "{0} ждёт решения, но ввод закончился",
@@ -470,18 +498,6 @@ texts! {
         "tools no longer run here: {0}",
         "инструменты здесь больше не выполняются: {0}",
         "інструменти тут більше не виконуються: {0}";
-    OutcomeExpired:
-        "no tool runner claimed it in time; it did not run",
-        "исполнитель не нашёлся вовремя; вызов не выполнен",
-        "виконавця не знайшлося вчасно; виклик не виконано";
-    OutcomeUnknown:
-        "no result came: it may or may not have run, and it is not run again",
-        "результат не пришёл: вызов мог выполниться или нет, повторно он не запускается",
-        "результат не надійшов: виклик міг виконатися чи ні, повторно його не запускають";
-    LateResult:
-        "the result came after its deadline",
-        "результат пришёл после срока",
-        "результат надійшов після строку";
     ExecTakesOver:
         "{0} takes over: {1}",
         "{0} продолжает: {1}",
@@ -530,6 +546,14 @@ texts! {
         "Run it?",
         "Выполнить?",
         "Виконати?";
+    ExecWhyNot:
+        "Why not? (Enter: no reason) ",
+        "Почему нет? (Enter: без причины) ",
+        "Чому ні? (Enter: без причини) ";
+    ExecMoreLines:
+        "… more lines: {0}",
+        "… ещё строк: {0}",
+        "… ще рядків: {0}";
     ExecViewAll:
         "[y/N, v shows all]",
         "[y/N, v покажет всё]",

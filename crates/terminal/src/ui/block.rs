@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::diff::Diff;
 use super::markdown::MarkdownPiece;
+use super::state::Grant;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
@@ -46,6 +47,8 @@ pub enum Block {
     },
     Decided {
         decision: ApprovalOutcome,
+        /// What else passes from now on.
+        granted: Option<Grant>,
         by: String,
         reason: Option<String>,
     },

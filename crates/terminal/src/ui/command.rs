@@ -1,5 +1,7 @@
 //! Slash commands.
 
+use std::fmt;
+
 use crate::texts::CommandText;
 
 use super::custom;
@@ -15,7 +17,7 @@ pub enum SlashCommand {
     Sessions(Option<String>),
     /// The newest plan, or what one of its tasks came to.
     Plan(Option<String>),
-    /// Runs what failed in the newest plan again.
+    /// Runs the turn that failed or was stopped again.
     Retry,
     /// Gives what waits its full time again.
     Renew,
@@ -31,7 +33,7 @@ pub enum SlashCommand {
     Other(String, Option<String>),
 }
 
-pub const HELP: [(&str, CommandText); 17] = [
+pub const HELP: [(&str, CommandText); 18] = [
     ("/help", CommandText::HelpHelp),
     ("/agents", CommandText::HelpAgents),
     ("/switch [AGENT]", CommandText::HelpSwitch),
@@ -48,6 +50,7 @@ pub const HELP: [(&str, CommandText); 17] = [
     ("/quit", CommandText::HelpQuit),
     ("@FILE", CommandText::HelpFile),
     ("!COMMAND", CommandText::HelpShell),
+    ("y e n a v", CommandText::HelpDecide),
     ("keys", CommandText::HelpKeys),
 ];
 
@@ -83,6 +86,34 @@ impl SlashCommand {
             "quit" | "exit" => Self::Quit,
             _ => Self::Other(name.to_owned(), argument),
         })
+    }
+}
+
+/// As it is typed.
+impl fmt::Display for SlashCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, argument) = match self {
+            Self::Help => ("help", None),
+            Self::Agents => ("agents", None),
+            Self::Switch(agent) => ("switch", agent.as_ref()),
+            Self::Sessions(session) => ("sessions", session.as_ref()),
+            Self::Plan(task) => ("plan", task.as_ref()),
+            Self::Retry => ("retry", None),
+            Self::Renew => ("renew", None),
+            Self::Model(model) => ("model", model.as_ref()),
+            Self::Cost => ("cost", None),
+            Self::Diff => ("diff", None),
+            Self::Export => ("export", None),
+            Self::Cancel => ("cancel", None),
+            Self::New => ("new", None),
+            Self::Quit => ("quit", None),
+            Self::Other(name, words) => (name.as_str(), words.as_ref()),
+        };
+        write!(f, "/{name}")?;
+        match argument {
+            Some(argument) => write!(f, " {argument}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -123,7 +154,10 @@ mod tests {
             ("/", None),
             ("what does /help do", None),
         ] {
-            assert_eq!(SlashCommand::parse(line), expected, "{line}");
+            let command = SlashCommand::parse(line);
+            assert_eq!(command, expected, "{line}");
+            let again = command.as_ref().map(SlashCommand::to_string);
+            assert_eq!(again.and_then(|text| SlashCommand::parse(&text)), expected);
         }
     }
 }

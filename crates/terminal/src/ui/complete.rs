@@ -22,10 +22,15 @@ pub struct TabCompletion {
 pub enum Unfinished<'a> {
     Command(&'a str),
     File(&'a str),
+    /// A file whose name stands in quotes, because it has spaces.
+    QuotedFile(&'a str),
 }
 
 impl<'a> Unfinished<'a> {
     pub fn of(text: &'a str) -> Option<Self> {
+        if let Some(path) = open_quote(text) {
+            return Some(Self::QuotedFile(path));
+        }
         let word = text.rsplit(char::is_whitespace).next().unwrap_or_default();
         if let Some(path) = word.strip_prefix('@') {
             return Some(Self::File(path));
@@ -36,6 +41,17 @@ impl<'a> Unfinished<'a> {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
         is_name.then_some(Self::Command(name))
     }
+}
+
+/// What stands behind `@"` if no quote closes it.
+fn open_quote(text: &str) -> Option<&str> {
+    let at = text.rfind("@\"")?;
+    let is_start = text[..at]
+        .chars()
+        .next_back()
+        .is_none_or(char::is_whitespace);
+    let path = &text[at + 2..];
+    (is_start && !path.contains(['"', '\n'])).then_some(path)
 }
 
 /// Candidates that end with a slash are folders, in which the name goes on.
@@ -57,8 +73,15 @@ pub fn complete(text: &str, written: &str, candidates: &[String]) -> TabCompleti
     });
     let start = &text[..text.len() - written.len()];
     let is_whole = fitting.len() == 1 && !common.ends_with('/');
-    let end = if is_whole { " " } else { "" };
-    let finished = format!("{start}{common}{end}");
+    let is_quoted = start.ends_with('"');
+    let has_spaces = common.contains(char::is_whitespace);
+    let quote = if has_spaces && !is_quoted { "\"" } else { "" };
+    let end = match (is_whole, is_quoted || has_spaces) {
+        (true, true) => "\" ",
+        (true, false) => " ",
+        (false, _) => "",
+    };
+    let finished = format!("{start}{quote}{common}{end}");
     match finished == text {
         true => TabCompletion {
             text: None,
@@ -88,8 +111,8 @@ pub async fn files(workspace: &Workspace, written: &str) -> Vec<String> {
     let entry = |entry: &Value| {
         let path = entry.get("path")?.as_str()?;
         let name = path.rsplit('/').next()?;
-        // A name with spaces cannot be told from the words behind it.
-        if name.contains(char::is_whitespace) {
+        // A quote would end the name.
+        if name.contains('"') {
             return None;
         }
         let end = match entry.get("type")?.as_str()? {
@@ -110,7 +133,15 @@ mod tests {
 
     #[test]
     fn what_all_candidates_have_in_common_is_added() {
-        let candidates = ["model", "mode", "new", "src/", "src/a.rs", "src/ab.rs"];
+        let candidates = [
+            "model",
+            "mode",
+            "new",
+            "src/",
+            "src/a.rs",
+            "src/ab.rs",
+            "docs/my notes.txt",
+        ];
         let candidates = candidates.map(str::to_owned);
         for (text, unfinished, expected) in [
             ("/n", Unfinished::Command("n"), Ok("/new ")),
@@ -119,13 +150,25 @@ mod tests {
             ("/x", Unfinished::Command("x"), Err(0)),
             ("see @src/a", Unfinished::File("src/a"), Err(2)),
             (
+                "see @docs/m",
+                Unfinished::File("docs/m"),
+                Ok("see @\"docs/my notes.txt\" "),
+            ),
+            (
+                "see @\"docs/my n",
+                Unfinished::QuotedFile("docs/my n"),
+                Ok("see @\"docs/my notes.txt\" "),
+            ),
+            (
                 "see @src/ab",
                 Unfinished::File("src/ab"),
                 Ok("see @src/ab.rs "),
             ),
         ] {
             assert_eq!(Unfinished::of(text).as_ref(), Some(&unfinished), "{text}");
-            let (Unfinished::Command(written) | Unfinished::File(written)) = unfinished;
+            let (Unfinished::Command(written)
+            | Unfinished::File(written)
+            | Unfinished::QuotedFile(written)) = unfinished;
             let found = complete(text, written, &candidates);
             let found = match &found.text {
                 Some(text) => Ok(text.as_str()),
@@ -133,7 +176,7 @@ mod tests {
             };
             assert_eq!(found, expected, "{text}");
         }
-        for text in ["", "hello", "/etc/ho", "/model gpt", "a@b"] {
+        for text in ["", "hello", "/etc/ho", "/model gpt", "a@b", "@\"a b\" c"] {
             assert_eq!(Unfinished::of(text), None, "{text}");
         }
     }

@@ -14,10 +14,10 @@ use super::block::Block;
 use super::diff::Before;
 use super::files;
 use super::prompt::MenuChoice;
-use super::render::{self, CardRows};
+use super::render::{self, CardRows, time_left};
 use super::requests::{self, DecisionRequest};
-use super::state::PendingAsk;
-use super::talk::Talk;
+use super::state::{Grant, PendingAsk};
+use super::talk::{Talk, now};
 
 /// A text to change, and what makes arguments of it again.
 struct Editable {
@@ -134,6 +134,24 @@ impl Talk {
         });
     }
 
+    /// What a person who leaves must know about what waits: for how long, and that it can still be
+    /// decided.
+    pub(super) fn left_waiting(&self) -> Option<String> {
+        let ask = self.state.asks.first()?;
+        let language = self.language();
+        match ask {
+            // Nobody else can answer it, so it is refused.
+            PendingAsk::Local(_) => Some(language.text(Text::LeftLocal).to_owned()),
+            PendingAsk::Approval(_) | PendingAsk::Plan(_) | PendingAsk::Question(_) => {
+                let left = ask.expires_at().map(|at| time_left(at, now()));
+                Some(match left {
+                    Some(left) => language.with(Text::LeftWaiting, &[&left]),
+                    None => language.text(Text::LeftOpen).to_owned(),
+                })
+            }
+        }
+    }
+
     /// Reads the file again that is shown. Another task or person may change it meanwhile.
     pub(super) async fn reread(&mut self) {
         if let Some(ask) = self.prompt.subject(&self.state).cloned() {
@@ -174,6 +192,9 @@ impl Talk {
         };
         let decision = match &ask {
             PendingAsk::Approval(request) => {
+                if let Some(grant) = Grant::of(&request.approval).filter(|_| remember.is_some()) {
+                    self.state.grant(ask.call_id(), grant);
+                }
                 let digest = Some(request.approval.digest.as_str().to_owned());
                 let decision = Some(word.into());
                 let body = HitlDecision {
@@ -212,6 +233,7 @@ impl Talk {
                         DecisionChoice::Approve => ApprovalOutcome::Approved,
                         DecisionChoice::Edit | DecisionChoice::Reject => ApprovalOutcome::Rejected,
                     },
+                    granted: None,
                     by: String::new(),
                     reason: None,
                 });

@@ -1,18 +1,20 @@
-//! `/export`: a session as a Markdown file in the workspace. The server writes the text.
+//! `/export`: a session as a Markdown file in the workspace, written from its events. If some of
+//! those are no longer stored, the server writes what was said.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use codelab_client::{Client, ClientError};
-use codelab_protocol::SessionId;
+use codelab_client::{Client, ClientError, EventData, EventStream};
+use codelab_protocol::{SessionEvent, SessionEventBody, SessionId};
 use tokio::fs::{self, File};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 
 use crate::Language;
 use crate::texts::CommandText;
 
 use super::block::Block;
 use super::requests::RequestOutcome;
+use super::transcript::{self, Transcript};
 
 /// Names that are tried before giving up.
 const MAX_NAMES: usize = 100;
@@ -25,7 +27,7 @@ pub async fn export(
     folder: PathBuf,
     language: Language,
 ) -> RequestOutcome {
-    let notice = match written(&client, &session, &folder).await {
+    let notice = match written(&client, &session, &folder, language).await {
         Ok(path) => language.with(CommandText::Exported, &[&path.display().to_string()]),
         Err(ExportError::Client(error)) => return RequestOutcome::Failed(error),
         Err(ExportError::Io(error)) => {
@@ -47,24 +49,75 @@ async fn written(
     client: &Client,
     session: &SessionId,
     folder: &Path,
+    language: Language,
 ) -> Result<PathBuf, ExportError> {
-    let mut export = client.export_project_session(session).await?;
-    let (mut file, path) = new_file(folder, session).await?;
+    let title = client.project_session(session).await?.session.title;
+    let (file, path) = new_file(folder, session).await?;
     let mut half = HalfFile {
         path,
         is_whole: false,
     };
-    let mut bytes = 0;
-    while let Some(piece) = export.next().await? {
-        bytes += piece.len();
-        if bytes > MAX_BYTES {
-            return Err(io::Error::from(io::ErrorKind::FileTooLarge).into());
+    let mut file = BoundedFile { file, bytes: 0 };
+    let heading = transcript::heading(title.as_deref(), language);
+    file.add(heading.as_bytes()).await?;
+    let log = client.project_session_events(session, None, false).await?;
+    if !write_log(log, &mut file, language).await? {
+        file.empty().await?;
+        let mut export = client.export_project_session(session).await?;
+        while let Some(piece) = export.next().await? {
+            file.add(&piece).await?;
         }
-        file.write_all(&piece).await?;
     }
-    file.flush().await?;
+    file.file.flush().await?;
     half.is_whole = true;
     Ok(half.path.clone())
+}
+
+/// Whether the log has every event.
+async fn write_log(
+    mut log: EventStream<SessionEvent>,
+    file: &mut BoundedFile,
+    language: Language,
+) -> Result<bool, ExportError> {
+    let mut transcript = Transcript::new(language);
+    while let Some(event) = log.next().await {
+        let event = event?;
+        let text = match event.data {
+            EventData::Chunk(event) if matches!(event.body, SessionEventBody::Gap(_)) => {
+                return Ok(false);
+            }
+            EventData::Chunk(event) => transcript.event(&event),
+            EventData::Done(done) => transcript.done(done.status),
+            EventData::Other(_) => {
+                event.id.iter().for_each(|seq| transcript.skip(*seq));
+                String::new()
+            }
+        };
+        file.add(text.as_bytes()).await?;
+    }
+    Ok(true)
+}
+
+struct BoundedFile {
+    file: File,
+    bytes: usize,
+}
+
+impl BoundedFile {
+    async fn add(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.bytes += piece.len();
+        if self.bytes > MAX_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.file.write_all(piece).await
+    }
+
+    async fn empty(&mut self) -> io::Result<()> {
+        self.bytes = 0;
+        self.file.flush().await?;
+        self.file.set_len(0).await?;
+        self.file.rewind().await.map(drop)
+    }
 }
 
 /// Half a session would pass for a whole one, so it is removed when the export fails or the person

@@ -8,7 +8,7 @@ use codelab_protocol::{MAX_ATTACHMENTS, NewAttachment};
 use codelab_workspace::Workspace;
 
 use crate::Language;
-use crate::texts::CommandText;
+use crate::texts::{CallText, CommandText};
 
 use super::files::{self, FileRead};
 
@@ -22,6 +22,9 @@ const MAX_BYTES: usize = 512 << 10;
 /// What may stand behind a path without being a part of it.
 const PUNCTUATION: [char; 8] = [',', '.', ';', ':', '!', '?', ')', '\''];
 const MIN_FENCE: usize = 3;
+/// Before and behind the path of a block.
+const BLOCK_START: &str = "\n\nFile `";
+const BLOCK_HEAD_END: &str = "`:\n\n";
 
 /// A message with the files that it names.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,8 +32,6 @@ pub struct ExpandedMessage {
     pub text: String,
     /// What went along, and its size.
     pub sent: Vec<String>,
-    /// Named, but not there: the message says so as it was written.
-    pub missing: Vec<String>,
     pub images: Vec<NewAttachment>,
 }
 
@@ -42,22 +43,24 @@ pub async fn expand(
 ) -> Result<ExpandedMessage, String> {
     let mut paths = mentioned(&text);
     paths.truncate(MAX_MENTIONS);
-    let (mut blocks, mut sent, mut missing) = (String::new(), Vec::new(), Vec::new());
+    let (mut blocks, mut sent) = (String::new(), Vec::new());
     let mut images: Vec<NewAttachment> = Vec::new();
     for path in paths {
         match files::read(workspace, &path).await {
             FileRead::Content { text, .. } => {
                 block(&path, &text, &mut blocks);
-                sent.push(format!("{path} ({} KiB)", text.len().div_ceil(1 << 10)));
+                sent.push(format!("{path} ({})", size(text.len(), language)));
             }
             FileRead::Image(image) => {
                 // In base64, four characters stand for three bytes.
-                let size = image.data.len() / 4 * 3;
-                sent.push(format!("{path} ({} KiB)", size.div_ceil(1 << 10)));
+                let bytes = image.data.trim_end_matches('=').len() * 3 / 4;
+                sent.push(format!("{path} ({})", size(bytes, language)));
                 images.push(image);
             }
             // A word such as `@Override` is no file.
-            FileRead::Missing if path.contains(['/', '.']) => missing.push(path),
+            FileRead::Missing if path.contains(['/', '.']) => {
+                return Err(language.with(CommandText::FileMissing, &[&path]));
+            }
             FileRead::Missing => {}
             FileRead::Refused(why) => {
                 let why = why.unwrap_or_default();
@@ -84,23 +87,77 @@ pub async fn expand(
     Ok(ExpandedMessage {
         text: text + &blocks,
         sent,
-        missing,
         images,
     })
 }
 
-/// A block of code whose fence is longer than any in the file, so that nothing of the file can end
-/// it.
-fn block(path: &str, content: &str, out: &mut String) {
+fn size(bytes: usize, language: Language) -> String {
+    match bytes {
+        0..1024 => language.with(CallText::Bytes, &[&bytes.to_string()]),
+        _ => format!("{} KiB", bytes.div_ceil(1 << 10)),
+    }
+}
+
+/// A message as the person wrote it, without the files that went along. They are in it by name.
+pub fn without_files(text: &str) -> &str {
+    let starts = text.match_indices(BLOCK_START).map(|(at, _)| at);
+    let is_rest = |at: &usize| is_blocks(&text[*at..], text);
+    starts
+        .into_iter()
+        .find(is_rest)
+        .map_or(text, |at| &text[..at])
+}
+
+/// Whether a text is blocks of files that the message names, and nothing else.
+fn is_blocks(mut rest: &str, message: &str) -> bool {
+    while !rest.is_empty() {
+        let Some(next) = behind_block(rest, message) else {
+            return false;
+        };
+        rest = next;
+    }
+    true
+}
+
+/// What stands behind the first block.
+fn behind_block<'a>(text: &'a str, message: &str) -> Option<&'a str> {
+    let (path, rest) = text.strip_prefix(BLOCK_START)?.split_once(BLOCK_HEAD_END)?;
+    let is_named = [format!("@{path}"), format!("@\"{path}\"")]
+        .iter()
+        .any(|name| message.contains(name));
+    let fence_length = rest.len() - rest.trim_start_matches('`').len();
+    if !is_named || fence_length < MIN_FENCE {
+        return None;
+    }
+    let (fence, content) = rest.split_at(fence_length);
+    let content = content.strip_prefix('\n')?;
+    if let Some(rest) = content.strip_prefix(fence) {
+        return Some(rest);
+    }
+    let end = format!("\n{fence}");
+    content.split_once(&end).map(|(_, rest)| rest)
+}
+
+/// Longer than any row of backquotes in the content.
+pub fn fence(content: &str) -> String {
     let longest = content
         .split(|c| c != '`')
         .map(str::len)
         .max()
         .unwrap_or_default();
-    let fence = "`".repeat(MIN_FENCE.max(longest + 1));
+    "`".repeat(MIN_FENCE.max(longest + 1))
+}
+
+/// A block of code whose fence is longer than any in the file, so that nothing of the file can end
+/// it.
+fn block(path: &str, content: &str, out: &mut String) {
+    let fence = fence(content);
     let end = if content.ends_with('\n') { "" } else { "\n" };
     // Writing into a string cannot fail.
-    let _ = write!(out, "\n\nFile `{path}`:\n\n{fence}\n{content}{end}{fence}");
+    let _ = write!(
+        out,
+        "{BLOCK_START}{path}{BLOCK_HEAD_END}{fence}\n{content}{end}{fence}"
+    );
 }
 
 /// The paths that a message names with `@`, each once. One with spaces stands in quotes.
@@ -153,6 +210,24 @@ mod tests {
         assert_eq!(out, "\n\nFile `a.md`:\n\n`````\n```\nrm\n````\n`````");
     }
 
+    #[test]
+    fn a_message_is_shown_without_the_files_that_went_along() {
+        let said = "Compare @a.md and @\"my notes.txt\"";
+        let mut whole = said.to_owned();
+        block("a.md", "\n\nFile `a.md`:\n\n```\nx\n```", &mut whole);
+        block("my notes.txt", "", &mut whole);
+        assert_eq!(without_files(&whole), said);
+        // A text that only looks like it is shown as it is.
+        for text in [
+            "plain",
+            "x\n\nFile `a.md`:\n\n```\ny\n```",
+            "@a.md\n\nFile `a.md`:\n\n```\ny\n``` and more",
+            "@a.md\n\nFile `a.md`:\n\n```\nwithout an end",
+        ] {
+            assert_eq!(without_files(text), text);
+        }
+    }
+
     #[tokio::test]
     async fn only_files_that_are_there_count() {
         let folder = tempfile::tempdir().unwrap();
@@ -161,11 +236,17 @@ mod tests {
         let workspace = Workspace::open(folder.path(), options).unwrap();
         std::fs::write(folder.path().join("a.rs"), "x".repeat(1500)).unwrap();
         let words: String = (0..40).map(|number| format!("@Word{number} ")).collect();
-        let text = format!("{words} @a.rs @b.rs");
-        let expanded = expand(&workspace, text, Language::En).await.unwrap();
-        assert_eq!(expanded.sent, ["a.rs (2 KiB)"]);
-        assert_eq!(expanded.missing, ["b.rs"]);
+        std::fs::write(folder.path().join("empty.rs"), "").unwrap();
+        let text = format!("{words} @a.rs @empty.rs");
+        let expanded = expand(&workspace, text.clone(), Language::En)
+            .await
+            .unwrap();
+        assert_eq!(expanded.sent, ["a.rs (2 KiB)", "empty.rs (0 bytes)"]);
+        assert_eq!(without_files(&expanded.text), text);
         assert_eq!(expanded.images, []);
+        let mistyped = expand(&workspace, "@a.rs @b.rs".to_owned(), Language::En).await;
+        let refused = mistyped.unwrap_err();
+        assert!(refused.contains("no file b.rs"), "{refused}");
         let png = b"\x89PNG\r\n\x1a\nrest";
         std::fs::write(folder.path().join("a.png"), png).unwrap();
         let text = "what is in @a.png?".to_owned();
@@ -173,7 +254,7 @@ mod tests {
             .await
             .unwrap();
         assert_eq!(expanded.text, text);
-        assert_eq!(expanded.sent, ["a.png (1 KiB)"]);
+        assert_eq!(expanded.sent, ["a.png (12 bytes)"]);
         let image = NewAttachment::new("a.png", "image/png", png);
         assert_eq!(expanded.images, [image]);
         let names: Vec<String> = (0..=MAX_FILES)

@@ -13,7 +13,7 @@ use super::command::SlashCommand;
 use super::complete::Unfinished;
 use super::diff::Before;
 use super::editor::{Editor, Motion};
-use super::state::{PendingAsk, ViewState};
+use super::state::{Grant, PendingAsk, ViewState};
 
 /// How long choices are on the screen before a key decides: what is pressed earlier was meant for
 /// something else.
@@ -331,7 +331,7 @@ impl Prompt {
     fn is_naming(&self, state: &ViewState) -> bool {
         match Unfinished::of(self.editor.before_cursor()) {
             Some(Unfinished::Command(_)) => true,
-            Some(Unfinished::File(_)) => state.asks.is_empty(),
+            Some(Unfinished::File(_) | Unfinished::QuotedFile(_)) => state.asks.is_empty(),
             None => false,
         }
     }
@@ -348,12 +348,14 @@ impl Prompt {
                 let call = ask.call_id().clone();
                 let reason = Some(rest.trim().to_owned()).filter(|reason| !reason.is_empty());
                 // Whole words only: a request that happens to begin like one decides nothing.
-                let (letter, choice) = match (word.to_ascii_lowercase().as_str(), reason) {
-                    ("n" | "no" | "r" | "reject", reason) => ('n', MenuChoice::Reject(reason)),
-                    ("y" | "yes", None) => ('y', MenuChoice::Approve),
-                    ("a" | "always", None) => ('a', MenuChoice::Always),
-                    ("e" | "edit", None) => ('e', MenuChoice::Edit),
-                    ("v" | "view", None) => ('v', MenuChoice::ViewAll),
+                let (letter, choice) = match (word.to_lowercase().as_str(), reason) {
+                    ("n" | "no" | "r" | "reject" | "т" | "нет" | "ні", reason) => {
+                        ('n', MenuChoice::Reject(reason))
+                    }
+                    ("y" | "yes" | "н" | "да" | "так", None) => ('y', MenuChoice::Approve),
+                    ("a" | "always" | "ф", None) => ('a', MenuChoice::Always),
+                    ("e" | "edit" | "у", None) => ('e', MenuChoice::Edit),
+                    ("v" | "view" | "м", None) => ('v', MenuChoice::ViewAll),
                     _ => return Action::Nothing,
                 };
                 match allowed(ask).contains(&letter) {
@@ -371,10 +373,11 @@ impl Prompt {
     /// A letter that is no choice begins a text.
     fn choose(&mut self, letter: char, ask: &PendingAsk) -> Action {
         let call = ask.call_id().clone();
-        if !allowed(ask).contains(&letter.to_ascii_lowercase()) {
+        let choice = choice_letter(letter);
+        if !allowed(ask).contains(&choice) {
             return self.write(Key::Char(letter));
         }
-        let choice = match letter.to_ascii_lowercase() {
+        let choice = match choice {
             'y' => MenuChoice::Approve,
             'a' => MenuChoice::Always,
             'e' => MenuChoice::Edit,
@@ -461,12 +464,14 @@ impl Prompt {
     }
 
     fn interrupt(&mut self, state: &ViewState) -> Action {
+        // What is written goes first, whatever else would end: nobody loses it by leaving.
+        if self.reason_for.take().is_some() || !self.editor.is_empty() {
+            self.editor.discard();
+            self.is_leaving = false;
+            return Action::Nothing;
+        }
         if self.is_leaving {
             return Action::Leave;
-        }
-        if self.reason_for.take().is_some() || (!state.is_working() && !self.editor.is_empty()) {
-            self.editor.discard();
-            return Action::Nothing;
         }
         self.is_leaving = true;
         if state.is_working() {
@@ -493,12 +498,27 @@ fn own_command(text: &str) -> Option<&str> {
     is_one.then_some(command)
 }
 
+/// The letter of a choice, also from the same key of a Russian or Ukrainian keyboard.
+fn choice_letter(letter: char) -> char {
+    match letter.to_lowercase().next().unwrap_or(letter) {
+        'н' => 'y',
+        'у' => 'e',
+        'т' => 'n',
+        'ф' => 'a',
+        'м' => 'v',
+        other => other,
+    }
+}
+
 /// The letters that decide about this.
 pub fn allowed(ask: &PendingAsk) -> &'static [char] {
     match ask {
         ask if ask.is_forged() => &['n'],
         PendingAsk::Approval(request) if request.approval.kind == ApprovalKind::Tool => {
-            &['y', 'e', 'n', 'a', 'v']
+            match Grant::of(&request.approval) {
+                Some(_) => &['y', 'e', 'n', 'a', 'v'],
+                None => &['y', 'e', 'n', 'v'],
+            }
         }
         PendingAsk::Approval(_) | PendingAsk::Plan(_) => &['y', 'e', 'n', 'v'],
         PendingAsk::Local(_) => &['y', 'n', 'v'],

@@ -8,19 +8,20 @@ mod live;
 use codelab_client::PlanView;
 use codelab_protocol::{ApprovalOutcome, ErrorCode, PlanStatus, TaskStatus, Usage};
 
-use crate::texts::CommandText;
+use crate::texts::{CallText, CommandText};
 use crate::{Language, Text};
 
 use super::block::Block;
 use super::diff::patch_style;
 use super::markdown::{self, MarkdownPiece};
 use super::plan::{Drawing, PlanDrawing, dollars, short, sign};
+use super::state::Grant;
 use super::text::{BOLD, Colour, DIM, Style, TextLine, folded, wrap};
 
 use approval::GOES_ON;
 pub use approval::{everything, name};
 pub use card::CardRows;
-pub use live::{ConnectionState, Drawn, Live};
+pub use live::{ConnectionState, Drawn, Live, time_left};
 
 /// A queued message in a row of its own.
 const MAX_QUEUED_CHARS: usize = 100;
@@ -29,6 +30,8 @@ const GOOD: Style = Style::colour(Colour::Green);
 const BAD: Style = Style::colour(Colour::Red);
 /// Longer lines of text are hard to read, however wide the screen is.
 const MAX_TEXT_COLUMNS: usize = 100;
+/// Below the sign of a decision or of a task.
+const DECISION_INDENT: usize = 4;
 /// Of a message of the person's.
 const MAX_SAID_ROWS: usize = 40;
 
@@ -92,14 +95,19 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
                 .as_deref()
                 .map(|note| format!(" · {note}"))
                 .unwrap_or_default();
-            vec![line.with(&format!("  {}{note}", short(agent)), DIM)]
+            let line = line.with(&format!("  {}{note}", short(agent)), DIM);
+            fitting_below(&line, text_width, DECISION_INDENT)
         }
         Block::PlanEnded { status, can_retry } => plan_ended(*status, *can_retry, language),
         Block::Decided {
             decision,
+            granted,
             by,
             reason,
-        } => vec![decided(*decision, by, reason.as_deref(), language)],
+        } => {
+            let line = decided(*decision, *granted, by, reason.as_deref(), language);
+            fitting_below(&line, text_width, DECISION_INDENT)
+        }
         Block::Question {
             agent,
             question,
@@ -162,7 +170,7 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
         ),
         Block::Listing(rows) => apart(
             rows.iter()
-                .map(|row| TextLine::plain(&format!("  {row}")))
+                .flat_map(|row| listed(&format!("  {row}"), width))
                 .collect(),
         ),
     }
@@ -180,13 +188,36 @@ fn explained(
         .unwrap_or_default();
     let (mark, indent) = (TextLine::styled("✗ ", BAD.bold()), TextLine::plain("  "));
     let Some(meaning) = meaning else {
-        let text = TextLine::plain(message).with(&code_name, DIM);
-        return wrap(&text, width, &mark, &indent);
+        return paragraphs(message, &code_name, Style::PLAIN, width, &mark);
     };
     let mut lines = wrap(&TextLine::plain(&meaning), width, &mark, &indent);
-    let details = TextLine::styled(message, DIM).with(&code_name, DIM);
-    lines.extend(wrap(&details, width, &indent, &indent));
+    lines.extend(paragraphs(message, &code_name, DIM, width, &indent));
     lines
+}
+
+/// The lines of a message, each broken where it must. The code stands behind the last one.
+fn paragraphs(
+    message: &str,
+    code: &str,
+    style: Style,
+    width: usize,
+    first: &TextLine,
+) -> Vec<TextLine> {
+    let mut rows: Vec<TextLine> = message
+        .lines()
+        .map(|row| TextLine::styled(row, style))
+        .collect();
+    match rows.last_mut() {
+        Some(last) => last.extend(TextLine::styled(code, DIM)),
+        None => rows.push(TextLine::styled(code, DIM)),
+    }
+    let indent = TextLine::plain("  ");
+    let rows = rows.iter().enumerate();
+    rows.flat_map(|(index, row)| {
+        let start = if index == 0 { first } else { &indent };
+        wrap(row, width, start, &indent)
+    })
+    .collect()
 }
 
 fn apart(mut lines: Vec<TextLine>) -> Vec<TextLine> {
@@ -272,7 +303,7 @@ fn plan_notes(view: &PlanView, reason: &str, language: Language) -> Vec<TextLine
         let cut = format!("  {}", language.text(Text::DescriptionsCut));
         lines.push(TextLine::styled(&cut, BOLD));
     }
-    lines.push(quiet(reason));
+    lines.push(quiet(&language.reason(reason)));
     lines
 }
 
@@ -309,12 +340,13 @@ fn plan_ended(status: PlanStatus, can_retry: bool, language: Language) -> Vec<Te
 
 fn decided(
     decision: ApprovalOutcome,
+    granted: Option<Grant>,
     by: &str,
     reason: Option<&str>,
     language: Language,
 ) -> TextLine {
     let (sign, style, word) = match decision {
-        ApprovalOutcome::Approved => ("✓", GOOD, language.text(Text::Approved)),
+        ApprovalOutcome::Approved => ("✓", GOOD, approved(granted, language)),
         ApprovalOutcome::Edited => ("✓", GOOD, language.text(Text::ApprovedEdited)),
         ApprovalOutcome::Rejected => ("✗", BAD, language.text(Text::Rejected)),
         ApprovalOutcome::Expired => ("✗", BAD, language.text(Text::DecisionExpired)),
@@ -338,26 +370,40 @@ fn decided(
     line.with(&format!("{by}{reason}"), DIM)
 }
 
+fn approved(granted: Option<Grant>, language: Language) -> &'static str {
+    match granted {
+        None => language.text(Text::Approved),
+        Some(Grant::FileWrites) => language.text(CallText::GrantedWrites),
+        Some(Grant::SameCommand) => language.text(CallText::GrantedCommand),
+    }
+}
+
+/// A row of a list. What does not fit goes on below its second column.
+fn listed(row: &str, width: usize) -> Vec<TextLine> {
+    let start = row.len() - row.trim_start().len();
+    let gap = row[start..].find("  ").map(|gap| &row[..start + gap]);
+    let column = gap.map_or(start, |first| {
+        let behind = &row[first.len()..];
+        let spaces = behind.len() - behind.trim_start().len();
+        first.chars().count() + spaces
+    });
+    let indent = if column * 2 > width { start } else { column };
+    fitting_below(&TextLine::plain(row), width, indent)
+}
+
+/// A line as rows that fit. The rows below the first one are indented.
+fn fitting_below(line: &TextLine, width: usize, indent: usize) -> Vec<TextLine> {
+    let rest = TextLine::plain(&" ".repeat(indent.min(width / 2)));
+    wrap(line, width, &TextLine::new(), &rest)
+}
+
 /// Tokens and dollars, in a row.
 pub fn spent(usage: &Usage, language: Language) -> String {
     let cost = usage
         .cost_usd
         .map_or(language.text(Text::CostUnknown).to_owned(), dollars);
-    let tokens = language.with(Text::Tokens, &[&grouped(usage.total_tokens)]);
+    let tokens = language.with(Text::Tokens, &[&language.grouped(usage.total_tokens)]);
     format!("{tokens} · {cost}")
-}
-
-/// 12345 as 12,345.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

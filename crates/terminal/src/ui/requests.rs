@@ -5,21 +5,23 @@
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
     AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode,
-    HitlDecision, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, SendMessage, SessionId,
-    UsageTotal,
+    HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, SendMessage,
+    SessionId, UsageTotal,
 };
 
 use crate::texts::CommandText;
 use crate::{Language, Text};
 
 use super::block::Block;
+use super::picker::{ListedSession, title_of};
 use super::plan::{dollars, short};
-use super::render::grouped;
 
 const LISTED_SESSIONS: u64 = 15;
 const LISTED_MODELS: usize = 100;
 /// What is typed instead of a model's name to go back to each agent's own.
 const AGENTS_OWN: &str = "-";
+/// Behind the name of a model that is chosen although no provider lists it.
+const UNLISTED: char = '!';
 const MESSAGE_ID_BYTES: usize = 12;
 
 /// What came of a request.
@@ -43,6 +45,8 @@ pub enum RequestOutcome {
     Shown(Vec<Block>),
     /// The sessions to choose from, in the order of their numbers.
     Listed(Vec<SessionId>, Vec<String>),
+    /// What the picker offers.
+    Choices(Vec<ListedSession>),
     /// A command of the person's has ended.
     Ran(Vec<Block>),
     Target(Option<String>),
@@ -313,10 +317,28 @@ pub async fn models(
     }
 }
 
-pub async fn choose_model(client: Client, session: SessionId, model: String) -> RequestOutcome {
-    let model = match model.as_str() {
-        AGENTS_OWN => Patch::Null,
-        _ => Patch::Value(model),
+/// Chooses a model of those that the providers offer. If one of them does not list its models, any
+/// name is accepted.
+pub async fn choose_model(
+    client: Client,
+    session: SessionId,
+    wanted: String,
+    language: Language,
+) -> RequestOutcome {
+    let model = match (wanted.as_str(), wanted.strip_suffix(UNLISTED)) {
+        (AGENTS_OWN, _) => Patch::Null,
+        (_, Some(unlisted)) => Patch::Value(unlisted.to_owned()),
+        (_, None) => match client.models().await {
+            Ok(list) if !may_be_offered(&list, &wanted) => {
+                let names = list.models.iter().take(LISTED_MODELS);
+                let names: Vec<&str> = names.map(|offered| offered.model.as_str()).collect();
+                let values = [wanted.as_str(), &names.join(", ")];
+                let notice = language.with(CommandText::NoSuchModel, &values);
+                return RequestOutcome::Shown(vec![Block::Notice(notice)]);
+            }
+            // Without a list nobody knows better than the person.
+            Ok(_) | Err(_) => Patch::Value(wanted),
+        },
     };
     let body = ChangeProjectSession {
         model,
@@ -328,32 +350,63 @@ pub async fn choose_model(client: Client, session: SessionId, model: String) -> 
     }
 }
 
-pub async fn sessions(client: Client, project: ProjectId, language: Language) -> RequestOutcome {
-    match client
-        .project_sessions(Some(project), Some(LISTED_SESSIONS), None)
-        .await
-    {
-        Ok(list) => {
-            let row = |(index, session): (usize, &codelab_protocol::ProjectSession)| {
-                let title = session
-                    .title
-                    .as_deref()
-                    .unwrap_or(language.text(Text::Untitled));
-                let when = session.last_activity.to_string();
-                format!(
-                    "{:>2}  {}  {}  {title}",
-                    index + 1,
-                    session.session_id,
-                    when.get(..16).unwrap_or(&when).replace('T', " ")
-                )
+/// Whether a provider offers the model, or one of them does not say what it offers.
+fn may_be_offered(list: &ModelList, wanted: &str) -> bool {
+    let is_listed = list.models.iter().any(|offered| offered.model == wanted);
+    is_listed || list.models.is_empty() || !list.unavailable.is_empty()
+}
+
+/// The newest sessions of the project; `current` is marked.
+pub async fn sessions(
+    client: Client,
+    project: ProjectId,
+    current: Option<SessionId>,
+    language: Language,
+) -> RequestOutcome {
+    match listed(&client, project, language).await {
+        Ok(sessions) => {
+            let row = |(index, session): (usize, &ListedSession)| {
+                let ListedSession { id, when, title } = session;
+                let mark = match current.as_ref() == Some(id) {
+                    true => format!("  ({})", language.text(Text::ThisSession)),
+                    false => String::new(),
+                };
+                format!("{:>2}  {id}  {when}  {title}{mark}", index + 1)
             };
-            let mut rows: Vec<String> = list.sessions.iter().enumerate().map(row).collect();
+            let mut rows: Vec<String> = sessions.iter().enumerate().map(row).collect();
             rows.push(language.text(CommandText::SessionsHint).to_owned());
-            let ids = list.sessions.into_iter().map(|session| session.session_id);
+            let ids = sessions.into_iter().map(|session| session.id);
             RequestOutcome::Listed(ids.collect(), rows)
         }
         Err(error) => RequestOutcome::Failed(error),
     }
+}
+
+/// The sessions to choose from when the chat starts.
+pub async fn choices(client: Client, project: ProjectId, language: Language) -> RequestOutcome {
+    match listed(&client, project, language).await {
+        Ok(sessions) => RequestOutcome::Choices(sessions),
+        Err(error) => RequestOutcome::Failed(error),
+    }
+}
+
+async fn listed(
+    client: &Client,
+    project: ProjectId,
+    language: Language,
+) -> Result<Vec<ListedSession>, ClientError> {
+    let list = client
+        .project_sessions(Some(project), Some(LISTED_SESSIONS), None)
+        .await?;
+    let one = |session: codelab_protocol::ProjectSession| {
+        let when = session.last_activity.to_string();
+        ListedSession {
+            id: session.session_id,
+            when: when.get(..16).unwrap_or(&when).replace('T', " "),
+            title: title_of(session.title, language),
+        }
+    };
+    Ok(list.sessions.into_iter().map(one).collect())
 }
 
 pub async fn plan(
@@ -439,7 +492,7 @@ fn total(usage: &UsageTotal, language: Language) -> String {
         false => language.text(Text::CostUnknown).to_owned(),
     };
     let calls = language.with(Text::ModelCalls, &[&usage.calls.to_string()]);
-    let tokens = language.with(Text::Tokens, &[&grouped(usage.total_tokens)]);
+    let tokens = language.with(Text::Tokens, &[&language.grouped(usage.total_tokens)]);
     format!("{calls} · {tokens} · {cost}")
 }
 
@@ -451,7 +504,30 @@ fn message_id() -> Option<ClientMessageId> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_model_is_refused_only_where_all_offers_are_known() {
+        let list = |models: &[&str], unavailable: usize| {
+            let models: Vec<_> = models
+                .iter()
+                .map(|model| json!({ "model": model, "provider": "p" }))
+                .collect();
+            let missing = json!({ "provider": "q", "kind": "wrong_key", "message": "m" });
+            let list = json!({ "models": models, "unavailable": vec![missing; unavailable] });
+            serde_json::from_value::<ModelList>(list).unwrap()
+        };
+        for (list, is_offered) in [
+            (list(&["a", "b"], 0), true),
+            (list(&["b"], 0), false),
+            (list(&["b"], 1), true),
+            (list(&[], 0), true),
+        ] {
+            assert_eq!(may_be_offered(&list, "a"), is_offered, "{list:?}");
+        }
+    }
 
     #[test]
     fn every_total_stands_apart_from_its_name() {

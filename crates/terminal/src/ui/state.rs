@@ -7,9 +7,9 @@ use std::collections::{HashMap, HashSet};
 
 use codelab_client::{PlanView, SessionView, WaitingItem};
 use codelab_protocol::{
-    AgentName, AgentQuestion, ApprovalKind, ApprovalRequest, CallId, CommandPart, MessageId,
-    PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin, Tool, ToolArguments, TurnStatus,
-    arguments_digest,
+    AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, CallId, CommandPart,
+    MessageId, PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin, Timestamp, Tool,
+    ToolArguments, TurnStatus, arguments_digest,
 };
 use serde_json::{Map, Value};
 
@@ -21,6 +21,10 @@ use super::markdown::Stream;
 
 /// Things that wait for the person at once. A server that asks for more is not believed.
 const MAX_OPEN: usize = 256;
+/// The policy's reason for a write that is like any other.
+const WRITE_REASON: &str = "File modification requires approval";
+/// How the policy's reason for a command ends that names a protected path.
+const PROTECTED_REASON: &str = "(names a protected path)";
 
 #[derive(Debug, Default)]
 pub struct ViewState {
@@ -31,10 +35,14 @@ pub struct ViewState {
     pub asks: Vec<PendingAsk>,
     /// What was decided here. The server has not confirmed that yet.
     decided: HashMap<CallId, PendingAsk>,
+    /// What was allowed here for the rest of the session, until its decision is printed.
+    granted: HashMap<CallId, Grant>,
     /// The files that approvals would write, as they are now.
     befores: HashMap<CallId, Before>,
     /// What was printed while it waited, because there are no live rows. It is not printed again.
     told: HashSet<CallId>,
+    /// When the event happened that is being printed.
+    event_at: Option<Timestamp>,
     /// The last answer that was printed, so that its copy is not printed again.
     last_answer: Option<String>,
     /// An answer that reports a failure. If an error follows, that is printed instead.
@@ -49,6 +57,32 @@ pub struct Writing {
     pub stream: Stream,
     /// How much of the message's text is in `stream`.
     bytes: usize,
+}
+
+/// What "always" allows for the rest of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    FileWrites,
+    SameCommand,
+}
+
+impl Grant {
+    /// `None` where the server asks each time, whatever a person allowed: protected paths, paths
+    /// outside the workspace, commands that it cannot analyse, and other tools.
+    pub fn of(approval: &ApprovalInfo) -> Option<Self> {
+        let reason = approval.reason.as_str();
+        match Tool::parse(&approval.tool_name)? {
+            Tool::WriteFile => (reason == WRITE_REASON).then_some(Self::FileWrites),
+            Tool::ExecuteCommand => {
+                let mut parts = approval.parts.iter();
+                // What was not analysed is one part, with the reason of the whole.
+                let is_whole = parts.any(|part| part.reason.as_deref() == Some(reason));
+                let is_protected = reason.ends_with(PROTECTED_REASON);
+                (!is_whole && !is_protected).then_some(Self::SameCommand)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Something that waits for the person.
@@ -79,6 +113,15 @@ impl PendingAsk {
             Self::Plan(request) => &request.approval.call_id,
             Self::Question(question) => &question.call_id,
             Self::Local(local) => &local.call_id,
+        }
+    }
+
+    /// When nobody can decide it any more.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Approval(request) => request.approval.expires_at,
+            Self::Plan(request) => request.approval.expires_at,
+            Self::Question(_) | Self::Local(_) => None,
         }
     }
 
@@ -171,6 +214,7 @@ impl ViewState {
     /// Applies the next event and returns what is printed for it. `before` is the present content
     /// of the file that an approval is about.
     pub fn apply(&mut self, event: &SessionEvent, before: &Before) -> Vec<Block> {
+        self.event_at = Some(event.timestamp);
         let changes = self.view.apply(event);
         let blocks = changes
             .iter()
@@ -243,6 +287,13 @@ impl ViewState {
         is_new
     }
 
+    /// The person allows this for the rest of the session.
+    pub fn grant(&mut self, call: &CallId, grant: Grant) {
+        if self.granted.len() < MAX_OPEN {
+            self.granted.insert(call.clone(), grant);
+        }
+    }
+
     /// This was printed while it waits.
     pub fn told(&mut self, call: &CallId) {
         if self.told.len() < MAX_OPEN {
@@ -283,6 +334,7 @@ impl ViewState {
     /// stands behind what the person looks at.
     pub fn ask_again(&mut self, call: &CallId) {
         self.decided.remove(call);
+        self.granted.remove(call);
         self.update_asks();
         let position = self.asks.iter().position(|ask| ask.is_of_server(call));
         if let Some(position) = position.filter(|position| *position > 1) {

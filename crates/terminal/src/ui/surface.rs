@@ -46,11 +46,16 @@ pub enum PersonEvent {
     End,
 }
 
+/// Both ends are a terminal that understands more than text.
+pub fn has_screen() -> bool {
+    let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+    io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb
+}
+
 impl Surface {
     /// A terminal only where both ends are one that understands more than text.
     pub fn open() -> io::Result<Self> {
-        let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
-        if io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb {
+        if has_screen() {
             let screen = Screen::open(Ink::of_environment(true))?;
             return Ok(Self::Terminal {
                 screen,

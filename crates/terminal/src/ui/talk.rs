@@ -1,10 +1,12 @@
 //! The main loop of `codelab chat`: handles events, keys, the tool runner and finished requests one
 //! by one, and draws the screen.
 
+mod choose;
+mod commands;
 mod log;
 mod own;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
@@ -19,21 +21,23 @@ use tokio_util::sync::CancellationToken;
 use crate::{Language, Text, Translated};
 
 use super::block::Block;
-use super::command::SlashCommand;
 use super::decide::AskCard;
+use super::picker::SessionPicker;
 use super::prompt::{Action, Key, Prompt};
 use super::render::{self, ConnectionState, Live};
 use super::requests::{self, OutgoingMessage, RequestOutcome};
 use super::state::{PendingAsk, ViewState};
 use super::surface::{PersonEvent, Surface};
 use super::text::TextLine;
-use super::{StartWith, UiError, UiOptions, WorkPlace, history, keys};
+use super::{ChatEnd, StartWith, UiError, UiOptions, WorkPlace, history, keys};
 
 /// Tokens arrive faster than anybody reads.
 const MIN_DRAW_PAUSE: Duration = Duration::from_millis(33);
 const TICK: Duration = Duration::from_millis(120);
 /// How often the file is read that an approval is about, while that is shown.
 const REREAD: Duration = Duration::from_secs(1);
+/// Calls that are known to have been on the screen.
+const MAX_SEEN: usize = 4096;
 /// How long the last requests may take when the person leaves.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -54,6 +58,10 @@ pub(super) struct Talk {
     pub(super) card: Option<AskCard>,
     /// What was shown when the file that it is about was read.
     pub(super) read_for: Option<PendingAsk>,
+    /// What waited and was on the screen for long enough to be read, in this session.
+    seen: HashSet<CallId>,
+    /// What waits first, and since when that is drawn.
+    first_drawn: Option<(CallId, Instant)>,
     /// Edited texts that the server did not accept.
     pub(super) drafts: HashMap<CallId, String>,
     target: Option<String>,
@@ -65,6 +73,8 @@ pub(super) struct Talk {
     folder_flag: String,
     /// The sessions that were listed last.
     listed: Vec<SessionId>,
+    /// The person has not chosen a session yet.
+    picker: Option<SessionPicker>,
     /// Stops the command of the person's that runs.
     running: Option<CancellationToken>,
     connection: ConnectionState,
@@ -76,8 +86,11 @@ pub(super) struct Talk {
     /// Ctrl-C as a signal: without a terminal, or while another program uses it.
     pub(super) interrupts: Signal,
     drawn_at: Instant,
+    /// When something came from the server, or was sent to it.
+    heard_at: Instant,
     pub(super) is_dirty: bool,
     is_over: Leaving,
+    end: ChatEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +102,7 @@ enum Leaving {
 }
 
 impl Talk {
-    pub(super) async fn run(options: UiOptions) -> Result<(), UiError> {
+    pub(super) async fn run(options: UiOptions) -> Result<ChatEnd, UiError> {
         let UiOptions {
             client,
             mut tool_runner,
@@ -116,6 +129,8 @@ impl Talk {
             replies: HashMap::new(),
             card: None,
             read_for: None,
+            seen: HashSet::new(),
+            first_drawn: None,
             drafts: HashMap::new(),
             target: None,
             model: None,
@@ -124,6 +139,7 @@ impl Talk {
             flags,
             folder_flag,
             listed: Vec::new(),
+            picker: None,
             running: None,
             connection: ConnectionState::default(),
             sending: 0,
@@ -132,17 +148,20 @@ impl Talk {
             finished: Vec::new(),
             interrupts: signal(SignalKind::interrupt())?,
             drawn_at: Instant::now(),
+            heard_at: Instant::now(),
             is_dirty: true,
             is_over: Leaving::No,
+            end: ChatEnd::Left,
         };
-        talk.finished.extend(
-            welcome
-                .iter()
-                .map(|line| TextLine::styled(line, super::text::DIM)),
-        );
+        let width = talk.surface.width();
+        let welcome = welcome
+            .iter()
+            .map(|line| TextLine::styled(line, super::text::DIM));
+        talk.finished
+            .extend(welcome.flat_map(|line| super::text::fitting(&line, width)));
         match start {
             StartWith::New => {}
-            StartWith::Choice => talk.command(SlashCommand::Sessions(None)).await,
+            StartWith::Choice => talk.begin_choice(),
             StartWith::Session(session) => {
                 tool_runner.serve(&session);
                 let mut interrupt = signal(SignalKind::interrupt())?;
@@ -192,9 +211,10 @@ impl Talk {
         if let Err(error) = history::save(&talk.place.data_dir, talk.prompt.editor.history()) {
             tracing::warn!(%error, "saving the input history failed");
         }
+        let end = talk.end;
         talk.close().await?;
         tool_runner.stop().await;
-        Ok(())
+        Ok(end)
     }
 
     async fn close(mut self) -> Result<(), UiError> {
@@ -207,6 +227,9 @@ impl Talk {
             self.update_card();
             let card = self.card.take().map(|card| card.blocks).unwrap_or_default();
             card.iter().for_each(|block| self.print(block));
+        }
+        if let Some(notice) = self.left_waiting() {
+            self.notice(notice);
         }
         if let Some(session) = &self.session {
             let flags = format!("{}{}", self.flags, self.folder_flag);
@@ -265,6 +288,7 @@ impl Talk {
         self.read_first().await;
         self.update_card();
         let live = Live {
+            picker: self.picker.as_ref(),
             state: &self.state,
             prompt: &self.prompt,
             card: self.card.as_ref().map(|card| &card.rows),
@@ -279,6 +303,7 @@ impl Talk {
             context_tokens: self.context_tokens,
             spent: self.spent.clone(),
             frame: self.frame,
+            quiet: self.heard_at.elapsed(),
             now: now(),
         };
         let shown = self.surface.show(&self.finished, &live)?;
@@ -286,6 +311,7 @@ impl Talk {
             let call = ask.call_id().clone();
             self.state.told(&call);
         }
+        self.note_seen();
         self.finished.clear();
         self.drawn_at = Instant::now();
         match shown.is_readable {
@@ -339,6 +365,7 @@ impl Talk {
             if let Some(ask) = self.state.asks.first() {
                 let call = ask.call_id().clone();
                 self.say(Text::NobodyDecides, &[call.as_str()]);
+                self.end = ChatEnd::Undecided;
             }
             self.is_over = Leaving::Now;
         }
@@ -346,6 +373,10 @@ impl Talk {
 
     async fn hear(&mut self, input: PersonEvent) -> Result<(), UiError> {
         let action = match input {
+            PersonEvent::Input(keys::TerminalInput::Key(key)) if self.picker.is_some() => {
+                self.choose(&key);
+                Action::Nothing
+            }
             PersonEvent::Input(keys::TerminalInput::Key(Key::Interrupt)) if self.stop_command() => {
                 Action::Nothing
             }
@@ -388,7 +419,10 @@ impl Talk {
             Action::Complete => self.complete().await,
             Action::Answer { call, text } => self.answer(&call, text).await,
             Action::Decide { call, choice } => self.decide(&call, choice).await,
-            Action::Command(command) => self.command(command).await,
+            Action::Command(command) => {
+                self.echo(&command);
+                self.command(command).await;
+            }
             Action::CancelTurn => self.cancel(),
             Action::Leave => self.is_over = Leaving::Now,
         }
@@ -397,6 +431,7 @@ impl Talk {
 
     fn send(&mut self, message: OutgoingMessage) {
         self.sending += 1;
+        self.heard_at = Instant::now();
         match &self.session {
             Some(session) => {
                 let sent = requests::send(
@@ -426,91 +461,10 @@ impl Talk {
         }
     }
 
-    async fn command(&mut self, command: SlashCommand) {
-        let (client, project) = (self.client.clone(), self.project);
-        let (session, language) = (self.session.clone(), self.language());
-        match (command, session) {
-            (SlashCommand::Help, _) => {
-                let rows = self.help();
-                self.print(&Block::Listing(rows));
-            }
-            (SlashCommand::Agents, _) => _ = self.requests.spawn(requests::agents(client, project)),
-            (SlashCommand::Switch(agent), session) => {
-                _ = self
-                    .requests
-                    .spawn(requests::switch(client, project, session, agent, language))
-            }
-            (SlashCommand::Sessions(None), _) => {
-                _ = self
-                    .requests
-                    .spawn(requests::sessions(client, project, language))
-            }
-            (SlashCommand::Sessions(Some(wanted)), _) => match self.chosen(&wanted) {
-                Some(id) => _ = self.requests.spawn(async { RequestOutcome::Open(id) }),
-                None => self.say(Text::NotASession, &[&wanted]),
-            },
-            (SlashCommand::Plan(task), Some(session)) => {
-                _ = self
-                    .requests
-                    .spawn(requests::plan(client, session, task, language))
-            }
-            (SlashCommand::Retry, Some(session)) => {
-                let plan = self.state.plan().map(|plan| plan.id().clone());
-                _ = self.requests.spawn(requests::retry(client, session, plan))
-            }
-            (SlashCommand::Renew, Some(session)) => match self.state.renewable() {
-                Some(call) => _ = self.requests.spawn(requests::renew(client, session, call)),
-                None => self.say(Text::NothingToRenew, &[]),
-            },
-            (SlashCommand::Model(None), session) => {
-                _ = self
-                    .requests
-                    .spawn(requests::models(client, session, language))
-            }
-            (SlashCommand::Model(Some(model)), Some(session)) => {
-                _ = self
-                    .requests
-                    .spawn(requests::choose_model(client, session, model))
-            }
-            (SlashCommand::Model(Some(_)), None) => self.say(Text::ModelNeedsSession, &[]),
-            (SlashCommand::Cost, session) => {
-                _ = self
-                    .requests
-                    .spawn(requests::cost(client, session, project, language))
-            }
-            (SlashCommand::Diff, _) => self.diff(),
-            (SlashCommand::Export, session) => self.export(session),
-            (SlashCommand::Cancel, Some(_)) if self.state.is_working() => self.cancel(),
-            (
-                SlashCommand::Plan(_)
-                | SlashCommand::Retry
-                | SlashCommand::Renew
-                | SlashCommand::Cancel,
-                _,
-            ) => self.say(Text::NothingRuns, &[]),
-            (SlashCommand::New, _) => {
-                self.forget();
-                self.say(Text::NewSession, &[]);
-            }
-            (SlashCommand::Quit, _) => self.is_over = Leaving::Now,
-            (SlashCommand::Other(name, words), _) => {
-                self.own_command(&name, words.as_deref().unwrap_or_default())
-                    .await
-            }
-        }
-    }
-
-    fn aim(&mut self, target: Option<String>) {
-        match &target {
-            Some(agent) => self.say(Text::TargetSet, &[agent]),
-            None => self.say(Text::TargetPlanned, &[]),
-        }
-        self.target = target;
-    }
-
     fn forget(&mut self) {
         self.session = None;
         self.read_for = None;
+        self.seen.clear();
         self.events = None;
         self.spent = None;
         (self.model, self.context_tokens) = (None, None);
@@ -549,6 +503,7 @@ impl Talk {
                 self.listed = sessions;
                 self.print(&Block::Listing(rows));
             }
+            RequestOutcome::Choices(sessions) => self.offer(sessions),
             RequestOutcome::Ran(blocks) => {
                 self.running = None;
                 blocks.iter().for_each(|block| self.print(block));
@@ -567,7 +522,10 @@ impl Talk {
                 Err(error) => return Err(error),
             },
             RequestOutcome::Usage(total) => self.spent = Some(log::usage(&total)),
-            RequestOutcome::Failed(error) => self.show_error(&error),
+            RequestOutcome::Failed(error) => {
+                self.picker = None;
+                self.show_error(&error);
+            }
         }
         Ok(())
     }
@@ -582,6 +540,6 @@ async fn next_event(
     }
 }
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     std::time::SystemTime::now().into()
 }

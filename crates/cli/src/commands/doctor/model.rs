@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::Subject;
 use super::clock::ClockComparison;
 use super::report::DoctorFinding;
+use super::served_model;
 
 const CHECK: &str = "model";
 const QUESTION: &str = "Say OK.";
@@ -40,7 +41,8 @@ impl ModelCheck {
 
 pub async fn check(subject: Arc<Subject>) -> ModelCheck {
     let Some(config) = model_config(&subject.settings) else {
-        return ModelCheck::failed(demonstration(&subject));
+        let served = served_model::check(&subject).await;
+        return ModelCheck::failed(served.unwrap_or_else(|| demonstration(&subject)));
     };
     let limits = CallLimits {
         timeout: subject.limit,

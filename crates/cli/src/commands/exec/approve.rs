@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use codelab_policy::visible;
 use codelab_protocol::{AgentQuestion, ApprovalInfo, DecisionChoice, HitlDecision};
-use codelab_terminal::{Language, Text};
+use codelab_terminal::{Language, Text, ui};
 use codelab_toolrunner::RunnerQuestion;
+use codelab_workspace::Workspace;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use super::super::note;
-use super::super::tool_runner::{allows, ask, in_one_line};
+use super::super::tool_runner::{AskedCall, PersonAnswer, ask, in_one_line};
 use super::Approve;
 
 /// Approvals of this machine that wait. Each of them blocks one call.
@@ -25,14 +26,32 @@ const NOBODY_ANSWERS: &str =
 pub(super) struct Approver {
     approve: Approve,
     language: Language,
+    /// The folder, for what a write would change. Reading through it does not count as read by the
+    /// model.
+    preview: Workspace,
     /// Whether anything was refused.
     refused: Arc<AtomicBool>,
     /// One question at a time at the terminal.
     terminal: Arc<tokio::sync::Mutex<()>>,
 }
 
+/// What came of something that needs an approval.
+enum Verdict {
+    Granted,
+    /// A person said no, perhaps with a reason.
+    Rejected(Option<String>),
+    Nobody,
+}
+
+/// Whether the one who asks can be told a reason.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reasons {
+    Told,
+    NotTold,
+}
+
 impl Approver {
-    pub fn new(approve: Approve, language: Language) -> Self {
+    pub fn new(approve: Approve, language: Language, preview: Workspace) -> Self {
         // Without a terminal nobody can answer, so everything is refused.
         let approve = match approve {
             Approve::Ask if !std::io::stdin().is_terminal() => Approve::None,
@@ -41,6 +60,7 @@ impl Approver {
         Self {
             approve,
             language,
+            preview,
             refused: Arc::default(),
             terminal: Arc::default(),
         }
@@ -57,10 +77,10 @@ impl Approver {
         tokio::spawn(async move {
             while let Some(question) = questions.recv().await {
                 let tool = question.call.tool.as_str();
-                let granted = approver
-                    .grants(&question.reason, tool, &question.arguments)
-                    .await;
-                let _ = question.reply.send(granted);
+                let (reason, arguments) = (&question.reason, &question.arguments);
+                let verdict = approver.ask(reason, tool, arguments, Reasons::NotTold);
+                let is_granted = matches!(verdict.await, Verdict::Granted);
+                let _ = question.reply.send(is_granted);
             }
         });
         sender
@@ -68,17 +88,16 @@ impl Approver {
 
     /// The digest binds the decision to what was shown.
     pub async fn decide(&self, approval: &ApprovalInfo) -> HitlDecision {
-        let is_granted = self
-            .grants(&approval.reason, &approval.tool_name, &approval.arguments)
-            .await;
-        let decision = if is_granted {
-            DecisionChoice::Approve
-        } else {
-            DecisionChoice::Reject
+        let (tool, arguments) = (&approval.tool_name, &approval.arguments);
+        let verdict = self.ask(&approval.reason, tool, arguments, Reasons::Told);
+        let (decision, feedback) = match verdict.await {
+            Verdict::Granted => (DecisionChoice::Approve, None),
+            Verdict::Rejected(reason) => (DecisionChoice::Reject, reason),
+            Verdict::Nobody => (DecisionChoice::Reject, Some(NOBODY_APPROVES.to_owned())),
         };
         HitlDecision {
             decision: Some(decision.into()),
-            feedback: (!is_granted).then(|| NOBODY_APPROVES.to_owned()),
+            feedback,
             digest: Some(approval.digest.as_str().to_owned()),
             ..HitlDecision::default()
         }
@@ -108,19 +127,50 @@ impl Approver {
         }
     }
 
-    async fn grants(&self, reason: &str, tool: &str, arguments: &Map<String, Value>) -> bool {
-        let is_granted = match self.approve {
-            Approve::None => false,
-            Approve::All => true,
-            Approve::Ask => {
-                let _alone = self.terminal.lock().await;
-                let question = self.language.text(Text::ExecApprove);
-                allows(question, self.language, reason, tool, arguments).await
-            }
+    async fn ask(
+        &self,
+        reason: &str,
+        tool: &str,
+        arguments: &Map<String, Value>,
+        reasons: Reasons,
+    ) -> Verdict {
+        let verdict = match self.approve {
+            Approve::None => Verdict::Nobody,
+            Approve::All => Verdict::Granted,
+            Approve::Ask => self.ask_person(reason, tool, arguments, reasons).await,
         };
-        if !is_granted {
+        if !matches!(verdict, Verdict::Granted) {
             self.refused.store(true, Ordering::Relaxed);
         }
-        is_granted
+        verdict
+    }
+
+    async fn ask_person(
+        &self,
+        reason: &str,
+        tool: &str,
+        arguments: &Map<String, Value>,
+        reasons: Reasons,
+    ) -> Verdict {
+        let _alone = self.terminal.lock().await;
+        let language = self.language;
+        let call = AskedCall {
+            reason,
+            tool,
+            arguments,
+            diff: ui::write_preview(&self.preview, tool, arguments, language).await,
+        };
+        match call.ask(language.text(Text::ExecApprove), language).await {
+            PersonAnswer::Yes => Verdict::Granted,
+            PersonAnswer::Nobody => Verdict::Nobody,
+            PersonAnswer::No if reasons == Reasons::NotTold => Verdict::Rejected(None),
+            PersonAnswer::No => {
+                let why = ask(language.text(Text::ExecWhyNot))
+                    .await
+                    .unwrap_or_default();
+                let why = why.trim();
+                Verdict::Rejected((!why.is_empty()).then(|| why.to_owned()))
+            }
+        }
     }
 }

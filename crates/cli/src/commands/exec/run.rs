@@ -196,10 +196,10 @@ impl Run {
 
     /// The status of the turn, once it has ended.
     fn apply(&mut self, event: StreamEvent<SessionEvent>) -> Option<TurnStatus> {
-        let changes = match event.data {
+        let (changes, at) = match event.data {
             EventData::Chunk(event) => {
                 self.show.event(&event);
-                self.view.apply(&event)
+                (self.view.apply(&event), event.timestamp)
             }
             EventData::Done(done) => {
                 self.view.done(done.status);
@@ -211,7 +211,7 @@ impl Run {
             }
         };
         for change in &changes {
-            self.show.change(change, &self.view);
+            self.show.change(change, &self.view, at);
             match change {
                 SessionChange::Waits(call) => self.waits(call),
                 SessionChange::Resolved(_, decision) => self.resolved(decision),

@@ -6,10 +6,10 @@ use codelab_client::{
 };
 use codelab_policy::visible;
 use codelab_protocol::{
-    CallId, CallOutcome, ErrorData, PlanId, SessionEvent, SessionEventBody, SessionId, TaskId,
-    TaskStatus,
+    ApprovalOutcome, CallId, CallOutcome, ErrorData, PlanId, SessionEvent, SessionEventBody,
+    SessionId, TaskId, TaskStatus, Timestamp,
 };
-use codelab_terminal::{Language, Text};
+use codelab_terminal::{CallText, Language, Text};
 use serde_json::json;
 
 use super::super::tool_runner::{call_line, in_one_line};
@@ -45,9 +45,11 @@ impl EventPrinter {
         }
     }
 
-    pub fn change(self, change: &SessionChange, view: &SessionView) {
+    /// `at` is when it happened.
+    pub fn change(self, change: &SessionChange, view: &SessionView, at: Timestamp) {
         if self.format == OutputFormat::Text {
-            self.lines(change, view).iter().for_each(|line| note(line));
+            let lines = self.lines(change, view, at);
+            lines.iter().for_each(|line| note(line));
         }
     }
 
@@ -72,7 +74,7 @@ impl EventPrinter {
         }
     }
 
-    fn lines(self, change: &SessionChange, view: &SessionView) -> Vec<String> {
+    fn lines(self, change: &SessionChange, view: &SessionView, at: Timestamp) -> Vec<String> {
         let language = self.language;
         match change {
             SessionChange::Note(SessionNote::AgentSwitched(switch)) => vec![language.with(
@@ -81,7 +83,8 @@ impl EventPrinter {
             )],
             SessionChange::PlanCreated(id) => self.plan(id, view),
             SessionChange::Resolved(_, decision) => {
-                vec![language.with(Text::ExecDecision, &[decision.decision.as_str()])]
+                let word = language.text(outcome_text(decision.decision));
+                vec![language.with(Text::ExecDecision, &[word])]
             }
             SessionChange::TaskStarted(plan, id) => task_started(plan, id, view),
             SessionChange::Task(plan, id) => self.task_ended(plan, id, view),
@@ -101,10 +104,9 @@ impl EventPrinter {
                     &fallback.to,
                 ],
             )],
-            SessionChange::Note(SessionNote::ModelWaiting(waiting)) => vec![language.with(
-                Text::ModelWaiting,
-                &[&language.failure(waiting.kind), &waiting.until.to_string()],
-            )],
+            SessionChange::Note(SessionNote::ModelWaiting(waiting)) => {
+                vec![language.model_waiting(waiting, at)]
+            }
             SessionChange::Note(
                 SessionNote::HistoryCompacted(_) | SessionNote::Gap(_) | SessionNote::StartOver,
             )
@@ -168,10 +170,10 @@ impl EventPrinter {
                 vec![call_line(&view.call.name, &view.call.arguments)]
             }
             ToolCallStatus::Closed(CallOutcome::Unknown) => {
-                vec![self.language.text(Text::OutcomeUnknown).to_owned()]
+                vec![self.language.text(CallText::OutcomeUnknown).to_owned()]
             }
             ToolCallStatus::Closed(CallOutcome::Expired) => {
-                vec![self.language.text(Text::OutcomeExpired).to_owned()]
+                vec![self.language.text(CallText::OutcomeExpired).to_owned()]
             }
             ToolCallStatus::Closed(
                 CallOutcome::Completed | CallOutcome::Rejected | CallOutcome::Cancelled,
@@ -188,7 +190,10 @@ impl EventPrinter {
             Some(WaitingItem::Approval(request)) => {
                 let approval = &request.approval;
                 let call = call_line(&approval.tool_name, &approval.arguments);
-                let values = [call.as_str(), &in_one_line(&approval.reason)];
+                let values = [
+                    call.as_str(),
+                    &in_one_line(&self.language.reason(&approval.reason)),
+                ];
                 vec![self.language.with(Text::ExecNeedsApproval, &values)]
             }
             Some(WaitingItem::Question(question)) => {
@@ -210,6 +215,16 @@ impl EventPrinter {
             ],
             None => vec![self.language.with(Text::ExecError, &[&message])],
         }
+    }
+}
+
+fn outcome_text(outcome: ApprovalOutcome) -> Text {
+    match outcome {
+        ApprovalOutcome::Approved => Text::Approved,
+        ApprovalOutcome::Edited => Text::ApprovedEdited,
+        ApprovalOutcome::Rejected => Text::Rejected,
+        ApprovalOutcome::Expired => Text::DecisionExpired,
+        ApprovalOutcome::Cancelled => Text::DecisionCancelled,
     }
 }
 

@@ -49,7 +49,7 @@ pub(in crate::routes) async fn attach(
 
 /// The clients of a project
 ///
-/// Those that sent nothing for a minute are listed too, with `present: false`.
+/// Clients that were silent for a minute are also listed, with `present: false`.
 #[utoipa::path(
     get, path = "/my/projects/{project_id}/clients", params(PageQuery),
     responses((status = 200, description = "A page of clients, by their ids", body = ClientList)),

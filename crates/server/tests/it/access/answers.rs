@@ -153,7 +153,7 @@ async fn pages_run_only_their_own_files() {
             page.header("content-security-policy"),
             Some(
                 "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
-                 connect-src 'self'; frame-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+                 connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
             ),
             "{target}"
         );

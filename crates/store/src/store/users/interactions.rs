@@ -35,7 +35,7 @@ const PAGE: &str = concat!(
     "WHERE interactions.project_id = $1 AND agent = $2 AND interactions.id > $3 ORDER BY interactions.id LIMIT $4"
 );
 const NEWEST: SizedList<InteractionRow> = SizedList {
-    sizes: "SELECT CAST(OCTET_LENGTH(text) AS BIGINT) FROM interactions WHERE project_id = $1 AND agent = $2 \
+    sizes: "SELECT CAST(OCTET_LENGTH(text) + OCTET_LENGTH(metadata) AS BIGINT) FROM interactions WHERE project_id = $1 AND agent = $2 \
          ORDER BY id DESC LIMIT $3 OFFSET $4",
     rows: concat!(
         "SELECT ",

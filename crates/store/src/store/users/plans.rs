@@ -7,6 +7,7 @@ use crate::columns::Columns;
 use crate::project_session::ProjectPlanRow;
 use crate::store::pages::{MAX_LIST_BYTES, SizedList};
 
+// The sign keeps planners from scanning all of the user's sessions instead of the project's.
 macro_rules! from_plans {
     ($select:literal, $rest:literal) => {
         concat!(
@@ -22,11 +23,18 @@ const COUNT: &str = from_plans!("COUNT(*)", "");
 const NEWEST: SizedList<ProjectPlanRow> = SizedList {
     sizes: from_plans!(
         "CAST(OCTET_LENGTH(plans.body) AS BIGINT)",
-        " ORDER BY plans.created_at DESC, plans.plan_id LIMIT $3 OFFSET $4"
+        " ORDER BY plans.created_at DESC, sessions.id DESC, plans.turn DESC, plans.plan_id LIMIT $3 OFFSET $4"
     ),
-    rows: from_plans!(
-        "sessions.session_id, sessions.title, plans.turn, plans.created_at, plans.updated_at, plans.body",
-        " ORDER BY plans.created_at DESC, plans.plan_id LIMIT $3 OFFSET $4"
+    // Only the keys of all plans are sorted. A body can be large.
+    rows: concat!(
+        "SELECT sessions.session_id, sessions.title, plans.turn, plans.created_at, plans.updated_at, plans.body FROM (",
+        from_plans!(
+            "plans.session_key AS page_session, plans.plan_id AS page_plan",
+            " ORDER BY plans.created_at DESC, sessions.id DESC, plans.turn DESC, plans.plan_id LIMIT $3 OFFSET $4"
+        ),
+        ") AS page JOIN plans ON plans.session_key = page_session AND plans.plan_id = page_plan \
+         JOIN sessions ON sessions.id = page_session \
+         ORDER BY plans.created_at DESC, sessions.id DESC, plans.turn DESC, plans.plan_id"
     ),
     decode: project_plan,
 };

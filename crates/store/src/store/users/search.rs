@@ -45,18 +45,21 @@ macro_rules! count_found {
         concat!($hits, " SELECT COUNT(*) FROM sessions", of_found!())
     };
 }
-/// With the text of each that has most of the words; the newest of these.
+/// With the text of each that has most of the words, the newest of these, and with the number of all
+/// sessions that were found. Only for the sessions of the page all columns are read.
 macro_rules! list_found {
     ($hits:expr) => {
         concat!(
             $hits,
             ", best AS (SELECT session_key, ord, ROW_NUMBER() OVER \
-             (PARTITION BY session_key ORDER BY COUNT(*) DESC, ord DESC) AS place FROM hits GROUP BY session_key, ord) \
-             SELECT ",
-            session_columns!(),
-            ", best.ord FROM sessions JOIN best ON best.session_key = sessions.id AND best.place = 1",
+             (PARTITION BY session_key ORDER BY COUNT(*) DESC, ord DESC) AS place FROM hits GROUP BY session_key, ord), \
+             page AS (SELECT id AS found_key, best.ord AS found_ord, COUNT(*) OVER () AS found_total \
+             FROM sessions JOIN best ON best.session_key = sessions.id AND best.place = 1",
             of_found!(),
-            " ORDER BY last_activity DESC, id DESC LIMIT $6 OFFSET $7"
+            " ORDER BY last_activity DESC, id DESC LIMIT $6 OFFSET $7) SELECT ",
+            session_columns!(),
+            ", found_ord, found_total FROM page JOIN sessions ON sessions.id = found_key \
+             ORDER BY last_activity DESC, id DESC"
         )
     };
 }
@@ -65,12 +68,18 @@ const COUNT_POSTGRES: &str = count_found!(hits_postgres!());
 const FOUND_SQLITE: &str = list_found!(hits_sqlite!());
 const FOUND_POSTGRES: &str = list_found!(hits_postgres!());
 
-const TEXT: &str = concat!(
-    "SELECT ",
-    searched_text!(),
-    " FROM messages",
-    of_my_session!(" AND ord = $3")
-);
+macro_rules! text_of {
+    ($database:ident) => {
+        concat!(
+            "SELECT ",
+            searched_text!($database),
+            " FROM messages",
+            of_my_session!(" AND ord = $3")
+        )
+    };
+}
+const TEXT_SQLITE: &str = text_of!(sqlite);
+const TEXT_POSTGRES: &str = text_of!(postgres);
 
 const REPLACE_TITLE: &str = "INSERT INTO session_texts (session_key, ord, words) VALUES ($1, $2, $3) \
      ON CONFLICT (session_key, ord) DO UPDATE SET words = excluded.words";
@@ -116,15 +125,25 @@ impl UserStore {
             Param::optional(project),
             Param::optional(archived),
         ];
-        let total = self
-            .store
-            .read_one(count, which.clone(), |row| row.count())
-            .await?
-            .unwrap_or(0);
         let window = [limit.min(MAX_FOUND).into(), offset.into()];
-        let params = which.into_iter().chain(window).collect();
+        let params = which.iter().cloned().chain(window).collect();
+        let page = self
+            .store
+            .search(self.user, list, params, found_session)
+            .await?;
+        let total = match page.first() {
+            Some((_, _, total)) => *total,
+            None if offset == 0 && limit > 0 => 0,
+            // The page is behind the last session.
+            None => {
+                let counted = self
+                    .store
+                    .search(self.user, count, which, |row| row.count());
+                counted.await?.pop().unwrap_or(0)
+            }
+        };
         let mut found = Vec::new();
-        for (session, ord) in self.store.read(list, params, found_session).await? {
+        for (session, ord, _) in page {
             let text = match ord {
                 TITLE_ORD => session.title.clone(),
                 _ => self.text(session.key, ord).await?,
@@ -138,12 +157,18 @@ impl UserStore {
     /// The searched part of a message. `None` if it was deleted meanwhile.
     async fn text(&self, key: SessionKey, ord: u64) -> Result<Option<String>, StoreError> {
         let params = self.of(key).into_iter().chain([ord.into()]).collect();
-        self.store.read_one(TEXT, params, |row| row.string()).await
+        let sql = if self.store.is_shared() {
+            TEXT_POSTGRES
+        } else {
+            TEXT_SQLITE
+        };
+        self.store.read_one(sql, params, |row| row.string()).await
     }
 }
 
-fn found_session(row: &mut Columns<'_>) -> Result<(ProjectSessionRow, u64), StoreError> {
-    Ok((chat_session(row)?, row.count()?))
+/// With the number of the text for its snippet, and how many were found.
+fn found_session(row: &mut Columns<'_>) -> Result<(ProjectSessionRow, u64, u64), StoreError> {
+    Ok((chat_session(row)?, row.count()?, row.count()?))
 }
 
 #[cfg(test)]
@@ -162,5 +187,51 @@ mod tests {
                 "session_texts USING INTEGER PRIMARY KEY (rowid=?)",
             );
         }
+    }
+
+    /// PostgreSQL would read all of an empty table, so that is made expensive.
+    #[tokio::test]
+    async fn postgres_searches_by_the_index_of_words() {
+        let Ok(url) = std::env::var("CODELAB_TEST_POSTGRES_URL") else {
+            return;
+        };
+        let (mut client, driver) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(driver);
+        let schema = "DROP SCHEMA IF EXISTS test_search_plan CASCADE; CREATE SCHEMA test_search_plan; \
+             SET search_path = test_search_plan; SET enable_seqscan = off";
+        client.batch_execute(schema).await.unwrap();
+        let migrations = crate::migrate::POSTGRES;
+        crate::migrate::postgres(&mut client, migrations)
+            .await
+            .unwrap();
+        for (sql, types, values) in [
+            (COUNT_POSTGRES, "", ""),
+            (FOUND_POSTGRES, ", BIGINT, BIGINT", ", 10, 0"),
+        ] {
+            let prepare =
+                format!("PREPARE asked (TEXT, BIGINT, BIGINT, BIGINT, BIGINT{types}) AS {sql}");
+            client.batch_execute(&prepare).await.unwrap();
+            let explain = format!("EXPLAIN EXECUTE asked ($q$'1:a':*$q$, 1, 1, NULL, 0{values})");
+            let lines = client.simple_query(&explain).await.unwrap();
+            let plan: Vec<_> = lines
+                .iter()
+                .filter_map(|line| match line {
+                    tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+                    _ => None,
+                })
+                .collect();
+            let plan = plan.join("\n");
+            assert!(
+                plan.contains("Index Scan on session_texts_by_word"),
+                "{plan}"
+            );
+            client.batch_execute("DEALLOCATE asked").await.unwrap();
+        }
+        client
+            .batch_execute("DROP SCHEMA test_search_plan CASCADE")
+            .await
+            .unwrap();
     }
 }

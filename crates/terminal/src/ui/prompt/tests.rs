@@ -107,6 +107,12 @@ fn one_letter_decides_and_only_where_it_may() {
         (approval("tool"), 'A', decided(MenuChoice::Always)),
         (approval("tool"), 'e', decided(MenuChoice::Edit)),
         (approval("tool"), 'v', decided(MenuChoice::ViewAll)),
+        (approval("tool"), 'н', decided(MenuChoice::Approve)),
+        (approval("tool"), 'Ф', decided(MenuChoice::Always)),
+        (approval("tool"), 'у', decided(MenuChoice::Edit)),
+        (approval("tool"), 'м', decided(MenuChoice::ViewAll)),
+        (local(), 'т', decided(MenuChoice::Reject(None))),
+        (approval("tool"), 'д', Action::Nothing),
         (approval("tool"), 'x', Action::Nothing),
         (approval("budget"), 'a', Action::Nothing),
         (approval("budget"), 'y', decided(MenuChoice::Approve)),
@@ -129,7 +135,13 @@ fn one_letter_decides_and_only_where_it_may() {
 #[test]
 fn a_text_that_begins_like_a_choice_decides_nothing() {
     let waiting = state(vec![approval("tool")]);
-    for text in ["what is this?", "are you sure?", "yes, but why?", "A b"] {
+    for text in [
+        "what is this?",
+        "are you sure?",
+        "yes, but why?",
+        "A b",
+        "н а что это?",
+    ] {
         let (mut prompt, start) = (Prompt::default(), Instant::now());
         prompt.drawn(&waiting, start);
         let mut at = start + READING_TIME;
@@ -323,10 +335,19 @@ fn ctrl_c_cancels_first_and_leaves_second() {
     typed(&mut prompt, "draft", &working);
     assert_eq!(
         press(&mut prompt, Key::Interrupt, &working),
+        Action::Nothing,
+        "what is written goes first"
+    );
+    assert!(prompt.editor.is_empty() && !prompt.is_leaving);
+    assert_eq!(
+        press(&mut prompt, Key::Interrupt, &working),
         Action::CancelTurn
     );
-    assert_eq!(prompt.editor.text(), "draft");
+    assert!(prompt.is_leaving);
     typed(&mut prompt, "s", &idle);
+    assert!(!prompt.is_leaving, "the hint ends with the next letter");
+    // A draft that comes back while the hint stands is not lost either.
+    prompt.is_leaving = true;
     assert_eq!(
         press(&mut prompt, Key::Interrupt, &idle),
         Action::Nothing,
@@ -372,6 +393,8 @@ fn a_line_decides_where_there_are_no_keys() {
     for (line, expected) in [
         ("y", decided(MenuChoice::Approve)),
         ("yes", decided(MenuChoice::Approve)),
+        ("Так", decided(MenuChoice::Approve)),
+        ("нет", decided(MenuChoice::Reject(None))),
         ("always", decided(MenuChoice::Always)),
         ("n", decided(MenuChoice::Reject(None))),
         (

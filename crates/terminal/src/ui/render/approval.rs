@@ -27,7 +27,7 @@ pub fn add_rows(shown: &ApprovalShown, width: usize, language: Language, rows: &
     rows.body.extend(body(&shown.kind, width, language));
     rows.notes.extend(notes(&shown.kind, width, language));
     if !shown.reason.is_empty() {
-        let reason = TextLine::styled(&format!("  {}", shown.reason), DIM);
+        let reason = TextLine::styled(&format!("  {}", language.reason(&shown.reason)), DIM);
         rows.below.extend(fitting(&reason, width));
     }
     if shown.is_forged {
@@ -139,7 +139,7 @@ fn notes(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextL
         lines.extend(fitting(&folder, width));
     }
     for part in parts.iter().filter(|part| part.reason.is_some()) {
-        let reason = part.reason.as_deref().unwrap_or_default();
+        let reason = language.reason(part.reason.as_deref().unwrap_or_default());
         let row = TextLine::styled(
             &part.text.lines().collect::<Vec<_>>().join(" ⏎ "),
             Style::PLAIN,
@@ -161,7 +161,7 @@ fn budget(arguments: &Map<String, Value>, language: Language) -> Vec<TextLine> {
     let tokens = |of: &str| {
         amount(of, "tokens")
             .and_then(Value::as_u64)
-            .map(super::grouped)
+            .map(|tokens| language.grouped(tokens))
     };
     let scope = language.text(match text(arguments, "scope") {
         "project" => Text::ThisProject,

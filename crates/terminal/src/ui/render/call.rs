@@ -3,7 +3,7 @@
 use codelab_protocol::{CallOutcome, TaskId, Tool, ToolCall};
 use serde_json::Value;
 
-use crate::{Language, Text};
+use crate::{CallText, Language, Text};
 
 use super::{BAD, GOOD};
 use crate::ui::block::{CallEnd, End};
@@ -17,7 +17,7 @@ pub fn lines(end: &CallEnd, width: usize, language: Language) -> Vec<TextLine> {
     let (is_good, note) = match &end.end {
         End::Result { value, is_late } => {
             let late = match is_late {
-                true => format!(" · {}", language.text(Text::LateResult)),
+                true => format!(" · {}", language.text(CallText::LateResult)),
                 false => String::new(),
             };
             (
@@ -25,14 +25,14 @@ pub fn lines(end: &CallEnd, width: usize, language: Language) -> Vec<TextLine> {
                 format!("{}{late}", summary(&end.call, value, language)),
             )
         }
-        End::Closed(outcome) => (false, language.text(outcome_text(*outcome)).to_owned()),
+        End::Closed(outcome) => (false, outcome_text(*outcome, language).to_owned()),
     };
     let (sign, style) = if is_good { ("✓", GOOD) } else { ("✗", BAD) };
     let mut head = TextLine::styled("  ", DIM)
         .with(sign, style)
         .with(" ", Style::PLAIN);
     head.extend(task_mark(end.task.as_ref()));
-    head.extend(title(&end.call));
+    head.extend(title(&end.call, language));
     let room = width.saturating_sub(note.chars().count() + 3).max(20);
     let mut lines = vec![head.clipped(room).with(&format!(" · {note}"), DIM)];
     if let End::Result { value, .. } = &end.end {
@@ -47,7 +47,7 @@ pub fn task_mark(task: Option<&TaskId>) -> TextLine {
 }
 
 /// The call as a person would say it.
-pub fn title(call: &ToolCall) -> TextLine {
+pub fn title(call: &ToolCall, language: Language) -> TextLine {
     let text = |name: &str| {
         call.arguments
             .get(name)
@@ -58,8 +58,8 @@ pub fn title(call: &ToolCall) -> TextLine {
         let text: String = text(name).chars().take(MAX_TITLE_CHARS).collect();
         text.lines().collect::<Vec<_>>().join(" ⏎ ")
     };
-    let verb = |verb: &str, what: &str| {
-        TextLine::styled(verb, Style::PLAIN)
+    let verb = |verb: CallText, what: &str| {
+        TextLine::styled(language.text(verb), Style::PLAIN)
             .with(" ", Style::PLAIN)
             .with(what, BOLD)
     };
@@ -79,13 +79,13 @@ pub fn title(call: &ToolCall) -> TextLine {
                     end.unwrap_or("end".into())
                 ),
             };
-            verb("read", &shown("path")).with(&range, DIM)
+            verb(CallText::VerbRead, &shown("path")).with(&range, DIM)
         }
-        Some(Tool::WriteFile) => verb("write", &shown("path")),
-        Some(Tool::ListFiles) => verb("list", &shown("path")),
-        Some(Tool::SearchInCode) => verb("search", &shown("query")),
-        Some(Tool::CreateDirectory) => verb("make folder", &shown("path")),
-        Some(Tool::ExecuteCommand) => verb("$", &shown("command")),
+        Some(Tool::WriteFile) => verb(CallText::VerbWrite, &shown("path")),
+        Some(Tool::ListFiles) => verb(CallText::VerbList, &shown("path")),
+        Some(Tool::SearchInCode) => verb(CallText::VerbSearch, &shown("query")),
+        Some(Tool::CreateDirectory) => verb(CallText::VerbMakeFolder, &shown("path")),
+        Some(Tool::ExecuteCommand) => TextLine::plain("$ ").with(&shown("command"), BOLD),
         _ => TextLine::styled(&call.name, BOLD),
     }
 }
@@ -104,13 +104,13 @@ fn summary(call: &ToolCall, result: &Value, language: Language) -> String {
             .and_then(Value::as_array)
             .map_or(0, Vec::len)
     };
-    let plural = |count: usize, one: &str, many: &str| {
-        format!("{count} {}", if count == 1 { one } else { many })
+    let plural = |count: usize, one: CallText, many: CallText| match count {
+        1 => language.text(one).to_owned(),
+        _ => language.with(many, &[&language.grouped(count as u64)]),
     };
-    let cut = if result.get("truncated").and_then(Value::as_bool) == Some(true) {
-        ", cut"
-    } else {
-        ""
+    let cut = match result.get("truncated").and_then(Value::as_bool) {
+        Some(true) => language.text(CallText::ResultCut),
+        Some(false) | None => "",
     };
     let exit = result.get("exit_code").and_then(Value::as_i64);
     if let (false, None, Some(error)) = (
@@ -126,17 +126,19 @@ fn summary(call: &ToolCall, result: &Value, language: Language) -> String {
                 .get("content")
                 .and_then(Value::as_str)
                 .map_or(0, |text| text.lines().count());
-            plural(lines, "line", "lines")
+            plural(lines, CallText::OneLine, CallText::ManyLines)
         }
         Some(Tool::WriteFile) => {
             let size = result
                 .get("size")
                 .and_then(Value::as_u64)
                 .unwrap_or_default();
-            format!("{} bytes", super::grouped(size))
+            language.with(CallText::Bytes, &[&language.grouped(size)])
         }
-        Some(Tool::ListFiles) => plural(count("files"), "entry", "entries"),
-        Some(Tool::SearchInCode) => plural(count("matches"), "match", "matches"),
+        Some(Tool::ListFiles) => plural(count("files"), CallText::OneEntry, CallText::ManyEntries),
+        Some(Tool::SearchInCode) => {
+            plural(count("matches"), CallText::OneMatch, CallText::ManyMatches)
+        }
         Some(Tool::ExecuteCommand) => match (exit, result.get("error").and_then(Value::as_str)) {
             (Some(code), None) => format!("exit {code}"),
             (Some(code), Some(error)) => format!("exit {code}: {error}"),
@@ -172,12 +174,12 @@ fn output(result: &Value, language: Language) -> Vec<TextLine> {
     lines
 }
 
-fn outcome_text(outcome: CallOutcome) -> Text {
+fn outcome_text(outcome: CallOutcome, language: Language) -> &'static str {
     match outcome {
-        CallOutcome::Completed => Text::Completed,
-        CallOutcome::Rejected => Text::Rejected,
-        CallOutcome::Cancelled => Text::Cancelled,
-        CallOutcome::Expired => Text::OutcomeExpired,
-        CallOutcome::Unknown => Text::OutcomeUnknown,
+        CallOutcome::Completed => language.text(Text::Completed),
+        CallOutcome::Rejected => language.text(Text::Rejected),
+        CallOutcome::Cancelled => language.text(Text::Cancelled),
+        CallOutcome::Expired => language.text(CallText::OutcomeExpired),
+        CallOutcome::Unknown => language.text(CallText::OutcomeUnknown),
     }
 }

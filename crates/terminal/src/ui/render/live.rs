@@ -2,17 +2,20 @@
 //! running calls, what waits for the person, the line they write. They never grow past the screen,
 //! so nothing of them reaches the scrollback.
 
+use std::time::Duration;
+
 use codelab_client::{CallView, SessionItem, ToolCallStatus};
 use codelab_protocol::{ApprovalKind, Timestamp, Usage};
 
-use crate::texts::CommandText;
+use crate::texts::{CallText, CommandText};
 use crate::{Language, Text};
 
-use super::{AGENT, CardRows, MAX_TEXT_COLUMNS, call, grouped, name, spent};
+use super::{AGENT, CardRows, MAX_TEXT_COLUMNS, call, name, spent};
 use crate::ui::markdown;
+use crate::ui::picker::SessionPicker;
 use crate::ui::plan::{Drawing, PlanDrawing, is_under_way, short, spinner};
 use crate::ui::prompt::{Focus, Prompt, allowed};
-use crate::ui::state::{PendingAsk, ViewState};
+use crate::ui::state::{Grant, PendingAsk, ViewState};
 use crate::ui::text::{BOLD, Colour, DIM, Style, TextLine, fitting};
 
 const MAX_INPUT_ROWS: usize = 10;
@@ -21,6 +24,8 @@ const MAX_PLAN_ROWS: usize = 14;
 const MAX_ANSWER_ROWS: usize = 16;
 /// Of what the choices are about.
 const MAX_NAME_COLUMNS: usize = 48;
+/// From here on a person wonders whether anything happens.
+const SHOWN_QUIET: Duration = Duration::from_secs(5);
 const WORKING: Style = Style::colour(Colour::Cyan);
 
 /// How things stand with the server.
@@ -34,6 +39,8 @@ pub enum ConnectionState {
 /// Everything the live rows are made of.
 #[derive(Debug)]
 pub struct Live<'a> {
+    /// The person chooses a session first.
+    pub picker: Option<&'a SessionPicker>,
     pub state: &'a ViewState,
     pub prompt: &'a Prompt,
     /// What waits first, as it stands above its choices.
@@ -53,6 +60,8 @@ pub struct Live<'a> {
     /// Of the whole session, as the server counts.
     pub spent: Option<Usage>,
     pub frame: usize,
+    /// How long nothing has come from the server.
+    pub quiet: Duration,
     pub now: Timestamp,
 }
 
@@ -68,6 +77,9 @@ pub struct Drawn {
 
 impl Live<'_> {
     pub fn draw(&self, width: usize, height: usize) -> Drawn {
+        if let Some(picker) = self.picker {
+            return picker.draw(width, height, self.language());
+        }
         let (input, cursor_row, cursor_column) = self.input(width, height);
         let mut below = input;
         below.push(self.status());
@@ -107,7 +119,7 @@ impl Live<'_> {
                 "[{}] {}",
                 ask.call_id(),
                 self.language()
-                    .text(Text::AnswerPrompt)
+                    .text(answer_prompt(ask))
                     .trim_end_matches([' ', '›'])
             )),
             Focus::Message | Focus::Reason(_) => None,
@@ -200,9 +212,9 @@ impl Live<'_> {
         let row = |open: &CallView| {
             let mut row = TextLine::styled(&format!("  {} ", spinner(self.frame)), WORKING);
             row.extend(call::task_mark(open.origin.task_id.as_ref()));
-            row.extend(call::title(&open.call));
+            row.extend(call::title(&open.call, self.language()));
             if open.status == ToolCallStatus::AwaitingClient {
-                let text = self.language().text(Text::WaitsForClient);
+                let text = self.language().text(CallText::WaitsForClient);
                 row.with(&format!(" · {text}"), DIM)
             } else {
                 row
@@ -238,7 +250,12 @@ impl Live<'_> {
             (true, Some(agent)) => language.with(Text::Works, &[short(agent)]),
             (true, None) => language.text(Text::Planning).to_owned(),
         };
-        Some(TextLine::styled(&format!("  {} ", spinner(self.frame)), WORKING).with(&what, DIM))
+        let row = TextLine::styled(&format!("  {} ", spinner(self.frame)), WORKING);
+        let since = match self.quiet >= SHOWN_QUIET {
+            true => language.with(CommandText::Seconds, &[&self.quiet.as_secs().to_string()]),
+            false => String::new(),
+        };
+        Some(row.with(&format!("{what}{since}"), DIM))
     }
 
     /// The choices, when something waits.
@@ -246,10 +263,8 @@ impl Live<'_> {
         match self.prompt.focus(self.state) {
             Focus::Decide(ask) => self.choices(ask, width),
             Focus::Message if !self.state.asks.is_empty() => {
-                vec![TextLine::styled(
-                    self.language().text(Text::SomethingWaits),
-                    BOLD,
-                )]
+                let text = self.language().text(Text::SomethingWaits);
+                fitting(&TextLine::styled(text, BOLD), width)
             }
             Focus::Message | Focus::Answer(_) | Focus::Reason(_) => Vec::new(),
         }
@@ -258,9 +273,8 @@ impl Live<'_> {
     /// Rows are broken between choices.
     fn choices(&self, ask: &PendingAsk, width: usize) -> Vec<TextLine> {
         let mut parts = self.letters(ask);
-        if let Some(at) = expiry(ask) {
-            let seconds = at.millis_since(self.now) / 1000;
-            let left = format!("{}:{:02}", seconds / 60, seconds % 60);
+        if let Some(at) = ask.expires_at() {
+            let left = time_left(at, self.now);
             let left = self.language().with(Text::TimeLeft, &[&left]);
             parts.push(TextLine::styled(&left, DIM));
         }
@@ -282,14 +296,15 @@ impl Live<'_> {
     fn letters(&self, ask: &PendingAsk) -> Vec<TextLine> {
         let mut parts = vec![self.named(ask)];
         for letter in allowed(ask) {
+            let language = self.language();
             let word = match letter {
-                'y' => Text::KeyApprove,
-                'e' => Text::KeyEdit,
-                'n' => Text::KeyReject,
-                'a' => Text::KeyAlways,
-                _ => Text::KeyView,
+                'y' => language.text(Text::KeyApprove),
+                'e' => language.text(Text::KeyEdit),
+                'n' => language.text(Text::KeyReject),
+                'a' => language.text(always(ask)),
+                _ => language.text(Text::KeyView),
             };
-            let word = format!(" {}", self.language().text(word));
+            let word = format!(" {word}");
             parts.push(TextLine::styled(&letter.to_string(), BOLD).with(&word, Style::PLAIN));
         }
         let waiting = self.state.asks.len();
@@ -324,7 +339,7 @@ impl Live<'_> {
 
     fn input(&self, width: usize, height: usize) -> (Vec<TextLine>, usize, usize) {
         let mark = match self.prompt.focus(self.state) {
-            Focus::Answer(_) => self.language().text(Text::AnswerPrompt),
+            Focus::Answer(ask) => self.language().text(answer_prompt(ask)),
             Focus::Reason(_) => self.language().text(Text::ReasonPrompt),
             Focus::Decide(_) if self.is_deciding => "? ",
             Focus::Decide(_) | Focus::Message => "› ",
@@ -369,7 +384,7 @@ impl Live<'_> {
             None => language.text(Text::Planned).to_owned(),
         });
         parts.extend(self.model.map(str::to_owned));
-        let context = self.context_tokens.map(grouped);
+        let context = self.context_tokens.map(|tokens| language.grouped(tokens));
         parts.extend(context.map(|tokens| language.with(CommandText::Context, &[&tokens])));
         parts.extend(self.spent.as_ref().map(|usage| spent(usage, language)));
         parts.push(
@@ -398,12 +413,33 @@ fn running(item: &SessionItem) -> Option<&CallView> {
     }
 }
 
-fn expiry(ask: &PendingAsk) -> Option<Timestamp> {
+/// Says so where the answer can be one of the options.
+fn answer_prompt(ask: &PendingAsk) -> Text {
     match ask {
-        PendingAsk::Approval(request) => request.approval.expires_at,
-        PendingAsk::Plan(request) => request.approval.expires_at,
-        PendingAsk::Question(_) | PendingAsk::Local(_) => None,
+        PendingAsk::Question(question) if !question.options.is_empty() => Text::OptionPrompt,
+        PendingAsk::Question(_)
+        | PendingAsk::Approval(_)
+        | PendingAsk::Plan(_)
+        | PendingAsk::Local(_) => Text::AnswerPrompt,
     }
+}
+
+/// What "always" would allow.
+fn always(ask: &PendingAsk) -> CallText {
+    let grant = match ask {
+        PendingAsk::Approval(request) => Grant::of(&request.approval),
+        PendingAsk::Plan(_) | PendingAsk::Question(_) | PendingAsk::Local(_) => None,
+    };
+    match grant {
+        Some(Grant::FileWrites) => CallText::KeyAlwaysWrites,
+        Some(Grant::SameCommand) | None => CallText::KeyAlwaysCommand,
+    }
+}
+
+/// Minutes and seconds.
+pub fn time_left(at: Timestamp, now: Timestamp) -> String {
+    let seconds = at.millis_since(now) / 1000;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
 }
 
 fn tail(rows: Vec<TextLine>, room: usize) -> Vec<TextLine> {

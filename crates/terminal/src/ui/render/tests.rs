@@ -1,5 +1,7 @@
 //! Recorded sessions as they are drawn.
 
+use std::time::Duration;
+
 use codelab_protocol::{Done, SessionEvent, Timestamp};
 
 use super::*;
@@ -56,6 +58,17 @@ fn print(blocks: &[Block], width: usize, out: &mut String) {
 }
 
 fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Drawn {
+    draw_after(Duration::ZERO, state, prompt, width, height)
+}
+
+/// After a while in which nothing came.
+fn draw_after(
+    quiet: Duration,
+    state: &ViewState,
+    prompt: &Prompt,
+    width: usize,
+    height: usize,
+) -> Drawn {
     let card: Vec<Block> = state
         .asks
         .first()
@@ -64,6 +77,7 @@ fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Draw
         .collect();
     let card = CardRows::of(&card, width.saturating_sub(1), Language::En);
     let live = Live {
+        picker: None,
         state,
         prompt,
         card: Some(&card).filter(|_| !state.asks.is_empty()),
@@ -76,6 +90,7 @@ fn draw(state: &ViewState, prompt: &Prompt, width: usize, height: usize) -> Draw
         context_tokens: state.view.usage().map(|usage| usage.prompt_tokens),
         spent: state.view.usage(),
         frame: 0,
+        quiet,
         now: NOW,
     };
     live.draw(width, height)
@@ -87,6 +102,56 @@ fn live(state: &ViewState, prompt: &Prompt, width: usize, out: &mut String) {
         out.push_str(&(row.to_text() + "\n"));
     }
     out.push_str("~~~\n");
+}
+
+#[test]
+fn lists_tasks_and_errors_are_broken_between_words() {
+    let rows = |found: &Block, width: usize| -> Vec<String> {
+        let lines = block(found, width, Language::En);
+        lines.iter().skip(1).map(TextLine::to_text).collect()
+    };
+    let list = Block::Listing(vec![
+        "/model [NAME]  list the models, or choose one".to_owned(),
+    ]);
+    assert_eq!(
+        rows(&list, 36),
+        [
+            "  /model [NAME]  list the models, or",
+            "                 choose one"
+        ]
+    );
+    let narrow = rows(&list, 24);
+    assert!(
+        narrow.iter().all(|row| row.chars().count() <= 24),
+        "{narrow:?}"
+    );
+    let failed = Block::TaskEnded {
+        id: codelab_protocol::TaskId::parse("a").unwrap(),
+        agent: codelab_protocol::AgentName::parse("agent_coder").unwrap(),
+        status: TaskStatus::Failed,
+        note: Some("The model server failed.".to_owned()),
+    };
+    assert_eq!(rows(&failed, 30), ["    model server failed."]);
+    let error = Block::Error {
+        message: "Not done:\n- a: failed".to_owned(),
+        code: None,
+        status: None,
+    };
+    assert_eq!(rows(&error, 30), ["  - a: failed"], "line by line");
+}
+
+#[test]
+fn a_long_silence_is_counted() {
+    let mut state = ViewState::default();
+    state
+        .view
+        .done(codelab_protocol::TurnStatus::AwaitingToolResult);
+    for (seconds, row) in [(4, "planning"), (12, "planning · 12 s")] {
+        let quiet = Duration::from_secs(seconds);
+        let drawn = draw_after(quiet, &state, &Prompt::default(), 80, 24);
+        let rows: Vec<String> = drawn.rows.iter().map(TextLine::to_text).collect();
+        assert!(rows.iter().any(|found| found.ends_with(row)), "{rows:?}");
+    }
 }
 
 #[test]

@@ -9,12 +9,15 @@ use codelab_protocol::{
     TaskId, TaskOrigin, TaskStatus, TurnError, TurnStatus,
 };
 
-use super::{ViewState, Writing};
+use super::{Grant, ViewState, Writing};
 use crate::Text;
 use crate::ui::block::{Block, CallEnd, End};
 use crate::ui::diff::Before;
 use crate::ui::markdown::Stream;
+use crate::ui::mention::without_files;
 
+/// How the server begins the list of tasks that a plan did not do.
+const NOT_DONE: &str = "Not done:";
 /// A failed task's error in one row.
 const MAX_NOTE_CHARS: usize = 160;
 
@@ -42,7 +45,9 @@ impl ViewState {
                 let waits = queued.find(|queued| queued.message_id == *message_id);
                 out.push(Block::Queued {
                     position: *position,
-                    text: waits.map(|queued| queued.text.clone()).unwrap_or_default(),
+                    text: waits
+                        .map(|queued| without_files(&queued.text).to_owned())
+                        .unwrap_or_default(),
                 });
             }
             SessionChange::MessageDequeued(queued) => {
@@ -52,7 +57,8 @@ impl ViewState {
             SessionChange::Waits(id) => self.waiting(id, before),
             SessionChange::Resolved(id, decision) => {
                 out.extend(self.closed_card(id));
-                out.push(decided(decision));
+                let granted = self.granted.remove(id);
+                out.push(decided(decision, granted));
                 let is_plan = self.view.plan_of(id).is_some();
                 if is_plan && decision.decision == ApprovalOutcome::Expired {
                     let hint = self.language.text(Text::RenewHint).to_owned();
@@ -95,13 +101,10 @@ impl ViewState {
                     &fallback.to,
                 ],
             )),
-            SessionNote::ModelWaiting(waiting) => Block::Notice(self.language.with(
-                Text::ModelWaiting,
-                &[
-                    &self.language.failure(waiting.kind),
-                    &waiting.until.to_string(),
-                ],
-            )),
+            SessionNote::ModelWaiting(waiting) => {
+                let since = self.event_at.unwrap_or(waiting.until);
+                Block::Notice(self.language.model_waiting(waiting, since))
+            }
             SessionNote::Gap(gap) => Block::Notice(self.language.with(
                 Text::EventsPruned,
                 &[&gap.from.to_string(), &gap.to.to_string()],
@@ -140,7 +143,7 @@ impl ViewState {
             }
             Role::Assistant if message.status == MessageStatus::Error => {
                 self.answer = None;
-                self.failure = Some(message.text.clone());
+                self.failure = Some(message.text.clone()).filter(|text| !self.is_known(text));
             }
             Role::Assistant if self.is_main(&message.origin) => {
                 out.extend(self.thoughts(&message));
@@ -157,6 +160,13 @@ impl ViewState {
             Role::User | Role::Assistant | Role::Tool | Role::System => {}
         }
         out.extend(message.warnings.into_iter().map(Block::Notice));
+    }
+
+    /// Whether a failure only repeats what was printed for each task of the plan.
+    fn is_known(&self, failure: &str) -> bool {
+        let has_failed = |task: &Task| task.status == TaskStatus::Failed;
+        let mut plans = self.plan().into_iter();
+        failure.starts_with(NOT_DONE) && plans.any(|view| view.plan.tasks.iter().any(has_failed))
     }
 
     /// What the model thought, folded into one row.
@@ -362,8 +372,9 @@ impl ViewState {
     }
 }
 
-fn decided(decision: &DecisionView) -> Block {
+fn decided(decision: &DecisionView, granted: Option<Grant>) -> Block {
     Block::Decided {
+        granted: granted.filter(|_| decision.decision == ApprovalOutcome::Approved),
         decision: decision.decision,
         by: decision.decided_by.clone(),
         reason: decision.reason.clone(),
@@ -373,7 +384,6 @@ fn decided(decision: &DecisionView) -> Block {
 /// What a person said, and a line for each file that went along.
 fn with_names(message: &MessageView) -> String {
     let files = message.attachments.iter();
-    files.fold(message.text.clone(), |text, file| {
-        format!("{text}\n[{}]", file.name)
-    })
+    let text = without_files(&message.text).to_owned();
+    files.fold(text, |text, file| format!("{text}\n[{}]", file.name))
 }

@@ -1,5 +1,6 @@
 //! What events make of a session.
 
+use codelab_policy::{Policy, RememberKey, Verdict};
 use codelab_protocol::{CallOutcome, Done, SessionEventBody};
 use serde_json::json;
 
@@ -114,6 +115,38 @@ fn a_failure_is_told_once() {
         blocks.extend(state.done(TurnStatus::Failed));
         assert_eq!(sources(&blocks), ["error The model cannot be reached."]);
     }
+}
+
+#[test]
+fn a_failed_plan_repeats_nothing_that_was_told_of_its_tasks() {
+    let task = |id: &str| {
+        json!({ "id": id, "agent": "agent_coder", "description": "d", "depends_on": [],
+            "status": "running", "estimated_tokens": 1, "estimated_cost_usd": 0.0 })
+    };
+    let plan = json!({ "plan_id": "p", "workflow_id": "w", "status": "running", "fallback": false,
+        "estimated_cost_usd": 0.0, "cost_known": true, "requires_approval": false,
+        "tasks": [task("a"), task("b")] });
+    let error = json!({ "message": "It broke.", "error_code": "LLM_ERROR", "details": {} });
+    let failed = json!({ "plan_id": "p", "task_id": "a", "agent": "agent_coder", "error": error });
+    let mut answer = said(
+        "m2",
+        "assistant",
+        "Not done:\n- a (agent_coder): failed: It broke.",
+    );
+    let SessionEventBody::MessageCreated(created) = &mut answer.body else {
+        panic!()
+    };
+    created.message.error = true;
+    let (mut state, mut blocks) = play(&[
+        said("m1", "user", "go"),
+        event("task_plan_created", plan),
+        event("task_failed", failed),
+        answer,
+    ]);
+    blocks.extend(state.done(TurnStatus::Failed));
+    assert_eq!(sources(&blocks), [""; 0]);
+    let told = |block: &Block| matches!(block, Block::TaskEnded { note: Some(note), .. } if note == "It broke.");
+    assert!(blocks.iter().any(told), "{blocks:?}");
 }
 
 #[test]
@@ -451,4 +484,42 @@ fn a_decision_that_failed_waits_behind_what_is_read() {
         panic!()
     };
     assert_eq!(card, ask.shown(&now, Language::En));
+}
+
+#[test]
+fn always_is_offered_exactly_where_the_policy_remembers() {
+    let write = |path: &str, content: &str| {
+        let arguments = json!({ "path": path, "content": content });
+        (Tool::WriteFile, arguments)
+    };
+    let run = |command: &str| (Tool::ExecuteCommand, json!({ "command": command }));
+    for (tool, arguments) in [
+        write("a.py", "x"),
+        write(".git/hooks/pre-commit", "x"),
+        write("/etc/passwd", "x"),
+        write("a.py", "hidden \u{202e} text"),
+        run("rm -rf build"),
+        run("black ."),
+        run("rm -rf .git/hooks"),
+        run("echo 'not closed; rm -rf x"),
+        run("rm \u{202e}x"),
+        run("cat /etc/passwd"),
+        (Tool::CreateDirectory, json!({ "path": "/etc/x" })),
+    ] {
+        let map = arguments.as_object().unwrap();
+        let checked = tool.check(map).unwrap();
+        let Verdict::Ask(ask) = Policy::default().review(&checked) else {
+            panic!("{arguments} asks")
+        };
+        let whole = json!({ "call_id": "c", "kind": "tool", "tool_name": tool.as_str(),
+            "arguments": map, "digest": arguments_digest(tool.as_str(), map), "reason": ask.reason,
+            "parts": ask.parts, "created_at": "2026-01-13T20:00:00Z", "expires_at": null,
+            "timeout_seconds": 0 });
+        let approval: ApprovalInfo = serde_json::from_value(whole).unwrap();
+        let expected = ask.remember.map(|key| match key {
+            RememberKey::FileWrites => Grant::FileWrites,
+            RememberKey::Command(_) => Grant::SameCommand,
+        });
+        assert_eq!(Grant::of(&approval), expected, "{approval:?}");
+    }
 }

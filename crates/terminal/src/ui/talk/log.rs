@@ -3,18 +3,24 @@
 
 use std::collections::VecDeque;
 
-use codelab_client::{Backoff, ClientError, EventData, FollowUntil, ResumingEvents, StreamEvent};
-use codelab_protocol::{Role, SessionEvent, SessionEventBody, SessionId, Usage, UsageTotal};
+use codelab_client::{
+    Backoff, ClientError, EventData, FollowUntil, PlanView, ResumingEvents, StreamEvent,
+};
+use codelab_protocol::{
+    ApprovalOutcome, Role, SessionEvent, SessionEventBody, SessionId, Usage, UsageTotal,
+};
 use codelab_toolrunner::{RunnerQuestion, ToolRunnerEvent};
+use tokio::time::Instant;
 
 use crate::Text;
 use crate::texts::CommandText;
 
-use super::Talk;
+use super::{MAX_SEEN, Talk};
 use crate::ui::UiError;
 use crate::ui::block::Block;
 use crate::ui::diff::Before;
 use crate::ui::plan::short;
+use crate::ui::prompt::READING_TIME;
 use crate::ui::render::ConnectionState;
 use crate::ui::requests;
 use crate::ui::state::{LocalAsk, ViewState};
@@ -59,7 +65,7 @@ impl Talk {
             last = event.id.or(last);
             let blocks = match event.data {
                 EventData::Chunk(event) => {
-                    answered = usage_of(&event.body).or(answered);
+                    answered = usage_of(&event.body, &state).or(answered);
                     state.apply(&event, &Before::Missing)
                 }
                 EventData::Done(done) => state.done(done.status),
@@ -111,12 +117,18 @@ impl Talk {
                     && created.message.role == Role::User
                 {
                     self.sending = self.sending.saturating_sub(1);
+                    // Another turn begins: what Ctrl-C would have done now is over.
+                    self.prompt.is_leaving = false;
                 }
-                if let Some(answered) = usage_of(&event.body) {
+                if let Some(answered) = usage_of(&event.body, &self.state) {
                     self.answered_with(&answered);
                 }
                 let before = self.before(&event.body).await;
-                self.state.apply(&event, &before)
+                let blocks = self.state.apply(&event, &before);
+                match self.is_unseen_and_gone(&event.body) {
+                    true => Vec::new(),
+                    false => blocks,
+                }
             }
             Some(Ok(StreamEvent {
                 data: EventData::Done(done),
@@ -148,7 +160,33 @@ impl Talk {
             }
         };
         blocks.iter().for_each(|block| self.print(block));
+        self.heard_at = Instant::now();
         self.is_dirty = true;
+    }
+
+    /// What was drawn for long enough has been seen. Lines that are printed stay.
+    pub(super) fn note_seen(&mut self) {
+        let first = self.state.asks.first().map(|ask| ask.call_id().clone());
+        let drawn = self.first_drawn.take();
+        let same = drawn.filter(|(call, _)| Some(call) == first.as_ref());
+        self.first_drawn = same.or(first.map(|call| (call, Instant::now())));
+        if let Some((call, since)) = &self.first_drawn
+            && (since.elapsed() >= READING_TIME || !self.surface.is_terminal())
+            && self.seen.len() < MAX_SEEN
+        {
+            self.seen.insert(call.clone());
+        }
+    }
+
+    /// What nobody saw and nobody needs to decide any more is not worth a line.
+    fn is_unseen_and_gone(&self, body: &SessionEventBody) -> bool {
+        match body {
+            SessionEventBody::ApprovalResolved(resolved) => {
+                resolved.decision == ApprovalOutcome::Cancelled
+                    && !self.seen.contains(&resolved.call_id)
+            }
+            _ => false,
+        }
     }
 
     /// What the status line says about the last model call.
@@ -224,12 +262,15 @@ impl Talk {
     }
 }
 
-/// What the model call of an answer used.
-fn usage_of(body: &SessionEventBody) -> Option<Usage> {
-    match body {
-        SessionEventBody::MessageCreated(created) => created.message.usage.clone(),
-        _ => None,
-    }
+/// What the model call of an answer used. The answer of a whole plan is no call: it has the sum of
+/// all of them.
+fn usage_of(body: &SessionEventBody, state: &ViewState) -> Option<Usage> {
+    let SessionEventBody::MessageCreated(created) = body else {
+        return None;
+    };
+    let is_planned = state.plan().is_some_and(PlanView::is_open);
+    let is_sum = is_planned && created.origin.task_id.is_none();
+    created.message.usage.clone().filter(|_| !is_sum)
 }
 
 /// Whether a block is printed for the past of a session. Decisions that were made are not.

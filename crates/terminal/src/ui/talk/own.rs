@@ -48,9 +48,6 @@ impl Talk {
                 if !expanded.sent.is_empty() {
                     self.say(CommandText::SentWith, &[&expanded.sent.join(", ")]);
                 }
-                for path in &expanded.missing {
-                    self.say(CommandText::FileMissing, &[path]);
-                }
                 Some((expanded.text, expanded.images))
             }
             Err(why) => {
@@ -160,7 +157,7 @@ impl Talk {
                 names.extend(folder.iter().flat_map(|folder| custom::names(folder)));
                 complete::complete(&text, written, &names)
             }
-            Some(Unfinished::File(written)) => {
+            Some(Unfinished::File(written) | Unfinished::QuotedFile(written)) => {
                 let files = complete::files(&self.preview, written).await;
                 complete::complete(&text, written, &files)
             }
@@ -170,7 +167,7 @@ impl Talk {
             self.prompt.editor.replace_before_cursor(&finished);
         }
         if !choices.is_empty() {
-            self.print(&Block::Listing(vec![choices.join("  ")]));
+            self.notice(choices.join("  "));
         }
     }
 }

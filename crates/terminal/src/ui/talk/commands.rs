@@ -1,0 +1,101 @@
+//! What each slash command does.
+
+use crate::Text;
+
+use super::{Leaving, Talk};
+use crate::ui::block::Block;
+use crate::ui::command::SlashCommand;
+use crate::ui::requests::{self, RequestOutcome};
+
+impl Talk {
+    /// Sets what a command prints apart from what stands above it. The text of a person's own command
+    /// is printed as the message that it is.
+    pub(super) fn echo(&mut self, command: &SlashCommand) {
+        let is_message = matches!(command, SlashCommand::Quit | SlashCommand::Other(..));
+        if self.surface.is_terminal() && !is_message {
+            self.print(&Block::User(command.to_string()));
+        }
+    }
+
+    pub(super) async fn command(&mut self, command: SlashCommand) {
+        let (client, project) = (self.client.clone(), self.project);
+        let (session, language) = (self.session.clone(), self.language());
+        match (command, session) {
+            (SlashCommand::Help, _) => {
+                let rows = self.help();
+                self.print(&Block::Listing(rows));
+            }
+            (SlashCommand::Agents, _) => _ = self.requests.spawn(requests::agents(client, project)),
+            (SlashCommand::Switch(agent), session) => {
+                _ = self
+                    .requests
+                    .spawn(requests::switch(client, project, session, agent, language))
+            }
+            (SlashCommand::Sessions(None), session) => {
+                _ = self
+                    .requests
+                    .spawn(requests::sessions(client, project, session, language))
+            }
+            (SlashCommand::Sessions(Some(wanted)), _) => match self.chosen(&wanted) {
+                Some(id) => _ = self.requests.spawn(async { RequestOutcome::Open(id) }),
+                None => self.say(Text::NotASession, &[&wanted]),
+            },
+            (SlashCommand::Plan(task), Some(session)) => {
+                _ = self
+                    .requests
+                    .spawn(requests::plan(client, session, task, language))
+            }
+            (SlashCommand::Retry, Some(session)) => {
+                let plan = self.state.plan().map(|plan| plan.id().clone());
+                _ = self.requests.spawn(requests::retry(client, session, plan))
+            }
+            (SlashCommand::Renew, Some(session)) => match self.state.renewable() {
+                Some(call) => _ = self.requests.spawn(requests::renew(client, session, call)),
+                None => self.say(Text::NothingToRenew, &[]),
+            },
+            (SlashCommand::Model(None), session) => {
+                _ = self
+                    .requests
+                    .spawn(requests::models(client, session, language))
+            }
+            (SlashCommand::Model(Some(model)), Some(session)) => {
+                _ = self
+                    .requests
+                    .spawn(requests::choose_model(client, session, model, language))
+            }
+            (SlashCommand::Model(Some(_)), None) => self.say(Text::ModelNeedsSession, &[]),
+            (SlashCommand::Cost, session) => {
+                _ = self
+                    .requests
+                    .spawn(requests::cost(client, session, project, language))
+            }
+            (SlashCommand::Diff, _) => self.diff(),
+            (SlashCommand::Export, session) => self.export(session),
+            (SlashCommand::Cancel, Some(_)) if self.state.is_working() => self.cancel(),
+            (
+                SlashCommand::Plan(_)
+                | SlashCommand::Retry
+                | SlashCommand::Renew
+                | SlashCommand::Cancel,
+                _,
+            ) => self.say(Text::NothingRuns, &[]),
+            (SlashCommand::New, _) => {
+                self.forget();
+                self.say(Text::NewSession, &[]);
+            }
+            (SlashCommand::Quit, _) => self.is_over = Leaving::Now,
+            (SlashCommand::Other(name, words), _) => {
+                self.own_command(&name, words.as_deref().unwrap_or_default())
+                    .await
+            }
+        }
+    }
+
+    pub(super) fn aim(&mut self, target: Option<String>) {
+        match &target {
+            Some(agent) => self.say(Text::TargetSet, &[agent]),
+            None => self.say(Text::TargetPlanned, &[]),
+        }
+        self.target = target;
+    }
+}
