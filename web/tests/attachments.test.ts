@@ -40,6 +40,7 @@ describe("files for a message", () => {
       file("a.pdf", bytes("%PDF\xe2\xe3"), "application/pdf"),
       file("a.bin", bytes("a\0b"), "text/plain"),
       file("huge.txt", bytes("a"), "", MAX_TOTAL_BYTES),
+      { ...file("folder", bytes("")), arrayBuffer: () => Promise.reject(new Error("a folder")) },
       file("b.txt", bytes("b")),
     ];
     const next = await withFiles(chosen, given);
@@ -47,6 +48,7 @@ describe("files for a message", () => {
       { name: "a.pdf", why: "wrongKind" },
       { name: "a.bin", why: "wrongKind" },
       { name: "huge.txt", why: "tooLarge" },
+      { name: "folder", why: "unreadable" },
     ]);
     expect(next.chosen.map(({ name }) => name)).toEqual(["a.txt", "b.txt"]);
     const many = Array.from({ length: MAX_FILES }, (_, at) => file(`${at}.txt`, bytes("a")));

@@ -37,6 +37,9 @@ export function addFiles(sessionId: string, given: readonly GivenFile[]): Promis
   return adding;
 }
 
+/** Files that are still being read go along with a message that is sent now. */
+export const filesRead = (): Promise<void> => adding;
+
 export function removeFile(sessionId: string, file: ChosenFile) {
   keep(
     sessionId,

@@ -10,7 +10,7 @@ import type { Session } from "../api/types";
 import { linkTo } from "../state/route";
 import type { ChosenFile } from "../state/attachments";
 import { go, report, type Connection } from "./app";
-import { chosenFiles, forgetFiles } from "./attachments";
+import { chosenFiles, filesRead, forgetFiles } from "./attachments";
 import { keepDraft } from "./drafts";
 import { whileVisible } from "./visible";
 
@@ -125,6 +125,7 @@ const unacknowledged = new Map<
 
 /** Sends a text with the files that were chosen for the session. */
 export async function speak(sessionId: string, text: string, agent: string | undefined) {
+  await filesRead();
   const files = chosenFiles(sessionId);
   const before = unacknowledged.get(sessionId);
   const isSame = before?.text === text && before.agent === agent && before.files === files;

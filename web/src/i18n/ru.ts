@@ -150,6 +150,7 @@ export const ru: Record<Key, Text> = {
   "attach.tooLarge": "{name} не добавлен: файлы сообщения вместе могут занимать не более {size}.",
   "attach.wrongKind":
     "{name} не добавлен: можно отправить только изображения PNG, JPEG, GIF и WebP и текстовые файлы в UTF-8.",
+  "attach.unreadable": "{name} не добавлен: его не удалось прочитать. Папку отправить нельзя.",
   "composer.label": "Сообщение",
   "composer.placeholder": "Опишите, что нужно сделать…",
   "composer.placeholderAnswer": "Ваш ответ…",

@@ -155,6 +155,7 @@ export const uk: Record<Key, Text> = {
   "attach.tooLarge": "{name} не додано: файли повідомлення разом можуть мати щонайбільше {size}.",
   "attach.wrongKind":
     "{name} не додано: можна надіслати лише зображення PNG, JPEG, GIF і WebP та текстові файли в UTF-8.",
+  "attach.unreadable": "{name} не додано: його не вдалося прочитати. Папку надіслати не можна.",
   "composer.label": "Повідомлення",
   "composer.placeholder": "Опишіть, що треба зробити…",
   "composer.placeholderAnswer": "Ваша відповідь…",

@@ -14,7 +14,7 @@ export interface ChosenFile extends NewAttachment {
 
 export interface RefusedFile {
   name: string;
-  why: "tooMany" | "tooLarge" | "wrongKind";
+  why: "tooMany" | "tooLarge" | "wrongKind" | "unreadable";
 }
 
 const starts = (bytes: Uint8Array, text: string, at = 0) =>
@@ -56,6 +56,15 @@ export function base64(bytes: Uint8Array): string {
 /** What a browser tells of a file. */
 export type GivenFile = Pick<File, "name" | "type" | "size" | "arrayBuffer">;
 
+/** Undefined if the browser cannot read it: a folder, or a file that has gone. */
+async function contentOf(file: GivenFile): Promise<Uint8Array | undefined> {
+  try {
+    return new Uint8Array(await file.arrayBuffer());
+  } catch {
+    return undefined;
+  }
+}
+
 /** The chosen files with those of the new ones that can be sent, and why others cannot. */
 export async function withFiles(
   chosen: readonly ChosenFile[],
@@ -73,7 +82,11 @@ export async function withFiles(
       refused.push({ name, why: "tooLarge" });
       continue;
     }
-    const bytes = new Uint8Array(await file.arrayBuffer());
+    const bytes = await contentOf(file);
+    if (bytes === undefined) {
+      refused.push({ name, why: "unreadable" });
+      continue;
+    }
     const media_type = mediaType(bytes, file.type);
     if (media_type === undefined) refused.push({ name, why: "wrongKind" });
     else all.push({ name, media_type, data: base64(bytes), size: bytes.length });
