@@ -13,7 +13,11 @@ use crate::Digest;
 pub const MAX_ATTACHMENTS: usize = 8;
 /// The most characters of a file's name.
 pub const MAX_ATTACHMENT_NAME_CHARS: usize = 200;
+/// The largest image. In base64 it has 5 MiB, which is the limit of some model servers.
+pub const MAX_IMAGE_BYTES: u64 = 3840 * 1024;
 const MAX_MEDIA_TYPE_BYTES: usize = 100;
+/// The shortest row of backquotes around a block.
+pub const MIN_FENCE: usize = 3;
 /// The images that models take.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
@@ -77,7 +81,8 @@ pub enum AttachmentError {
     #[error("An attachment needs a name")]
     NoName,
     #[error(
-        "The name of an attachment has at most {MAX_ATTACHMENT_NAME_CHARS} characters, on one line"
+        "The name of an attachment has at most {MAX_ATTACHMENT_NAME_CHARS} characters, on one line and \
+         without marks that change the order of its letters"
     )]
     BadName,
     #[error("{name}: media_type must be a media type such as image/png or text/plain")]
@@ -86,6 +91,8 @@ pub enum AttachmentError {
     BadBase64 { name: String },
     #[error("{name} is not the {media_type} image that its media_type says")]
     OtherType { name: String, media_type: String },
+    #[error("{name} has {size} bytes; an image has at most {MAX_IMAGE_BYTES}")]
+    ImageTooLarge { name: String, size: u64 },
     #[error(
         "{name} can be neither shown nor read: attach PNG, JPEG, GIF or WebP images, or text in UTF-8"
     )]
@@ -100,7 +107,7 @@ impl AttachedFile {
             return Err(AttachmentError::NoName);
         }
         let is_long = name.chars().count() > MAX_ATTACHMENT_NAME_CHARS;
-        if is_long || name.contains(breaks_line) {
+        if is_long || name.contains(misleads) {
             return Err(AttachmentError::BadName);
         }
         let Some(media_type) = essence(&new.media_type) else {
@@ -112,6 +119,10 @@ impl AttachedFile {
         if IMAGE_TYPES.contains(&media_type.as_str()) {
             if image_type(&content) != Some(media_type.as_str()) {
                 return Err(AttachmentError::OtherType { name, media_type });
+            }
+            let size = content.len() as u64;
+            if size > MAX_IMAGE_BYTES {
+                return Err(AttachmentError::ImageTooLarge { name, size });
             }
         } else if content.contains(&0) || std::str::from_utf8(&content).is_err() {
             return Err(AttachmentError::Unsupported { name });
@@ -128,9 +139,22 @@ impl AttachedFile {
     }
 }
 
-/// Names stand on one line wherever they are shown.
-fn breaks_line(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+/// Names stand on one line wherever they are shown, and no letter of one changes the order of the
+/// others.
+fn misleads(c: char) -> bool {
+    let changes_order = matches!(
+        c,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || changes_order
+}
+
+/// A row of backquotes for the beginning and end of a block of this content: longer than any row in
+/// it, so that nothing in the content ends the block.
+pub fn fence(content: &str) -> String {
+    let rows = content.split(|c| c != '`').map(str::len);
+    let longest = rows.max().unwrap_or_default();
+    "`".repeat(MIN_FENCE.max(longest + 1))
 }
 
 /// `type/subtype` in lower case, without parameters.
@@ -201,10 +225,15 @@ mod tests {
     #[test]
     fn anything_else_is_refused_with_a_reason() {
         let long = "n".repeat(MAX_ATTACHMENT_NAME_CHARS + 1);
+        let mut large = PNG.to_vec();
+        large.resize(MAX_IMAGE_BYTES as usize + 1, 0);
         for (name, media_type, content, why) in [
             ("  ", "image/png", PNG, "needs a name"),
             (long.as_str(), "image/png", PNG, "at most 200 characters"),
             ("a\nb", "image/png", PNG, "on one line"),
+            ("a\u{202e}gnp.exe", "image/png", PNG, "order of its letters"),
+            ("a\u{2067}b", "image/png", PNG, "order of its letters"),
+            ("a", "image/png", large.as_slice(), "at most 3932160"),
             ("a", "", PNG, "must be a media type"),
             ("a", "png", PNG, "must be a media type"),
             ("a", "image/p ng", PNG, "must be a media type"),

@@ -36,7 +36,7 @@ pub use api::{
 };
 pub use attachment::{
     AttachedFile, Attachment, AttachmentError, MAX_ATTACHMENT_NAME_CHARS, MAX_ATTACHMENTS,
-    NewAttachment, image_type,
+    MAX_IMAGE_BYTES, MIN_FENCE, NewAttachment, fence, image_type,
 };
 pub use chat::{
     AgentMeta, AskUser, ChatCancelled, GlobalDelta, GlobalMessage, GlobalMeta, GlobalRole,

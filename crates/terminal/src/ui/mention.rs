@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use codelab_protocol::{MAX_ATTACHMENTS, NewAttachment};
+use codelab_protocol::{MAX_ATTACHMENTS, MIN_FENCE, NewAttachment, fence};
 use codelab_workspace::Workspace;
 
 use crate::Language;
@@ -15,13 +15,13 @@ use super::files::{self, FileRead};
 const MAX_FILES: usize = 16;
 /// Words of a message that are looked up. More are plain text.
 const MAX_MENTIONS: usize = 256;
-/// Of all images of a message together, in base64. The server's limit for a request is higher.
-const MAX_IMAGE_BYTES: usize = 7 << 20;
+/// Of all images of a message together. In base64 they have 7 MiB, and the server's limit for a
+/// request is higher.
+const MAX_IMAGES_BYTES: usize = 5376 << 10;
 /// Of all files of a message together.
 const MAX_BYTES: usize = 512 << 10;
 /// What may stand behind a path without being a part of it.
 const PUNCTUATION: [char; 8] = [',', '.', ';', ':', '!', '?', ')', '\''];
-const MIN_FENCE: usize = 3;
 /// Before and behind the path of a block.
 const BLOCK_START: &str = "\n\nFile `";
 const BLOCK_HEAD_END: &str = "`:\n\n";
@@ -44,7 +44,7 @@ pub async fn expand(
     let mut paths = mentioned(&text);
     paths.truncate(MAX_MENTIONS);
     let (mut blocks, mut sent) = (String::new(), Vec::new());
-    let mut images: Vec<NewAttachment> = Vec::new();
+    let (mut images, mut in_images) = (Vec::new(), 0);
     for path in paths {
         match files::read(workspace, &path).await {
             FileRead::Content { text, .. } => {
@@ -55,6 +55,7 @@ pub async fn expand(
                 // In base64, four characters stand for three bytes.
                 let bytes = image.data.trim_end_matches('=').len() * 3 / 4;
                 sent.push(format!("{path} ({})", size(bytes, language)));
+                in_images += bytes;
                 images.push(image);
             }
             // A word such as `@Override` is no file.
@@ -72,9 +73,8 @@ pub async fn expand(
             let limit = (MAX_BYTES >> 10).to_string();
             return Err(language.with(CommandText::FilesTooLarge, &[&limit]));
         }
-        let in_images: usize = images.iter().map(|image| image.data.len()).sum();
-        if in_images > MAX_IMAGE_BYTES {
-            let limit = (MAX_IMAGE_BYTES >> 10).to_string();
+        if in_images > MAX_IMAGES_BYTES {
+            let limit = (MAX_IMAGES_BYTES >> 10).to_string();
             return Err(language.with(CommandText::FilesTooLarge, &[&limit]));
         }
         if images.len() > MAX_ATTACHMENTS {
@@ -136,16 +136,6 @@ fn behind_block<'a>(text: &'a str, message: &str) -> Option<&'a str> {
     }
     let end = format!("\n{fence}");
     content.split_once(&end).map(|(_, rest)| rest)
-}
-
-/// Longer than any row of backquotes in the content.
-pub fn fence(content: &str) -> String {
-    let longest = content
-        .split(|c| c != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or_default();
-    "`".repeat(MIN_FENCE.max(longest + 1))
 }
 
 /// A block of code whose fence is longer than any in the file, so that nothing of the file can end

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use codelab_protocol::{
     Role, SessionEvent, SessionEventBody, Timestamp, Tool, ToolArguments, ToolCall, TurnStatus,
+    fence,
 };
 
 use serde_json::Value;
@@ -14,7 +15,6 @@ use crate::{Language, Text};
 
 use super::block::{ApprovalCardKind, ApprovalShown, Block, CallEnd, End};
 use super::diff::{self, Before, Diff};
-use super::mention::fence;
 use super::plan::short;
 use super::render;
 use super::state::ViewState;

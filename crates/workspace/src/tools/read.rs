@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read, Seek};
 
 use cap_std::fs::File;
-use codelab_protocol::{NewAttachment, ReadFile, image_type};
+use codelab_protocol::{MAX_IMAGE_BYTES, NewAttachment, ReadFile, image_type};
 use serde_json::{Value, json};
 
 use crate::error::{PathAction, ToolRefusal};
@@ -14,9 +14,6 @@ use crate::text::{Encoding, SNIFFED_BYTES, decode, encode, is_binary, whole_char
 
 /// A range far into a large file is looked for this far.
 const MAX_SCANNED_BYTES: u64 = 1024 * 1024 * 1024;
-
-/// The largest image that is sent. In base64 it fits into the server's limit for a request.
-const MAX_IMAGE_BYTES: u64 = 4 * 1024 * 1024;
 
 pub(crate) fn read_file(
     root: &Root,
