@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use codelab_protocol::{FileContent, ModelFile, ModelRequest};
+use codelab_protocol::{FileContent, ModelFile, ModelRequest, fence};
 
 /// The text of a message, with all that its files say in words.
 pub fn text_with_files<'a>(content: &'a str, files: &[ModelFile], images: bool) -> Cow<'a, str> {
@@ -17,12 +17,14 @@ pub fn text_with_files<'a>(content: &'a str, files: &[ModelFile], images: bool) 
         let name = about.name.replace('"', "'");
         let told = match &file.content {
             FileContent::Text(content) => {
-                format!("\n\n<file name=\"{name}\">\n{content}\n</file>")
+                let fence = fence(content);
+                let end = if content.ends_with('\n') { "" } else { "\n" };
+                format!("\n\nFile \"{name}\":\n\n{fence}\n{content}{end}{fence}")
             }
             FileContent::Image(_) if images => format!("\n\n[Image \"{name}\"]"),
             FileContent::Image(_) => format!(
-                "\n\n[Image \"{name}\" ({}, {} bytes). You do not take images, so only its name is \
-                 here.]",
+                "\n\n[Image \"{name}\" ({}, {} bytes). It cannot be shown to you, so only its name \
+                 is here.]",
                 about.media_type, about.size
             ),
             FileContent::NotLoaded => format!(

@@ -235,8 +235,13 @@ impl Models {
             let error = match called.await {
                 Ok(answer) if is_withheld(&answer) => withheld(route),
                 Ok(answer) => {
+                    let refused_images = takes_images(route) && !shape.images;
                     self.availability.works(name, shape);
-                    return Ok(self.output(answer, request, route, wanted, kind));
+                    let mut output = self.output(answer, request, route, wanted, kind);
+                    output
+                        .warnings
+                        .extend(refused_images.then(|| images_refused(route.asked)));
+                    return Ok(output);
                 }
                 Err(error) => error,
             };
@@ -458,6 +463,14 @@ fn replaced(wanted: Wanted<'_>, called: &str, kind: Option<ModelFailureKind>) ->
             kind.as_str()
         ),
     }
+}
+
+fn images_refused(model: &str) -> String {
+    format!(
+        "The model server refused an image, so \"{model}\" was told only the names of the images. \
+         Send them smaller or in another format. If the model takes no images, set \
+         models.<name>.images to false."
+    )
 }
 
 fn cut_short(cut: AnswerCut) -> String {

@@ -2,6 +2,7 @@
 
 use codelab_protocol::{ModelFailureKind, ModelMessage, ModelRequest};
 
+use crate::files::has_images;
 use crate::provider_error::ProviderError;
 
 /// The parts of a request that a server may refuse. Each part degrades at most once, so the number
@@ -46,6 +47,14 @@ impl Shape {
 
     /// The shape to try after this refusal, if there is one.
     pub fn after(&self, error: &ProviderError, request: &ModelRequest) -> Option<Self> {
+        // Such a complaint says nothing about the other parts, so it is not blamed on them.
+        if self.images && has_images(request) && is_about_images(error, &self.model) {
+            let images = false;
+            return Some(Self {
+                images,
+                ..self.clone()
+            });
+        }
         let is_complaint = matches!(error.status, Some(400 | 422));
         if !is_complaint || error.kind() != ModelFailureKind::Nonsense {
             return None;
@@ -82,6 +91,21 @@ impl Shape {
             return None;
         }
         Some(next)
+    }
+}
+
+/// Whether the server refuses an image: this one, or every one. Local servers answer 500 then, and
+/// routers of models 404.
+fn is_about_images(error: &ProviderError, model: &str) -> bool {
+    // The name of a model can contain these words.
+    let complaint = error.text().replace(&model.to_ascii_lowercase(), "");
+    match (error.status, error.kind()) {
+        (None | Some(400 | 415 | 422 | 500), ModelFailureKind::Nonsense)
+        | (None | Some(500), ModelFailureKind::ServerError) => complaint
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|word| matches!(word, "image" | "images" | "vision" | "multimodal")),
+        (Some(404), ModelFailureKind::UnknownModel) => complaint.contains("image input"),
+        _ => false,
     }
 }
 
@@ -126,7 +150,11 @@ fn has_reasoning(request: &ModelRequest) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use codelab_protocol::{OutputSchema, Reasoning, Tool};
+    use std::sync::Arc;
+
+    use codelab_protocol::{
+        Attachment, Digest, FileContent, ModelFile, OutputSchema, Reasoning, Tool,
+    };
     use serde_json::{Value, json};
 
     use super::*;
@@ -235,5 +263,65 @@ mod tests {
             steps += 1;
         }
         assert_eq!(steps, 6);
+    }
+
+    #[test]
+    fn a_complaint_about_images_changes_only_them() {
+        let about = Attachment {
+            name: "a.png".to_owned(),
+            media_type: "image/png".to_owned(),
+            size: 3,
+            digest: Digest::of_bytes(b"abc"),
+        };
+        let content = FileContent::Image(Arc::from("YWJj"));
+        let mut request = ModelRequest {
+            agent: "coder".to_owned(),
+            model: "vision-1".to_owned(),
+            fallback_models: Vec::new(),
+            messages: vec![ModelMessage::User {
+                content: "Look".to_owned(),
+                files: vec![ModelFile { about, content }],
+            }],
+            tools: Vec::new(),
+            temperature: None,
+            max_tokens: None,
+            schema: Some(OutputSchema {
+                name: "plan",
+                schema: json!({}),
+            }),
+        };
+        let shape = Shape::new("vision-1");
+        let is_without_images = |status, body: &str, request: &ModelRequest| {
+            let next = shape.after(&ProviderError::of_body(status, body), request);
+            next.is_some_and(|next| !next.images && next.schema)
+        };
+        let refusals = [
+            (400, "Could not process image"),
+            (
+                400,
+                r#"{"error": {"code": "invalid_image_format", "message": "no"}}"#,
+            ),
+            (422, "unknown variant `image_url`, expected `text`"),
+            (404, "No endpoints found that support image input"),
+            (500, "image input is not supported, provide the mmproj"),
+            (400, "vision-1 is not a multimodal model"),
+        ];
+        for (status, body) in refusals {
+            assert!(is_without_images(status, body, &request), "{body}");
+        }
+        for (status, body) in [
+            (400, "no idea"),
+            (400, "vision-1: wrong revision"),
+            (401, "no images for you"),
+            (404, "The model `vision-1` does not exist"),
+            (429, "too many images"),
+            (500, "vision-1 broke"),
+        ] {
+            assert!(!is_without_images(status, body, &request), "{body}");
+        }
+        request.messages = vec![ModelMessage::user("Look")];
+        for (status, body) in refusals {
+            assert!(!is_without_images(status, body, &request), "{body}");
+        }
     }
 }

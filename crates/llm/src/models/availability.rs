@@ -86,7 +86,7 @@ impl Availability {
 
     pub fn works(&self, name: &str, mut shape: Shape) {
         // These were refused because of the messages of one request. The next may be fine.
-        (shape.reasoning, shape.thinking) = (true, true);
+        (shape.reasoning, shape.thinking, shape.images) = (true, true, true);
         let mut models = self.lock();
         // Most models need no entry at all.
         let is_plain = shape == Shape::new(&shape.model);
