@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 use codelab_protocol::{AttachedFile, Attachment, Digest, MAX_ATTACHMENTS, NewAttachment};
 
@@ -13,6 +13,11 @@ use crate::path::{NamedInPath as _, PathId};
 
 /// A file is what somebody sent, so nothing in it may run in the page's name.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+/// Other sites cannot show it.
+const SAME_ORIGIN: (HeaderName, &str) = (
+    HeaderName::from_static("cross-origin-resource-policy"),
+    "same-origin",
+);
 /// Its digest names the content, which never changes.
 const CACHE: &str = "private, max-age=31536000, immutable";
 
@@ -55,23 +60,29 @@ pub(in crate::routes) async fn read(
 }
 
 fn head(headers: &mut HeaderMap, about: &Attachment) {
-    let media_type = match about.media_type.starts_with("text/") {
-        true => format!("{}; charset=utf-8", about.media_type),
-        false => about.media_type.clone(),
-    };
-    // It was checked when it was stored.
-    let media_type = HeaderValue::try_from(media_type)
-        .unwrap_or(HeaderValue::from_static("application/octet-stream"));
-    headers.insert(header::CONTENT_TYPE, media_type);
     if let Ok(disposition) = HeaderValue::try_from(disposition(about)) {
         headers.insert(header::CONTENT_DISPOSITION, disposition);
     }
     for (name, value) in [
+        (header::CONTENT_TYPE, served_type(about)),
+        (SAME_ORIGIN.0, SAME_ORIGIN.1),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::CACHE_CONTROL, CACHE),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+/// Images keep their type. A text with its own would be a script or a style sheet that the page's
+/// policy allows, since it comes from the same server.
+fn served_type(about: &Attachment) -> &'static str {
+    match about.media_type.as_str() {
+        "image/png" => "image/png",
+        "image/jpeg" => "image/jpeg",
+        "image/gif" => "image/gif",
+        "image/webp" => "image/webp",
+        _ => "text/plain; charset=utf-8",
     }
 }
 
