@@ -86,6 +86,11 @@ pub(crate) enum TurnWork {
 }
 
 impl Turn {
+    /// The user message that it answers.
+    pub fn message_id(&self) -> &MessageId {
+        &self.message_id
+    }
+
     /// Every thread of work that has not ended.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
         let (own, tasks) = match &self.work {

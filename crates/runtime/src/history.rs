@@ -7,7 +7,9 @@ use std::collections::hash_map::Entry;
 use codelab_engine::{
     History, MessageRecord, PromptLimits, for_prompts, is_known_as_result, without_files,
 };
-use codelab_protocol::{Message, PlanId, Role, TaskId, TaskOrigin, TurnId};
+use codelab_protocol::{
+    Attachment, Message, MessageId, PlanId, Role, TaskId, TaskOrigin, TurnId, UserId,
+};
 use codelab_store::{MessageRange, SessionKey, Store, StoreError, StoredMessage};
 
 pub(crate) struct Recent {
@@ -20,6 +22,8 @@ pub(crate) struct Recent {
     tasks: HashMap<(PlanId, TaskId), Vec<Message>>,
     /// What was said in the session itself, as the last task's step saw it.
     said: Vec<Message>,
+    /// The request that the last task's step belonged to, and its files.
+    request: Option<(MessageId, Vec<Attachment>)>,
 }
 
 impl Recent {
@@ -32,6 +36,7 @@ impl Recent {
             keep,
             tasks: HashMap::new(),
             said: Vec::new(),
+            request: None,
         }
     }
 
@@ -103,13 +108,32 @@ impl Recent {
         Ok(())
     }
 
+    /// Finds the files of the request that a plan was made for. A plan that is run again can belong
+    /// to a message that is not among the newest any more.
+    pub async fn load_request(
+        &mut self,
+        store: &Store,
+        whose: (UserId, SessionKey),
+        plan: &PlanId,
+        request: &MessageId,
+    ) -> Result<(), StoreError> {
+        if self.request.as_ref().is_some_and(|(id, _)| id == request) {
+            return Ok(());
+        }
+        let mut at_hand = self.earlier.iter().chain(&self.current);
+        let files = match at_hand.find(|message| message.message_id == *request) {
+            Some(message) => message.attachments.clone(),
+            None => stored_files(store, whose, plan, request).await?,
+        };
+        self.request = Some((request.clone(), files));
+        Ok(())
+    }
+
     /// Gives the files of the request to the task itself: what was said before a thread can be
     /// trimmed, and the files belong to the work.
     pub fn pass_files(&mut self, plan: &PlanId, task: &TaskId) {
-        let is_request =
-            |message: &&mut Message| message.role == Role::User && message.answers.is_none();
-        let request = self.said.iter_mut().rev().find(is_request);
-        let Some(request) = request.filter(|request| !request.attachments.is_empty()) else {
+        let request = self.request.as_ref();
+        let Some((request, files)) = request.filter(|(_, files)| !files.is_empty()) else {
             return;
         };
         let thread = self.tasks.get_mut(&(plan.clone(), task.clone()));
@@ -118,8 +142,11 @@ impl Recent {
             thread.find(|message| message.role == Role::User)
         });
         if let Some(told) = told {
-            told.attachments = request.attachments.clone();
-            *request = without_files(request.clone());
+            told.attachments.clone_from(files);
+            let mut said = self.said.iter_mut();
+            if let Some(said) = said.find(|message| message.message_id == *request) {
+                *said = without_files(said.clone());
+            }
         }
     }
 
@@ -167,6 +194,23 @@ impl Recent {
             None => self.history(),
         }
     }
+}
+
+async fn stored_files(
+    store: &Store,
+    (user, key): (UserId, SessionKey),
+    plan: &PlanId,
+    request: &MessageId,
+) -> Result<Vec<Attachment>, StoreError> {
+    let mine = store.of(user);
+    let Some(plan) = mine.plan(key, plan).await? else {
+        return Ok(Vec::new());
+    };
+    let asked = mine.request(key, plan.turn).await?;
+    let asked = asked.filter(|asked| asked.message.message_id == *request);
+    Ok(asked
+        .map(|asked| asked.message.attachments)
+        .unwrap_or_default())
 }
 
 /// Two plans of a session can use the same task id.

@@ -370,7 +370,8 @@ impl Owner {
             .loaded
             .as_mut()
             .ok_or_else(|| unreadable(&StoreError::NotFound))?;
-        let recent = history(&runtime, loaded.key, &mut loaded.recent, call)
+        let (key, asked) = (loaded.key, loaded.asked());
+        let recent = history(&runtime, (key, asked), &mut loaded.recent, call)
             .await
             .map_err(|error| unreadable(&error))?;
         let team = team.as_deref().map_or(&runtime.team, |team| &team.team);
@@ -399,7 +400,8 @@ impl Owner {
             .loaded
             .as_mut()
             .ok_or_else(|| unreadable(&StoreError::NotFound))?;
-        let recent = history(&runtime, loaded.key, &mut loaded.recent, call)
+        let (key, asked) = (loaded.key, loaded.asked());
+        let recent = history(&runtime, (key, asked), &mut loaded.recent, call)
             .await
             .map_err(|error| unreadable(&error))?;
         let team = team.as_deref().map_or(&runtime.team, |team| &team.team);

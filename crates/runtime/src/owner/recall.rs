@@ -1,10 +1,10 @@
 //! Searches an agent's memory before a model call, where the engine asks for that.
 
 use codelab_engine::{ModelCall, Purpose, RecallAbout};
-use codelab_protocol::Role;
+use codelab_protocol::{MessageId, Role, UserId};
 use codelab_store::{SessionKey, StoreError};
 
-use super::Owner;
+use super::{LoadedSession, Owner};
 use crate::history::Recent;
 use crate::runtime::Inner;
 
@@ -32,7 +32,8 @@ impl Owner {
         let about = call.recall.as_ref()?;
         let loaded = self.loaded.as_mut()?;
         // Where the history cannot be read, the call itself says so.
-        let recent = history(&self.runtime, loaded.key, &mut loaded.recent, call)
+        let (key, asked) = (loaded.key, loaded.asked());
+        let recent = history(&self.runtime, (key, asked), &mut loaded.recent, call)
             .await
             .ok()?;
         let message = match about {
@@ -49,10 +50,19 @@ impl Owner {
     }
 }
 
-/// What the call's prompt is made of, read from the store unless it is there.
+impl LoadedSession {
+    /// Whose session it is, and the message that its turn answers.
+    pub(super) fn asked(&self) -> Option<(UserId, MessageId)> {
+        let (space, turn) = self.space.as_ref().zip(self.session.turn())?;
+        Some((space.user(), turn.message_id().clone()))
+    }
+}
+
+/// What the call's prompt is made of, read from the store unless it is there. `asked`: see
+/// [`LoadedSession::asked`].
 pub(super) async fn history<'a>(
     runtime: &Inner,
-    key: SessionKey,
+    (key, asked): (SessionKey, Option<(UserId, MessageId)>),
     recent: &'a mut Option<Recent>,
     call: &ModelCall,
 ) -> Result<&'a mut Recent, StoreError> {
@@ -67,6 +77,11 @@ pub(super) async fn history<'a>(
         recent
             .load_task(&runtime.store, key, plan, task, &runtime.prompt)
             .await?;
+        if let Some((user, request)) = asked {
+            recent
+                .load_request(&runtime.store, (user, key), plan, &request)
+                .await?;
+        }
         recent.pass_files(plan, task);
     }
     Ok(recent)

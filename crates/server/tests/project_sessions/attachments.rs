@@ -75,8 +75,7 @@ async fn an_image_and_a_text_reach_the_model_and_stay_with_the_session() {
         .send(message("What is this?", files))
         .await
         .expect(200);
-    let said =
-        "What is this?\n\n[Image \"a.png\"]\n\n<file name=\"notes.txt\">\ntwo\nlines\n</file>";
+    let said = "What is this?\n\n[Image \"a.png\"]\n\nFile \"notes.txt\":\n\n```\ntwo\nlines\n```";
     let request = last_request(&server);
     let asked = request["messages"].as_array().unwrap().last().unwrap();
     assert_eq!(
@@ -138,7 +137,19 @@ async fn a_file_is_read_by_its_owner_until_its_last_session_is_deleted() {
         policy.contains("default-src 'none'") && policy.contains("sandbox"),
         "{policy}"
     );
+    assert_eq!(header("cross-origin-resource-policy"), "same-origin");
     assert_eq!(&*answer.bytes().await.unwrap(), PNG);
+    // A script of the same server would be one that the page's policy allows.
+    let script = NewAttachment::new("a.js", "text/javascript", b"alert(1)");
+    let told = first.send(message("Read", json!([script]))).await;
+    told.expect(200);
+    let script = first.path(&format!("attachments/{}", Digest::of_bytes(b"alert(1)")));
+    let answer = first.file(&script).await;
+    assert_eq!(
+        answer.headers()["content-type"],
+        "text/plain; charset=utf-8"
+    );
+    assert_eq!(&*answer.bytes().await.unwrap(), b"alert(1)");
 
     let stranger = first.seen_by(&Person::new(&server, 2));
     stranger
@@ -181,6 +192,7 @@ async fn a_file_that_cannot_be_used_is_refused_and_nothing_is_stored() {
             with("media_type", "application/pdf"),
             "neither shown nor read",
         ),
+        (with("name", "a\u{202e}gnp.js"), "order of its letters"),
         (json!(vec![png("a.png"); 9]), "at most 8 attachments"),
     ] {
         let refused = session.send(message("Look", attachments)).await;
@@ -255,7 +267,7 @@ async fn images_go_only_to_models_that_take_them() {
     let request = last_request(&server);
     assert_eq!(images(&request).len(), 0);
     assert!(
-        request.to_string().contains("You do not take images"),
+        request.to_string().contains("It cannot be shown to you"),
         "{request:#}"
     );
 }
@@ -286,6 +298,66 @@ async fn every_task_of_a_plan_gets_the_image_or_its_name() {
             assert!(last.to_string().contains("a.png"), "{last:#}");
         }
     }
+}
+
+/// The messages of a request that tell a task what to do.
+fn of_task(request: &Value) -> Value {
+    let messages = request["messages"].as_array().unwrap().iter();
+    let of_task =
+        messages.filter(|said| said["role"] == "user" && said.to_string().contains("Do a."));
+    json!({ "messages": of_task.collect::<Vec<_>>() })
+}
+
+fn is_task(request: &Value) -> bool {
+    !is_planning(request) && of_task(request)["messages"] != json!([])
+}
+
+/// With 1 message of earlier turns, the plan's request is read from the store.
+#[tokio::test]
+async fn a_plan_that_is_run_again_gets_the_files_of_its_own_request() {
+    const OTHER: &[u8] = b"\x89PNG\r\n\x1a\nanother image";
+    for kept in ["10", "1"] {
+        let settings = [("CODELAB_CONTEXT__MESSAGES", kept), ("LLM_MODEL", "gpt-4o")];
+        let server = server_with(&settings).await;
+        let session = Person::new(&server, 1).session().await;
+        choose(&session, "gpt-4o").await;
+        let plan = Reply::text(tasks(&[task("a", "coder", &[])]));
+        server.model.on(is_planning, plan);
+        server.model.on(is_task, Reply::status(400, "no"));
+        let body = json!({ "content": "Build this", "attachments": [png("a.png")] });
+        assert_eq!(session.stream(body).await.all().await.status(), "failed");
+        let plan = session.plan().await["plan_id"].as_str().unwrap().to_owned();
+        let other = NewAttachment::new("b.png", "image/png", OTHER);
+        let between = session.send(message("Look", json!([other]))).await;
+        between.expect(200);
+
+        server.model.on(is_task, Reply::text("Built."));
+        let again = session.path(&format!("plans/{plan}/retry/"));
+        session.ask("POST", &again, None).await.expect(200);
+        session
+            .wait_for("workflow_completed", |data| data["status"] == "completed")
+            .await;
+        let asked = server.model.requests();
+        let last = asked.iter().rfind(|request| is_task(&request.body));
+        let told = of_task(&last.unwrap().body);
+        assert_eq!(images(&told), [data_url()], "{kept} kept: {told:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_repeat_is_answered_also_when_the_model_takes_no_images_any_more() {
+    let server = server().await;
+    let session = session_with_model(&server, "gpt-4o").await;
+    let mut body = message("Look", json!([png("a.png")]));
+    body["client_message_id"] = json!("m-1");
+    let first = session.send(body.clone()).await.expect(200);
+    choose(&session, "gpt-3.5-turbo").await;
+    let again = session.send(body.clone()).await.expect(200);
+    assert_eq!(again["response"], first["response"]);
+    assert_eq!(session.messages("?role=user").await.len(), 1);
+    body["client_message_id"] = json!("m-2");
+    let new = session.send(body).await;
+    new.refused(422, "VALIDATION_ERROR");
 }
 
 #[tokio::test]
@@ -338,7 +410,7 @@ async fn an_image_that_a_tool_read_is_shown_to_the_model() {
         let told = messages[result_at.unwrap()]["content"].as_str().unwrap();
         assert!(told.contains("a.png") && !told.contains("base64"), "{told}");
         assert_eq!(
-            told.contains("You do not take images"),
+            told.contains("It cannot be shown to you"),
             expected.is_empty(),
             "{told}"
         );
