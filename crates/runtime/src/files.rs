@@ -9,6 +9,7 @@ use codelab_protocol::{
     AgentName, AttachedFile, ErrorCode, FileContent, ModelFile, ModelRequest, NewAttachment,
 };
 use codelab_store::{OwnedSession, SessionKey, Store, StoreError};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::RuntimeError;
@@ -83,28 +84,25 @@ fn content(file: &ModelFile, bytes: &[u8]) -> FileContent {
     FileContent::Text(Arc::from(without_middle(&text, MAX_FILE_TEXT_BYTES)))
 }
 
-/// A result that holds an image becomes one that names it, and the image.
+/// A result that holds an image as `read_file` gives it becomes one that names it, and the image.
+/// Tools are free to use the word for something else, which stays as it is.
 pub(crate) fn without_image(mut result: Value) -> (Value, Option<AttachedFile>) {
-    let image = result.get("image").and_then(Value::as_object);
-    if image.is_none_or(|image| !image.contains_key("data")) {
+    let Some(image) = result.get_mut("image") else {
         return (result, None);
-    }
-    let image: Result<NewAttachment, _> = serde_json::from_value(result["image"].take());
-    let file = image
-        .map_err(|error| error.to_string())
-        .and_then(|image| AttachedFile::parse(image).map_err(|error| error.to_string()));
-    match file {
+    };
+    let Ok(given) = NewAttachment::deserialize(&*image) else {
+        return (result, None);
+    };
+    let why = match AttachedFile::parse(given) {
         Ok(file) if file.about.is_image() => {
-            result["image"] = json!(file.about);
-            (result, Some(file))
+            *image = json!(file.about);
+            return (result, Some(file));
         }
-        Ok(_) => (failed("The result holds a file that is no image"), None),
-        Err(why) => (failed(&format!("The image cannot be used: {why}")), None),
-    }
-}
-
-fn failed(why: &str) -> Value {
-    json!({"success": false, "error": why})
+        Ok(_) => "It is no PNG, JPEG, GIF or WebP image".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    *image = json!({"error": format!("The image cannot be shown: {why}")});
+    (result, None)
 }
 
 #[cfg(test)]
@@ -122,22 +120,21 @@ mod tests {
         for (given, error) in [
             (
                 NewAttachment::new("a.png", "image/png", b"no"),
-                "cannot be used",
+                "not the image/png image",
             ),
-            (NewAttachment::new("a.txt", "text/plain", b"no"), "no image"),
+            (NewAttachment::new("a.txt", "text/plain", b"no"), "no PNG"),
         ] {
-            let (result, file) = without_image(json!({"success": true, "image": given}));
+            let (result, file) = without_image(json!({"content": "kept", "image": given}));
             assert!(file.is_none());
-            assert_eq!(result["success"], false);
-            assert!(
-                result["error"].as_str().unwrap().contains(error),
-                "{result}"
-            );
+            assert_eq!(result["content"], "kept");
+            let told = result["image"]["error"].as_str().unwrap();
+            assert!(told.contains(error), "{result}");
         }
         for other in [
             json!("text"),
             json!({"image": "data"}),
             json!({"image": {"name": "a"}}),
+            json!({"success": true, "image": {"data": "abc", "mimeType": "image/png"}}),
         ] {
             assert_eq!(without_image(other.clone()), (other, None));
         }

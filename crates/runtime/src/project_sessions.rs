@@ -91,8 +91,11 @@ impl Runtime {
             Some(target) => match self.target(&space, &target).await {
                 Ok(agent) => Some(agent),
                 Err(error) => {
+                    let Ok(agent) = AgentName::parse(target.trim()) else {
+                        return Err(error);
+                    };
                     return self
-                        .repeated(session, client_message_id.as_ref(), &target)
+                        .repeated(session, client_message_id.as_ref(), Some(agent))
                         .await?
                         .ok_or(error);
                 }
@@ -107,9 +110,15 @@ impl Runtime {
                 crate::state_of(session)?.addressee(None, &team.team)
             }
         };
-        if attachments.iter().any(|file| file.about.is_image()) {
-            self.check_takes_images(session, &space, addressee.as_ref())
-                .await?;
+        if attachments.iter().any(|file| file.about.is_image())
+            && let Err(refused) = self
+                .check_takes_images(session, &space, addressee.as_ref())
+                .await
+        {
+            return self
+                .repeated(session, client_message_id.as_ref(), addressee)
+                .await?
+                .ok_or(refused);
         }
         let message = UserMessage {
             text,
@@ -139,14 +148,15 @@ impl Runtime {
         Ok(AcceptedMessage { reader, agent })
     }
 
-    /// What came of the same message before, when the agent that it names was still there.
+    /// What came of the same message before, when the agent that it names was still there, or its
+    /// model took images.
     async fn repeated(
         &self,
         session: &OwnedSession,
         client_message_id: Option<&ClientMessageId>,
-        target: &str,
+        agent: Option<AgentName>,
     ) -> Result<Option<AcceptedMessage>, RuntimeError> {
-        let (Some(id), Ok(agent)) = (client_message_id, AgentName::parse(target.trim())) else {
+        let Some(id) = client_message_id else {
             return Ok(None);
         };
         let Some(known) = self.inner.store.input(session.key, id).await? else {
@@ -164,7 +174,7 @@ impl Runtime {
         );
         Ok(Some(AcceptedMessage {
             reader: self.reader(feed, session.key, CallerAnswer::Repeat(span)),
-            agent: Some(agent),
+            agent,
         }))
     }
 

@@ -322,11 +322,12 @@ impl Runtime {
         call_id: CallId,
         result: Value,
     ) -> Result<Reader, RuntimeError> {
+        let (result, image) = crate::files::without_image(result);
         let result = Command::ToolResult {
             call_id,
             result,
             client: None,
-            image: None,
+            image,
         };
         self.submit(&name(id), result).await
     }
