@@ -45,9 +45,9 @@ pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
 pub use plan::{Repair, Workflow, parse_plan};
 pub use prompt::{
     Briefing, History, Locale, MAX_FILE_TEXT_BYTES, MAX_SUMMARIZED_MESSAGES, PromptLimits,
-    PromptReport, Region, Zone, classification_request, for_prompts, is_known_as_result,
-    joining_request, planning_request, step_request, summary_request, without_files,
-    without_middle,
+    PromptReport, Region, Zone, classification_request, fair_bound, for_prompts,
+    is_known_as_result, joining_request, planning_request, step_request, summary_request,
+    without_files, without_middle,
 };
 pub use routing::{Route, keyword_route, parse_classification};
 pub use session::{EndedTurn, RetriedRequest, Session};

@@ -25,8 +25,8 @@ pub(crate) use summary::{MAX_SUMMARIZED_TOKENS, SUMMARY_MAX_TOKENS};
 
 pub use self::attached::{MAX_FILE_TEXT_BYTES, without_files};
 pub(crate) use self::size::CUT_MARK_BYTES;
-pub use self::size::without_middle;
 use self::size::{chars, estimated_tokens, shorten};
+pub use self::size::{fair_bound, without_middle};
 use self::template::Expanded;
 use self::trim::Form;
 use crate::placeholders::{CURRENT_TIME, HOUSEHOLD_ID, MESSAGE_HISTORY, TIMEZONE, USER_ID};
@@ -410,6 +410,11 @@ pub(crate) fn tokens_of_bytes(bytes: usize) -> u64 {
 /// A message's size, by the estimate.
 pub(crate) fn estimated_size(message: &Message) -> usize {
     trim::tokens_of(std::slice::from_ref(marked(message).as_ref()))
+}
+
+/// What the files of a message add to its size, by the estimate.
+pub(crate) fn estimated_file_size(message: &Message) -> usize {
+    size::estimated_tokens(attached::file_chars(message))
 }
 
 /// What the caller says of themselves; it is the same in every turn of theirs.

@@ -1,5 +1,6 @@
 //! Requests to a model and its answers, independent of the provider.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -84,13 +85,24 @@ pub struct ModelFile {
     pub content: FileContent,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum FileContent {
     /// The model is only told that the file is there.
     NotLoaded,
     Text(Arc<str>),
     /// In base64. A model that takes no images is told the name only.
     Image(Arc<str>),
+}
+
+/// Shows nothing of what people wrote.
+impl fmt::Debug for FileContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLoaded => f.write_str("NotLoaded"),
+            Self::Text(text) => write!(f, "Text({} bytes)", text.len()),
+            Self::Image(base64) => write!(f, "Image({} bytes in base64)", base64.len()),
+        }
+    }
 }
 
 impl From<Attachment> for ModelFile {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codelab_engine::{MAX_FILE_TEXT_BYTES, Refusal, without_middle};
+use codelab_engine::{MAX_FILE_TEXT_BYTES, Refusal, fair_bound, without_middle};
 use codelab_protocol::{
-    AgentName, AttachedFile, ErrorCode, FileContent, ModelFile, ModelRequest, NewAttachment,
+    AgentName, AttachedFile, ErrorCode, FileContent, ModelFile, ModelMessage, ModelRequest,
+    NewAttachment,
 };
 use codelab_store::{OwnedSession, SessionKey, Store, StoreError};
 use serde::Deserialize as _;
@@ -18,6 +19,9 @@ use crate::space::Space;
 
 /// The most bytes of files in one request to a model. Older files are only named then.
 const MAX_REQUEST_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What text files may take of a model's window. A token has about four bytes, so it is half.
+const FILE_BYTES_PER_TOKEN: u64 = 2;
 
 impl Runtime {
     /// Refuses an image where the model that will read it takes none. A message that is planned is
@@ -55,12 +59,15 @@ impl Runtime {
     }
 }
 
-/// Loads what the files of a request hold, the newest first.
+/// Loads what the files of a request hold, the newest first. `window` is the model's, where it is
+/// known.
 pub(crate) async fn load_files(
     store: &Store,
     key: SessionKey,
     request: &mut ModelRequest,
+    window: Option<u64>,
 ) -> Result<(), StoreError> {
+    let text_bytes = text_bound(request, window);
     let mut left = MAX_REQUEST_FILE_BYTES;
     for message in request.messages.iter_mut().rev() {
         for file in message.files_mut() {
@@ -68,7 +75,7 @@ pub(crate) async fn load_files(
                 continue;
             };
             if let Some(stored) = store.attachment(key, &file.about.digest).await? {
-                file.content = content(file, &stored.content);
+                file.content = content(file, &stored.content, text_bytes);
                 left = rest;
             }
         }
@@ -76,12 +83,23 @@ pub(crate) async fn load_files(
     Ok(())
 }
 
-fn content(file: &ModelFile, bytes: &[u8]) -> FileContent {
+/// How much each text file may have, so that all of them fit. Only the longest are cut.
+fn text_bound(request: &ModelRequest, window: Option<u64>) -> usize {
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let room = window.map_or(MAX_FILE_TEXT_BYTES, |tokens| {
+        bytes(tokens.saturating_mul(FILE_BYTES_PER_TOKEN)).min(MAX_FILE_TEXT_BYTES)
+    });
+    let files = request.messages.iter().flat_map(ModelMessage::files);
+    let texts = files.filter(|file| !file.about.is_image());
+    fair_bound(texts.map(|file| bytes(file.about.size)), room).min(room)
+}
+
+fn content(file: &ModelFile, bytes: &[u8], text_bytes: usize) -> FileContent {
     if file.about.is_image() {
         return FileContent::Image(STANDARD.encode(bytes).into());
     }
     let text = String::from_utf8_lossy(bytes);
-    FileContent::Text(Arc::from(without_middle(&text, MAX_FILE_TEXT_BYTES)))
+    FileContent::Text(Arc::from(without_middle(&text, text_bytes)))
 }
 
 /// A result that holds an image as `read_file` gives it becomes one that names it, and the image.
@@ -107,7 +125,44 @@ pub(crate) fn without_image(mut result: Value) -> (Value, Option<AttachedFile>) 
 
 #[cfg(test)]
 mod tests {
+    use codelab_protocol::{Attachment, Digest};
+
     use super::*;
+
+    #[test]
+    fn all_texts_of_a_request_share_one_bound() {
+        let file = |media_type: &str, size: usize| {
+            ModelFile::from(Attachment {
+                name: "a".to_owned(),
+                media_type: media_type.to_owned(),
+                size: size as u64,
+                digest: Digest::of_bytes(b""),
+            })
+        };
+        let text = |size: usize| file("text/plain", size);
+        let most = MAX_FILE_TEXT_BYTES;
+        for (files, window, bound) in [
+            (vec![text(most)], None, most),
+            (vec![text(most), text(most)], None, most / 2),
+            (vec![text(most), text(100)], None, most - 100),
+            (vec![text(most), file("image/png", most)], None, most),
+            (vec![text(most)], Some(1_000_000), most),
+            (vec![text(most)], Some(8_000), 16_000),
+        ] {
+            let content = String::new();
+            let request = ModelRequest {
+                agent: "coder".to_owned(),
+                model: "a".to_owned(),
+                fallback_models: Vec::new(),
+                messages: vec![ModelMessage::User { content, files }],
+                tools: Vec::new(),
+                temperature: None,
+                max_tokens: None,
+                schema: None,
+            };
+            assert_eq!(text_bound(&request, window), bound, "{window:?}");
+        }
+    }
 
     #[test]
     fn an_image_in_a_result_becomes_its_name() {

@@ -4,7 +4,7 @@ use codelab_protocol::Message;
 
 use super::size::chars_of_tokens;
 
-/// The most of a text file that a prompt holds.
+/// The most that a prompt holds of text files, of all together.
 pub const MAX_FILE_TEXT_BYTES: usize = 262_144;
 /// What an image counts for. Providers scale large images down, and none of them counts much more
 /// for one.
@@ -14,13 +14,12 @@ const PART_FOR_FILES: usize = 2;
 
 /// The size of a message's files as a number of characters, as all sizes of prompts are.
 pub(super) fn file_chars(message: &Message) -> usize {
-    let files = message.attachments.iter().map(|file| {
-        if file.is_image() {
-            return chars_of_tokens(IMAGE_TOKENS);
-        }
-        usize::try_from(file.size).map_or(MAX_FILE_TEXT_BYTES, |size| size.min(MAX_FILE_TEXT_BYTES))
-    });
-    files.sum()
+    let (images, texts): (Vec<_>, Vec<_>) =
+        message.attachments.iter().partition(|file| file.is_image());
+    let in_texts: u64 = texts.iter().map(|file| file.size).sum();
+    let in_texts =
+        usize::try_from(in_texts).map_or(MAX_FILE_TEXT_BYTES, |size| size.min(MAX_FILE_TEXT_BYTES));
+    images.len() * chars_of_tokens(IMAGE_TOKENS) + in_texts
 }
 
 /// Whether the files of an earlier message leave no room for what was said.

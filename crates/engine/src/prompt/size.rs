@@ -56,7 +56,7 @@ pub fn without_middle(content: &str, max_bytes: usize) -> String {
 }
 
 /// The largest bound under which texts of these sizes fit into `room` together.
-pub(super) fn fair_bound(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
+pub fn fair_bound(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
     let mut sizes: Vec<usize> = sizes.collect();
     sizes.sort_unstable();
     let mut left = room;

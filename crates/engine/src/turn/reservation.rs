@@ -7,7 +7,9 @@ use codelab_protocol::{AgentName, CallId, Message, SessionKind, TaskOrigin, Turn
 use super::{Thread, ThreadPhase, Turn};
 use crate::output::Output;
 use crate::plan::WorkflowPhase;
-use crate::prompt::{ORCHESTRATOR_MAX_TOKENS, estimated_size, tokens_of_bytes, tokens_of_text};
+use crate::prompt::{
+    ORCHESTRATOR_MAX_TOKENS, estimated_file_size, estimated_size, tokens_of_bytes, tokens_of_text,
+};
 use crate::session::{MessageSize, Transition};
 use crate::space::WorkingSpace;
 use crate::turn::budget::{BudgetQuestion, BudgetWhy};
@@ -429,8 +431,10 @@ impl Transition<'_, '_> {
             return;
         }
         let limits = &self.world.limits.prompt;
-        let tokens =
-            (estimated_size(message) as u64).min(tokens_of_bytes(limits.tool_result_bytes));
+        let in_files = estimated_file_size(message);
+        let told = estimated_size(message).saturating_sub(in_files) as u64;
+        // Prompts cut what was told, and have a bound of their own for files.
+        let tokens = told.min(tokens_of_bytes(limits.tool_result_bytes)) + in_files as u64;
         if task.is_none() {
             self.session.said.push_back(MessageSize { turn, tokens });
             // One more than prompts show of earlier turns: the newest is the current one's request.

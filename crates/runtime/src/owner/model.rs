@@ -383,7 +383,8 @@ impl Owner {
             repair,
             &runtime.prompt,
         );
-        load_files(&runtime.store, loaded.key, &mut request)
+        let window = runtime.model.window(&request.model);
+        load_files(&runtime.store, loaded.key, &mut request, window)
             .await
             .map_err(|error| unreadable(&error))?;
         Ok(request)
@@ -440,7 +441,8 @@ impl Owner {
         if runtime.log_prompts {
             log::whole_prompt(&self.name.id, call, &request);
         }
-        load_files(&runtime.store, loaded.key, &mut request)
+        let window = runtime.model.window(&request.model);
+        load_files(&runtime.store, loaded.key, &mut request, window)
             .await
             .map_err(|error| unreadable(&error))?;
         Ok((request, recalled))

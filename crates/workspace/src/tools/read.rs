@@ -26,7 +26,9 @@ pub(crate) fn read_file(
     let mut file = place.open_file(&call.path)?;
     let size = file.metadata().map_err(refused)?.len();
     let head = head(&mut file).map_err(refused)?;
-    if let Some(media_type) = image_type(&head) {
+    // A text can begin with the name of a format.
+    let is_text = !is_binary(&head) && std::str::from_utf8(whole_characters(&head)).is_ok();
+    if let Some(media_type) = image_type(&head).filter(|_| !is_text) {
         let (bytes, image) = image(&mut file, call, size, media_type)?;
         seen.remember(&place.real, Fingerprint::of_content(&bytes));
         return Ok(image);

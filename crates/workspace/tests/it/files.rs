@@ -19,6 +19,9 @@ async fn an_image_is_read_whole_within_its_limit() {
     let sent = NewAttachment::new("a.png", "image/png", &image);
     let expected = json!({"success": true, "image": sent, "size": image.len()});
     assert_eq!(result, expected);
+    lab.write("gif.md", "GIF89a is how a GIF begins");
+    let result = lab.call("read_file", json!({"path": "gif.md"})).await;
+    assert_eq!(content(&result), "GIF89a is how a GIF begins");
     image.resize(3840 * 1024 + 1, 0);
     lab.write("large.png", &image);
     let result = lab.call("read_file", json!({"path": "large.png"})).await;
