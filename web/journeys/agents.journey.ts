@@ -36,7 +36,7 @@ test("an agent is made, changed, tried, and remembers", async () => {
   await page.locator(".memory button", { hasText: "Add to memory" }).click();
   await page.locator(".notice", { hasText: "Added to memory" }).waitFor();
   // What it remembers is listed, and what is chosen is forgotten.
-  await page.locator(".memory .hint", { hasText: "newest first" }).waitFor();
+  await page.locator(".memory .hint", { hasText: "Newest" }).waitFor();
   const entry = (text: string) => page.locator(".hit", { hasText: text });
   await entry("Sheds are painted on Fridays").waitFor();
   await page.locator(".memory input[type=text]").fill("A wrong note");

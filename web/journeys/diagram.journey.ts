@@ -62,6 +62,8 @@ test("a diagram is drawn when it is seen, and its code is one click away", async
 
 test("what cannot be drawn stays code, with a word why", async () => {
   const { page, complaints } = await world.open("#/chat");
+  await page.locator(".line").first().waitFor();
+  await world.loseOthers();
   await say(`This is wrong.\n\n${WRONG}`);
   await block(page, "This is wrong.").locator(".diagram-note", { hasText: "syntax error" }).waitFor();
   await block(page, "This is wrong.").locator("pre", { hasText: "nowhere" }).waitFor();

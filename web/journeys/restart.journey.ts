@@ -37,6 +37,8 @@ test("an open session survives a crash of the server", async () => {
   await page.locator(".banner.is-warning").waitFor();
   await world.server.start();
   await page.locator(".banner.is-warning").waitFor({ state: "detached" });
+  // The words from before the crash stay on the page, so they do not tell that the answer has begun again.
+  await expect.poll(() => calls, { timeout: 30_000 }).toBe(2);
   await page.locator(".is-live", { hasText: "Once upon a time" }).waitFor();
   open();
   await page.locator(".line:not(.is-live)", { hasText: "there was a server." }).waitFor();

@@ -212,7 +212,7 @@ async fn a_silent_model_is_named_first() {
     terminal.say("Hello?");
     let said = wait_for_words(&terminal, "(TASK_TIMEOUT)");
     assert!(
-        said.contains("✗ The model was silent for too long"),
+        said.contains("✗ The model did not answer in time"),
         "{said}"
     );
     assert!(said.contains("limits.direct_timeout_seconds"), "{said}");

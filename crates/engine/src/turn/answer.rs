@@ -244,17 +244,16 @@ pub(crate) fn too_deep(value: &Value, levels: usize) -> bool {
 /// Says why there is nothing, where the model's server did: an answer that was withheld, or all
 /// spent on thoughts.
 fn empty_answer(output: &ModelOutput) -> ErrorData {
-    const MESSAGE: &str = "The model gave an empty answer";
-    let mut error = match output.warnings.is_empty() {
-        true => error_data(ErrorCode::LlmError, MESSAGE),
-        false => {
-            let message = format!("{MESSAGE}: {}", output.warnings.join(" "));
-            let mut error = error_data(ErrorCode::LlmError, &message);
-            let warnings = output.warnings.clone().into();
-            error.details.insert("warnings".to_owned(), warnings);
-            error
-        }
-    };
-    error.details.insert("kind".to_owned(), "empty".into());
+    let message = "The model gave an empty answer";
+    if output.warnings.is_empty() {
+        return error_data(ErrorCode::LlmError, message);
+    }
+    let mut error = error_data(
+        ErrorCode::LlmError,
+        &format!("{message}: {}", output.warnings.join(" ")),
+    );
+    error
+        .details
+        .insert("warnings".to_owned(), output.warnings.clone().into());
     error
 }

@@ -386,11 +386,11 @@ impl Transition<'_, '_> {
 fn silent(thread: &Thread) -> ErrorData {
     let seconds = thread.silence_ms.unwrap_or_default() / 1000;
     let message = format!(
-        "The model of {} was silent for {seconds} seconds",
+        "The model of {} was silent for {seconds} seconds (limits.direct_timeout_seconds)",
         thread.agent
     );
     let mut error = error_data(ErrorCode::TaskTimeout, &message);
-    error.details.insert("kind".to_owned(), "silent".into());
+    error.details.insert("kind".to_owned(), "timeout".into());
     error
 }
 
