@@ -1,6 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { Message } from "../src/api/types";
-import { base64, imageType, MAX_FILES, MAX_TOTAL_BYTES, withFiles, type GivenFile } from "../src/state/attachments";
+import {
+  base64,
+  imageType,
+  MAX_FILES,
+  MAX_IMAGE_BYTES,
+  MAX_TOTAL_BYTES,
+  withFiles,
+  type GivenFile,
+} from "../src/state/attachments";
 import { fileSize } from "../src/state/format";
 import { reduceSession } from "../src/state/reduce";
 import { emptySession } from "../src/state/session";
@@ -55,6 +63,13 @@ describe("files for a message", () => {
     const full = await withFiles(chosen, many);
     expect(full.chosen).toHaveLength(MAX_FILES);
     expect(full.refused).toEqual([{ name: `${MAX_FILES - 1}.txt`, why: "tooMany" }]);
+  });
+
+  test("an image that model servers refuse is refused here", async () => {
+    const image = new Uint8Array(MAX_IMAGE_BYTES + 1);
+    image.set(PNG);
+    const { chosen, refused } = await withFiles([], [file("a.png", image)]);
+    expect([chosen, refused]).toEqual([[], [{ name: "a.png", why: "imageTooLarge" }]]);
   });
 
   test("the images that models take are known by how they begin", () => {

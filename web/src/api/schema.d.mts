@@ -866,7 +866,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description Its content, with the media type that it was sent with */
+                /** @description Its content. Whatever is not an image is served as plain text */
                 200: {
                     headers: {
                         [name: string]: unknown;

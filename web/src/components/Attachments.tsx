@@ -5,9 +5,11 @@ import type { Attachment } from "../api/types";
 import { report } from "../feeds/app";
 import { addFiles, chosenFiles, refusedFiles, removeFile } from "../feeds/attachments";
 import { region, t } from "../feeds/preferences";
-import { isImage, MAX_FILES, MAX_TOTAL_BYTES } from "../state/attachments";
+import { isImage, MAX_FILES, MAX_IMAGE_BYTES, MAX_TOTAL_BYTES, type RefusedFile } from "../state/attachments";
 import { fileSize } from "../state/format";
 import { Icon } from "./Icon";
+
+const limitOf = (why: RefusedFile["why"]) => (why === "imageTooLarge" ? MAX_IMAGE_BYTES : MAX_TOTAL_BYTES);
 
 /** Opens the browser's choice of files. */
 export function FileButton({ sessionId }: { sessionId: string }) {
@@ -75,7 +77,7 @@ export function ChosenFiles({ sessionId }: { sessionId: string }) {
           {refused.map(({ name, why }) => (
             <p key={name + why}>
               <Icon name="warning" />{" "}
-              {t(`attach.${why}`, { name, n: MAX_FILES, size: fileSize(region.value, MAX_TOTAL_BYTES) })}
+              {t(`attach.${why}`, { name, n: MAX_FILES, size: fileSize(region.value, limitOf(why)) })}
             </p>
           ))}
         </div>

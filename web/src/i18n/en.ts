@@ -138,6 +138,7 @@ export const en = {
   "attach.remove": "Remove {name}",
   "attach.tooMany": "{name} was not added: a message can have at most {n} files.",
   "attach.tooLarge": "{name} was not added: the files of a message can have at most {size} together.",
+  "attach.imageTooLarge": "{name} was not added: an image can have at most {size}.",
   "attach.wrongKind": "{name} was not added: only PNG, JPEG, GIF and WebP images and text files in UTF-8 can be sent.",
   "attach.unreadable": "{name} was not added: it cannot be read. A folder cannot be sent.",
   "composer.label": "Message",

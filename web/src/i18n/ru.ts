@@ -148,6 +148,7 @@ export const ru: Record<Key, Text> = {
   "attach.remove": "Убрать {name}",
   "attach.tooMany": "{name} не добавлен: в сообщении может быть не более {n} файлов.",
   "attach.tooLarge": "{name} не добавлен: файлы сообщения вместе могут занимать не более {size}.",
+  "attach.imageTooLarge": "{name} не добавлен: изображение может занимать не больше {size}.",
   "attach.wrongKind":
     "{name} не добавлен: можно отправить только изображения PNG, JPEG, GIF и WebP и текстовые файлы в UTF-8.",
   "attach.unreadable": "{name} не добавлен: его не удалось прочитать. Папку отправить нельзя.",

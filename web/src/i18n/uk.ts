@@ -153,6 +153,7 @@ export const uk: Record<Key, Text> = {
   "attach.remove": "Прибрати {name}",
   "attach.tooMany": "{name} не додано: повідомлення може мати щонайбільше {n} файлів.",
   "attach.tooLarge": "{name} не додано: файли повідомлення разом можуть мати щонайбільше {size}.",
+  "attach.imageTooLarge": "{name} не додано: зображення може займати не більше {size}.",
   "attach.wrongKind":
     "{name} не додано: можна надіслати лише зображення PNG, JPEG, GIF і WebP та текстові файли в UTF-8.",
   "attach.unreadable": "{name} не додано: його не вдалося прочитати. Папку надіслати не можна.",

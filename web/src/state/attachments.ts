@@ -5,6 +5,8 @@ import type { NewAttachment } from "../api/types";
 export const MAX_FILES = 8;
 /** In base64 and with the message, this is within the largest request that a server takes by default. */
 export const MAX_TOTAL_BYTES = 5.5 * 1024 * 1024;
+/** What every model server takes of one image. */
+export const MAX_IMAGE_BYTES = 3.75 * 1024 * 1024;
 
 /** A file that the user chose and has not sent. */
 export interface ChosenFile extends NewAttachment {
@@ -14,7 +16,7 @@ export interface ChosenFile extends NewAttachment {
 
 export interface RefusedFile {
   name: string;
-  why: "tooMany" | "tooLarge" | "wrongKind" | "unreadable";
+  why: "tooMany" | "tooLarge" | "imageTooLarge" | "wrongKind" | "unreadable";
 }
 
 const starts = (bytes: Uint8Array, text: string, at = 0) =>
@@ -89,6 +91,7 @@ export async function withFiles(
     }
     const media_type = mediaType(bytes, file.type);
     if (media_type === undefined) refused.push({ name, why: "wrongKind" });
+    else if (isImage(media_type) && bytes.length > MAX_IMAGE_BYTES) refused.push({ name, why: "imageTooLarge" });
     else all.push({ name, media_type, data: base64(bytes), size: bytes.length });
   }
   return { chosen: all, refused };

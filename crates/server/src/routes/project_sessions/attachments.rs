@@ -42,7 +42,7 @@ fn refused(why: String) -> ApiError {
 #[utoipa::path(
     get, path = "/my/chat/{session_id}/attachments/{digest}",
     responses(
-        (status = 200, description = "Its content, with the media type that it was sent with", body = String, content_type = "application/octet-stream"),
+        (status = 200, description = "Its content. Whatever is not an image is served as plain text", body = String, content_type = "application/octet-stream"),
         (status = 404, description = "Unknown session, or no file of its messages"),
     ),
 )]
