@@ -47,6 +47,7 @@ test("an image and a text file are sent with a message and shown in it", async (
     await chip.getByRole("button", { name: `Remove ${name}` }).click();
     await chip.waitFor({ state: "detached" });
   }
+  await world.loseOwner();
   await page.locator(".dock textarea").fill("What is this?");
   await page.locator(".dock textarea").press("Enter");
   const said = page.locator(".line.role-user");
