@@ -138,6 +138,7 @@ async fn a_file_is_read_by_its_owner_until_its_last_session_is_deleted() {
         "{policy}"
     );
     assert_eq!(header("cross-origin-resource-policy"), "same-origin");
+    assert_eq!(header("cache-control"), "no-store");
     assert_eq!(&*answer.bytes().await.unwrap(), PNG);
     // A script of the same server would be one that the page's policy allows.
     let script = NewAttachment::new("a.js", "text/javascript", b"alert(1)");

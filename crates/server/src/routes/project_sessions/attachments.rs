@@ -18,8 +18,6 @@ const SAME_ORIGIN: (HeaderName, &str) = (
     HeaderName::from_static("cross-origin-resource-policy"),
     "same-origin",
 );
-/// Its digest names the content, which never changes.
-const CACHE: &str = "private, max-age=31536000, immutable";
 
 /// The files of a message, decoded and checked.
 pub(super) fn checked(attachments: Vec<NewAttachment>) -> ApiResult<Vec<AttachedFile>> {
@@ -68,7 +66,6 @@ fn head(headers: &mut HeaderMap, about: &Attachment) {
         (SAME_ORIGIN.0, SAME_ORIGIN.1),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::CACHE_CONTROL, CACHE),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
