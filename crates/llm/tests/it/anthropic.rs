@@ -1,21 +1,13 @@
 //! What a server that speaks Anthropic's Messages is asked.
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_llm::{DEFAULT_PROVIDER, ModelAuth, ModelsConfig, ProviderKind, Secret, Thinking};
+use codelab_llm::{DEFAULT_PROVIDER, Thinking};
 use codelab_protocol::{
     CallId, ModelMessage, ModelRequest, ModelToolCall, OutputSchema, Reasoning,
 };
 use serde_json::{Value, json};
 
-use crate::harness::{Outcome, call, config, request};
-
-fn anthropic(server: &FakeModel) -> ModelsConfig {
-    let mut config = config(server);
-    let provider = config.providers.get_mut(DEFAULT_PROVIDER).unwrap();
-    provider.kind = ProviderKind::Anthropic;
-    provider.auth = ModelAuth::Key(Secret::new("k1"));
-    config
-}
+use crate::harness::{Outcome, anthropic, call, request};
 
 async fn ask(request: &ModelRequest) -> Value {
     let server = FakeModel::start().await;

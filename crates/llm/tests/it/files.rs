@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use codelab_fakemodel::{FakeModel, Reply};
-use codelab_llm::{
-    DEFAULT_PROVIDER, ModelAuth, ModelFacts, Models, ModelsConfig, ProviderKind, Secret,
-};
+use codelab_llm::{ModelFacts, Models, ModelsConfig};
 use codelab_protocol::{
     Attachment, CallId, Digest, FileContent, ModelFile, ModelMessage, ModelRequest, ModelToolCall,
 };
 use serde_json::{Map, Value, json};
 
-use crate::harness::{call, call_with, config, request};
+use crate::harness::{anthropic, call, call_with, config, request};
 
 fn file(name: &str, media_type: &str, content: FileContent) -> ModelFile {
     ModelFile {
@@ -73,14 +71,6 @@ async fn asked(config: impl FnOnce(&FakeModel) -> ModelsConfig, request: &ModelR
     server.reply(Reply::text("ok"));
     call(config(&server), request).await.result.unwrap();
     server.requests().remove(0).body["messages"].take()
-}
-
-fn anthropic(server: &FakeModel) -> ModelsConfig {
-    let mut config = config(server);
-    let provider = config.providers.get_mut(DEFAULT_PROVIDER).unwrap();
-    provider.kind = ProviderKind::Anthropic;
-    provider.auth = ModelAuth::Key(Secret::new("k1"));
-    config
 }
 
 const TOLD: &str = "\n\nFile \"a.txt\":\n\n```\nhello\n```\n\n[File \"old.png\" (image/png, 3 bytes). Its \

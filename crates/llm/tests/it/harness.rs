@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use codelab_fakemodel::FakeModel;
-use codelab_llm::{DEFAULT_PROVIDER, Model, ModelAuth, Models, ModelsConfig, StreamedPart};
+use codelab_llm::{
+    DEFAULT_PROVIDER, Model, ModelAuth, Models, ModelsConfig, ProviderKind, Secret, StreamedPart,
+};
 use codelab_protocol::{
     ModelFailure, ModelFailureKind, ModelMessage, ModelOutput, ModelRequest, Tool,
 };
@@ -25,6 +27,14 @@ pub fn config(server: &FakeModel) -> ModelsConfig {
     let mut config = ModelsConfig::new(server.url(), ModelAuth::None);
     config.limits.retry_delay = Duration::from_millis(1);
     config.limits.max_retries = 2;
+    config
+}
+
+/// The same server, spoken to as Anthropic's.
+pub fn anthropic(server: &FakeModel) -> ModelsConfig {
+    let mut config = with_auth(config(server), ModelAuth::Key(Secret::new("k1")));
+    let provider = config.providers.get_mut(DEFAULT_PROVIDER);
+    provider.expect("one is configured").kind = ProviderKind::Anthropic;
     config
 }
 

@@ -1,10 +1,12 @@
 //! Files of messages: what models get of them, who reads them, and when they are gone.
 
 use codelab_protocol::{Digest, NewAttachment};
-use codelab_testkit::{FakeModel, Gate, Reply, TestServer};
+use codelab_testkit::{Gate, Reply, TestServer};
 use serde_json::{Value, json};
 
-use crate::kit::{Person, Session, is_planning, server, server_with, task, tasks};
+use crate::kit::{
+    Person, Session, is_planning, server, server_of_anthropic, server_with, task, tasks,
+};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nan image";
 
@@ -428,16 +430,7 @@ async fn an_image_that_a_tool_read_is_shown_to_the_model() {
 
 #[tokio::test]
 async fn the_other_wire_has_images_too() {
-    let claude = FakeModel::start().await;
-    let url = claude.url();
-    let server = server_with(&[
-        ("CODELAB_PROVIDERS__claude__KIND", "anthropic"),
-        ("CODELAB_PROVIDERS__claude__URL", &url),
-        ("CODELAB_PROVIDERS__claude__KEY_ENV", "CLAUDE_KEY"),
-        ("CLAUDE_KEY", "sk-ant-0123456789"),
-        ("LLM_MODEL", "claude/claude-sonnet-4-5"),
-    ])
-    .await;
+    let (server, claude) = server_of_anthropic().await;
     let session = Person::new(&server, 1).session().await;
     claude.reply(Reply::text("A cat."));
     session

@@ -5,7 +5,7 @@ mod stream;
 
 use std::ops::Deref;
 
-use codelab_testkit::{Method, Reply, TestServer};
+use codelab_testkit::{FakeModel, Method, Reply, TestServer};
 use serde_json::{Value, json};
 
 pub use self::model::{is_joining, is_planning, says, task, tasks};
@@ -20,6 +20,20 @@ pub async fn server_with(settings: &[(&str, &str)]) -> TestServer {
     let server = TestServer::with(settings).await;
     server.model.default_reply(Reply::text("Done."));
     server
+}
+
+/// A server whose default model speaks Anthropic's wire, and that model.
+pub async fn server_of_anthropic() -> (TestServer, FakeModel) {
+    let claude = FakeModel::start().await;
+    let server = server_with(&[
+        ("CODELAB_PROVIDERS__claude__KIND", "anthropic"),
+        ("CODELAB_PROVIDERS__claude__URL", &claude.url()),
+        ("CODELAB_PROVIDERS__claude__KEY_ENV", "CLAUDE_KEY"),
+        ("CLAUDE_KEY", "sk-ant-0123456789"),
+        ("LLM_MODEL", "claude/claude-sonnet-4-5"),
+    ])
+    .await;
+    (server, claude)
 }
 
 /// An answer, read as JSON.

@@ -1,9 +1,9 @@
 //! What happens to model calls: reasoning, fallbacks, waits, why a call failed, cut answers.
 
-use codelab_testkit::{FakeModel, Fault, ModelWire, Reply};
+use codelab_testkit::{Fault, ModelWire, Reply};
 use serde_json::{Value, json};
 
-use crate::kit::{Person, Seen, Session, server, server_with};
+use crate::kit::{Person, Seen, Session, server, server_of_anthropic, server_with};
 
 /// A streamed answer of these deltas.
 fn streamed(deltas: &[Value], finish: &str) -> Reply {
@@ -289,16 +289,7 @@ async fn a_session_can_have_a_model_of_its_own() {
 /// Reasoning, text, a tool call and the answer, on Anthropic's wire.
 #[tokio::test]
 async fn a_provider_of_the_kind_anthropic_works_through_the_whole_server() {
-    let claude = FakeModel::start().await;
-    let url = claude.url();
-    let server = server_with(&[
-        ("CODELAB_PROVIDERS__claude__KIND", "anthropic"),
-        ("CODELAB_PROVIDERS__claude__URL", &url),
-        ("CODELAB_PROVIDERS__claude__KEY_ENV", "CLAUDE_KEY"),
-        ("CLAUDE_KEY", "sk-ant-0123456789"),
-        ("LLM_MODEL", "claude/claude-sonnet-4-5"),
-    ])
-    .await;
+    let (server, claude) = server_of_anthropic().await;
     let session = Person::new(&server, 1).session().await;
     claude.reply(
         Reply::tool_call("read_file", json!({ "path": "a.md" }))
