@@ -1,7 +1,9 @@
 //! Agents are data: the built-in team and the starter pack of a project, written as Markdown files
 //! with front matter.
 
-use codelab_protocol::{AgentName, Tool, ToolSpec};
+use std::sync::Arc;
+
+use codelab_protocol::{AgentName, AllowedTool, McpToolId, Tool, ToolSpec};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
@@ -22,7 +24,7 @@ pub struct Agent {
     pub temperature: Option<f32>,
     pub max_tokens: Option<u32>,
     pub prompt: String,
-    pub allowed_tools: Vec<Tool>,
+    pub allowed_tools: Vec<AllowedTool>,
     /// Server tools offered beyond the documented set.
     pub extra_tools: Vec<Tool>,
     /// Only files that match one of these may be written; empty = no restriction.
@@ -148,7 +150,10 @@ impl Team {
         let tools = |agent: &Agent| match agent.name.as_str() {
             ORCHESTRATOR => (Vec::new(), Vec::new()),
             _ => (
-                vec![Tool::AttemptCompletion, Tool::AskFollowupQuestion],
+                vec![
+                    Tool::AttemptCompletion.into(),
+                    Tool::AskFollowupQuestion.into(),
+                ],
                 extra_tools.clone(),
             ),
         };
@@ -231,11 +236,16 @@ impl Agent {
     }
 
     fn offered(&self, lane: Lane) -> impl Iterator<Item = Tool> {
-        let fits = move |tool: &Tool| lane == Lane::OWN || *tool != Tool::SwitchMode;
+        let fits = move |tool: &Tool| match tool {
+            Tool::SwitchMode => lane == Lane::OWN,
+            // It is offered where there is something to find, whatever the agent may use.
+            Tool::SearchTools => false,
+            _ => true,
+        };
         self.allowed_tools
             .iter()
-            .chain(&self.extra_tools)
-            .copied()
+            .filter_map(AllowedTool::built_in)
+            .chain(self.extra_tools.iter().copied())
             .filter(fits)
     }
 
@@ -247,17 +257,20 @@ impl Agent {
                 .any(|pattern| pattern.0.is_match(path))
     }
 
-    /// What the agent's prompt and its tools take in every call, by the estimate.
-    pub fn prompt_tokens(&self, lane: Lane) -> u64 {
-        let tool = |spec: &ToolSpec| {
-            spec.name.len() + spec.description.len() + spec.parameters.get().len()
-        };
-        let tools: usize = self.tool_specs(lane).into_iter().map(tool).sum();
-        tokens_of_text(&self.prompt).saturating_add(tokens_of_bytes(tools))
+    /// Whether the agent may use this tool of an MCP server.
+    pub fn may_use(&self, tool: &McpToolId) -> bool {
+        let allows = |allowed: &AllowedTool| allowed.allows(&tool.server, &tool.tool);
+        self.allowed_tools.iter().any(allows)
     }
 
-    pub(crate) fn tool_specs(&self, lane: Lane) -> Vec<&'static ToolSpec> {
-        self.offered(lane).map(|tool| tool.spec()).collect()
+    /// What the agent's prompt and its built-in tools take in every call, by the estimate.
+    pub fn prompt_tokens(&self, lane: Lane) -> u64 {
+        let tools = self.tool_specs(lane);
+        tokens_of_text(&self.prompt).saturating_add(tokens_of_tools(&tools))
+    }
+
+    pub(crate) fn tool_specs(&self, lane: Lane) -> Vec<Arc<ToolSpec>> {
+        self.offered(lane).map(Tool::spec).collect()
     }
 }
 
@@ -284,6 +297,14 @@ impl FilePattern {
     }
 }
 
+/// What the definitions of these tools take, by the estimate.
+pub(crate) fn tokens_of_tools(tools: &[Arc<ToolSpec>]) -> u64 {
+    let bytes = |spec: &Arc<ToolSpec>| {
+        spec.name.len() + spec.description.len() + spec.parameters.get().len()
+    };
+    tokens_of_bytes(tools.iter().map(bytes).sum())
+}
+
 /// Matches no text at all.
 const NOTHING: &str = r"[^\s\S]";
 
@@ -302,7 +323,7 @@ struct FrontMatter {
     temperature: Option<f32>,
     #[serde(default)]
     max_tokens: Option<u32>,
-    tools: Vec<Tool>,
+    tools: Vec<AllowedTool>,
     #[serde(default)]
     extra_tools: Vec<Tool>,
     #[serde(default)]
@@ -332,12 +353,9 @@ mod tests {
 
     use super::*;
 
-    fn tools(agent: &Agent) -> Vec<&'static str> {
-        agent
-            .allowed_tools
-            .iter()
-            .map(|tool| tool.as_str())
-            .collect()
+    fn tools(agent: &Agent) -> Vec<String> {
+        let tools = agent.allowed_tools.iter();
+        tools.map(ToString::to_string).collect()
     }
 
     #[test]
@@ -495,7 +513,14 @@ mod tests {
                 (Some(max_tokens), 4),
                 "{name}"
             );
-            assert_eq!(tools(agent), [&own[..], &finish[..]].concat(), "{name}");
+            // Only the coder uses tools of MCP servers.
+            let mcp: &[&str] = if name == "agent_coder" {
+                &["mcp__*"]
+            } else {
+                &[]
+            };
+            let expected = [&own[..], &finish[..], mcp].concat();
+            assert_eq!(tools(agent), expected, "{name}");
             assert!(
                 crate::unknown_placeholders(&agent.prompt).is_empty()
                     && !agent.description.is_empty(),

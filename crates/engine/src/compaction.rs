@@ -1,22 +1,23 @@
 //! Summaries of long sessions. When the messages since the last summary pass a limit, the model
 //! sums the session up at the end of a turn, beside whatever the session does next. Messages stay
 //! as they are. Prompts contain the summary of what they no longer show. The prompts of the agent
-//! and of the session are never summed up.
+//! and of the session are never summed up. A person can ask for a summary at any time between turns;
+//! it takes the place of what was said before it.
 
 use codelab_protocol::{
-    AgentName, HistoryCompacted, Message, ModelFailure, ModelOutput, Plan, Role, SessionEventBody,
-    SessionKind, Task, TurnId,
+    AgentName, ErrorCode, ErrorData, HistoryCompacted, HistoryCompacting, Message, ModelFailure,
+    ModelOutput, Plan, Role, SessionEventBody, SessionKind, Task, TurnId,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::output::Output;
 use crate::prompt::{MAX_SUMMARIZED_TOKENS, SUMMARY_MAX_TOKENS, estimated_size};
 use crate::session::Transition;
-use crate::turn::{Reservation, cut};
+use crate::turn::{Reservation, cut, error_data};
 use crate::world::{MAX_ATTEMPTS, MAX_PLAN_STATE_BYTES, MAX_SUMMARY_BYTES};
 use crate::{
     AgentSpending, CallerAnswer, Effect, Lane, ModelCall, ModelCallId, PromptLimits, Purpose,
-    Session, orchestrator,
+    Refusal, Session, orchestrator,
 };
 
 /// How far a session's history is summed up.
@@ -28,6 +29,9 @@ pub(crate) struct Compaction {
     /// Messages of the session's own history; those of tasks are not among them.
     said: u64,
     running: Option<Running>,
+    /// Summaries that were begun.
+    #[serde(default)]
+    begun: u32,
     /// The agent that answered last. Its model is the one that the history must fit.
     #[serde(default)]
     reader: Option<AgentName>,
@@ -43,6 +47,10 @@ pub struct Summary {
     pub kept: Vec<String>,
     /// The first message that it does not cover.
     pub before: u64,
+    /// Messages of the session's own history that a person wanted to be replaced: prompts do not
+    /// show them any more. None where it was written because the history had grown long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<u64>,
 }
 
 /// A summary on its way.
@@ -54,12 +62,25 @@ struct Running {
     said: u64,
     tokens: u64,
     attempt: u32,
+    /// Tells apart the summaries that begin in one turn.
+    #[serde(default)]
+    number: u32,
+    /// A person asked for it, and is told when it fails.
+    #[serde(default)]
+    asked_for: bool,
 }
 
 impl Compaction {
     /// Messages of the session's own history.
     pub(crate) fn said(&self) -> u64 {
         self.said
+    }
+
+    /// Messages of the session's own history that prompts may show: those since the summary that a
+    /// person asked for. None where nobody did.
+    pub(crate) fn shown(&self) -> Option<u64> {
+        let replaces = self.summary.as_ref().and_then(|summary| summary.replaces);
+        replaces.map(|replaced| self.said.saturating_sub(replaced))
     }
 }
 
@@ -68,7 +89,7 @@ impl Running {
         ModelCallId {
             turn: self.turn,
             lane: Lane::ASIDE,
-            step: 0,
+            step: self.number,
             attempt: self.attempt,
         }
     }
@@ -87,6 +108,12 @@ impl Session {
 
     pub(crate) fn compacting_call(&self) -> Option<ModelCallId> {
         self.compaction.running.as_ref().map(Running::call_id)
+    }
+
+    /// Whether a summary is being written that a person asked for.
+    pub fn is_compacting(&self) -> bool {
+        let running = self.compaction.running.as_ref();
+        running.is_some_and(|running| running.asked_for)
     }
 
     pub(crate) fn count_said(&mut self, message: &Message) {
@@ -124,19 +151,6 @@ impl Compaction {
         };
         output.push(Effect::CallModel(call));
     }
-
-    /// The call was lost with the server; it has no side effect.
-    pub(crate) fn recovered(&mut self, output: &mut Output) {
-        // No summary was under way.
-        let Some(running) = &mut self.running else {
-            return;
-        };
-        running.attempt += 1;
-        match running.attempt > MAX_ATTEMPTS {
-            true => self.running = None,
-            false => self.call_for_summary(None, output),
-        }
-    }
 }
 
 impl Transition<'_, '_> {
@@ -171,31 +185,151 @@ impl Transition<'_, '_> {
         };
         let Compaction {
             tokens,
-            said,
             ref running,
             ..
         } = self.session.compaction;
         if running.is_some() || tokens <= limit {
             return;
         }
-        // It is not worth a question to a person.
+        // Without room in the budget it is not worth a question to a person.
+        self.begin_summary(turn, false);
+    }
+
+    /// A person wants the history summed up, however long it is.
+    pub(crate) fn compact(&mut self) -> Result<CallerAnswer, Refusal> {
+        let conflict = |why: &str| Refusal::new(ErrorCode::Conflict, why);
+        if self.session.turn.is_some() {
+            let why = "The session is busy; compact when its turn has ended";
+            return Err(conflict(why).with("reason", "busy"));
+        }
+        let compaction = &mut self.session.compaction;
+        if let Some(running) = &mut compaction.running {
+            // The one that is on its way is what is wanted.
+            if !std::mem::replace(&mut running.asked_for, true) {
+                self.tell_compacting();
+            }
+            return Ok(CallerAnswer::Nothing);
+        }
+        if compaction.said == 0 || compaction.shown() == Some(0) {
+            let why =
+                "There is nothing to compact: nothing was said, or nothing since the last summary";
+            return Err(conflict(why).with("reason", "nothing_to_compact"));
+        }
+        if self.summary_replaces_all() {
+            return Ok(CallerAnswer::Nothing);
+        }
+        if !self.begin_summary(TurnId(self.session.last_turn), true) {
+            let why = "The budget has no room for a summary now; raise it, or wait for the calls \
+                       that are under way";
+            return Err(conflict(why).with("reason", "budget"));
+        }
+        self.tell_compacting();
+        Ok(CallerAnswer::Nothing)
+    }
+
+    fn tell_compacting(&mut self) {
+        self.output.mark_changed();
+        let running = self.session.compaction.running.as_ref();
+        let begun = running.map(|running| (running.turn, running.said));
+        if let Some((turn, messages)) = begun.filter(|_| self.session.kind == SessionKind::Project)
+        {
+            let compacting = SessionEventBody::HistoryCompacting(HistoryCompacting { messages });
+            self.log().event(turn, compacting);
+        }
+    }
+
+    /// The call was lost with the server; it has no side effect.
+    pub(crate) fn summary_recovered(&mut self) {
+        let compaction = &mut self.session.compaction;
+        // No summary was under way.
+        let Some(running) = &mut compaction.running else {
+            return;
+        };
+        running.attempt += 1;
+        if running.attempt <= MAX_ATTEMPTS {
+            return compaction.call_for_summary(None, &mut self.output);
+        }
+        let why = "The server stopped each time this summary was awaited";
+        self.drop_summary(error_data(ErrorCode::LlmError, why));
+    }
+
+    /// Whether there was a summary to stop. One that nobody asked for goes on.
+    pub(crate) fn stop_compacting(&mut self) -> bool {
+        let stops = self.session.is_compacting();
+        if stops {
+            let why = "The summary was stopped; the history stays as it is";
+            self.drop_summary(error_data(ErrorCode::Cancelled, why));
+        }
+        stops
+    }
+
+    fn drop_summary(&mut self, why: ErrorData) {
+        if let Some(running) = self.session.compaction.running.take() {
+            self.output.mark_changed();
+            self.space_spends(Lane::ASIDE, None);
+            self.tell_failed(&running, why);
+        }
+    }
+
+    /// Only who asked for a summary is told that there is none.
+    fn tell_failed(&mut self, running: &Running, why: ErrorData) {
+        if running.asked_for && self.session.kind == SessionKind::Project {
+            self.log()
+                .event(running.turn, SessionEventBody::CompactionFailed(why));
+        }
+    }
+
+    /// Whether the last summary covers everything, so that no other one is needed.
+    fn summary_replaces_all(&mut self) -> bool {
+        let Session {
+            message_count,
+            ref mut compaction,
+            ..
+        } = *self.session;
+        let summary = compaction.summary.as_mut();
+        let Some(summary) = summary.filter(|summary| summary.before >= message_count) else {
+            return false;
+        };
+        summary.replaces = Some(compaction.said);
+        let (text, said) = (summary.text.clone(), compaction.said);
+        self.tell_compacted(TurnId(self.session.last_turn), said, text);
+        true
+    }
+
+    fn tell_compacted(&mut self, turn: TurnId, messages: u64, summary: String) {
+        self.output.mark_changed();
+        if self.session.kind == SessionKind::Project {
+            let compacted = HistoryCompacted { messages, summary };
+            self.log()
+                .event(turn, SessionEventBody::HistoryCompacted(compacted));
+        }
+    }
+
+    /// Whether the budgets have room for it.
+    fn begin_summary(&mut self, turn: TurnId, asked_for: bool) -> bool {
+        let Compaction { tokens, said, .. } = self.session.compaction;
         let mut funds = self.funds();
         let read = tokens.min(MAX_SUMMARIZED_TOKENS as u64);
         let size = funds.size(&orchestrator(), read, SUMMARY_MAX_TOKENS.into());
         let Reservation::Granted(granted) = funds.set_aside(Lane::ASIDE, &orchestrator(), size)
         else {
-            return;
+            return false;
         };
         let before = self.session.message_count;
-        self.session.compaction.running = Some(Running {
+        let compaction = &mut self.session.compaction;
+        let number = compaction.begun;
+        compaction.begun = number.wrapping_add(1);
+        compaction.running = Some(Running {
             turn,
             before,
             said,
             tokens,
             attempt: 0,
+            number,
+            asked_for,
         });
-        let compaction = &self.session.compaction;
         compaction.call_for_summary(granted.max_tokens, &mut self.output);
+        true
     }
 
     /// `kept` is what the runtime found to be carried on word for word.
@@ -228,29 +362,35 @@ impl Transition<'_, '_> {
                 usage,
             });
         }
-        // One that failed is asked for again at the end of the next turn.
-        let Ok(output) = outcome else {
-            return CallerAnswer::Nothing;
+        let text = match outcome {
+            Ok(output) => cut(output.text.trim(), MAX_SUMMARY_BYTES).to_owned(),
+            // One that nobody asked for is tried again at the end of the next turn.
+            Err(failure) => {
+                self.tell_failed(&running, failure.into_error());
+                return CallerAnswer::Nothing;
+            }
         };
-        let text = cut(output.text.trim(), MAX_SUMMARY_BYTES).to_owned();
         if text.is_empty() {
+            let why = "The model answered with an empty summary; the history stays as it is";
+            self.tell_failed(&running, error_data(ErrorCode::LlmError, why));
             return CallerAnswer::Nothing;
         }
         let compaction = &mut self.session.compaction;
         compaction.tokens = compaction.tokens.saturating_sub(running.tokens);
+        // What a person wanted to be gone from prompts does not come back.
+        let before = compaction.summary.as_ref();
+        let replaced = before.and_then(|summary| summary.replaces);
+        let replaces = match running.asked_for {
+            true => Some(running.said),
+            false => replaced,
+        };
         compaction.summary = Some(Summary {
             text: text.clone(),
             kept,
             before: running.before,
+            replaces,
         });
-        if self.session.kind == SessionKind::Project {
-            let compacted = HistoryCompacted {
-                messages: running.said,
-                summary: text,
-            };
-            self.log()
-                .event(running.turn, SessionEventBody::HistoryCompacted(compacted));
-        }
+        self.tell_compacted(running.turn, running.said, text);
         CallerAnswer::Nothing
     }
 }

@@ -3,8 +3,8 @@
 use codelab_policy::RememberKey;
 use codelab_protocol::{
     AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, AttachedFile, AuditDecision, CallId,
-    ChunkBody, ClientMessageId, CommandPart, Digest, Message, MessageId, Plan, SessionEventBody,
-    TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, Usage,
+    ChunkBody, ClientMessageId, CommandPart, Digest, McpCall, McpToolId, Message, MessageId, Plan,
+    SessionEventBody, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -135,6 +135,20 @@ pub enum Effect {
     },
     /// What an agent will be able to remember.
     Remember(Interaction),
+    /// A call of an MCP server's tool that the server makes; `Input::ToolEnded` follows. Which calls
+    /// are still wanted, the session says: [`crate::Session::tool_calls`].
+    CallTool {
+        call_id: CallId,
+        tool: McpToolId,
+        arguments: Map<String, Value>,
+    },
+    /// A person answered the question of an MCP server that the server itself calls.
+    Elicited {
+        /// The tool call in which the server asked.
+        call_id: CallId,
+        /// What it gets; absent: the person declined.
+        content: Option<Map<String, Value>>,
+    },
     /// The call to make. Which calls are still wanted, the session says:
     /// [`crate::Session::model_calls`].
     CallModel(ModelCall),
@@ -224,6 +238,9 @@ pub struct Approval {
     pub tool: String,
     pub arguments: Map<String, Value>,
     pub digest: Digest,
+    /// Present for a tool of an MCP server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<Box<McpCall>>,
     pub parts: Vec<CommandPart>,
     pub reason: String,
     pub remember: Option<RememberKey>,
@@ -241,6 +258,7 @@ impl Approval {
             tool_name: self.tool.clone(),
             arguments: self.arguments.clone(),
             digest: self.digest.clone(),
+            mcp: self.mcp.clone(),
             parts: self.parts.clone(),
             reason: self.reason.clone(),
             created_at: self.created_at,

@@ -2,7 +2,8 @@
 
 use codelab_protocol::{
     AgentName, AgentStatus, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest,
-    ErrorCode, MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, Timestamp,
+    ErrorCode, MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, RememberedId,
+    Timestamp,
 };
 use serde_json::{Map, Value};
 
@@ -28,8 +29,24 @@ pub enum Input {
         client: Option<ClientId>,
         /// What the store knows of a call that the current turn does not hold.
         known: Option<KnownCall>,
-        /// The image that the tool read, where `result` only names it.
-        image: Option<AttachedFile>,
+        /// The images that the tool gave, where `result` only names them.
+        images: Vec<AttachedFile>,
+    },
+    /// A call of an MCP server's tool that the server made has ended.
+    ToolEnded {
+        call_id: CallId,
+        end: ToolEnd,
+    },
+    /// An MCP server asks the person something while it runs a call.
+    Elicit {
+        /// The tool call.
+        call_id: CallId,
+        /// The id of the question.
+        question_id: CallId,
+        /// The client that runs the call; absent: the server itself.
+        client: Option<ClientId>,
+        message: String,
+        requested_schema: Map<String, Value>,
     },
     Decision {
         call_id: CallId,
@@ -134,6 +151,13 @@ pub enum Input {
         drop_queue: bool,
     },
     Reset,
+    /// A person wants the history summed up now.
+    Compact,
+    /// A person takes back what was remembered.
+    Revoke {
+        id: RememberedId,
+        revoked_by: String,
+    },
     /// A person chooses the model for the agents of this session; absent: each agent's own.
     ChooseModel {
         model: Option<String>,
@@ -162,6 +186,18 @@ pub struct UserMessage {
     pub caller: CallerContext,
     /// The state keeps only what they are called; their content goes into the store.
     pub attachments: Vec<AttachedFile>,
+}
+
+/// How a tool call that the server made has ended.
+#[derive(Debug, Clone)]
+pub enum ToolEnd {
+    Result {
+        result: Value,
+        /// The images that the tool gave, where `result` only names them.
+        images: Vec<AttachedFile>,
+    },
+    /// It was sent, and nobody knows what became of it.
+    Unknown(String),
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -15,6 +15,7 @@ mod compaction;
 mod effect;
 mod input;
 mod keywords;
+mod named;
 mod output;
 mod placeholders;
 mod plan;
@@ -40,7 +41,8 @@ pub use effect::{
     EventRange, EventRecord, Interaction, MessageRecord, ModelCall, ModelCallId, Purpose,
     RecallAbout, SwitchRecord,
 };
-pub use input::{Decision, Downtime, Input, KnownCall, Refusal, UserMessage};
+pub use input::{Decision, Downtime, Input, KnownCall, Refusal, ToolEnd, UserMessage};
+pub use named::{NamedTool, NamedTools};
 pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
 pub use plan::{Repair, Workflow, parse_plan};
 pub use prompt::{

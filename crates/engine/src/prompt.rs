@@ -25,12 +25,13 @@ pub(crate) use summary::{MAX_SUMMARIZED_TOKENS, SUMMARY_MAX_TOKENS};
 
 pub use self::attached::{MAX_FILE_TEXT_BYTES, without_files};
 pub(crate) use self::size::CUT_MARK_BYTES;
-use self::size::{chars, estimated_tokens, shorten};
+pub(crate) use self::size::shorten;
+use self::size::{chars, estimated_tokens};
 pub use self::size::{fair_bound, without_middle};
 use self::template::Expanded;
 use self::trim::Form;
 use crate::placeholders::{CURRENT_TIME, HOUSEHOLD_ID, MESSAGE_HISTORY, TIMEZONE, USER_ID};
-use crate::{Agent, Lane, Session, Team};
+use crate::{Agent, Lane, NamedTools, Session, Team};
 
 /// How much of the past is sent.
 #[derive(Debug, Clone)]
@@ -115,7 +116,10 @@ impl PromptLimits {
     fn for_step(&self, briefing: &Briefing<'_>) -> Self {
         let agent = briefing.agent;
         let answer = agent.max_tokens.map_or(ANSWER_TOKENS, u64::from);
-        let fixed = answer + agent.prompt_tokens(briefing.lane);
+        let named = briefing
+            .named_tools
+            .tokens(agent, briefing.window, briefing.found());
+        let fixed = answer + agent.prompt_tokens(briefing.lane) + named;
         let current = trim::tokens_of(briefing.history.current) as u64;
         self.for_window(briefing.window, fixed, current)
     }
@@ -136,8 +140,12 @@ impl PromptLimits {
     /// The same with the window of this turn.
     fn in_jumps(&self, session: &Session) -> Self {
         let earlier = session.turn().map_or(0, |turn| turn.earlier);
+        let shown = session.turn().and_then(|turn| turn.shown);
+        let shown = shown.map_or(usize::MAX, |shown| {
+            usize::try_from(shown).unwrap_or(usize::MAX)
+        });
         Self {
-            messages: self.window_of(earlier),
+            messages: self.window_of(earlier).min(shown),
             ..self.clone()
         }
     }
@@ -192,6 +200,8 @@ pub struct Briefing<'a> {
     pub history: History<'a>,
     /// What the agent's memory holds about this.
     pub recalled: &'a [String],
+    /// The tools of MCP servers that the project has.
+    pub named_tools: &'a NamedTools,
     pub limits: &'a PromptLimits,
     /// The context window of the agent's model, where it is known.
     pub window: Option<u64>,
@@ -208,6 +218,13 @@ impl Briefing<'_> {
             .model()
             .or_else(own)
             .unwrap_or(self.default_model)
+    }
+
+    /// The tools that the agent found by searching.
+    fn found(&self) -> &[String] {
+        let turn = self.session.turn();
+        let thread = turn.and_then(|turn| turn.threads().find(|thread| thread.lane() == self.lane));
+        thread.map_or(&[], |thread| thread.found_tools())
     }
 }
 
@@ -298,7 +315,9 @@ pub fn step_request(briefing: &Briefing<'_>) -> (ModelRequest, PromptReport) {
         model: briefing.model().to_owned(),
         fallback_models: agent.fallback_models.clone(),
         messages,
-        tools: agent.tool_specs(briefing.lane),
+        tools: briefing
+            .named_tools
+            .offer(agent, briefing.lane, briefing.window, briefing.found()),
         temperature: agent.temperature,
         max_tokens: agent.max_tokens,
         schema: None,

@@ -2,6 +2,7 @@
 
 mod messages;
 mod parts;
+mod remembered;
 mod retry;
 mod waiting;
 
@@ -9,8 +10,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, CallerContext, ClientId, ErrorCode, Message, MessageId, SessionId, SessionKind,
-    SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
+    AgentName, CallId, CallerContext, ClientId, ErrorCode, Message, MessageId, SessionId,
+    SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ pub(crate) use self::waiting::in_one_line;
 use crate::compaction::Compaction;
 use crate::output::{EventLog, Output};
 use crate::space::WorkingSpace;
-use crate::turn::{Funds, LateCall, ThreadPhase, Turn, View};
+use crate::turn::{Funds, LateCall, Thread, ThreadPhase, Turn, View};
 use crate::{
     Applied, Approval, Budget, CallerAnswer, Effect, Input, MessageRecord, ModelCallId, Refusal,
     Spending, SwitchRecord, Team, World, orchestrator,
@@ -144,8 +145,21 @@ impl Session {
                 result,
                 client,
                 known,
-                image,
-            } => step.tool_result(call_id, result, client, known, image)?,
+                images,
+            } => step.tool_result(call_id, result, client, known, images)?,
+            Input::ToolEnded { call_id, end } => step.named_call_ended(&call_id, end),
+            Input::Elicit {
+                call_id,
+                question_id,
+                client,
+                message,
+                requested_schema,
+            } => step.elicit(
+                &call_id,
+                question_id,
+                client.as_ref(),
+                (message, requested_schema),
+            )?,
             Input::Claim {
                 call_id,
                 client_id,
@@ -198,6 +212,8 @@ impl Session {
             Input::Recovered { down, epoch } => step.recovered(down, epoch),
             Input::Cancel { drop_queue } => step.cancel(drop_queue),
             Input::Reset => step.reset(),
+            Input::Compact => step.compact()?,
+            Input::Revoke { id, revoked_by } => step.revoke(&id, revoked_by)?,
             Input::ChooseAgent { agent } => {
                 if let Some(agent) = &agent {
                     step.world.team.known_agent(agent)?;
@@ -305,6 +321,30 @@ impl Session {
         calls
     }
 
+    /// The tool calls that the server must be making.
+    pub fn tool_calls(&self) -> Vec<&CallId> {
+        let threads = self.turn.iter().flat_map(Turn::threads);
+        let calls = threads.filter_map(|thread| match &thread.phase {
+            ThreadPhase::Calling { call, begun: true } => Some(&call.call_id),
+            ThreadPhase::Calling { begun: false, .. }
+            | ThreadPhase::Routing { .. }
+            | ThreadPhase::Queued
+            | ThreadPhase::Thinking { .. }
+            | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::AwaitingApproval { .. }
+            | ThreadPhase::AwaitingAnswer { .. }
+            | ThreadPhase::AwaitingRoom
+            | ThreadPhase::AwaitingBudget { .. } => None,
+        });
+        calls.collect()
+    }
+
+    /// Whether this client runs the call now.
+    pub fn is_run_by(&self, call_id: &CallId, client: &ClientId) -> bool {
+        let runs = |thread: &Thread| matches!(&thread.phase, ThreadPhase::AwaitingResult { call, claim: Some(claim), .. } if call.call_id == *call_id && claim.client_id == *client);
+        self.turn.iter().flat_map(Turn::threads).any(runs)
+    }
+
     /// The status of the current turn, if it is suspended.
     pub fn suspended(&self) -> Option<TurnStatus> {
         self.turn.as_ref().and_then(Turn::suspended)
@@ -318,12 +358,16 @@ impl Session {
     /// Whether a question of an agent waits for an answer.
     pub fn asks(&self) -> bool {
         let mut threads = self.turn.iter().flat_map(Turn::threads);
-        threads.any(|thread| matches!(thread.phase, ThreadPhase::AwaitingAnswer { .. }))
+        threads.any(|thread| {
+            matches!(thread.phase, ThreadPhase::AwaitingAnswer { .. })
+                || thread.phase.elicitation().is_some()
+        })
     }
 
     /// Whether anything goes on by itself that a stopped server would leave behind.
     pub fn is_running(&self) -> bool {
-        self.turn.is_some() && self.suspended().is_none()
+        let works = self.turn.is_some() && self.suspended().is_none();
+        works || self.is_compacting()
     }
 
     /// Each question once, also where several tasks wait for it.

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use codelab_protocol::{AgentName, ErrorCode};
 use serde::{Deserialize, Serialize};
 
+use crate::NamedTools;
+
 pub use facts::{AgentFacts, SessionModel, TeamFacts, TokenPrice};
 pub(crate) use working::{Slot, WorkingSpace};
 
@@ -66,6 +68,8 @@ pub struct SpaceSnapshot {
     pub usual_tokens: Arc<BTreeMap<AgentName, u64>>,
     /// Whether a client is there that could run a tool.
     pub client_attached: bool,
+    /// The tools of MCP servers that agents can be offered.
+    pub named_tools: Arc<NamedTools>,
 }
 
 /// An agent's slots, and whether it takes work.

@@ -8,7 +8,9 @@ mod approval;
 mod budget;
 mod call;
 mod claim;
+mod elicit;
 mod ending;
+mod named;
 mod partial;
 mod question;
 mod renew;
@@ -58,6 +60,9 @@ pub struct Turn {
     /// Messages of the session's own history before this turn.
     #[serde(default)]
     pub(crate) earlier: u64,
+    /// How many of these prompts may show: those since the summary that a person asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shown: Option<u64>,
     /// How many messages of the turn before are not sent, because there are too many.
     #[serde(default)]
     pub(crate) left_out: u64,
@@ -223,6 +228,7 @@ impl Transition<'_, '_> {
             request,
             work: TurnWork::Thread(None),
             earlier,
+            shown: self.session.compaction.shown(),
             left_out: last_turn.saturating_sub(sent),
             keeps_reasoning: false,
             said: Vec::new(),
@@ -287,6 +293,7 @@ impl Transition<'_, '_> {
         thread.agent = to.clone();
         // Each agent has a memory of its own.
         thread.recalled.clear();
+        thread.found_tools.clear();
         thread.begins_with = thread.steps + 1;
         self.switch(thread.turn, to, reason, confidence);
     }
@@ -340,6 +347,7 @@ impl Transition<'_, '_> {
             },
             ThreadPhase::Queued
             | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::Calling { .. }
             | ThreadPhase::AwaitingApproval { .. }
             | ThreadPhase::AwaitingAnswer { .. }
             | ThreadPhase::AwaitingRoom
@@ -401,6 +409,7 @@ impl Transition<'_, '_> {
             ),
             ThreadPhase::Queued
             | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::Calling { .. }
             | ThreadPhase::AwaitingApproval { .. }
             | ThreadPhase::AwaitingAnswer { .. }
             | ThreadPhase::AwaitingRoom

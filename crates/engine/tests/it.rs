@@ -9,6 +9,7 @@
 mod it {
     mod chat;
     mod kit;
+    mod named;
     mod prompts;
     mod recall;
     mod results;

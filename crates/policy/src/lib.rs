@@ -8,7 +8,7 @@ mod visible;
 
 use std::sync::Arc;
 
-use codelab_protocol::{CommandPart, ToolArguments, WriteFile};
+use codelab_protocol::{CommandPart, McpToolId, ToolArguments, WriteFile};
 use serde::{Deserialize, Serialize};
 
 use crate::paths::{Location, ProtectedPaths, WorkspacePrefix};
@@ -51,6 +51,8 @@ pub enum RememberKey {
     FileWrites,
     /// Exactly this command in exactly this folder, as a JSON array of both.
     Command(String),
+    /// This tool of an MCP server with any arguments, as long as its definition stays the same.
+    McpTool(McpToolId),
 }
 
 /// A pattern that is not a regular expression.
@@ -139,7 +141,19 @@ impl Policy {
             | ToolArguments::AskFollowupQuestion { .. }
             | ToolArguments::SwitchMode(_)
             | ToolArguments::Echo { .. }
-            | ToolArguments::Calculator { .. } => Verdict::Allow,
+            | ToolArguments::Calculator { .. }
+            | ToolArguments::SearchTools { .. } => Verdict::Allow,
+        }
+    }
+
+    /// Nobody here knows what the tool of an MCP server does, so each call asks. What the server says
+    /// about its tool changes nothing.
+    pub fn review_mcp(&self, tool: &McpToolId) -> Ask {
+        let (server, name) = (&tool.server, visible(&tool.tool));
+        Ask {
+            reason: format!("The tool {name} of the MCP server {server} requires approval"),
+            parts: Vec::new(),
+            remember: Some(RememberKey::McpTool(tool.clone())),
         }
     }
 

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, ApprovalKind, AuditDecision, CallId, ClientMessageId, CommandPart, DecisionChoice,
-    Digest, MaybeKnown, Message, SessionId, Timestamp, Tool, TurnStatus, UserId,
+    AgentName, AllowedTool, ApprovalKind, AuditDecision, CallId, CalledTool, ClientMessageId,
+    CommandPart, DecisionChoice, Digest, MaybeKnown, McpCall, Message, SessionId, Timestamp,
+    TurnStatus, UserId, arguments_digest,
 };
 
 /// Body of `POST /agent/message/stream`. What each `message_type` needs is checked after parsing,
@@ -156,7 +157,7 @@ pub struct AgentList {
 pub struct AgentInfo {
     pub agent_type: AgentName,
     pub description: String,
-    pub allowed_tools: Vec<Tool>,
+    pub allowed_tools: Vec<AllowedTool>,
     pub file_restrictions: Option<Vec<String>>,
 }
 
@@ -252,6 +253,9 @@ pub struct ApprovalInfo {
     #[schema(value_type = Object)]
     pub arguments: Map<String, Value>,
     pub digest: Digest,
+    /// Present for a tool of an MCP server. The digest covers its server, name and definition then.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mcp: Option<Box<McpCall>>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub parts: Vec<CommandPart>,
     pub reason: String,
@@ -259,6 +263,17 @@ pub struct ApprovalInfo {
     /// Absent when approvals never expire.
     pub expires_at: Option<Timestamp>,
     pub timeout_seconds: u64,
+}
+
+impl ApprovalInfo {
+    /// Whether the digest is the one of what is shown.
+    pub fn shows_what_runs(&self) -> bool {
+        let digest = match &self.mcp {
+            Some(mcp) => CalledTool::Named(mcp.clone()).digest(&self.arguments),
+            None => arguments_digest(&self.tool_name, &self.arguments),
+        };
+        digest == self.digest
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, CallId, CommandPart, Digest, ErrorCode, MessageId, ModelFallback, ModelWaiting,
-    Timestamp, ToolCall, Usage, UserId,
+    AgentName, CallId, CalledTool, CommandPart, Digest, ErrorCode, McpCall, MessageId,
+    ModelFallback, ModelWaiting, Timestamp, ToolCall, Usage, UserId,
 };
 
 /// One event of a session's log: `{"type", "data", "timestamp"}`.
@@ -85,6 +85,9 @@ pub struct ToolCallChunk {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     pub digest: Digest,
+    /// Present for a tool of an MCP server. The digest covers its server, name and definition then.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mcp: Option<Box<McpCall>>,
     /// The simple commands of a shell line, each with the reason why it needs approval.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub parts: Vec<CommandPart>,
@@ -93,6 +96,13 @@ pub struct ToolCallChunk {
     pub agent: AgentName,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub user_id: Option<UserId>,
+}
+
+impl ToolCallChunk {
+    /// Absent for a name that is no tool.
+    pub fn tool(&self) -> Option<CalledTool> {
+        CalledTool::of_call(&self.tool_call.name, self.mcp.as_deref())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use sha2::Digest as _;
 
 /// SHA-256 as lower-case hex.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(transparent)]
 #[schema(value_type = String)]
 pub struct Digest(String);

@@ -114,6 +114,10 @@ string_id!(
     /// A program that runs tools in a user's workspace.
     ClientId, "client_id", 128
 );
+string_id!(
+    /// Something that a person allowed for the rest of a session; unique within it.
+    RememberedId, "remembered_id", 64
+);
 
 impl AgentName {
     /// The agent that plans, answers for several agents, and is active between turns.

@@ -13,12 +13,14 @@ mod digest;
 mod error;
 mod id;
 mod maybe_known;
+mod mcp;
 mod message;
 mod model;
 mod patch;
 mod plan;
 mod project;
 mod project_session;
+mod remembered;
 mod reminder;
 mod session_event;
 mod session_kind;
@@ -51,9 +53,16 @@ pub use digest::{Digest, arguments_digest};
 pub use error::{ErrorBody, ErrorCode};
 pub use id::{
     AgentId, AgentName, CallId, ClientId, ClientMessageId, GlobalMessageId, InvalidId, MessageId,
-    PlanId, ProjectId, SessionId, TaskId, TurnId, UserId, WorkflowId,
+    PlanId, ProjectId, RememberedId, SessionId, TaskId, TurnId, UserId, WorkflowId,
 };
 pub use maybe_known::MaybeKnown;
+pub use mcp::{
+    AcceptMcpTools, ChangeMcpServer, CreateMcpServer, ElicitAnswer, ElicitationAsked,
+    InvalidMcpName, MAX_MCP_REPORT_BYTES, MCP_PREFIX, McpAuthorization, McpPermission, McpPlace,
+    McpReport, McpServer, McpServerList, McpServerName, McpStatus, McpTool, McpToolId,
+    McpToolState, PermitMcpTool, ReportProgress, ReportedMcpServer, ToolDefinition,
+    elicited_content, offered_name,
+};
 pub use message::{Message, PartialReason, Role, ToolCall, Usage};
 pub use model::{
     AnswerCut, FileContent, ModelFailure, ModelFailureKind, ModelFile, ModelList, ModelMessage,
@@ -74,14 +83,15 @@ pub use project_session::{
     ProjectSessionAck, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
     ProjectUsage, ResultAck, RetryTurn, SendMessage, SessionUsage, UsageReport, UsageTotal,
 };
+pub use remembered::{Remembered, RememberedCalls, RememberedList, RememberedRevoked};
 pub use reminder::Reminder;
 pub use session_event::{
     AgentQuestion, AgentStatus, AgentStatusChanged, ApprovalRequest, ApprovalResolved, CallOutcome,
-    DequeueReason, DirectAgentCall, HistoryCompacted, MessageCreated, MessageDelta,
-    MessageDequeued, MessageQueued, ModelFallback, ModelWaiting, PlanRequest, PlanResolved,
-    SessionEvent, SessionEventBody, TaskCompleted, TaskFailed, TaskOrigin, TaskProgress,
-    TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent, ToolResultEvent, TurnError,
-    WorkflowCompleted, WorkflowStatus,
+    DequeueReason, DirectAgentCall, HistoryCompacted, HistoryCompacting, MessageCreated,
+    MessageDelta, MessageDequeued, MessageQueued, ModelFallback, ModelWaiting, PlanRequest,
+    PlanResolved, SessionEvent, SessionEventBody, TaskCompleted, TaskFailed, TaskOrigin,
+    TaskProgress, TaskSkipped, TaskStarted, ToolCallClosed, ToolCallEvent, ToolProgress,
+    ToolResultEvent, TurnError, WorkflowCompleted, WorkflowStatus,
 };
 pub use session_kind::SessionKind;
 pub use space::{
@@ -91,7 +101,8 @@ pub use space::{
 };
 pub use time::Timestamp;
 pub use tool::{
-    CommandPart, ExecuteCommand, FileEdit, InvalidArguments, ListFiles, ReadFile, SearchInCode,
-    SwitchMode, Tool, ToolArguments, ToolSide, WriteFile,
+    AllowedTool, CalledTool, CommandPart, ExecuteCommand, FileEdit, InvalidArguments, ListFiles,
+    McpCall, ReadFile, SearchInCode, SwitchMode, Tool, ToolArguments, ToolSide, WriteFile,
+    check_named,
 };
 pub use waiting::{Waiting, WaitingInSession, WaitingKind, WaitingList, WaitingRemoved};

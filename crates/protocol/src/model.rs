@@ -19,7 +19,7 @@ pub struct ModelRequest {
     /// settings name. To try no other model, name `model` here again.
     pub fallback_models: Vec<String>,
     pub messages: Vec<ModelMessage>,
-    pub tools: Vec<&'static ToolSpec>,
+    pub tools: Vec<Arc<ToolSpec>>,
     pub temperature: Option<f32>,
     pub max_tokens: Option<u32>,
     /// Ask for JSON of this shape where the upstream can.
@@ -124,16 +124,16 @@ pub struct ModelToolCall {
 /// A tool offered to the model.
 #[derive(Debug)]
 pub struct ToolSpec {
-    pub name: &'static str,
-    pub description: &'static str,
+    pub name: String,
+    pub description: String,
     /// Its arguments as JSON Schema, written once.
     pub parameters: Box<RawValue>,
 }
 
 impl PartialEq for ToolSpec {
     fn eq(&self, other: &Self) -> bool {
-        (self.name, self.description, self.parameters.get())
-            == (other.name, other.description, other.parameters.get())
+        (&self.name, &self.description, self.parameters.get())
+            == (&other.name, &other.description, other.parameters.get())
     }
 }
 

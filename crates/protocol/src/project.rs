@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentId, AgentName, Patch, ProjectId, Timestamp, Tool, UserId};
+use crate::{AgentId, AgentName, AllowedTool, Patch, ProjectId, Timestamp, UserId};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Project {
@@ -79,7 +79,7 @@ pub struct ProjectAgent {
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
     pub system_prompt: String,
-    pub allowed_tools: Vec<Tool>,
+    pub allowed_tools: Vec<AllowedTool>,
     /// Regular expressions; only files that match one of them may be written. Absent = no
     /// restriction.
     pub file_restrictions: Option<Vec<String>>,
@@ -136,7 +136,7 @@ pub struct CreateAgent {
     pub system_prompt: Option<String>,
     /// Without it, the tools for reading and for finishing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub allowed_tools: Option<Vec<Tool>>,
+    pub allowed_tools: Option<Vec<AllowedTool>>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(max_items = 32)]
     pub file_restrictions: Option<Vec<String>>,
@@ -176,8 +176,8 @@ pub struct ChangeAgent {
     #[schema(value_type = String, required = false)]
     pub system_prompt: Patch<String>,
     #[serde(skip_serializing_if = "Patch::is_absent", default)]
-    #[schema(value_type = Vec<Tool>, required = false)]
-    pub allowed_tools: Patch<Vec<Tool>>,
+    #[schema(value_type = Vec<AllowedTool>, required = false)]
+    pub allowed_tools: Patch<Vec<AllowedTool>>,
     #[serde(skip_serializing_if = "Patch::is_absent", default)]
     #[schema(value_type = Option<Vec<String>>, required = false, max_items = 32)]
     pub file_restrictions: Patch<Vec<String>>,

@@ -67,6 +67,9 @@ pub struct ProjectSession {
     /// The agent that messages without `target_agent` go to. Lists leave it out.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub agent: Option<AgentName>,
+    /// A summary that a person asked for is being written. Lists leave it out.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub compacting: bool,
     #[serde(default)]
     #[schema(required)]
     pub pinned: bool,

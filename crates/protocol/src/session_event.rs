@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, Attachment, CallId, ErrorData, Gap,
-    Message, MessageId, ModelFailureKind, Plan, PlanId, PlannedTask, SessionId, SwitchAgent,
-    TaskId, Timestamp, ToolCallChunk, Usage, Waiting, WaitingRemoved, WorkflowId,
+    McpServerName, Message, MessageId, ModelFailureKind, Plan, PlanId, PlannedTask,
+    RememberedRevoked, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk, Usage, Waiting,
+    WaitingRemoved, WorkflowId,
 };
 
 /// One event of a session's log: `{"type", "session_id", "seq", "timestamp", "data"}`.
@@ -47,13 +48,20 @@ pub enum SessionEventBody {
     WorkflowCompleted(WorkflowCompleted),
     ToolCall(Box<ToolCallEvent>),
     ToolResult(ToolResultEvent),
+    /// How far a call is; ephemeral, never stored, without a number.
+    ToolProgress(ToolProgress),
     /// The call has ended or will not run any more. A client that runs it stops.
     ToolCallClosed(ToolCallClosed),
     ApprovalRequest(Box<ApprovalRequest>),
     ApprovalResolved(ApprovalResolved),
     Question(AgentQuestion),
     Error(TurnError),
+    /// A person wants the history summed up, and the model is asked to.
+    HistoryCompacting(HistoryCompacting),
     HistoryCompacted(HistoryCompacted),
+    /// The summary that a person asked for could not be written.
+    CompactionFailed(ErrorData),
+    RememberedRevoked(RememberedRevoked),
     ModelFallback(ModelFallback),
     ModelWaiting(ModelWaiting),
     /// Something begins to wait for a person.
@@ -282,6 +290,16 @@ pub struct ToolResultEvent {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct ToolProgress {
+    pub call_id: CallId,
+    pub progress: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub total: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub message: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ToolCallClosed {
     pub call_id: CallId,
     pub outcome: CallOutcome,
@@ -328,6 +346,14 @@ pub struct ApprovalResolved {
 pub struct AgentQuestion {
     pub call_id: CallId,
     pub question: String,
+    /// The MCP server that asks, where it is not the agent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server: Option<McpServerName>,
+    /// The fields of the answer as JSON Schema, where a server asks. One field is answered plainly,
+    /// several with a JSON object. `/decline` gives no answer.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<Object>)]
+    pub requested_schema: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub options: Vec<String>,
     pub agent: AgentName,
@@ -341,6 +367,12 @@ pub struct TurnError {
     pub error: ErrorData,
     #[serde(flatten)]
     pub origin: TaskOrigin,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct HistoryCompacting {
+    /// How many messages the summary will stand for.
+    pub messages: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -396,12 +428,16 @@ impl SessionEventBody {
             Self::WorkflowCompleted(_) => "workflow_completed",
             Self::ToolCall(_) => "tool_call",
             Self::ToolResult(_) => "tool_result",
+            Self::ToolProgress(_) => "tool_progress",
             Self::ToolCallClosed(_) => "tool_call_closed",
             Self::ApprovalRequest(_) => "approval_request",
             Self::ApprovalResolved(_) => "approval_resolved",
             Self::Question(_) => "question",
             Self::Error(_) => "error",
+            Self::HistoryCompacting(_) => "history_compacting",
             Self::HistoryCompacted(_) => "history_compacted",
+            Self::CompactionFailed(_) => "compaction_failed",
+            Self::RememberedRevoked(_) => "remembered_revoked",
             Self::ModelFallback(_) => "model_fallback",
             Self::ModelWaiting(_) => "model_waiting",
             Self::WaitingAdded(_) => "waiting_added",

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, AgentStatus, ClientId, HealthCheck, HealthStatus, ProjectId, Timestamp, UserId,
+    AgentName, AgentStatus, ClientId, Digest, HealthCheck, HealthStatus, ProjectId, Timestamp,
+    UserId,
 };
 
 /// `get_metrics` of a worker space.
@@ -77,6 +78,9 @@ pub struct AttachClient {
     #[schema(max_length = 4096)]
     pub workspace: String,
     pub sandbox: SandboxKind,
+    /// The digest of the report about MCP servers that the server should have of this client.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mcp: Option<Digest>,
 }
 
 /// What keeps a client's commands within its workspace.
@@ -110,6 +114,10 @@ pub struct AttachedClient {
     pub attached_at: Timestamp,
     /// It sent something within the last minute.
     pub present: bool,
+    /// The server has another report about MCP servers than the client says, or none. The client
+    /// sends it again.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub mcp_report_wanted: bool,
 }
 
 /// Body of `POST …/agents/{agent_id}/context`: something the agent should remember.

@@ -1,15 +1,19 @@
 //! The tools an agent can call: their names and where they run. Their arguments, and what the model
 //! is told of them, are in the modules below.
 
+mod allowed;
 mod arguments;
+mod called;
 mod spec;
 
 use serde::{Deserialize, Serialize};
 
+pub use allowed::AllowedTool;
 pub use arguments::{
     ExecuteCommand, FileEdit, InvalidArguments, ListFiles, ReadFile, SearchInCode, SwitchMode,
-    ToolArguments, WriteFile,
+    ToolArguments, WriteFile, check_named,
 };
+pub use called::{CalledTool, McpCall};
 
 /// Where a tool runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +49,8 @@ pub enum Tool {
     SwitchMode,
     Echo,
     Calculator,
+    /// Finds tools of MCP servers, where they are too many to be offered one by one.
+    SearchTools,
 }
 
 /// One simple command of a shell line, as shown to the person who decides.
@@ -57,7 +63,7 @@ pub struct CommandPart {
 }
 
 impl Tool {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ReadFile,
         Self::WriteFile,
         Self::ListFiles,
@@ -69,6 +75,7 @@ impl Tool {
         Self::SwitchMode,
         Self::Echo,
         Self::Calculator,
+        Self::SearchTools,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -84,6 +91,7 @@ impl Tool {
             Self::SwitchMode => "switch_mode",
             Self::Echo => "echo",
             Self::Calculator => "calculator",
+            Self::SearchTools => "search_tools",
         }
     }
 
@@ -103,7 +111,8 @@ impl Tool {
             | Self::AskFollowupQuestion
             | Self::SwitchMode
             | Self::Echo
-            | Self::Calculator => ToolSide::Server,
+            | Self::Calculator
+            | Self::SearchTools => ToolSide::Server,
         }
     }
 }

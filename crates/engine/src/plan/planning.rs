@@ -139,6 +139,7 @@ impl Transition<'_, '_> {
             kind: ApprovalKind::Plan,
             tool: "plan".to_owned(),
             digest: arguments_digest("plan", &arguments),
+            mcp: None,
             arguments,
             parts: Vec::new(),
             reason,

@@ -98,6 +98,7 @@ impl Transition<'_, '_> {
             request,
             work,
             earlier: self.session.compaction.said(),
+            shown: self.session.compaction.shown(),
             left_out: 0,
             keeps_reasoning: false,
             said: Vec::new(),

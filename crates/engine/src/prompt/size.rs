@@ -22,7 +22,7 @@ pub(super) fn chars(text: &str) -> usize {
 
 /// At most `max_chars` of a text: its beginning and its end, with a mark between them that says how
 /// much is missing.
-pub(super) fn shorten(text: &str, max_chars: usize) -> String {
+pub(crate) fn shorten(text: &str, max_chars: usize) -> String {
     let total = chars(text);
     if total <= max_chars {
         return text.to_owned();

@@ -7,6 +7,7 @@ use codelab_protocol::{
 
 use super::{QueuedMessage, REQUESTED, Session, Transition};
 use crate::output::Output;
+use crate::turn::Thread;
 use crate::world::MAX_WAITING_BYTES;
 use crate::{CallerAnswer, Effect, EventRange, Refusal, Team, UserMessage};
 
@@ -41,8 +42,10 @@ impl Session {
 
     /// The agent whose question a message answers that names nobody.
     pub fn asking_agent(&self) -> Option<&AgentName> {
-        let call_id = self.oldest_question()?;
-        self.waiting_thread(&call_id).map(|thread| &thread.agent)
+        let question = self.oldest_question()?;
+        let asks = |thread: &&Thread| thread.asks(&question);
+        let thread = self.turn.as_ref()?.threads().find(asks)?;
+        Some(&thread.agent)
     }
 }
 
@@ -72,7 +75,7 @@ impl Transition<'_, '_> {
             let span = self.session.here();
             self.output.input_accepted(message.client_message_id, span);
             let attachments = self.output.attach(message.attachments);
-            self.answered(&question, message.text, attachments);
+            self.answered(&question, message.text, attachments)?;
             return Ok(CallerAnswer::Answered(span));
         }
         self.room_to_wait(&message.text)?;

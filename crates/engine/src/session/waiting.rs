@@ -113,10 +113,17 @@ impl<'a> Found<'a> {
                 text: question,
                 at: *asked_at,
             },
+            ThreadPhase::AwaitingResult { .. } | ThreadPhase::Calling { .. } => {
+                let asked = thread.phase.elicitation()?;
+                Asked::Question {
+                    call_id: &asked.question_id,
+                    text: &asked.question,
+                    at: Some(asked.asked_at),
+                }
+            }
             ThreadPhase::Routing { .. }
             | ThreadPhase::Queued
             | ThreadPhase::Thinking { .. }
-            | ThreadPhase::AwaitingResult { .. }
             | ThreadPhase::AwaitingRoom => return None,
         };
         Some(Self {

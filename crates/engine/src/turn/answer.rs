@@ -60,9 +60,10 @@ impl Transition<'_, '_> {
         } else {
             None
         };
-        if let Some(result) =
-            only.and_then(|call| self.world.team.attempted_completion(&thread, call))
-        {
+        if let Some(result) = only.and_then(|call| {
+            let team = self.world.team;
+            team.attempted_completion(&thread, &self.space, call)
+        }) {
             return self.completed_by_tool(thread, message_id, &output, result);
         }
         let recorded = calls.iter().map(PlannedCall::record).collect();

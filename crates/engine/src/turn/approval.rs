@@ -1,15 +1,16 @@
 //! Approvals: a person's decision about a tool call, a plan or a budget, or the lack of one.
 
 use codelab_policy::{Ask, RememberKey, Verdict};
-use codelab_protocol::{CallId, CallOutcome, Digest, ErrorCode, ToolCallChunk};
+use codelab_protocol::{CallId, CallOutcome, Digest, ErrorCode, ErrorData, ToolCallChunk};
 use serde_json::{Map, Value};
 
+use super::call::CheckedTool;
 use super::{OpenCall, REJECTED_BY_PERSON, Thread, ThreadPhase, error_data, too_deep};
 use crate::session::Transition;
 use crate::world::{MAX_ARGUMENT_DEPTH, MAX_REMEMBERED};
 use crate::{
     Approval, ApprovalKind, ApprovalOutcome, AuditDecision, CallStatus, CallerAnswer, Decision,
-    DecisionRecord, Effect, Refusal, Session, Team,
+    DecisionRecord, Effect, Refusal, Session, SpaceSnapshot, Team,
 };
 
 impl Session {
@@ -28,7 +29,12 @@ impl Session {
 
 impl Team {
     /// What a person wrote passes the same checks as what the model wrote.
-    fn check_edit(&self, thread: &Thread, arguments: &Map<String, Value>) -> Result<(), Refusal> {
+    fn check_edit(
+        &self,
+        thread: &Thread,
+        space: &SpaceSnapshot,
+        arguments: &Map<String, Value>,
+    ) -> Result<(), Refusal> {
         let ThreadPhase::AwaitingApproval { call, .. } = &thread.phase else {
             never!("a tool call is edited that waits for no approval");
             return Ok(());
@@ -39,7 +45,7 @@ impl Team {
                 "The arguments are nested too deeply",
             ));
         }
-        match self.check_call(thread, call.tool.as_str(), &Ok(arguments.clone())) {
+        match self.check_call(thread, space, &call.tool.name(), &Ok(arguments.clone())) {
             Ok(_) => Ok(()),
             Err(error) => Err(Refusal {
                 code: error.error_code,
@@ -56,9 +62,10 @@ impl Transition<'_, '_> {
         let approval = self.open_approval(Approval {
             call_id: call.call_id.clone(),
             kind: ApprovalKind::Tool,
-            tool: call.tool.as_str().to_owned(),
+            tool: call.tool.name(),
             arguments: call.arguments.clone(),
             digest: chunk.digest.clone(),
+            mcp: chunk.mcp.clone(),
             parts: ask.parts.clone(),
             reason: ask.reason.clone(),
             remember: ask.remember,
@@ -104,7 +111,7 @@ impl Transition<'_, '_> {
         let reason = format!("{} ({rule})", ask.reason);
         self.output.push(Effect::Audit(DecisionRecord {
             call_id: call.call_id.clone(),
-            tool: call.tool.as_str().to_owned(),
+            tool: call.tool.name(),
             original: call.arguments.clone(),
             modified: None,
             decision: AuditDecision::Approve,
@@ -164,7 +171,8 @@ impl Transition<'_, '_> {
         if let (Decision::Edit { arguments }, Some(thread)) =
             (&decision, self.session.waiting_thread(call_id))
         {
-            self.world.team.check_edit(thread, arguments)?;
+            let team = self.world.team;
+            team.check_edit(thread, &self.space, arguments)?;
         }
         let Some(thread) = self.session.take_waiting(call_id) else {
             never!("an approval is pending that no thread waits for");
@@ -182,14 +190,26 @@ impl Transition<'_, '_> {
         arguments: &Map<String, Value>,
         before: String,
     ) -> String {
-        let checked =
-            self.world
-                .team
-                .check_call(thread, call.tool.as_str(), &Ok(arguments.clone()));
-        match checked.map(|(_, _, checked)| self.world.policy.review(&checked)) {
-            Ok(Verdict::Ask(ask)) => ask.reason,
-            Ok(Verdict::Allow) | Err(_) => before,
+        let (team, name) = (self.world.team, call.tool.name());
+        let checked = team.check_call(thread, &self.space, &name, &Ok(arguments.clone()));
+        match checked {
+            Ok((_, CheckedTool::BuiltIn(_, checked))) => match self.world.policy.review(&checked) {
+                Verdict::Ask(ask) => ask.reason,
+                Verdict::Allow => before,
+            },
+            // Each call of such a tool asks for the same reason.
+            Ok((_, CheckedTool::Named(_))) | Err(_) => before,
         }
+    }
+
+    /// Why the tool of an MCP server cannot be called any more, where that is known. One that is not
+    /// known at the moment may come back with its server, which checks the definition itself.
+    fn refused_since(&self, call: &OpenCall) -> Option<ErrorData> {
+        let mcp = call.tool.mcp()?;
+        let name = call.tool.name();
+        let why = self.space.named_tools.refuses(&name, &mcp.id)?;
+        let message = format!("{name} was not run: {why}");
+        Some(error_data(ErrorCode::ToolValidationError, &message))
     }
 
     fn decided(&mut self, thread: Thread, decision: Decision, decided_by: String) {
@@ -203,7 +223,16 @@ impl Transition<'_, '_> {
                 if remember {
                     self.session.remember(approval.remember);
                 }
-                self.dispatch(thread, call, Some(approval.reason));
+                match self.refused_since(&call) {
+                    None => self.dispatch(thread, call, Some(approval.reason)),
+                    Some(error) => self.call_expired(
+                        thread,
+                        &call,
+                        CallStatus::Rejected,
+                        CallOutcome::Rejected,
+                        error,
+                    ),
+                }
             }
             Decision::Edit { arguments } => {
                 let edited = arguments != call.arguments;
@@ -248,7 +277,7 @@ impl Transition<'_, '_> {
                 self.output.close_call(&call.call_id, CallStatus::Rejected);
                 self.view()
                     .show_closed(&thread, &call.call_id, CallOutcome::Rejected);
-                self.tool_message(&thread, &call.call_id, call.tool.as_str(), told);
+                self.tool_message(&thread, &call.call_id, &call.tool.name(), told);
                 self.next_call(thread);
             }
         }
@@ -344,6 +373,10 @@ pub(super) fn rule_name(key: &RememberKey) -> String {
     match key {
         RememberKey::FileWrites => "remembered: file writes".to_owned(),
         RememberKey::Command(_) => "remembered: the same command".to_owned(),
+        RememberKey::McpTool(tool) => {
+            let name = codelab_policy::visible(&tool.tool);
+            format!("remembered: {name} of {}", tool.server)
+        }
     }
 }
 

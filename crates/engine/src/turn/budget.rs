@@ -63,6 +63,7 @@ impl Session {
                 | ThreadPhase::Queued
                 | ThreadPhase::Thinking { .. }
                 | ThreadPhase::AwaitingResult { .. }
+                | ThreadPhase::Calling { .. }
                 | ThreadPhase::AwaitingApproval { .. }
                 | ThreadPhase::AwaitingAnswer { .. }
                 | ThreadPhase::AwaitingRoom => None,
@@ -166,6 +167,7 @@ impl Transition<'_, '_> {
             kind: ApprovalKind::Budget,
             tool: "budget".to_owned(),
             digest: arguments_digest("budget", &arguments),
+            mcp: None,
             arguments,
             parts: Vec::new(),
             reason,
@@ -200,6 +202,7 @@ impl Transition<'_, '_> {
                 | ThreadPhase::Queued
                 | ThreadPhase::Thinking { .. }
                 | ThreadPhase::AwaitingResult { .. }
+                | ThreadPhase::Calling { .. }
                 | ThreadPhase::AwaitingApproval { .. }
                 | ThreadPhase::AwaitingAnswer { .. }
                 | ThreadPhase::AwaitingRoom => None,

@@ -2,8 +2,9 @@
 
 use codelab_policy::{Ask, Verdict};
 use codelab_protocol::{
-    AttachedFile, CallId, ClientId, Digest, ErrorCode, ErrorData, Message, Role, SwitchMode, Tool,
-    ToolArguments, ToolCall, ToolCallChunk, ToolSide, arguments_digest,
+    AttachedFile, CallId, CalledTool, ClientId, Digest, ErrorCode, ErrorData, Message, Role,
+    SwitchMode, Tool, ToolArguments, ToolCall, ToolCallChunk, ToolSide, arguments_digest,
+    check_named,
 };
 use serde_json::{Map, Value};
 
@@ -14,7 +15,8 @@ use crate::output::Output;
 use crate::session::Transition;
 use crate::world::{MAX_MODIFIED_FILES, MAX_PATH_CHARS, MAX_REASON_CHARS};
 use crate::{
-    CallStatus, CallerAnswer, Effect, EventRange, KnownCall, Refusal, Session, Team, calculator,
+    CallStatus, CallerAnswer, Effect, EventRange, KnownCall, NamedTool, Refusal, Session,
+    SpaceSnapshot, Team, calculator,
 };
 
 impl Team {
@@ -22,10 +24,13 @@ impl Team {
     pub(crate) fn attempted_completion(
         &self,
         thread: &Thread,
+        space: &SpaceSnapshot,
         call: &PlannedCall,
     ) -> Option<String> {
-        match self.check_call(thread, &call.name, &call.arguments) {
-            Ok((_, _, ToolArguments::AttemptCompletion { result })) => Some(result),
+        match self.check_call(thread, space, &call.name, &call.arguments) {
+            Ok((_, CheckedTool::BuiltIn(_, ToolArguments::AttemptCompletion { result }))) => {
+                Some(result)
+            }
             Ok(_) | Err(_) => None,
         }
     }
@@ -34,9 +39,10 @@ impl Team {
     pub(crate) fn check_call(
         &self,
         thread: &Thread,
+        space: &SpaceSnapshot,
         name: &str,
         arguments: &Result<Map<String, Value>, String>,
-    ) -> Result<(Tool, Map<String, Value>, ToolArguments), ErrorData> {
+    ) -> Result<(Map<String, Value>, CheckedTool), ErrorData> {
         let agent_name = &thread.agent;
         let detailed = |code, message: String| {
             let mut error = error_data(code, &message);
@@ -47,18 +53,38 @@ impl Team {
             error
         };
         let agent = self.get(agent_name);
-        let offered = |tool: &Tool| agent.is_some_and(|agent| agent.offers(*tool, thread.lane));
-        let Some(tool) = Tool::parse(name).filter(offered) else {
-            let message = format!("Tool {name} is not available to {agent_name}");
-            return Err(detailed(ErrorCode::ToolValidationError, message));
+        let named = &space.named_tools;
+        let offered = |tool: &Tool| match (tool, agent) {
+            (_, None) => false,
+            (Tool::SearchTools, Some(agent)) => {
+                named.is_searched(agent, space.window_of(agent_name))
+            }
+            (tool, Some(agent)) => agent.offers(*tool, thread.lane),
         };
+        let built_in = Tool::parse(name).filter(offered);
+        let called = agent.and_then(|agent| named.of_agent(agent, name));
         let invalid = |why: String| {
             detailed(
                 ErrorCode::InvalidToolArguments,
                 format!("Invalid arguments for {name}: {why}"),
             )
         };
-        let arguments = arguments.clone().map_err(invalid)?;
+        let (tool, arguments) = match (built_in, called) {
+            (Some(tool), _) => (tool, arguments.clone().map_err(invalid)?),
+            (None, Some(called)) => {
+                let arguments = arguments.clone().map_err(invalid)?;
+                check_named(&arguments).map_err(|error| invalid(error.0))?;
+                return Ok((arguments, CheckedTool::Named(Box::new(called.clone()))));
+            }
+            (None, None) => {
+                let why = match named.why_off(name) {
+                    Some(why) => format!(": {why}"),
+                    None => String::new(),
+                };
+                let message = format!("Tool {name} is not available to {agent_name}{why}");
+                return Err(detailed(ErrorCode::ToolValidationError, message));
+            }
+        };
         let checked = tool.check(&arguments).map_err(|error| invalid(error.0))?;
         if let (Some(agent), Some(path)) = (agent, checked.written_path())
             && !agent.may_write(path)
@@ -77,8 +103,14 @@ impl Team {
                 .insert("allowed_patterns".to_owned(), patterns.into());
             return Err(error);
         }
-        Ok((tool, arguments, checked))
+        Ok((arguments, CheckedTool::BuiltIn(tool, checked)))
     }
+}
+
+/// The tool of a call that passed validation.
+pub(crate) enum CheckedTool {
+    BuiltIn(Tool, ToolArguments),
+    Named(Box<NamedTool>),
 }
 
 impl Session {
@@ -89,8 +121,8 @@ impl Session {
                 .get("error")
                 .and_then(Value::as_str)
                 .unwrap_or("the tool failed");
-            self.note_error(&format!("{}: {error}", call.tool.as_str()));
-        } else if call.tool == Tool::WriteFile
+            self.note_error(&format!("{}: {error}", call.tool.name()));
+        } else if call.tool.is(Tool::WriteFile)
             && let Some(path) = call.arguments.get("path").and_then(Value::as_str)
         {
             let path: String = path.chars().take(MAX_PATH_CHARS).collect();
@@ -127,7 +159,7 @@ impl Session {
         }
     }
 
-    fn remembered(&self, ask: &Ask) -> Option<String> {
+    pub(super) fn remembered(&self, ask: &Ask) -> Option<String> {
         let key = ask.remember.as_ref()?;
         self.remembered
             .contains(key)
@@ -135,12 +167,12 @@ impl Session {
     }
 
     pub(crate) fn call_chunk(&self, thread: &Thread, call: &OpenCall) -> ToolCallChunk {
-        let name = call.tool.as_str();
         ToolCallChunk {
-            digest: arguments_digest(name, &call.arguments),
+            digest: call.tool.digest(&call.arguments),
+            mcp: call.tool.mcp().cloned().map(Box::new),
             tool_call: ToolCall {
                 call_id: call.call_id.clone(),
-                name: name.to_owned(),
+                name: call.tool.name(),
                 arguments: call.arguments.clone(),
             },
             requires_approval: false,
@@ -155,12 +187,11 @@ impl Session {
 }
 
 impl Output {
-    pub(super) fn open_call(&mut self, thread: &Thread, call_id: &CallId, tool: Tool) {
-        let tool = tool.as_str().to_owned();
+    pub(super) fn open_call(&mut self, thread: &Thread, call_id: &CallId, tool: &str) {
         self.push(Effect::CallOpened {
             call_id: call_id.clone(),
             turn: thread.turn,
-            tool,
+            tool: tool.to_owned(),
         });
     }
 
@@ -210,23 +241,24 @@ impl Transition<'_, '_> {
             self.abandon_calls(&mut thread, &call, &error.message);
             return self.fail_thread(thread, error);
         }
-        let checked = self
-            .world
-            .team
-            .check_call(&thread, &call.name, &call.arguments);
-        let (tool, arguments, checked) = match checked {
+        let team = self.world.team;
+        let checked = team.check_call(&thread, &self.space, &call.name, &call.arguments);
+        let (arguments, checked) = match checked {
             Ok(checked) => checked,
             Err(error) => return self.refuse_call(thread, &call, error),
         };
+        let open = |tool: CalledTool| OpenCall::new(call.call_id.clone(), tool, arguments);
+        let (tool, checked) = match checked {
+            CheckedTool::BuiltIn(tool, checked) => (tool, checked),
+            CheckedTool::Named(named) => {
+                let call = open(CalledTool::Named(Box::new(named.call.clone())));
+                return self.named_call(thread, call, &named);
+            }
+        };
         match (tool.side(), checked) {
-            (ToolSide::Client, checked) => {
-                let open = OpenCall {
-                    call_id: call.call_id,
-                    tool,
-                    arguments,
-                    edited: false,
-                };
-                self.client_call(thread, open, &checked);
+            (ToolSide::Client, checked) => self.client_call(thread, open(tool.into()), &checked),
+            (ToolSide::Server, ToolArguments::SearchTools { query }) => {
+                self.search_tools(thread, &call, &query);
             }
             (ToolSide::Server, ToolArguments::SwitchMode(switch)) => {
                 self.switch_mode(thread, &call, switch)
@@ -316,7 +348,7 @@ impl Transition<'_, '_> {
         self.work(thread);
     }
 
-    fn server_result(&mut self, thread: Thread, call: &PlannedCall, result: Value) {
+    pub(super) fn server_result(&mut self, thread: Thread, call: &PlannedCall, result: Value) {
         self.tool_message(&thread, &call.call_id, &call.name, text_of(&result));
         self.view()
             .show_result(&thread, &call.call_id, &call.name, result, false);
@@ -364,7 +396,8 @@ impl Transition<'_, '_> {
     }
 
     fn client_call(&mut self, thread: Thread, open: OpenCall, checked: &ToolArguments) {
-        self.output.open_call(&thread, &open.call_id, open.tool);
+        self.output
+            .open_call(&thread, &open.call_id, &open.tool.name());
         match self.world.policy.review(checked) {
             Verdict::Allow => self.dispatch(thread, open, None),
             Verdict::Ask(ask) => match self.session.remembered(&ask) {
@@ -374,7 +407,7 @@ impl Transition<'_, '_> {
         }
     }
 
-    /// Shows the call to the client that will run it, and waits for the result.
+    /// Shows the call. The client that will run it sees it there; a call of the server's own is made.
     pub(crate) fn dispatch(
         &mut self,
         thread: Thread,
@@ -388,6 +421,9 @@ impl Transition<'_, '_> {
             ..self.session.call_chunk(&thread, &call)
         };
         self.view().show_call(&thread, shown);
+        if call.tool.side() == ToolSide::Server {
+            return self.make_named_call(thread, call);
+        }
         let deadline = self
             .world
             .now
@@ -408,7 +444,7 @@ impl Transition<'_, '_> {
         result: Value,
         client: Option<ClientId>,
         known: Option<KnownCall>,
-        image: Option<AttachedFile>,
+        images: Vec<AttachedFile>,
     ) -> Result<CallerAnswer, Refusal> {
         // A result that names an image has the image's digest in it.
         let digest = Digest::of_json(&result);
@@ -424,6 +460,12 @@ impl Transition<'_, '_> {
                 return Err(Refusal::new(
                     ErrorCode::Conflict,
                     "The call is a question; answer it with a message",
+                ));
+            }
+            Some(ThreadPhase::Calling { .. }) => {
+                return Err(Refusal::new(
+                    ErrorCode::Conflict,
+                    "The call is one that the server makes",
                 ));
             }
             Some(
@@ -462,17 +504,15 @@ impl Transition<'_, '_> {
             result_digest: Some(digest),
             span: Some(span),
         });
+        self.withdraw_elicitation(&thread, &call);
         self.session.note_result(&call, &result);
-        let text = match call.edited {
-            true => edited_result(&result, &call.arguments),
-            false => text_of(&result),
-        };
+        let text = call.told(&result);
         self.view().show_client_result(&thread, &call, result);
         let message = Message {
-            attachments: self.output.attach(image.into_iter().collect()),
+            attachments: self.output.attach(images),
             ..self.new_message(Role::Tool, text)
         };
-        self.result_message(&thread, &call.call_id, call.tool.as_str(), message);
+        self.result_message(&thread, &call.call_id, &call.tool.name(), message);
         self.next_call(thread);
         Ok(CallerAnswer::Span(span))
     }
@@ -530,7 +570,7 @@ pub(crate) fn ended_or_unknown(call_id: &CallId, known: bool) -> Refusal {
 }
 
 /// The result of a call whose arguments a person changed: still JSON, with what really ran.
-fn edited_result(result: &Value, ran: &Map<String, Value>) -> String {
+pub(super) fn edited_result(result: &Value, ran: &Map<String, Value>) -> String {
     let parsed = match result {
         Value::String(text) => serde_json::from_str(text).ok(),
         other => Some(other.clone()),

@@ -1,8 +1,8 @@
 //! Who runs a client tool call: claims, leases, and results that come after they lapsed.
 
 use codelab_protocol::{
-    CallId, CallOutcome, ClientId, Digest, ErrorCode, Message, Role, SessionKind, TaskOrigin, Tool,
-    TurnId, TurnStatus,
+    CallId, CallOutcome, CalledTool, ClientId, Digest, ErrorCode, Message, Role, SessionKind,
+    TaskOrigin, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,7 +18,7 @@ use crate::{CallStatus, CallerAnswer, Effect, EventRange, KnownCall, Lane, Refus
 pub(crate) struct LateCall {
     pub call_id: CallId,
     pub client_id: ClientId,
-    pub tool: Tool,
+    pub tool: CalledTool,
     pub turn: TurnId,
     pub task: Option<TaskOrigin>,
 }
@@ -85,6 +85,7 @@ impl Transition<'_, '_> {
                 ThreadPhase::Routing { .. }
                 | ThreadPhase::Queued
                 | ThreadPhase::Thinking { .. }
+                | ThreadPhase::Calling { .. }
                 | ThreadPhase::AwaitingAnswer { .. }
                 | ThreadPhase::AwaitingRoom
                 | ThreadPhase::AwaitingBudget { .. },
@@ -151,19 +152,20 @@ impl Transition<'_, '_> {
             never!("a lease lapses that nobody holds");
             return self.session.put(thread);
         };
+        self.withdraw_elicitation(&thread, &call);
         let OpenCall { call_id, tool, .. } = &call;
+        let name = tool.name();
         self.output.close_call(call_id, CallStatus::TimedOut);
         self.view()
             .show_closed(&thread, call_id, CallOutcome::Unknown);
         let message = format!(
-            "The client that ran {} stopped answering. It may or may not have run: look before you repeat it",
-            tool.as_str()
+            "The client that ran {name} stopped answering. It may or may not have run: look before you repeat it"
         );
         self.session.note_error(&message);
         self.tool_message(
             &thread,
             call_id,
-            tool.as_str(),
+            &name,
             format!("Outcome unknown. {message}"),
         );
         if self.session.late.len() >= MAX_LATE_CALLS {
@@ -172,7 +174,7 @@ impl Transition<'_, '_> {
         self.session.late.push_back(LateCall {
             call_id: call_id.clone(),
             client_id: claim.client_id,
-            tool: *tool,
+            tool: tool.clone(),
             turn: thread.turn,
             task: self.session.task_of(&thread),
         });
@@ -198,7 +200,7 @@ impl Transition<'_, '_> {
             result_digest: Some(digest),
             span: Some(span),
         });
-        let tool = late.tool.as_str();
+        let tool = late.tool.name();
         let text = format!(
             "Late result of {tool} ({}), whose outcome was unknown: {}",
             late.call_id,
@@ -206,7 +208,7 @@ impl Transition<'_, '_> {
         );
         self.view().show_late_result(&late, result);
         let message = Message {
-            name: Some(tool.to_owned()),
+            name: Some(tool),
             ..self.new_message(Role::Tool, text)
         };
         // A task that has ended is not asked again; the session's own history is read by whoever

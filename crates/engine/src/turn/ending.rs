@@ -220,7 +220,10 @@ impl Transition<'_, '_> {
         } else {
             Default::default()
         };
-        let cancelled = self.session.turn.is_some().then(|| self.cancel_turn());
+        let cancelled = match self.session.turn.is_some() {
+            true => Some(self.cancel_turn()),
+            false => self.stop_compacting().then_some(TurnStatus::Cancelled),
+        };
         for waiting in dropped {
             match self.session.kind {
                 SessionKind::Runtime => self.cancelled_event(waiting.turn),
@@ -317,12 +320,13 @@ impl Transition<'_, '_> {
             | ThreadPhase::Thinking { .. }
             | ThreadPhase::Queued
             | ThreadPhase::AwaitingRoom => {}
-            ThreadPhase::AwaitingResult { call, .. } => {
-                self.cancel_call(&thread, &call.call_id, call.tool.as_str());
+            ThreadPhase::AwaitingResult { call, .. } | ThreadPhase::Calling { call, .. } => {
+                self.withdraw_elicitation(&thread, &call);
+                self.cancel_call(&thread, &call.call_id, &call.tool.name());
             }
             ThreadPhase::AwaitingApproval { call, approval } => {
                 self.withdraw_approval(&approval);
-                self.cancel_call(&thread, &call.call_id, call.tool.as_str());
+                self.cancel_call(&thread, &call.call_id, &call.tool.name());
             }
             // Tasks that go on may wait for the same answer.
             ThreadPhase::AwaitingBudget { approval, .. }

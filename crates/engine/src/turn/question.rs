@@ -15,10 +15,13 @@ impl Session {
             ThreadPhase::AwaitingAnswer {
                 call_id, asked_seq, ..
             } => Some((*asked_seq, call_id)),
+            ThreadPhase::AwaitingResult { .. } | ThreadPhase::Calling { .. } => {
+                let asked = thread.phase.elicitation()?;
+                Some((asked.asked_seq, &asked.question_id))
+            }
             ThreadPhase::Routing { .. }
             | ThreadPhase::Queued
             | ThreadPhase::Thinking { .. }
-            | ThreadPhase::AwaitingResult { .. }
             | ThreadPhase::AwaitingApproval { .. }
             | ThreadPhase::AwaitingRoom
             | ThreadPhase::AwaitingBudget { .. } => None,
@@ -38,7 +41,7 @@ impl Transition<'_, '_> {
         options: Vec<String>,
     ) {
         self.output
-            .open_call(&thread, &call_id, Tool::AskFollowupQuestion);
+            .open_call(&thread, &call_id, Tool::AskFollowupQuestion.as_str());
         let shown = in_one_line(&question);
         self.view()
             .show_question(&thread, &call_id, question, options);
@@ -58,10 +61,13 @@ impl Transition<'_, '_> {
         call_id: &CallId,
         text: String,
         attachments: Vec<Attachment>,
-    ) {
+    ) -> Result<(), Refusal> {
+        if let Some(lane) = self.session.eliciting(call_id) {
+            return self.elicited(lane, text, attachments);
+        }
         let Some(thread) = self.session.take_waiting(call_id) else {
             never!("the answered question is not open");
-            return;
+            return Ok(());
         };
         self.output.close_call(call_id, CallStatus::Finished);
         let message = Message {
@@ -87,6 +93,7 @@ impl Transition<'_, '_> {
         };
         self.result_message(&thread, call_id, Tool::AskFollowupQuestion.as_str(), result);
         self.next_call(thread);
+        Ok(())
     }
 
     /// Answers a question by its id.
@@ -102,11 +109,13 @@ impl Transition<'_, '_> {
             .map(|thread| &thread.phase)
         {
             Some(ThreadPhase::AwaitingAnswer { .. }) => {}
+            None if self.session.eliciting(&call_id).is_some() => {}
             Some(
                 ThreadPhase::Routing { .. }
                 | ThreadPhase::Queued
                 | ThreadPhase::Thinking { .. }
                 | ThreadPhase::AwaitingResult { .. }
+                | ThreadPhase::Calling { .. }
                 | ThreadPhase::AwaitingApproval { .. }
                 | ThreadPhase::AwaitingRoom
                 | ThreadPhase::AwaitingBudget { .. },
@@ -119,7 +128,7 @@ impl Transition<'_, '_> {
             None => return Err(ended_or_unknown(&call_id, known.is_some())),
         }
         let span = self.session.here();
-        self.answered(&call_id, text, Vec::new());
+        self.answered(&call_id, text, Vec::new())?;
         Ok(CallerAnswer::Span(span))
     }
 }

@@ -57,6 +57,7 @@ impl ThreadPhase {
             | Self::Queued
             | Self::Thinking { .. }
             | Self::AwaitingResult { .. }
+            | Self::Calling { .. }
             | Self::AwaitingAnswer { .. }
             | Self::AwaitingRoom => None,
         }

@@ -238,6 +238,14 @@ impl Funds<'_> {
         }
     }
 
+    /// What the tools of MCP servers take in the thread's next call.
+    fn named_tokens(&self, thread: &Thread) -> u64 {
+        let window = self.space.window_of(&thread.agent);
+        let found = thread.found_tools();
+        let tokens = |agent| self.space.named_tools.tokens(agent, window, found);
+        self.team.get(&thread.agent).map_or(0, tokens)
+    }
+
     /// What the thread's next call takes: as its last one, and what was said since; the first one
     /// by the estimate alone.
     pub fn step_size(&self, thread: &Thread) -> CallSize {
@@ -246,6 +254,7 @@ impl Funds<'_> {
             Some(before) => before.saturating_add(said),
             None => {
                 let fixed = self.space.prompt_tokens(&thread.agent, thread.lane);
+                let fixed = fixed.saturating_add(self.named_tokens(thread));
                 // A task is shown what was said in the session, its own request included.
                 let before = (thread.lane == Lane::OWN).then_some(thread.turn);
                 let earlier = self.earlier_tokens(before, &thread.agent);

@@ -235,7 +235,7 @@ impl View<'_> {
     /// In the runtime kind the one who reads the stream is the one who sent the result.
     pub(crate) fn show_client_result(&mut self, thread: &Thread, call: &OpenCall, result: Value) {
         if !self.is_runtime() {
-            self.show_result(thread, &call.call_id, call.tool.as_str(), result, false);
+            self.show_result(thread, &call.call_id, &call.tool.name(), result, false);
         }
     }
 
@@ -257,7 +257,7 @@ impl View<'_> {
     pub(crate) fn show_late_result(&mut self, late: &LateCall, result: Value) {
         let shown = ToolResultEvent {
             call_id: late.call_id.clone(),
-            tool_name: late.tool.as_str().to_owned(),
+            tool_name: late.tool.name(),
             result,
             late: true,
             origin: late.task.clone().unwrap_or_default(),
@@ -300,6 +300,8 @@ impl View<'_> {
                 let shown = AgentQuestion {
                     call_id,
                     question,
+                    server: None,
+                    requested_schema: None,
                     options,
                     agent,
                     origin,

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use codelab_protocol::{
-    AgentName, AgentStatus, CallId, ClientId, Digest, ErrorCode, ErrorData, MessageId, SessionKind,
-    Timestamp, Tool, TurnId, TurnStatus, Usage,
+    AgentName, AgentStatus, CallId, CalledTool, ClientId, Digest, ErrorCode, ErrorData,
+    McpServerName, MessageId, SessionKind, Timestamp, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -73,6 +73,9 @@ pub struct Thread {
     /// What the person should know about the last answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
+    /// Tools of MCP servers that the agent found by searching; newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) found_tools: Vec<String>,
 }
 
 /// The call keeps its message: what was shown of it is replaced.
@@ -98,6 +101,12 @@ pub enum ThreadPhase {
         call: OpenCall,
         deadline: Timestamp,
         claim: Option<CallClaim>,
+    },
+    /// The server itself calls a tool of an MCP server.
+    Calling {
+        call: OpenCall,
+        /// Whether the call was made. A server that stops leaves it to the next one.
+        begun: bool,
     },
     /// A person decides about a tool call.
     AwaitingApproval {
@@ -132,14 +141,49 @@ pub struct CallClaim {
     pub until: Timestamp,
 }
 
-/// A client tool call that has not ended. `arguments` are the ones that run.
+/// A tool call that has not ended. `arguments` are the ones that run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenCall {
     pub call_id: CallId,
-    pub tool: Tool,
+    pub tool: CalledTool,
     pub arguments: Map<String, Value>,
     /// A person changed the arguments, and the model must hear of it.
     pub edited: bool,
+    /// What the MCP server that runs the call asks a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) elicitation: Option<Box<Elicitation>>,
+    /// How often it has asked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) elicited: u32,
+}
+
+impl OpenCall {
+    pub(crate) fn new(call_id: CallId, tool: CalledTool, arguments: Map<String, Value>) -> Self {
+        Self {
+            call_id,
+            tool,
+            arguments,
+            edited: false,
+            elicitation: None,
+            elicited: 0,
+        }
+    }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// An open question of an MCP server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Elicitation {
+    pub question_id: CallId,
+    pub asked_seq: u64,
+    pub asked_at: Timestamp,
+    /// Its beginning.
+    pub question: String,
+    pub server: McpServerName,
+    pub requested_schema: Map<String, Value>,
 }
 
 /// A call the model asked for; its arguments may be anything.
@@ -157,6 +201,12 @@ impl ThreadPhase {
             Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => {
                 None
             }
+            Self::AwaitingResult { call, .. } | Self::Calling { call, .. }
+                if call.elicitation.is_some() =>
+            {
+                Some(TurnStatus::AwaitingAnswer)
+            }
+            Self::Calling { .. } => None,
             Self::AwaitingResult { .. } => Some(TurnStatus::AwaitingToolResult),
             Self::AwaitingApproval { .. } | Self::AwaitingBudget { .. } => {
                 Some(TurnStatus::AwaitingApproval)
@@ -174,17 +224,34 @@ impl ThreadPhase {
             | Self::Queued
             | Self::Thinking { .. }
             | Self::AwaitingResult { .. }
+            | Self::Calling { .. }
             | Self::AwaitingAnswer { .. }
             | Self::AwaitingRoom => None,
+        }
+    }
+
+    /// What an MCP server asks a person in this phase.
+    pub(crate) fn elicitation(&self) -> Option<&Elicitation> {
+        match self {
+            Self::AwaitingResult { call, .. } | Self::Calling { call, .. } => {
+                call.elicitation.as_deref()
+            }
+            Self::Routing { .. }
+            | Self::Queued
+            | Self::Thinking { .. }
+            | Self::AwaitingApproval { .. }
+            | Self::AwaitingAnswer { .. }
+            | Self::AwaitingRoom
+            | Self::AwaitingBudget { .. } => None,
         }
     }
 
     /// The call, approval or question that somebody outside ends.
     pub fn call_id(&self) -> Option<&CallId> {
         match self {
-            Self::AwaitingResult { call, .. } | Self::AwaitingApproval { call, .. } => {
-                Some(&call.call_id)
-            }
+            Self::AwaitingResult { call, .. }
+            | Self::Calling { call, .. }
+            | Self::AwaitingApproval { call, .. } => Some(&call.call_id),
             Self::AwaitingAnswer { call_id, .. } => Some(call_id),
             Self::AwaitingBudget { approval, .. } => Some(&approval.call_id),
             Self::Routing { .. } | Self::Queued | Self::Thinking { .. } | Self::AwaitingRoom => {
@@ -224,7 +291,13 @@ impl Thread {
             prompt_tokens: None,
             said: None,
             warnings: Vec::new(),
+            found_tools: Vec::new(),
         }
+    }
+
+    /// Tools of MCP servers that the agent found by searching.
+    pub(crate) fn found_tools(&self) -> &[String] {
+        &self.found_tools
     }
 
     pub(crate) fn warnings(&self) -> &[String] {
@@ -271,6 +344,7 @@ impl Thread {
             ThreadPhase::Thinking { attempt, .. } => (self.steps, attempt),
             ThreadPhase::Queued
             | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::Calling { .. }
             | ThreadPhase::AwaitingApproval { .. }
             | ThreadPhase::AwaitingAnswer { .. }
             | ThreadPhase::AwaitingRoom
@@ -291,6 +365,7 @@ impl Thread {
             ThreadPhase::Routing { .. }
             | ThreadPhase::Queued
             | ThreadPhase::AwaitingResult { .. }
+            | ThreadPhase::Calling { .. }
             | ThreadPhase::AwaitingApproval { .. }
             | ThreadPhase::AwaitingAnswer { .. }
             | ThreadPhase::AwaitingRoom

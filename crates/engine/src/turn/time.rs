@@ -28,7 +28,9 @@ impl Thread {
                 .into_iter()
                 .flatten()
                 .min(),
-            ThreadPhase::AwaitingAnswer { .. }
+            // The MCP client has a limit of its own.
+            ThreadPhase::Calling { .. }
+            | ThreadPhase::AwaitingAnswer { .. }
             | ThreadPhase::AwaitingRoom
             | ThreadPhase::Routing { .. }
             | ThreadPhase::Queued => None,
@@ -244,14 +246,14 @@ impl Transition<'_, '_> {
                     SessionKind::Runtime => (
                         format!(
                             "No result for {} came within {seconds} seconds. It may or may not have run: look before you repeat it",
-                            call.tool.as_str()
+                            call.tool.name()
                         ),
                         CallOutcome::Unknown,
                     ),
                     SessionKind::Project => (
                         format!(
                             "No client took {} within {seconds} seconds, so it did not run",
-                            call.tool.as_str()
+                            call.tool.name()
                         ),
                         CallOutcome::Expired,
                     ),
@@ -273,6 +275,7 @@ impl Transition<'_, '_> {
             }
             ThreadPhase::Routing { .. }
             | ThreadPhase::Queued
+            | ThreadPhase::Calling { .. }
             | ThreadPhase::AwaitingRoom
             | ThreadPhase::AwaitingAnswer { .. } => self.session.put(thread),
         }
@@ -292,12 +295,12 @@ impl Transition<'_, '_> {
             .insert("call_id".to_owned(), call.call_id.as_str().into());
         error
             .details
-            .insert("tool_name".to_owned(), call.tool.as_str().into());
+            .insert("tool_name".to_owned(), call.tool.name().into());
         self.output.close_call(&call.call_id, status);
         self.view().show_closed(&thread, &call.call_id, outcome);
         self.session.note_error(&error.message);
         let told = format!("{REFUSED}{}: {}", error.error_code.as_str(), error.message);
-        self.tool_message(&thread, &call.call_id, call.tool.as_str(), told);
+        self.tool_message(&thread, &call.call_id, &call.tool.name(), told);
         self.view().show_error(&thread, error);
         self.next_call(thread);
     }
@@ -321,7 +324,7 @@ impl Transition<'_, '_> {
                 self.thread_recovered(thread, down);
             }
         }
-        self.session.compaction.recovered(&mut self.output);
+        self.summary_recovered();
         CallerAnswer::Nothing
     }
 
@@ -376,6 +379,7 @@ impl Transition<'_, '_> {
             | ThreadPhase::AwaitingBudget { approval, .. } => {
                 self.output.move_approval(approval, down);
             }
+            ThreadPhase::Calling { .. } => return self.named_call_recovered(thread),
             ThreadPhase::AwaitingAnswer { .. } => {}
         }
         self.session.put(thread);

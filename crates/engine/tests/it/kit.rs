@@ -121,12 +121,14 @@ fn team(mode: AgentMode) -> Team {
 
 static PROJECT_TEAM: LazyLock<Team> = LazyLock::new(|| {
     let read = "read_file, list_files, search_in_code, attempt_completion, ask_followup_question";
-    let all = format!("{read}, write_file, create_directory, execute_command, switch_mode, echo");
+    let all =
+        format!("{read}, write_file, create_directory, execute_command, switch_mode, echo, mcp__*");
+    let connected = format!("{read}, mcp__*");
     let agents = [
         ("coder", all.as_str()),
         ("analyzer", read),
         ("writer", read),
-        ("researcher", read),
+        ("researcher", connected.as_str()),
     ];
     let parsed = agents.map(|(name, tools)| {
         let text = format!("---\nname: agent_{name}\ndescription: d\nmax_tokens: 1000\ntools: [{tools}]\n---\nprompt");

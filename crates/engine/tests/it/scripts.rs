@@ -8,14 +8,14 @@
 //! looked at so much later), `stopping` (until the crash), `single` (first line: single-agent
 //! mode), `sequence`, `limits: steps=2 switches=1 repeats=3 queue=1`, `limits: compact=100
 //! task=60`,
-//! `summary: text`, `summary fails`.
+//! `summary: text`, `summary fails`, `compact`.
 //!
 //! After a first line `project` (`project: tokens=100` bounds the session's budget) also: `plan:
 //! a=coder b=writer<a,c` as the planner's answer, and, with a task's id after the first word,
 //! `model a: …`, `model a fails: …`, `approve a`, `edit a: …`, `reject a: …`, `granted a`, `claim A
 //! a`, `result A a: …`, `answer a: text` (without one: the thread that waits for it; `claim` and
 //! `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`, `deleted:
-//! agent`, `retry` (the plan), `again` (the last turn; `again msg-1`: that one), `renew`, `renew a` (the approval), `no agents`, `used: tokens` (by each later model call), `slots: coder=1`,
+//! agent`, `retry` (the plan), `again` (the last turn; `again msg-1`: that one), `renew`, `renew a` (the approval), `revoke` (the oldest of what is remembered), `revoke x` (nothing), `no agents`, `used: tokens` (by each later model call), `slots: coder=1`,
 //! `others enter: agent`, `others leave: agent`, `close: agent`, `open: agent`, `deregister:
 //! agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
 //! agent), `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's
@@ -64,6 +64,8 @@ struct Play {
     used: Option<Usage>,
     /// Of the next answer.
     cut: Option<AnswerCut>,
+    /// The last question of an MCP server.
+    question: Option<CallId>,
     transcript: String,
 }
 
@@ -78,6 +80,7 @@ fn play(script: &str) -> String {
         asked: BTreeSet::new(),
         used: None,
         cut: None,
+        question: None,
         transcript: String::new(),
     };
     for line in script
@@ -178,7 +181,7 @@ impl Play {
                     result,
                     client: None,
                     known: None,
-                    image: None,
+                    images: Vec::new(),
                 }
             }
             ["approve", "remember"] => self.decide(None, Decision::Approve { remember: true }),
@@ -274,6 +277,7 @@ impl Play {
                 Some(approval.call_id.clone())
             }
             ThreadPhase::AwaitingResult { call, .. }
+            | ThreadPhase::Calling { call, .. }
             | ThreadPhase::AwaitingApproval { call, .. } => Some(call.call_id.clone()),
             _ => None,
         };

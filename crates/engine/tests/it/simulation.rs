@@ -329,7 +329,7 @@ impl Life {
             result,
             client: None,
             known,
-            image: None,
+            images: Vec::new(),
         }
     }
 

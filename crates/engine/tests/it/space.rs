@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use codelab_engine::{
-    AgentClosed, AgentFacts, AgentGate, AgentSlots, Budget, BudgetState, Effect, Lane,
+    AgentClosed, AgentFacts, AgentGate, AgentSlots, Budget, BudgetState, Effect, Lane, NamedTools,
     SpaceSnapshot, Spending, Team, TeamFacts, TokenPrice,
 };
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
@@ -33,6 +33,7 @@ pub struct TestSpace {
     /// What a task of any agent needed of late.
     pub usual_tokens: Option<u64>,
     pub client_attached: bool,
+    pub named_tools: Arc<NamedTools>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -54,6 +55,7 @@ impl TestSpace {
             default_limit: 4,
             price_usd: Some(0.01),
             client_attached: true,
+            named_tools: Arc::default(),
             ..Self::default()
         }
     }
@@ -207,6 +209,7 @@ impl TestSpace {
                     .collect(),
             ),
             client_attached: self.client_attached,
+            named_tools: Arc::clone(&self.named_tools),
             session_model: None,
         }
     }

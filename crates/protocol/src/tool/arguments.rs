@@ -31,6 +31,9 @@ pub enum ToolArguments {
     Calculator {
         expression: String,
     },
+    SearchTools {
+        query: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -104,11 +107,7 @@ pub struct InvalidArguments(pub String);
 impl Tool {
     /// Checks a call's arguments. Unknown extra arguments are tolerated; models add them.
     pub fn check(self, arguments: &Map<String, Value>) -> Result<ToolArguments, InvalidArguments> {
-        if !arguments.values().all(has_exact_numbers) {
-            return Err(InvalidArguments(
-                "a whole number is too large to be shown exactly".to_owned(),
-            ));
-        }
+        check_named(arguments)?;
         let checked = match self {
             Self::ReadFile => ToolArguments::ReadFile(parse(arguments)?),
             Self::WriteFile => ToolArguments::WriteFile(parse(arguments)?),
@@ -135,6 +134,9 @@ impl Tool {
             Self::Calculator => ToolArguments::Calculator {
                 expression: parse::<ExpressionOnly>(arguments)?.expression,
             },
+            Self::SearchTools => ToolArguments::SearchTools {
+                query: parse::<QueryOnly>(arguments)?.query,
+            },
         };
         checked.validate()?;
         Ok(checked)
@@ -155,7 +157,8 @@ impl ToolArguments {
             | Self::AskFollowupQuestion { .. }
             | Self::SwitchMode(_)
             | Self::Echo { .. }
-            | Self::Calculator { .. } => None,
+            | Self::Calculator { .. }
+            | Self::SearchTools { .. } => None,
         }
     }
 
@@ -201,13 +204,15 @@ impl ToolArguments {
             Self::Calculator { expression } if expression.trim().is_empty() => {
                 invalid("expression is empty")
             }
+            Self::SearchTools { query } if query.trim().is_empty() => invalid("query is empty"),
             Self::SearchInCode(_)
             | Self::ExecuteCommand(_)
             | Self::AttemptCompletion { .. }
             | Self::AskFollowupQuestion { .. }
             | Self::SwitchMode(_)
             | Self::Echo { .. }
-            | Self::Calculator { .. } => Ok(()),
+            | Self::Calculator { .. }
+            | Self::SearchTools { .. } => Ok(()),
         }
     }
 }
@@ -237,6 +242,20 @@ struct TextOnly {
 #[derive(Deserialize)]
 struct ExpressionOnly {
     expression: String,
+}
+
+#[derive(Deserialize)]
+struct QueryOnly {
+    query: String,
+}
+
+/// What the arguments of every tool must fulfil. It is all that is checked of an MCP server's tool:
+/// the server knows its own schema.
+pub fn check_named(arguments: &Map<String, Value>) -> Result<(), InvalidArguments> {
+    match arguments.values().all(has_exact_numbers) {
+        true => Ok(()),
+        false => invalid("a whole number is too large to be shown exactly"),
+    }
 }
 
 fn parse<T: serde::de::DeserializeOwned>(

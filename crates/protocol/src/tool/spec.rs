@@ -1,6 +1,6 @@
 //! What the model is told about each tool.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use crate::ToolSpec;
 
 impl Tool {
     /// What the model is told about the tool. Made once: every model call offers several.
-    pub fn spec(self) -> &'static ToolSpec {
-        static SPECS: LazyLock<[ToolSpec; Tool::ALL.len()]> =
-            LazyLock::new(|| Tool::ALL.map(Tool::described));
-        &SPECS[self as usize]
+    pub fn spec(self) -> Arc<ToolSpec> {
+        static SPECS: LazyLock<[Arc<ToolSpec>; Tool::ALL.len()]> =
+            LazyLock::new(|| Tool::ALL.map(|tool| Arc::new(tool.described())));
+        Arc::clone(&SPECS[self as usize])
     }
 
     fn described(self) -> ToolSpec {
@@ -101,13 +101,19 @@ impl Tool {
                 json!({"expression": {"type": "string"}}),
                 &["expression"],
             ),
+            Self::SearchTools => (
+                "Find more tools: those of the connected MCP servers are not all listed here. Say in a few words what you \
+                 want to do. The tools that are found can be called from your next step on.",
+                json!({"query": {"type": "string", "description": "What the tool should do, or its name"}}),
+                &["query"],
+            ),
         };
         let parameters = json!({"type": "object", "properties": properties, "required": required});
         let parameters = RawValue::from_string(parameters.to_string())
             .unwrap_or_else(|_| RawValue::NULL.to_owned());
         ToolSpec {
-            name: self.as_str(),
-            description,
+            name: self.as_str().to_owned(),
+            description: description.to_owned(),
             parameters,
         }
     }

@@ -108,7 +108,9 @@ fn what_tools_return_is_marked_as_data() {
 #[test]
 fn after_a_switch_the_prompt_says_who_it_was_and_why() {
     use super::super::kit::Stage;
-    use codelab_engine::{AgentMode, Briefing, History, Lane, PromptLimits, Region, step_request};
+    use codelab_engine::{
+        AgentMode, Briefing, History, Lane, NamedTools, PromptLimits, Region, step_request,
+    };
 
     let mut stage = Stage::new(AgentMode::Multi);
     let case = Case::new("", vec![]);
@@ -127,6 +129,7 @@ fn after_a_switch_the_prompt_says_who_it_was_and_why() {
         .unwrap();
     let switch = session.last_switch().unwrap().clone();
     let (request, _) = step_request(&Briefing {
+        named_tools: &NamedTools::default(),
         session: &session,
         lane: Lane::OWN,
         agent: stage.team.get(&coder).unwrap(),

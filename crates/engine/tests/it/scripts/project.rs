@@ -1,14 +1,19 @@
 //! The lines of a script that only a project's session has.
 
-use codelab_engine::{AgentClosed, Budget, Input, RetriedRequest, Spending, Team};
+use std::sync::Arc;
+
+use codelab_engine::{
+    AgentClosed, Budget, Ids as _, Input, RetriedRequest, Spending, Team, ToolEnd,
+};
 use codelab_protocol::{
-    AgentName, AnswerCut, CallerContext, ClientId, ErrorCode, MessageId, ModelFailureKind,
-    ModelOutput, Plan, Usage,
+    AgentName, AnswerCut, CallId, CallerContext, ClientId, ErrorCode, MessageId, ModelFailureKind,
+    ModelOutput, Plan, Usage, WaitingKind,
 };
 use serde_json::{Value, json};
 
 use super::{Play, json_or_text};
 use crate::it::kit::{Stage, project_session};
+use crate::it::named::named_tools;
 
 impl Play {
     /// Lines that set the stage.
@@ -71,6 +76,7 @@ impl Play {
                     .retired = true
             }
             "no agents" => self.stage.team = Team::of_project(Vec::new()),
+            "tools" => self.stage.space.named_tools = Arc::new(named_tools(rest)),
             "nobody attached" => self.stage.space.client_attached = false,
             "announced" => {
                 let call = self.session.model_calls()[0].0;
@@ -150,7 +156,7 @@ impl Play {
                     result: json_or_text(rest),
                     client: Some(client_id(client)),
                     known,
-                    image: None,
+                    images: Vec::new(),
                 }
             }
             ["answer", task @ ..] => {
@@ -162,16 +168,63 @@ impl Play {
                     known,
                 }
             }
+            ["ended", task @ ..] => Input::ToolEnded {
+                call_id: self.call(task.first()),
+                end: match rest.strip_prefix("unknown ") {
+                    Some(why) => ToolEnd::Unknown(why.to_owned()),
+                    None => ToolEnd::Result {
+                        result: json_or_text(rest),
+                        images: Vec::new(),
+                    },
+                },
+            },
+            ["asks", who] => Input::Elicit {
+                call_id: self.call(None),
+                question_id: self.stage.ids.call_id(),
+                client: (*who != "server").then(|| client_id(who)),
+                message: rest.to_owned(),
+                requested_schema: serde_json::from_str(
+                    r#"{"type": "object", "properties": {"n": {"type": "integer"}}}"#,
+                )
+                .unwrap(),
+            },
+            ["reply"] => Input::Answer {
+                call_id: self.open_question(),
+                text: rest.to_owned(),
+                known: None,
+            },
             ["retry"] => Input::RetryPlan {
                 plan: Box::new(self.plan.clone().expect("no plan")),
                 request: "retried".to_owned(),
                 message_id: None,
             },
+            ["compact"] => Input::Compact,
+            ["revoke", id @ ..] => {
+                let oldest = self.session.remembered_calls().into_iter().next();
+                let id = match id {
+                    [id, ..] => id.parse().unwrap(),
+                    [] => oldest.expect("nothing is remembered").id,
+                };
+                Input::Revoke {
+                    id,
+                    revoked_by: "7".to_owned(),
+                }
+            }
             ["again"] => self.again(None),
             ["again", message] => self.again(Some(message.parse().unwrap())),
             ["renew", task @ ..] => self.renew(task.first()),
             other => panic!("no such line: {other:?}"),
         }
+    }
+
+    /// The question that is open, else the last one.
+    fn open_question(&mut self) -> CallId {
+        let mut asked = self.session.waiting().into_iter();
+        let asked = asked.find(|asked| asked.kind == WaitingKind::Question);
+        self.question = asked
+            .map(|asked| asked.call_id)
+            .or_else(|| self.question.take());
+        self.question.clone().expect("nothing was asked")
     }
 
     /// The last turn is run again, with what the store would know of it.

@@ -2,7 +2,8 @@
 
 use codelab_engine::{Budget, Effect, EventBody, ModelCall, Purpose};
 use codelab_protocol::{
-    ChunkBody, ErrorData, ModelFallback, Plan, Role, SessionEventBody, TaskOrigin, ToolCallChunk,
+    ChunkBody, ErrorData, ModelFallback, Plan, RememberedCalls, Role, SessionEventBody, TaskOrigin,
+    ToolCallChunk,
 };
 use serde_json::{Map, Value};
 
@@ -107,6 +108,18 @@ pub fn effect(effect: &Effect) -> Option<String> {
                 past.text.replace('\n', " / ")
             )
         }
+        Effect::CallTool {
+            tool, arguments, ..
+        } => format!(
+            "call {} of {} with {}",
+            tool.tool,
+            tool.server,
+            json(arguments)
+        ),
+        Effect::Elicited { content, .. } => match content {
+            Some(content) => format!("the server gets {}", json(content)),
+            None => "the server gets no answer".to_owned(),
+        },
         Effect::CallOpened { .. }
         | Effect::Switched(_)
         | Effect::InputAccepted { .. }
@@ -301,6 +314,7 @@ fn chat(body: &SessionEventBody) -> String {
                 result.result
             )
         }
+        E::ToolProgress(_) => "tool_progress".to_owned(),
         E::ToolCallClosed(closed) => format!("tool_call_closed {:?}", closed.outcome),
         E::ApprovalRequest(request) => {
             let approval = &request.approval;
@@ -323,8 +337,29 @@ fn chat(body: &SessionEventBody) -> String {
                 resolved.decided_by
             )
         }
-        E::Question(question) => format!("question{}: {}", of(&question.origin), question.question),
+        E::Question(question) => {
+            let server = match &question.server {
+                Some(server) => format!(" by the server {server}"),
+                None => String::new(),
+            };
+            let asked = &question.question;
+            format!("question{}{server}: {asked}", of(&question.origin))
+        }
         E::Error(error) => format!("error{} {}", of(&error.origin), failure(&error.error)),
+        E::HistoryCompacting(compacting) => format!("history_compacting {}", compacting.messages),
+        E::CompactionFailed(error) => format!(
+            "compaction_failed {}: {}",
+            error.error_code.as_str(),
+            error.message
+        ),
+        E::RememberedRevoked(revoked) => {
+            let covers = match &revoked.remembered.covers {
+                RememberedCalls::FileWrites => "file writes".to_owned(),
+                RememberedCalls::Command { command, cwd } => format!("{command} in {cwd:?}"),
+                RememberedCalls::McpTool { server, tool } => format!("{tool} of {server}"),
+            };
+            format!("remembered_revoked {covers} by {}", revoked.revoked_by)
+        }
         E::HistoryCompacted(compacted) => format!(
             "history_compacted {}: {}",
             compacted.messages, compacted.summary

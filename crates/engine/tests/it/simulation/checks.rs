@@ -58,6 +58,9 @@ impl Record {
             .filter(|call| wanted.iter().any(|(wanted, _)| wanted == call));
         for effect in effects {
             match effect {
+                Effect::CallTool { .. } | Effect::Elicited { .. } => {
+                    panic!("a session of the runtime kind has no tools of MCP servers")
+                }
                 Effect::Event(event) => self.event(event),
                 Effect::Message(message) => self.message(message),
                 Effect::CallOpened { call_id, .. } => {

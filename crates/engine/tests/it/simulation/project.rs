@@ -1,14 +1,17 @@
 //! Lives of a project's session: direct calls and plans side by side with busy agents, two clients,
 //! leases, approvals, budgets and crashes, also between a step and its commit.
 
+mod beside;
 mod model;
 mod people;
 mod record;
 mod workflows;
 
+use std::sync::Arc;
+
 use codelab_engine::{
     AgentClosed, Budget, Downtime, Input, Lane, MAX_TASKS, ModelCallId, MultipleToolCalls, Session,
-    Thread,
+    Thread, ThreadPhase,
 };
 use codelab_protocol::{AgentName, ErrorCode};
 
@@ -16,6 +19,7 @@ use self::record::Record;
 use super::rng::Rng;
 use super::{lives, snapshot};
 use crate::it::kit::{Stage, project_session, restored};
+use crate::it::named::named_tools;
 
 const INPUTS_PER_LIFE: usize = 60;
 const INPUTS_PER_BIG_LIFE: usize = 30;
@@ -101,6 +105,10 @@ impl Life {
         stage.space.prompt_tokens = rng.below(300) as u64;
         stage.space.budget.tokens = rng.one_in(3).then(|| rng.below(9000) as u64);
         if rng.one_in(2) {
+            let tools = "near/tool@client far/tool@server near/free=allow far/free@server=allow";
+            stage.space.named_tools = Arc::new(named_tools(tools));
+        }
+        if rng.one_in(2) {
             stage.limits.multiple_tool_calls = Some(MultipleToolCalls::Reject);
         }
         let budget = Budget {
@@ -124,7 +132,7 @@ impl Life {
 
     fn come_to_rest(mut self) {
         for _ in 0..MAX_DRAIN {
-            if self.session.turn().is_none() {
+            if self.session.turn().is_none() && self.session.model_calls().is_empty() {
                 break;
             }
             self.others_go();
@@ -221,7 +229,7 @@ impl Life {
 
     fn any_input(&mut self) -> Input {
         self.others();
-        match self.rng.below(26) {
+        match self.rng.below(28) {
             0..=2 => self.user_message(),
             3..=13 => self.helpful_input(),
             14 => match self.rng.pick(&self.past_models).copied() {
@@ -242,6 +250,8 @@ impl Life {
             22 if self.rng.one_in(2) => Input::RoomChanged,
             23 => self.retry_turn(),
             24 => self.renewal(),
+            25 => Input::Compact,
+            26 => self.revocation(),
             _ => {
                 self.stage.now = self.stage.now.plus_seconds(self.rng.below(120) as u64);
                 Input::Tick
@@ -252,10 +262,18 @@ impl Life {
     /// What moves the current turn on.
     fn helpful_input(&mut self) -> Input {
         let Some(turn) = self.session.turn() else {
-            return self.user_message();
+            let calls = self.session.model_calls();
+            return match calls.first().map(|(call, _)| *call) {
+                Some(summary) => self.model_finished(summary),
+                None => self.user_message(),
+            };
         };
-        let models: Vec<ModelCallId> = turn.model_calls().iter().map(|(call, _)| *call).collect();
-        let waits = |thread: &&Thread| thread.phase.suspended().is_some();
+        // A call can wait for the room that a summary has set aside.
+        let models: Vec<ModelCallId> = beside::wanted(&self.session);
+        let waits = |thread: &&Thread| {
+            thread.phase.suspended().is_some()
+                || matches!(thread.phase, ThreadPhase::Calling { .. })
+        };
         let waiting: Vec<Lane> = turn.threads().filter(waits).map(Thread::lane).collect();
         let told = self.stage.space.grants.len() + self.stage.space.losses.len();
         let at = self.rng.below(models.len() + waiting.len() + told);

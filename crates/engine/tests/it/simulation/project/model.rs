@@ -112,7 +112,17 @@ impl Life {
         );
         let write = call("write_file", json!({ "path": "w", "content": "x" }));
         let ask = call("ask_followup_question", json!({ "question": "Which?" }));
-        match self.rng.below(18) {
+        let named = *self
+            .rng
+            .pick(&[
+                "mcp__near__tool",
+                "mcp__far__tool",
+                "mcp__near__free",
+                "mcp__far__free",
+            ])
+            .unwrap();
+        let named = call(named, json!({ "n": self.rng.below(3) }));
+        match self.rng.below(21) {
             0..=5 => text("an answer"),
             6 => text(""),
             7..=9 => calls(vec![read]),
@@ -131,6 +141,8 @@ impl Life {
                 name: "read_file".to_owned(),
                 arguments: "{".to_owned(),
             }]),
+            17 | 18 => calls(vec![named]),
+            19 => calls(vec![named, write]),
             _ => calls(vec![
                 read,
                 ask,

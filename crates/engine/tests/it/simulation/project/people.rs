@@ -1,8 +1,10 @@
 //! What people and their clients do: requests, decisions, answers, claims, results, also about
 //! things long past.
 
-use codelab_engine::{Decision, Input, RetriedRequest, ThreadPhase, UserMessage};
-use codelab_protocol::{AgentName, CallId, CallerContext, ClientId};
+use codelab_engine::{
+    Decision, Ids as _, Input, RetriedRequest, ThreadPhase, ToolEnd, UserMessage,
+};
+use codelab_protocol::{AgentName, CallId, CallerContext, ClientId, TurnStatus, WaitingKind};
 use serde_json::json;
 
 use super::Life;
@@ -47,6 +49,22 @@ impl Life {
     /// What a thread that waits needs most.
     pub(super) fn helped(&mut self, phase: ThreadPhase) -> Input {
         match phase {
+            ThreadPhase::AwaitingResult { .. } | ThreadPhase::Calling { .. }
+                if phase.suspended() == Some(TurnStatus::AwaitingAnswer) =>
+            {
+                self.reply()
+            }
+            ThreadPhase::Calling { call, .. } if self.rng.one_in(4) => {
+                self.elicit(call.call_id, None)
+            }
+            ThreadPhase::Calling { call, .. } => self.tool_ended(call.call_id),
+            ThreadPhase::AwaitingResult {
+                call,
+                claim: Some(claim),
+                ..
+            } if call.tool.mcp().is_some() && self.rng.one_in(4) => {
+                self.elicit(call.call_id, Some(claim.client_id))
+            }
             ThreadPhase::AwaitingResult {
                 call,
                 claim: Some(claim),
@@ -82,6 +100,44 @@ impl Life {
         }
     }
 
+    fn elicit(&mut self, call_id: CallId, client: Option<ClientId>) -> Input {
+        let schema = json!({"properties": {"n": {"type": "integer"}}});
+        Input::Elicit {
+            call_id,
+            question_id: self.stage.ids.call_id(),
+            client,
+            message: "How many?".to_owned(),
+            requested_schema: serde_json::from_value(schema).unwrap(),
+        }
+    }
+
+    fn tool_ended(&mut self, call_id: CallId) -> Input {
+        let end = match self.rng.one_in(4) {
+            true => ToolEnd::Unknown("lost".to_owned()),
+            false => ToolEnd::Result {
+                result: json!({"success": self.rng.one_in(2)}),
+                images: Vec::new(),
+            },
+        };
+        Input::ToolEnded { call_id, end }
+    }
+
+    /// An answer to any question that is open; some do not fit.
+    fn reply(&mut self) -> Input {
+        let text = *self.rng.pick(&["7", "seven", "/decline"]).unwrap();
+        let asked = self.session.waiting();
+        let asked = asked
+            .into_iter()
+            .filter(|asked| asked.kind == WaitingKind::Question);
+        let asked: Vec<CallId> = asked.map(|asked| asked.call_id).collect();
+        let call_id = self.rng.pick(&asked).unwrap().clone();
+        Input::Answer {
+            call_id,
+            text: text.to_owned(),
+            known: None,
+        }
+    }
+
     pub(super) fn client(&mut self) -> ClientId {
         self.rng.pick(&["A", "B"]).unwrap().parse().unwrap()
     }
@@ -104,7 +160,7 @@ impl Life {
             result,
             client: Some(client),
             known,
-            image: None,
+            images: Vec::new(),
         }
     }
 
@@ -180,6 +236,16 @@ impl Life {
                 message_id: None,
             },
             None => self.user_message(),
+        }
+    }
+
+    /// Something that is remembered, or that never was.
+    pub(super) fn revocation(&mut self) -> Input {
+        let remembered = self.session.remembered_calls();
+        let known = self.rng.pick(&remembered).map(|rule| rule.id.clone());
+        Input::Revoke {
+            id: known.unwrap_or_else(|| "unknown".parse().unwrap()),
+            revoked_by: "1".to_owned(),
         }
     }
 

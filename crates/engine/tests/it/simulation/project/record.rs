@@ -5,19 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use codelab_engine::{
     Applied, Approval, ApprovalOutcome, Budget, BudgetState, CallStatus, CallerAnswer, Effect,
     EventBody, EventRange, EventRecord, Input, Lane, MessageRecord, ModelCallId, Purpose, Session,
-    Spending, ThreadPhase,
+    Spending,
 };
 use codelab_protocol::{
     CallId, ClientId, Digest, Role, SessionEventBody, TaskId, TaskOrigin, TurnId, TurnStatus,
 };
 use serde_json::{Map, Value};
 
+use super::beside::{is_aside, wanted};
 use super::workflows::Workflows;
 use crate::it::kit::Stage;
 use crate::it::space::TestSpace;
 
 mod asked;
 mod said;
+mod slots;
 
 #[derive(Default)]
 pub struct Record {
@@ -30,6 +32,8 @@ pub struct Record {
     /// Calls of assistant messages that have no result yet, with their thread.
     unanswered: BTreeMap<CallId, (TurnId, Option<TaskOrigin>)>,
     calls: BTreeMap<CallId, Call>,
+    /// Calls that the server made; none is made twice.
+    tools_made: BTreeSet<CallId>,
     approvals: BTreeMap<CallId, Asked>,
     /// What was told to wait for a person.
     waiting: BTreeSet<CallId>,
@@ -239,7 +243,10 @@ impl Record {
             }
             Effect::ApprovalMoved { .. } | Effect::InputAccepted { .. } | Effect::Title(_) => {}
             Effect::Switched(_) | Effect::Remember(_) | Effect::ForgetReasoning { .. } => {}
-            Effect::Attached(_) => {}
+            Effect::Attached(_) | Effect::Elicited { .. } => {}
+            Effect::CallTool { call_id, .. } => {
+                assert!(!stage.stopping && self.tools_made.insert(call_id.clone()));
+            }
             // The space itself says what may be done to it.
             Effect::TakeSlot { .. }
             | Effect::QueueForSlot { .. }
@@ -258,7 +265,7 @@ impl Record {
         };
         let is_late = matches!(body, SessionEventBody::ToolResult(result) if result.late);
         assert!(
-            is_late || !self.ended.contains_key(&event.turn),
+            is_late || is_aside(body) || !self.ended.contains_key(&event.turn),
             "turn {} goes on after its end",
             event.turn
         );
@@ -390,6 +397,11 @@ impl Record {
                 "{call:?} repeats what was not lost"
             );
         }
+        // A summary is made again as well.
+        let lost: Vec<&ModelCallId> = lost
+            .iter()
+            .filter(|call| call.lane != Lane::ASIDE)
+            .collect();
         let lost_tasks = lost.iter().filter(|call| call.lane != Lane::OWN).count();
         assert!(
             self.stopped_in_step <= lost_tasks,
@@ -527,37 +539,6 @@ impl Record {
         }
     }
 
-    /// A thread has a slot exactly while it works or waits for one; money is set aside for calls
-    /// only.
-    fn check_slots(&self, session: &Session, stage: &Stage) {
-        let space = &stage.space;
-        space.check_limits();
-        let threads = session.turn().into_iter().flat_map(|turn| turn.threads());
-        let working = threads.filter(|thread| {
-            matches!(
-                thread.phase,
-                ThreadPhase::Thinking { .. } | ThreadPhase::Queued
-            )
-        });
-        let working: BTreeSet<Lane> = working.map(|thread| thread.lane()).collect();
-        let held = space.own_lanes();
-        // While the server stops, tasks wait for the next start without a slot.
-        let fits = if stage.stopping {
-            held.is_subset(&working)
-        } else {
-            held == working
-        };
-        assert!(
-            fits,
-            "{held:?} hold slots, {working:?} work or wait for one"
-        );
-        let calling: BTreeSet<Lane> = self.models.keys().map(|(_, lane)| *lane).collect();
-        assert!(
-            space.reserved.keys().all(|lane| calling.contains(lane)),
-            "money is set aside for nothing"
-        );
-    }
-
     /// Every accepted message came to an end; nothing is left open.
     pub fn at_rest(&self, session: &Session, space: &TestSpace) {
         assert!(session.turn().is_none(), "the session never came to rest");
@@ -589,11 +570,4 @@ impl Record {
             space.own_lanes().is_empty() && space.grants.is_empty() && space.reserved.is_empty()
         );
     }
-}
-
-fn wanted(session: &Session) -> Vec<ModelCallId> {
-    session
-        .turn()
-        .map(|turn| turn.model_calls().iter().map(|(call, _)| *call).collect())
-        .unwrap_or_default()
 }
