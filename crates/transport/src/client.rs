@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::connect::{ConnectRoute, Connector, NamedProxy};
 use crate::error::chain;
-use crate::{NetworkOptions, TransportConfigError, TransportError, tls};
+use crate::{AddressRule, NetworkOptions, TransportConfigError, TransportError, tls};
 
 /// How long, and for how many bytes, the rest of a finished answer is read, so that its connection
 /// can be used again.
@@ -55,6 +55,17 @@ impl HttpClient {
         Self::streaming(server, network, limits)
     }
 
+    /// Like [`HttpClient::new`], with a rule on the addresses that may be reached. It holds for
+    /// the server; a proxy is the choice of whoever runs this program.
+    pub fn ruled(
+        server: &Uri,
+        network: &NetworkOptions,
+        limits: HttpLimits,
+        rule: AddressRule,
+    ) -> Result<Self, TransportConfigError> {
+        Self::build(server, network, limits, rule)
+    }
+
     /// Sends the request and reads the whole answer, in `limit` altogether.
     pub async fn fetch(
         &self,
@@ -82,6 +93,15 @@ where
         network: &NetworkOptions,
         limits: HttpLimits,
     ) -> Result<Self, TransportConfigError> {
+        Self::build(server, network, limits, AddressRule::Any)
+    }
+
+    fn build(
+        server: &Uri,
+        network: &NetworkOptions,
+        limits: HttpLimits,
+        rule: AddressRule,
+    ) -> Result<Self, TransportConfigError> {
         let is_https = server.scheme_str() == Some("https");
         let proxy = network.proxies.choose(server)?.map(|choice| NamedProxy {
             address: choice.proxy.clone(),
@@ -99,6 +119,7 @@ where
             tls: tls.map(|config| TlsConnector::from(Arc::new(config))),
             proxy,
             connect_timeout: limits.connect_timeout,
+            rule,
         });
         let pool = Pool::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())

@@ -1,6 +1,8 @@
 //! Makes connections: TCP, a proxy where one is set, and TLS for `https`.
 
+use std::error::Error;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -8,6 +10,7 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -18,6 +21,7 @@ use crate::error::{ConnectError, chain};
 use crate::link::{Io, Link};
 use crate::no_proxy::bare;
 use crate::proxy::ProxyAddress;
+use crate::reach::{AddressRule, NotPublic, RuledResolver};
 use crate::tls::{CertificateProblemKind, certificate_problem};
 use crate::tunnel::{self, NoTunnel};
 
@@ -28,7 +32,9 @@ const HTTP_PORT: u16 = 80;
 /// Connects to one server, directly or through one proxy.
 #[derive(Clone)]
 pub struct Connector {
-    http: HttpConnector,
+    http: HttpConnector<RuledResolver>,
+    /// For proxies, which no rule is about.
+    unruled: HttpConnector<RuledResolver>,
     route: Arc<ConnectRoute>,
 }
 
@@ -38,6 +44,8 @@ pub struct ConnectRoute {
     pub proxy: Option<NamedProxy>,
     /// The whole way: name resolution, TCP, the proxy's answer and TLS.
     pub connect_timeout: Duration,
+    /// Where the server may be.
+    pub rule: AddressRule,
 }
 
 pub struct NamedProxy {
@@ -54,22 +62,38 @@ struct Target {
 
 impl Connector {
     pub fn new(route: ConnectRoute) -> Self {
-        let mut http = HttpConnector::new();
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(route.connect_timeout));
-        http.set_keepalive(Some(TCP_KEEPALIVE));
+        let connector = |rule| {
+            let mut http = HttpConnector::new_with_resolver(RuledResolver {
+                inner: GaiResolver::new(),
+                rule,
+            });
+            http.set_nodelay(true);
+            http.set_connect_timeout(Some(route.connect_timeout));
+            http.set_keepalive(Some(TCP_KEEPALIVE));
+            http
+        };
         Self {
-            http,
+            http: connector(route.rule),
+            unruled: connector(AddressRule::Any),
             route: Arc::new(route),
         }
     }
 
     async fn connect(self, target: Target) -> Result<Link, ConnectError> {
         let Some(proxy) = &self.route.proxy else {
-            let tcp = self.tcp(&target.host, target.port).await;
-            let tcp = tcp.map_err(|reason| ConnectError::Unreachable {
+            let forbidden = |reason| ConnectError::Forbidden {
                 address: target.address(),
                 reason,
+            };
+            let rule = self.route.rule;
+            rule.check_host(&target.host).map_err(forbidden)?;
+            let tcp = tcp(&self.http, &target.host, target.port).await;
+            let tcp = tcp.map_err(|failure| match failure {
+                NoTcp::Forbidden(reason) => forbidden(reason),
+                NoTcp::Broken(reason) => ConnectError::Unreachable {
+                    address: target.address(),
+                    reason,
+                },
             })?;
             return Ok(Link {
                 io: self.secured(tcp, &target).await?,
@@ -80,8 +104,10 @@ impl Connector {
             proxy: proxy.shown.clone(),
             reason,
         };
-        let tcp = self.tcp(&proxy.address.host, proxy.address.port).await;
-        let mut io: Box<dyn Io> = Box::new(tcp.map_err(unreachable)?);
+        self.check_behind_proxy(&target).await?;
+        let tcp = tcp(&self.unruled, &proxy.address.host, proxy.address.port).await;
+        let tcp = tcp.map_err(|failure| unreachable(failure.to_string()))?;
+        let mut io: Box<dyn Io> = Box::new(tcp);
         if proxy.address.is_tls {
             io = self.tls(io, &proxy.address.host, &proxy.shown).await?;
         }
@@ -111,23 +137,23 @@ impl Connector {
         })
     }
 
-    async fn tcp(&self, host: &str, port: u16) -> Result<TcpStream, String> {
-        let uri = Uri::builder()
-            .scheme("http")
-            .authority(joined(host, port))
-            .path_and_query("/")
-            .build()
-            .map_err(|error| error.to_string())?;
-        let mut http = self.http.clone();
-        match http.call(uri).await {
-            Ok(io) => Ok(io.into_inner()),
-            Err(error) => {
-                let text = chain(&error);
-                Err(text
-                    .strip_prefix("tcp connect error: ")
-                    .map_or(text.clone(), str::to_owned))
-            }
+    /// What this machine can know of a server that a proxy connects to. A name that only the proxy
+    /// can resolve is left to it.
+    async fn check_behind_proxy(&self, target: &Target) -> Result<(), ConnectError> {
+        let rule = self.route.rule;
+        if rule == AddressRule::Any {
+            return Ok(());
         }
+        let forbidden = |reason| ConnectError::Forbidden {
+            address: target.address(),
+            reason,
+        };
+        rule.check_host(&target.host).map_err(forbidden)?;
+        let found = tokio::net::lookup_host((target.host.as_str(), target.port)).await;
+        for address in found.into_iter().flatten() {
+            rule.check(address.ip()).map_err(forbidden)?;
+        }
+        Ok(())
     }
 
     async fn secured(&self, io: impl Io, target: &Target) -> Result<Box<dyn Io>, ConnectError> {
@@ -163,6 +189,55 @@ impl Connector {
             }),
         }
     }
+}
+
+/// Why there is no TCP connection.
+#[derive(Debug, thiserror::Error)]
+enum NoTcp {
+    #[error("{0}")]
+    Forbidden(NotPublic),
+    #[error("{0}")]
+    Broken(String),
+}
+
+async fn tcp(
+    http: &HttpConnector<RuledResolver>,
+    host: &str,
+    port: u16,
+) -> Result<TcpStream, NoTcp> {
+    let uri = Uri::builder()
+        .scheme("http")
+        .authority(joined(host, port))
+        .path_and_query("/")
+        .build()
+        .map_err(|error| NoTcp::Broken(error.to_string()))?;
+    let mut http = http.clone();
+    match http.call(uri).await {
+        Ok(io) => Ok(io.into_inner()),
+        Err(error) => Err(match not_public(&error) {
+            Some(reason) => NoTcp::Forbidden(reason),
+            None => {
+                let text = chain(&error);
+                let shown = text.strip_prefix("tcp connect error: ").unwrap_or(&text);
+                NoTcp::Broken(shown.to_owned())
+            }
+        }),
+    }
+}
+
+/// The resolver's refusal, which an `io::Error` holds inside itself.
+fn not_public(error: &(dyn Error + 'static)) -> Option<NotPublic> {
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        let held = inner
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        if let Some(found) = held.and_then(|held| held.downcast_ref::<NotPublic>()) {
+            return Some(found.clone());
+        }
+        cause = inner.source();
+    }
+    None
 }
 
 fn advice(kind: CertificateProblemKind) -> &'static str {

@@ -39,6 +39,12 @@ pub enum TransportError {
 pub enum ConnectError {
     #[error("{address} cannot be reached: {reason}")]
     Unreachable { address: String, reason: String },
+    /// The rule of the client forbids it; nothing was sent there.
+    #[error("{address} is not called: {reason}, which is not allowed here")]
+    Forbidden {
+        address: String,
+        reason: crate::NotPublic,
+    },
     #[error("there is no connection to {address} after {} s", after.as_secs_f64())]
     Timeout { address: String, after: Duration },
     #[error("the certificate of {host} is not trusted: {reason}; {advice}")]

@@ -13,6 +13,7 @@ mod link;
 mod network;
 mod no_proxy;
 mod proxy;
+mod reach;
 mod sse;
 pub mod tls;
 mod tunnel;
@@ -22,4 +23,5 @@ pub use client::{BodyReader, HttpClient, HttpLimits, read_whole, recycle, redire
 pub use error::{ConnectError, TransportConfigError, TransportError};
 pub use network::NetworkOptions;
 pub use proxy::{ProxyChoice, ProxySettings};
+pub use reach::{AddressRule, NotPublic, is_public};
 pub use sse::{EventTooLong, SseFields, SseParser};

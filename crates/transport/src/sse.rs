@@ -23,6 +23,9 @@ pub struct SseFields<'a> {
     pub event: Option<&'a [u8]>,
     /// The `data` lines, joined by line feeds.
     pub data: &'a [u8],
+    /// The pause before a new connection that the server asked for since the event before, in
+    /// milliseconds.
+    pub retry_ms: Option<u64>,
 }
 
 /// Parses an event stream that arrives in pieces, which may be cut anywhere.
@@ -35,6 +38,7 @@ pub struct SseParser {
     event: Option<Vec<u8>>,
     data: Vec<u8>,
     has_data: bool,
+    retry_ms: Option<u64>,
     /// The last byte was a carriage return, so a line feed that follows belongs to it.
     after_cr: bool,
     first_line: bool,
@@ -50,6 +54,7 @@ impl SseParser {
             event: None,
             data: Vec::new(),
             has_data: false,
+            retry_ms: None,
             after_cr: false,
             first_line: true,
         }
@@ -153,7 +158,11 @@ impl SseParser {
             }
             b"event" => self.event = (!value.is_empty()).then(|| value.to_vec()),
             b"id" if !value.contains(&0) => self.id = Some(value.to_vec()),
-            // A comment has an empty field name and serves as a heartbeat. `retry` is not used.
+            b"retry" if value.iter().all(u8::is_ascii_digit) => {
+                let digits = std::str::from_utf8(value).ok();
+                self.retry_ms = digits.and_then(|digits| digits.parse().ok());
+            }
+            // A comment has an empty field name and serves as a heartbeat.
             _ => {}
         }
         Ok(())
@@ -171,6 +180,7 @@ impl SseParser {
             id: id.as_deref(),
             event: event.as_deref(),
             data: &self.data,
+            retry_ms: self.retry_ms.take(),
         });
         empty(&mut self.data);
         outcome
@@ -331,6 +341,20 @@ mod tests {
                 assert_eq!(result, Err(EventTooLong { max_bytes }), "{size}");
             }
         }
+    }
+
+    #[test]
+    fn a_pause_before_a_new_connection_comes_with_the_next_event() {
+        let mut found = Vec::new();
+        let text = "retry: 500\n\ndata: a\n\nretry: 1x\ndata: b\n\nretry:7\ndata\n\n";
+        let mut parser = SseParser::new(MAX_BYTES);
+        parser
+            .push(text.as_bytes(), |event| {
+                found.push(event.retry_ms);
+                Ok::<(), EventTooLong>(())
+            })
+            .unwrap();
+        assert_eq!(found, [Some(500), None, Some(7)]);
     }
 
     #[test]
