@@ -19,6 +19,8 @@ use codelab_store::{
 };
 use serde_json::json;
 
+use crate::owner::{ElicitedAnswer, NamedToolCall};
+
 /// A commit, and what to do once it is durable.
 pub(crate) struct PreparedCommit {
     pub commit: Commit,
@@ -28,6 +30,10 @@ pub(crate) struct PreparedCommit {
     pub schedule: Schedule,
     /// Model calls to make.
     pub calls: Vec<ModelCall>,
+    /// Calls of MCP servers' tools to make.
+    pub tool_calls: Vec<NamedToolCall>,
+    /// Answers of people to MCP servers.
+    pub elicited: Vec<ElicitedAnswer>,
     /// Something in it can be remembered.
     pub remembers: bool,
 }
@@ -78,6 +84,8 @@ pub(crate) fn prepare(
         audit_head: stored.audit_head.clone(),
         schedule,
         calls: Vec::new(),
+        tool_calls: Vec::new(),
+        elicited: Vec::new(),
         remembers: false,
     };
     let mut audit_rows = Vec::new();
@@ -266,6 +274,18 @@ impl PreparedCommit {
                     metadata: Default::default(),
                     at: now,
                 });
+            }
+            Effect::CallTool {
+                call_id,
+                tool,
+                arguments,
+            } => self.tool_calls.push(NamedToolCall {
+                call_id,
+                tool,
+                arguments,
+            }),
+            Effect::Elicited { call_id, content } => {
+                self.elicited.push(ElicitedAnswer { call_id, content });
             }
             Effect::CallModel(call) => self.calls.push(call),
             // Performed in the worker space when they were decided.

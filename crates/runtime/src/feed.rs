@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use codelab_engine::StreamedAnswers;
-use codelab_protocol::{AgentName, MessageId, ProjectId, TaskOrigin, TurnId};
+use codelab_protocol::{AgentName, MessageId, ProjectId, TaskOrigin, ToolProgress, TurnId};
 use codelab_store::{SessionKey, StoreError, StoredEvent};
 use tokio::sync::Notify;
 
@@ -17,6 +17,9 @@ const MAX_RECENT_BYTES: usize = 256 * 1024;
 /// What is shown of one answer's reasoning while it is written. The rest is only kept with the
 /// message.
 const MAX_REASONING_BYTES: usize = 256 * 1024;
+
+/// Tool calls whose progress is kept; the one that told longest ago makes room.
+const MAX_PROGRESS_CALLS: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Feed {
@@ -33,6 +36,9 @@ pub(crate) struct FeedState {
     pub recent: VecDeque<Arc<StoredEvent>>,
     recent_bytes: usize,
     pub answers: Vec<PartialAnswer>,
+    /// How far tool calls are: what was told last of each.
+    pub progress: Vec<CallProgress>,
+    progress_told: u64,
     /// Why what was done last is not stored yet, with a number that tells this trouble from an
     /// earlier one.
     pub trouble: Option<(u64, StoreError)>,
@@ -45,6 +51,15 @@ pub(crate) struct FeedState {
     pub stopped: bool,
     /// The project that the session belongs to.
     project: Option<ProjectId>,
+}
+
+/// How far a tool call is.
+#[derive(Clone)]
+pub(crate) struct CallProgress {
+    pub turn: TurnId,
+    /// Tells it from what was told before.
+    pub number: u64,
+    pub progress: ToolProgress,
 }
 
 /// The text of a model's answer so far.
@@ -86,6 +101,7 @@ impl Feed {
         state.closed = false;
         // Whoever wrote them is gone: their calls are made again.
         state.answers.clear();
+        state.progress.clear();
         drop(state);
         self.changed.notify_waiters();
     }
@@ -110,6 +126,9 @@ impl Feed {
         state
             .answers
             .retain(|answer| awaited.contains(&(&answer.message_id, answer.attempt)));
+        if idle {
+            state.progress.clear();
+        }
         for event in events {
             state.recent_bytes += event.body.len();
             state.last_seq = Some(event.seq);
@@ -148,6 +167,27 @@ impl Feed {
             .answers
             .retain(|other| other.message_id != answer.message_id);
         state.answers.push(answer);
+    }
+
+    /// Tells how far a call is. Readers see what was told last.
+    pub fn progress(&self, turn: TurnId, progress: ToolProgress) {
+        let mut state = self.lock();
+        state.progress_told += 1;
+        let number = state.progress_told;
+        let call_id = &progress.call_id;
+        state
+            .progress
+            .retain(|told| told.progress.call_id != *call_id);
+        if state.progress.len() >= MAX_PROGRESS_CALLS {
+            state.progress.remove(0);
+        }
+        state.progress.push(CallProgress {
+            turn,
+            number,
+            progress,
+        });
+        drop(state);
+        self.changed.notify_waiters();
     }
 
     /// Appends to the answer, if it is still the one being written.

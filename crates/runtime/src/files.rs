@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use codelab_engine::{MAX_FILE_TEXT_BYTES, Refusal, fair_bound, without_middle};
 use codelab_protocol::{
-    AgentName, AttachedFile, ErrorCode, FileContent, ModelFile, ModelMessage, ModelRequest,
-    NewAttachment,
+    AgentName, AttachedFile, ErrorCode, FileContent, MAX_ATTACHMENTS, ModelFile, ModelMessage,
+    ModelRequest, NewAttachment,
 };
 use codelab_store::{OwnedSession, SessionKey, Store, StoreError};
 use serde::Deserialize as _;
@@ -102,25 +102,39 @@ fn content(file: &ModelFile, bytes: &[u8], text_bytes: usize) -> FileContent {
     FileContent::Text(Arc::from(without_middle(&text, text_bytes)))
 }
 
-/// A result that holds an image as `read_file` gives it becomes one that names it, and the image.
-/// Tools are free to use the word for something else, which stays as it is.
-pub(crate) fn without_image(mut result: Value) -> (Value, Option<AttachedFile>) {
-    let Some(image) = result.get_mut("image") else {
-        return (result, None);
-    };
-    let Ok(given) = NewAttachment::deserialize(&*image) else {
-        return (result, None);
-    };
+/// A result that holds images, as `read_file` (`image`) and tools of MCP servers (`images`) give them,
+/// becomes one that names them, and the images. Tools are free to use the words for something else,
+/// which stays as it is.
+pub(crate) fn without_images(mut result: Value) -> (Value, Vec<AttachedFile>) {
+    let mut files = Vec::new();
+    if let Some(image) = result.get_mut("image") {
+        files.extend(named(image));
+    }
+    if let Some(Value::Array(images)) = result.get_mut("images") {
+        for image in images.iter_mut().take(MAX_ATTACHMENTS) {
+            files.extend(named(image));
+        }
+        for image in images.iter_mut().skip(MAX_ATTACHMENTS) {
+            let why = format!("A result has at most {MAX_ATTACHMENTS} images");
+            *image = json!({ "error": why });
+        }
+    }
+    (result, files)
+}
+
+/// Puts the image's name in its place, if it is one.
+fn named(image: &mut Value) -> Option<AttachedFile> {
+    let given = NewAttachment::deserialize(&*image).ok()?;
     let why = match AttachedFile::parse(given) {
         Ok(file) if file.about.is_image() => {
             *image = json!(file.about);
-            return (result, Some(file));
+            return Some(file);
         }
         Ok(_) => "It is no PNG, JPEG, GIF or WebP image".to_owned(),
         Err(error) => error.to_string(),
     };
     *image = json!({"error": format!("The image cannot be shown: {why}")});
-    (result, None)
+    None
 }
 
 #[cfg(test)]
@@ -168,10 +182,17 @@ mod tests {
     fn an_image_in_a_result_becomes_its_name() {
         let png = b"\x89PNG\r\n\x1a\n";
         let image = NewAttachment::new("a.png", "image/png", png);
-        let (result, file) = without_image(json!({"success": true, "image": image}));
-        let file = file.expect("an image");
+        let (result, files) = without_images(json!({"success": true, "image": image}));
+        let [file] = files.as_slice() else {
+            panic!("one image: {files:?}");
+        };
         assert_eq!(&*file.content, png);
         assert_eq!(result, json!({"success": true, "image": file.about}));
+        let many = vec![json!(image); MAX_ATTACHMENTS + 1];
+        let (result, files) = without_images(json!({"images": many}));
+        assert_eq!(files.len(), MAX_ATTACHMENTS);
+        assert_eq!(result["images"][0], json!(files[0].about));
+        assert!(result["images"][MAX_ATTACHMENTS]["error"].is_string());
         for (given, error) in [
             (
                 NewAttachment::new("a.png", "image/png", b"no"),
@@ -179,8 +200,8 @@ mod tests {
             ),
             (NewAttachment::new("a.txt", "text/plain", b"no"), "no PNG"),
         ] {
-            let (result, file) = without_image(json!({"content": "kept", "image": given}));
-            assert!(file.is_none());
+            let (result, files) = without_images(json!({"content": "kept", "image": given}));
+            assert!(files.is_empty());
             assert_eq!(result["content"], "kept");
             let told = result["image"]["error"].as_str().unwrap();
             assert!(told.contains(error), "{result}");
@@ -191,7 +212,7 @@ mod tests {
             json!({"image": {"name": "a"}}),
             json!({"success": true, "image": {"data": "abc", "mimeType": "image/png"}}),
         ] {
-            assert_eq!(without_image(other.clone()), (other, None));
+            assert_eq!(without_images(other.clone()), (other, Vec::new()));
         }
     }
 }

@@ -6,6 +6,7 @@
 mod bus;
 mod cache;
 mod chat;
+mod client_calls;
 mod clock;
 mod cluster;
 mod commit;
@@ -53,7 +54,10 @@ pub use project_sessions::{AcceptedMessage, ProjectMessage, ResultAccepted};
 pub use reader::{AnswerDelta, AnswerPart, Reader, ReaderItem};
 pub use runtime::{LiveLimits, Retention, Runtime, RuntimeParts, SessionSummary};
 pub use shares::{ReadSlot, ShareLimits, Shares, StreamSlot};
-pub use space::{CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, Space, SpaceKey, project_agent};
+pub use space::{
+    CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, MAX_MCP_SERVERS, McpChange, McpOptions,
+    NotAuthorized, ProviderAnswer, ReportRefused, Space, SpaceKey, project_agent, state_hash,
+};
 pub use state::state_of;
 pub use user_events::{
     EventReference, InvalidCursor, UserCursor, UserEvents, UserItem, UserReader, UserReferences,

@@ -6,8 +6,9 @@ mod loaded;
 mod model;
 mod recall;
 mod step;
+mod tool;
 
-use codelab_protocol::SessionKind;
+use codelab_protocol::{ClientId, SessionKind, ToolProgress};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ use self::loaded::{LoadedSession, StepContext};
 use self::model::{ModelTasks, Next};
 pub(crate) use self::model::{measured_call, window_of};
 use self::step::TurnTimer;
+use self::tool::ToolTasks;
+pub(crate) use self::tool::{ElicitedAnswer, NamedToolCall};
 use crate::RuntimeError;
 use crate::clock::now;
 use crate::cluster::ServerRun;
@@ -49,6 +52,12 @@ pub(crate) enum Mail {
     },
     Delete {
         hard: bool,
+        reply: ReplyTo<()>,
+    },
+    /// A client tells how far its call is. Nothing is stored.
+    Progress {
+        client_id: ClientId,
+        progress: ToolProgress,
         reply: ReplyTo<()>,
     },
     /// Look whether anything is due.
@@ -85,6 +94,7 @@ pub(crate) struct Owner {
     feed: Arc<Feed>,
     loaded: Option<LoadedSession>,
     models: ModelTasks,
+    tools: ToolTasks,
     slots: HeldSlots,
     /// Tells of room in the project's budget, since the last step looked.
     room: Option<watch::Receiver<()>>,
@@ -117,6 +127,7 @@ impl Owner {
             feed,
             loaded: None,
             models: ModelTasks::default(),
+            tools: ToolTasks::default(),
             slots: HeldSlots::default(),
             room: None,
             began: TurnTimer::default(),
@@ -144,7 +155,8 @@ impl Owner {
             }
             let live = usize::try_from(runtime.metrics.live_sessions.get()).unwrap_or(0);
             let deadline = runtime.live.idle_time(live);
-            let nothing_ends = self.models.is_empty() && self.retry.is_none();
+            let nothing_ends =
+                self.models.is_empty() && self.tools.is_empty() && self.retry.is_none();
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
             let awaits_room = self
                 .loaded
@@ -159,7 +171,7 @@ impl Owner {
                     None => break,
                 },
                 next = self.models.next(), if retry_at.is_none() => match next {
-                    Next::Recalled(call, recalled) => Box::pin(self.call_model(call, Some(recalled))).await,
+                    Next::Prepared(call, recalled) => Box::pin(self.call_model(call, recalled)).await,
                     Next::Admitted(call, recalled, slot) => {
                         Box::pin(self.inside(vec![Input::CallWaits { call: call.id, waits: false }])).await;
                         if self.wants(call.id) {
@@ -172,6 +184,7 @@ impl Owner {
                         Box::pin(self.inside(outcomes)).await;
                     }
                 },
+                news = self.tools.next(), if retry_at.is_none() => Box::pin(self.tool_news(news)).await,
                 granted = self.slots.granted(space.as_deref()), if retry_at.is_none() => {
                     let mut all = vec![granted];
                     while let Some(granted) = self.slots.granted(space.as_deref()).now_or_never() {
@@ -197,8 +210,10 @@ impl Owner {
                     }
                 }
             }
-            let nothing_to_own =
-                self.loaded.is_none() && self.models.is_empty() && self.retry.is_none();
+            let nothing_to_own = self.loaded.is_none()
+                && self.models.is_empty()
+                && self.tools.is_empty()
+                && self.retry.is_none();
             if nothing_to_own
                 && runtime
                     .registry
@@ -228,6 +243,13 @@ impl Owner {
             }
             Mail::Delete { hard, reply } => {
                 let _ = reply.send(self.delete(hard).await);
+            }
+            Mail::Progress {
+                client_id,
+                progress,
+                reply,
+            } => {
+                let _ = reply.send(self.client_progress(&client_id, progress).await);
             }
             Mail::Touch { reply } => {
                 let touched = self.touch().await;
@@ -341,6 +363,7 @@ impl Owner {
     /// Drops everything that is held for the session; the store keeps it.
     fn forget(&mut self) {
         self.models = ModelTasks::default();
+        self.tools = ToolTasks::default();
         self.slots = HeldSlots::default();
         self.room = None;
         if let Some((inputs, at)) = self.retry.take() {

@@ -9,7 +9,7 @@ use codelab_engine::{
 };
 use codelab_protocol::{
     AgentName, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode,
-    MessageId, PlanId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
+    MessageId, PlanId, RememberedId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
 };
 use codelab_store::{OpenApprovalRow, OwnedSession, Schedule, WaitingSession};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -267,7 +267,7 @@ impl Runtime {
 
     /// Attaches the client before its input, so that nobody takes the session from a client that
     /// has just claimed a call. A client whose input is refused is not attached.
-    async fn by_client(
+    pub(crate) async fn by_client(
         &self,
         session: &OwnedSession,
         client: &ClientId,
@@ -293,12 +293,12 @@ impl Runtime {
         client_id: ClientId,
         result: Value,
     ) -> Result<ResultAccepted, RuntimeError> {
-        let (result, image) = crate::files::without_image(result);
+        let (result, images) = crate::files::without_images(result);
         let result = Command::ToolResult {
             call_id,
             result,
             client: Some(client_id.clone()),
-            image,
+            images,
         };
         let accepted = self.by_client(session, &client_id, result).await?;
         Ok(match accepted.answer {
@@ -374,6 +374,25 @@ impl Runtime {
         drop_queue: bool,
     ) -> Result<(SessionSummary, bool), RuntimeError> {
         self.cancel_in(&name(session.id()), drop_queue).await
+    }
+
+    /// Sums the history up now. An event tells of the end.
+    pub async fn compact_session(&self, session: &OwnedSession) -> Result<(), RuntimeError> {
+        let user = SpaceKey::of_session(session).user;
+        let _coming = self.inner.user_shares.turn(user, session.id())?;
+        self.tell_project_session(session.id(), Command::Compact)
+            .await
+    }
+
+    /// Takes back what a person allowed for the rest of the session.
+    pub async fn revoke_remembered(
+        &self,
+        session: &OwnedSession,
+        id: RememberedId,
+        revoked_by: String,
+    ) -> Result<(), RuntimeError> {
+        self.tell_project_session(session.id(), Command::Revoke { id, revoked_by })
+            .await
     }
 
     /// For the agents of this session; none: each agent's own.
@@ -545,7 +564,7 @@ impl Runtime {
     }
 }
 
-fn name(id: &SessionId) -> SessionName {
+pub(crate) fn name(id: &SessionId) -> SessionName {
     SessionName {
         kind: SessionKind::Project,
         id: id.clone(),

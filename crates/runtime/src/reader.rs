@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use codelab_engine::EventRange;
-use codelab_protocol::{AgentName, MessageId, TaskOrigin, TurnStatus};
+use codelab_protocol::{AgentName, MessageId, TaskOrigin, ToolProgress, TurnStatus};
 use codelab_store::{SessionKey, SessionRow, Store, StoreError, StoredEvent};
 
 use crate::cluster::ServerLease;
@@ -22,6 +22,8 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 pub enum ReaderItem {
     Event(Arc<StoredEvent>),
     Delta(AnswerDelta),
+    /// How far a tool call is.
+    Progress(ToolProgress),
     /// The turn ended or suspended here.
     Settled(TurnStatus),
     /// These numbers were pruned and can no longer be read.
@@ -86,6 +88,8 @@ pub struct Reader {
     cursor: u64,
     ready: VecDeque<ReaderItem>,
     shown: Vec<Shown>,
+    /// The number of the progress that was passed on last.
+    shown_progress: u64,
     /// Whether it was looked at how the turn stood at the number the reader came with.
     resumed: bool,
     finished: bool,
@@ -139,6 +143,7 @@ impl Reader {
             cursor: after_seq,
             ready: VecDeque::new(),
             shown: Vec::new(),
+            shown_progress: 0,
             resumed: after_seq == 0,
             finished: false,
             told_trouble: None,
@@ -307,6 +312,7 @@ impl Reader {
         // Without following, the log is all there is to show.
         if !self.finished && !matches!(self.scope, ReaderScope::Log { follow: false }) {
             self.pass_text(state);
+            self.pass_progress(state);
         }
         if self.ready.is_empty() && !self.finished {
             Look::AtTheEnd
@@ -381,6 +387,18 @@ impl Reader {
             },
         );
         self.ready.extend(settled.map(ReaderItem::Settled));
+    }
+
+    fn pass_progress(&mut self, state: &FeedState) {
+        for told in &state.progress {
+            let is_other = matches!(self.scope, ReaderScope::Turn(span) if span.turn != told.turn);
+            if told.number > self.shown_progress && !is_other {
+                self.ready
+                    .push_back(ReaderItem::Progress(told.progress.clone()));
+            }
+        }
+        let newest = state.progress.last().map_or(0, |told| told.number);
+        self.shown_progress = self.shown_progress.max(newest);
     }
 
     fn pass_text(&mut self, state: &FeedState) {

@@ -29,11 +29,15 @@ use crate::owner::{Accepted, Command, Mail, NewSession, ReplyTo};
 use crate::reader::{Reader, ReaderParts, ReaderScope};
 use crate::registry::{Registry, SessionName};
 use crate::shares::{ShareLimits, Shares};
-use crate::space::{SharedParts, Spaces};
+use crate::space::{McpOptions, SharedParts, Spaces};
 use crate::timers;
 use crate::user_events::UserEvents;
 use crate::vitals::Trials;
 use crate::{Failpoint, RuntimeError};
+
+mod limits;
+
+pub use limits::{LiveLimits, Retention};
 
 /// How long a reader waits until this server owns the session.
 const CLAIM_WITHIN: Duration = Duration::from_secs(3);
@@ -65,51 +69,8 @@ pub struct RuntimeParts {
     pub space_idle_seconds: u64,
     pub chat: ChatLimits,
     pub shares: ShareLimits,
-}
-
-/// How long old things are kept; 0 = for ever.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Retention {
-    /// Sessions of the runtime kind without activity for this long are soft-deleted.
-    pub session_hours: u64,
-    /// Events older than this leave the log; readers that ask for them see a gap.
-    pub event_days: u64,
-}
-
-/// Bounds of what is held in memory.
-#[derive(Debug, Clone, Copy)]
-pub struct LiveLimits {
-    pub max_sessions: usize,
-    /// Requests that wait for one session's owner.
-    pub mailbox: usize,
-    /// An owner without work leaves after this time.
-    pub idle_ms: u64,
-    /// Where more sessions than this are held, an owner without work leaves sooner.
-    pub crowd: usize,
-    pub crowded_idle_ms: u64,
-}
-
-impl Default for LiveLimits {
-    fn default() -> Self {
-        Self {
-            max_sessions: 20_000,
-            mailbox: 256,
-            idle_ms: 10_000,
-            crowd: 2_000,
-            crowded_idle_ms: 500,
-        }
-    }
-}
-
-impl LiveLimits {
-    /// How long an owner without work stays beside so many others.
-    pub(crate) fn idle_time(&self, sessions: usize) -> Duration {
-        Duration::from_millis(if sessions > self.crowd {
-            self.crowded_idle_ms
-        } else {
-            self.idle_ms
-        })
-    }
+    /// How MCP servers of projects are called.
+    pub mcp: McpOptions,
 }
 
 #[derive(Clone)]
@@ -178,6 +139,7 @@ impl Runtime {
             default_model: parts.default_model.clone(),
             metrics: Arc::clone(&parts.metrics),
             limits: parts.bus,
+            mcp: parts.mcp.clone(),
         };
         let lease = Arc::clone(&cluster.lease);
         let chat = GlobalChat::new(parts.chat, Arc::clone(&parts.metrics), lease);
@@ -322,12 +284,12 @@ impl Runtime {
         call_id: CallId,
         result: Value,
     ) -> Result<Reader, RuntimeError> {
-        let (result, image) = crate::files::without_image(result);
+        let (result, images) = crate::files::without_images(result);
         let result = Command::ToolResult {
             call_id,
             result,
             client: None,
-            image,
+            images,
         };
         self.submit(&name(id), result).await
     }

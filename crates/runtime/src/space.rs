@@ -5,6 +5,7 @@ mod clients;
 mod health;
 mod ledger;
 mod life;
+mod mcp;
 mod slots;
 mod spaces;
 mod team;
@@ -22,6 +23,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use clients::{CLIENT_GONE_SECONDS, ClientsFull};
+pub use mcp::{
+    MAX_MCP_SERVERS, McpChange, McpOptions, NotAuthorized, ProviderAnswer, ReportRefused,
+    state_hash,
+};
 pub(crate) use slots::{HeldSlots, SlotChanges};
 pub use spaces::SpaceKey;
 pub(crate) use spaces::Spaces;
@@ -32,6 +37,7 @@ pub(crate) use work::CallMode;
 use self::clients::Clients;
 use self::ledger::Ledger;
 use self::life::SpacePhase;
+use self::mcp::SpaceMcp;
 use self::team::CachedTeam;
 use self::work::Calls;
 use crate::bus::{Bus, BusLimits};
@@ -69,6 +75,7 @@ pub struct Space {
     calls: Mutex<Calls>,
     /// Tasks that met a full queue and were not told of yet.
     refusals: AtomicU64,
+    mcp: Arc<SpaceMcp>,
 }
 
 /// What all spaces of a server share.
@@ -81,6 +88,7 @@ pub(crate) struct SharedParts {
     pub memories: Arc<Memories>,
     pub metrics: Arc<Metrics>,
     pub limits: BusLimits,
+    pub mcp: McpOptions,
 }
 
 impl Space {
@@ -93,7 +101,9 @@ impl Space {
             memories,
             metrics,
             limits,
+            mcp,
         } = shared;
+        let space_mcp = SpaceMcp::new(store.clone(), key, mcp);
         Self {
             key,
             prefix: UserPrefix::new(key.user, key.project),
@@ -115,6 +125,7 @@ impl Space {
             working: Mutex::default(),
             calls: Mutex::default(),
             refusals: AtomicU64::default(),
+            mcp: space_mcp,
         }
     }
 

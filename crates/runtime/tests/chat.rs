@@ -137,6 +137,7 @@ impl Server {
             cache: AgentCache::memory(Default::default()),
             memory: Memory::embedded(memory, None),
             bus: Default::default(),
+            mcp: Default::default(),
             space_idle_seconds: 1800,
             chat: ChatLimits::default(),
             shares: Default::default(),

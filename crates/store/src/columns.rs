@@ -67,6 +67,14 @@ impl<'a> Columns<'a> {
         }
     }
 
+    pub fn optional_bytes(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        let index = self.advance();
+        match self.source {
+            Source::Sqlite(row) => row.get(index).map_err(|_| unreadable(index)),
+            Source::Postgres(row) => row.try_get(index).map_err(|_| unreadable(index)),
+        }
+    }
+
     pub fn int(&mut self) -> Result<i64, StoreError> {
         self.optional_int()?.ok_or_else(|| self.invalid())
     }

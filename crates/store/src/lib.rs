@@ -10,11 +10,13 @@ mod commit;
 mod error;
 mod inspect;
 mod key;
+mod mcp;
 mod migrate;
 mod options;
 mod postgres;
 mod project_session;
 mod row;
+mod sealed;
 mod search;
 mod sqlite;
 mod statement;
@@ -29,6 +31,10 @@ pub use commit::{
 pub use error::StoreError;
 pub use inspect::{DatabaseAccess, DatabaseClock, Inspection, SchemaState, inspect};
 pub use key::{Epoch, SessionKey, SessionKeys};
+pub use mcp::{
+    Acceptance, AcceptedDefinition, McpAuthorizationRow, McpPermissionRow, McpServerChange,
+    McpServerRow, NewDefinition, NewMcpServer,
+};
 pub use options::{DatabaseUrl, StoreOptions};
 pub use project_session::{
     AgentUsageRow, ErasedInteraction, InteractionId, InteractionRow, NewInteraction, NewSpending,
@@ -41,12 +47,13 @@ pub use row::{
     InputRow, Schedule, SessionLogRow, SessionMarks, SessionRef, SessionRow, StoredEvent,
     StoredMessage, StoredSwitch, ToolCallRow, ToolCallStatus,
 };
+pub use sealed::{Opened, SealingKey, SecretHeaders, SecretText};
 pub use search::SearchWords;
 pub use sqlite::backup::{Restored, restore_sqlite};
 pub use store::{
-    AgentLocation, AuditSealed, FoundSession, MAX_CHAT_HANDOVER_BYTES, MessageRange, NewServer,
-    OwnedRow, OwnedSession, OwnerRow, Ownership, ProjectStore, Search, ServerRow, Store,
-    StoreStats, UserStore,
+    AgentLocation, AuditSealed, FoundSession, MAX_CHAT_HANDOVER_BYTES, MAX_DEFINITIONS_OF_TOOL,
+    MessageRange, NewServer, OwnedRow, OwnedSession, OwnerRow, Ownership, ProjectStore, Search,
+    ServerRow, Store, StoreStats, UserStore,
 };
 pub use user::{AgentChange, AgentRow, NewAgent, NewProject, ProjectChange, ProjectRow};
 pub use vitals::Pulse;

@@ -114,6 +114,12 @@ pub(crate) const SQLITE: &[Migration] = &[
         "attachments",
         include_str!("../migrations/sqlite/0014_attachments.sql"),
     ),
+    Migration::new(
+        15,
+        "mcp_approvals",
+        include_str!("../migrations/sqlite/0015_mcp_approvals.sql"),
+    ),
+    Migration::new(16, "mcp", include_str!("../migrations/sqlite/0016_mcp.sql")),
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -187,6 +193,16 @@ pub(crate) const POSTGRES: &[Migration] = &[
         14,
         "attachments",
         include_str!("../migrations/postgres/0014_attachments.sql"),
+    ),
+    Migration::new(
+        15,
+        "mcp_approvals",
+        include_str!("../migrations/postgres/0015_mcp_approvals.sql"),
+    ),
+    Migration::new(
+        16,
+        "mcp",
+        include_str!("../migrations/postgres/0016_mcp.sql"),
     ),
 ];
 

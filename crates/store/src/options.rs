@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::StoreError;
 use crate::audit_chain::AuditKey;
 use crate::postgres::address::PostgresAddress;
+use crate::sealed::SealingKey;
 
 /// `sqlite:/path/file.db`, `sqlite::memory:` or `postgres://user@host/name`. Printing it never
 /// shows a password.
@@ -71,6 +72,8 @@ pub struct StoreOptions {
     pub url: DatabaseUrl,
     /// The key of the audit log. Without it decisions can be neither stored nor verified.
     pub audit_key: Option<AuditKey>,
+    /// The key of users' secrets. Without it they can be neither stored nor read.
+    pub sealing_key: Option<SealingKey>,
     /// Commits that may wait for each writer. Further callers wait for room.
     pub write_queue: usize,
     /// Commits that share one transaction and one fsync.
@@ -103,6 +106,7 @@ impl StoreOptions {
         Self {
             url,
             audit_key: None,
+            sealing_key: None,
             write_queue: 1024,
             max_batch: 256,
             readers: 2,

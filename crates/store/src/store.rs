@@ -10,6 +10,7 @@ use crate::columns::Decode;
 use crate::commit::{Commit, statements};
 use crate::options::{DatabaseUrl, StoreOptions};
 use crate::postgres::Postgres;
+use crate::sealed::SealingKey;
 use crate::sqlite::Sqlite;
 use crate::statement::{Param, Stmt, WriteResult};
 use crate::vitals::Vitals;
@@ -17,6 +18,7 @@ use crate::{Pulse, SessionKey, StoreError};
 
 mod attachments;
 mod audit;
+mod authorizations;
 mod chat;
 mod clock;
 mod counters;
@@ -37,7 +39,9 @@ pub use owners::{OwnedRow, OwnerRow, Ownership, Search};
 pub use read::MessageRange;
 use searches::Searches;
 pub use servers::{NewServer, ServerRow};
-pub use users::{AgentLocation, FoundSession, OwnedSession, ProjectStore, UserStore};
+pub use users::{
+    AgentLocation, FoundSession, MAX_DEFINITIONS_OF_TOOL, OwnedSession, ProjectStore, UserStore,
+};
 
 /// A handle to the database. Clones share it.
 #[derive(Clone)]
@@ -45,6 +49,7 @@ pub struct Store {
     backend: Arc<Backend>,
     counters: Arc<Counters>,
     audit_key: Option<AuditKey>,
+    sealing_key: Option<SealingKey>,
     vitals: Arc<Vitals>,
     searches: Arc<Searches>,
     /// The server that writes. On a shared database every transaction proves that others have not
@@ -84,7 +89,7 @@ impl Store {
     /// store is closed.
     pub async fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let counters = Arc::new(Counters::default());
-        let audit_key = options.audit_key.clone();
+        let (audit_key, sealing_key) = (options.audit_key.clone(), options.sealing_key.clone());
         let searches = Searches::new(searches_at_once(&options));
         let backend = match options.url.clone() {
             DatabaseUrl::SqliteFile(path) => {
@@ -104,6 +109,7 @@ impl Store {
             backend: Arc::new(backend),
             counters,
             audit_key,
+            sealing_key,
             vitals: Arc::default(),
             searches,
             writes_as: Arc::default(),
@@ -112,7 +118,7 @@ impl Store {
 
     /// For reading only, also beside a running server. Every write fails with `ReadOnly`.
     pub async fn open_read_only(options: StoreOptions) -> Result<Self, StoreError> {
-        let audit_key = options.audit_key.clone();
+        let (audit_key, sealing_key) = (options.audit_key.clone(), options.sealing_key.clone());
         let searches = Searches::new(searches_at_once(&options));
         let backend = match options.url.clone() {
             DatabaseUrl::SqliteFile(path) => {
@@ -131,6 +137,7 @@ impl Store {
             backend: Arc::new(backend),
             counters: Arc::default(),
             audit_key,
+            sealing_key,
             vitals: Arc::default(),
             searches,
             writes_as: Arc::default(),
@@ -294,6 +301,10 @@ impl Store {
         };
         self.vitals.writes.note(&written);
         written
+    }
+
+    fn sealing_key(&self) -> Option<&SealingKey> {
+        self.sealing_key.as_ref()
     }
 
     async fn read<T: Send + 'static>(

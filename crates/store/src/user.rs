@@ -1,6 +1,6 @@
 //! Rows that belong to a user.
 
-use codelab_protocol::{AgentId, AgentName, Patch, ProjectId, Timestamp, Tool};
+use codelab_protocol::{AgentId, AgentName, AllowedTool, Patch, ProjectId, Timestamp};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProjectRow {
@@ -44,7 +44,7 @@ pub struct NewAgent {
     pub temperature: Option<f64>,
     pub max_tokens: Option<u32>,
     pub system_prompt: String,
-    pub allowed_tools: Vec<Tool>,
+    pub allowed_tools: Vec<AllowedTool>,
     pub file_restrictions: Vec<String>,
     pub concurrency_limit: u32,
 }
@@ -78,7 +78,7 @@ pub struct AgentChange {
     pub temperature: Patch<f64>,
     pub max_tokens: Patch<u32>,
     pub system_prompt: Option<String>,
-    pub allowed_tools: Option<Vec<Tool>>,
+    pub allowed_tools: Option<Vec<AllowedTool>>,
     pub file_restrictions: Option<Vec<String>>,
     pub concurrency_limit: Option<u32>,
 }

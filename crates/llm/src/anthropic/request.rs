@@ -184,7 +184,8 @@ impl<'a> MessagesRequest<'a> {
             // The limit of an agent is about its answer, and thoughts count too.
             asked = asked.saturating_add(budget);
         }
-        let mut tools: Vec<WireTool<'a>> = request.tools.iter().copied().map(wire_tool).collect();
+        let mut tools: Vec<WireTool<'a>> =
+            request.tools.iter().map(|tool| wire_tool(tool)).collect();
         if let Some(last) = tools.last_mut() {
             last.cache_control = Some(CACHED);
         }
@@ -394,8 +395,8 @@ fn image(image: Image<'_>) -> Block<'_> {
 
 fn wire_tool(tool: &ToolSpec) -> WireTool<'_> {
     WireTool {
-        name: tool.name,
-        description: tool.description,
+        name: &tool.name,
+        description: &tool.description,
         input_schema: &tool.parameters,
         cache_control: None,
     }

@@ -141,7 +141,7 @@ impl<'a> WireRequest<'a> {
             temperature: request.temperature.filter(|_| shape.temperature),
             max_tokens,
             max_completion_tokens,
-            tools: request.tools.iter().copied().map(wire_tool).collect(),
+            tools: request.tools.iter().map(|tool| wire_tool(tool)).collect(),
             parallel_tool_calls: (!request.tools.is_empty() && shape.single_calls).then_some(false),
             response_format: request
                 .schema
@@ -271,8 +271,8 @@ fn wire_call(call: &ModelToolCall) -> WireCall<'_> {
 
 fn wire_tool(tool: &ToolSpec) -> WireTool<'_> {
     let function = WireFunction {
-        name: tool.name,
-        description: tool.description,
+        name: &tool.name,
+        description: &tool.description,
         parameters: &tool.parameters,
     };
     WireTool {

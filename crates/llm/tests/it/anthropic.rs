@@ -71,7 +71,7 @@ async fn a_request_has_the_form_of_messages_with_marks_for_the_cache() {
         user("and?"),
         system("It is noon."),
     ];
-    let tool = request.tools[0];
+    let tool = request.tools[0].clone();
     let call = |id: &str, path: &str| json!({"type": "tool_use", "id": id, "name": "read_file", "input": {"path": path}});
     let back = |id: &str, content: &str| json!({"type": "tool_result", "tool_use_id": id, "content": content});
     assert_eq!(

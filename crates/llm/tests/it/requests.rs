@@ -35,7 +35,7 @@ async fn a_request_has_the_openai_form() {
         reasoning: None,
     });
     let parameters = request.tools[0].parameters.clone();
-    let description = request.tools[0].description;
+    let description = request.tools[0].description.clone();
     call(config(&server), &request).await.result.unwrap();
 
     let sent = server.requests().remove(0);

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use codelab_engine::{
     ADAPTIVE_AGENT, Briefing, Budget, CHAT_PROMPT, Effect, EventBody, History, Input, Lane,
-    MAX_CHAT_TEXT_BYTES, ModelCall, Purpose, Session, SessionLimits, SpaceSnapshot, Team,
-    UserMessage, World, chat_history, chat_request, classification_request, cut, for_prompts,
+    MAX_CHAT_TEXT_BYTES, ModelCall, NamedTools, Purpose, Session, SessionLimits, SpaceSnapshot,
+    Team, UserMessage, World, chat_history, chat_request, classification_request, cut, for_prompts,
     is_known_as_result, step_request,
 };
 use codelab_llm::StreamedPart;
@@ -237,7 +237,9 @@ impl<'a> Work<'a> {
                 | Effect::AgentQueueFull { .. }
                 | Effect::ReserveBudget { .. }
                 | Effect::SpendBudget { .. }
-                | Effect::ProjectBudget { .. } => {}
+                | Effect::ProjectBudget { .. }
+                | Effect::CallTool { .. }
+                | Effect::Elicited { .. } => {}
             }
         }
         next
@@ -291,6 +293,7 @@ impl<'a> Work<'a> {
             Purpose::Step { .. } => {
                 let agent = self.team.get(&call.agent).ok_or_else(missing)?;
                 let (request, _) = step_request(&Briefing {
+                    named_tools: &NamedTools::default(),
                     session: &self.session,
                     lane: Lane::OWN,
                     agent,

@@ -5,10 +5,10 @@ use codelab_engine::{
 };
 use codelab_protocol::{
     AgentName, AttachedFile, CallId, CallerContext, ClientId, Digest, ErrorCode, Message,
-    MessageId, Plan, PlanId,
+    MessageId, Plan, PlanId, RememberedId,
 };
 use codelab_store::ApprovalStatus;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{LoadedSession, Owner};
 use crate::RuntimeError;
@@ -23,7 +23,15 @@ pub(crate) enum Command {
         call_id: CallId,
         result: Value,
         client: Option<ClientId>,
-        image: Option<AttachedFile>,
+        images: Vec<AttachedFile>,
+    },
+    /// An MCP server asks the person something while a client runs its call.
+    Elicit {
+        call_id: CallId,
+        question_id: CallId,
+        client_id: ClientId,
+        message: String,
+        requested_schema: Map<String, Value>,
     },
     Answer {
         call_id: CallId,
@@ -59,6 +67,11 @@ pub(crate) enum Command {
         drop_queue: bool,
     },
     Reset,
+    Compact,
+    Revoke {
+        id: RememberedId,
+        revoked_by: String,
+    },
     ChooseModel {
         model: Option<String>,
     },
@@ -98,7 +111,7 @@ impl Owner {
                 call_id,
                 result,
                 client,
-                image,
+                images,
             } => {
                 let known = self.known_call(loaded, &call_id).await?;
                 Input::ToolResult {
@@ -106,9 +119,22 @@ impl Owner {
                     result,
                     client,
                     known,
-                    image,
+                    images,
                 }
             }
+            Command::Elicit {
+                call_id,
+                question_id,
+                client_id,
+                message,
+                requested_schema,
+            } => Input::Elicit {
+                call_id,
+                question_id,
+                client: Some(client_id),
+                message,
+                requested_schema,
+            },
             Command::Answer { call_id, text } => {
                 let known = self.known_call(loaded, &call_id).await?;
                 Input::Answer {
@@ -184,6 +210,8 @@ impl Owner {
             }
             Command::Cancel { drop_queue } => Input::Cancel { drop_queue },
             Command::Reset => Input::Reset,
+            Command::Compact => Input::Compact,
+            Command::Revoke { id, revoked_by } => Input::Revoke { id, revoked_by },
             Command::ChooseModel { model } => Input::ChooseModel { model },
             Command::ChooseAgent { agent } => Input::ChooseAgent { agent },
         })

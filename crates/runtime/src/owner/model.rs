@@ -47,15 +47,15 @@ struct ModelTask {
 }
 
 enum Ended {
-    Recalled(ModelCall, Vec<String>),
+    Prepared(ModelCall, Option<Vec<String>>),
     Admitted(ModelCall, Option<Vec<String>>, ModelSlot),
     Finished(Result<ModelOutput, ModelFailure>, Vec<String>),
 }
 
 /// What comes next of the calls.
 pub(crate) enum Next {
-    /// The call can be made: this is what its agent is reminded of.
-    Recalled(ModelCall, Vec<String>),
+    /// The call can be made: this is what its agent is reminded of, where it begins with this call.
+    Prepared(ModelCall, Option<Vec<String>>),
     /// The call waited for its user's share and can be made now.
     Admitted(ModelCall, Option<Vec<String>>, ModelSlot),
     Outcome(Input),
@@ -105,18 +105,25 @@ impl ModelTasks {
             self.0.swap_remove(slot);
             outcomes.extend(match outcome_of(call, ended) {
                 Next::Outcome(outcome) => Some(outcome),
-                Next::Recalled(..) | Next::Admitted(..) => None,
+                Next::Prepared(..) | Next::Admitted(..) => None,
             });
         }
         outcomes
     }
 
-    /// The call waits until its agent is reminded of what it was asked.
-    pub fn recall(&mut self, call: ModelCall, space: Arc<Space>, asked: String) {
+    /// The call waits until its agent is reminded of what it was asked, if that is given, and until
+    /// the tools of MCP servers are known.
+    pub fn prepare(&mut self, call: ModelCall, space: Arc<Space>, asked: Option<String>) {
         let id = call.id;
         let task = tokio::spawn(async move {
-            let recalled = space.recall(&call.agent, &asked).await;
-            Ended::Recalled(call, recalled)
+            let recall = async {
+                match &asked {
+                    Some(asked) => Some(space.recall(&call.agent, asked).await),
+                    None => None,
+                }
+            };
+            let (recalled, ()) = tokio::join!(recall, space.tools_ready());
+            Ended::Prepared(call, recalled)
         });
         self.0.push(ModelTask {
             id,
@@ -168,7 +175,7 @@ impl ModelTasks {
 
 fn outcome_of(call: ModelCallId, ended: Result<Ended, JoinError>) -> Next {
     let (outcome, recalled) = match ended {
-        Ok(Ended::Recalled(call, recalled)) => return Next::Recalled(call, recalled),
+        Ok(Ended::Prepared(call, recalled)) => return Next::Prepared(call, recalled),
         Ok(Ended::Admitted(call, recalled, slot)) => return Next::Admitted(call, recalled, slot),
         Ok(Ended::Finished(outcome, recalled)) => (outcome, recalled),
         Err(error) => {
@@ -422,6 +429,11 @@ impl Owner {
                 .map(|thread| thread.recalled().to_vec())
                 .unwrap_or_default()
         });
+        let named_tools = loaded
+            .space
+            .as_ref()
+            .map(|space| space.named_tools(loaded.session.bound_client()))
+            .unwrap_or_default();
         let (mut request, report) = step_request(&Briefing {
             session: &loaded.session,
             lane: call.id.lane,
@@ -431,6 +443,7 @@ impl Owner {
             session_prompt: loaded.system_prompt.as_deref().unwrap_or_default(),
             history: recent.history_of(origin),
             recalled: &recalled,
+            named_tools: &named_tools,
             limits: &runtime.prompt,
             window: window_of(&runtime, loaded.session.model().or(agent.model.as_deref())),
             region: &runtime.region,

@@ -20,9 +20,11 @@ impl Owner {
         for call in calls {
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
             let about = self.recall_about(&call).await;
-            match space.zip(about) {
-                Some((space, about)) => self.models.recall(call, space, about),
-                None => self.call_model(call, None).await,
+            match space {
+                Some(space) if about.is_some() || !space.knows_tools() => {
+                    self.models.prepare(call, space, about);
+                }
+                Some(_) | None => self.call_model(call, None).await,
             }
         }
     }

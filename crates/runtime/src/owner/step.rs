@@ -156,8 +156,14 @@ impl Owner {
                         .for_each(|changes| self.slots.commit(changes, space));
                 }
                 let calls = std::mem::take(&mut prepared.calls);
+                let tool_calls = std::mem::take(&mut prepared.tool_calls);
+                let elicited = std::mem::take(&mut prepared.elicited);
                 self.show(prepared);
+                elicited
+                    .into_iter()
+                    .for_each(|answer| self.tools.answer(answer));
                 if !moment.stopping {
+                    self.begin_tool_calls(tool_calls);
                     self.begin_calls(calls).await;
                 }
                 answer
@@ -339,6 +345,7 @@ impl Owner {
             .publish(&prepared.events, loaded.session.turn().is_none(), &awaited);
         self.models
             .keep_only(|id| wanted.iter().any(|(call, _)| *call == id));
+        self.tools.keep_only(&loaded.session.tool_calls());
         if let Some(space) = &loaded.space {
             let mut threads = loaded
                 .session

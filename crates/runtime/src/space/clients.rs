@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use codelab_protocol::{AttachedClient, ClientId, SandboxKind, SessionId, Timestamp};
+use codelab_protocol::{AttachedClient, ClientId, Digest, SandboxKind, SessionId, Timestamp};
 use tokio::time::Instant;
 
+use super::mcp::Reported;
 use super::{Space, lock};
 use crate::clock::now;
 
@@ -36,6 +37,8 @@ struct Client {
     /// When it did something for each session, where that may still matter.
     sessions: HashMap<SessionId, Instant>,
     attachment: Attachment,
+    /// The MCP servers that it runs, once it has said so.
+    report: Option<Reported>,
 }
 
 /// Whether any request of a client was accepted.
@@ -56,6 +59,7 @@ impl Client {
             seen: Instant::now(),
             sessions: HashMap::new(),
             attachment: Attachment::Stranger { requests: 0 },
+            report: None,
         }
     }
 
@@ -65,12 +69,14 @@ impl Client {
 }
 
 impl Space {
-    /// Attaches a client, or hears of it again.
+    /// Attaches a client, or hears of it again. `mcp` is the digest of the report about MCP servers
+    /// that the client believes to be known here.
     pub fn attach_client(
         &self,
         id: &ClientId,
         workspace: &str,
         sandbox: SandboxKind,
+        mcp: Option<&Digest>,
     ) -> Result<AttachedClient, ClientsFull> {
         self.wake();
         let mut clients = lock(&self.clients);
@@ -78,7 +84,11 @@ impl Space {
         client.workspace = workspace.to_owned();
         client.sandbox = sandbox;
         client.attachment = Attachment::Attached;
-        Ok(shown(id, client))
+        let known = client.report.as_ref().map(|report| &report.digest);
+        Ok(AttachedClient {
+            mcp_report_wanted: mcp.is_some() && mcp != known,
+            ..shown(id, client)
+        })
     }
 
     /// A client asks something for a session; one that was not attached is, until it is known
@@ -187,6 +197,49 @@ impl Clients {
             .then(|| first.to_owned())
     }
 
+    /// The client whose MCP servers a session sees: its own, or the newest one that reported any.
+    pub fn mcp_client(&self, bound: Option<&ClientId>) -> Option<ClientId> {
+        match bound {
+            Some(bound) => self.mcp_report(bound).map(|_| bound.clone()),
+            None => self.mcp_clients().into_iter().next(),
+        }
+    }
+
+    /// The present clients that reported MCP servers, newest first.
+    pub fn mcp_clients(&self) -> Vec<ClientId> {
+        let reporting = self
+            .attached
+            .iter()
+            .filter(|(_, client)| client.report.is_some() && client.is_present());
+        let mut ids: Vec<_> = reporting.collect();
+        ids.sort_by(|(a, one), (b, other)| (other.attached_at, a).cmp(&(one.attached_at, b)));
+        ids.into_iter().map(|(id, _)| id.clone()).collect()
+    }
+
+    /// What a present client reported.
+    pub fn mcp_report(&self, id: &ClientId) -> Option<&Reported> {
+        let client = self.attached.get(id).filter(|client| client.is_present())?;
+        client.report.as_ref()
+    }
+
+    pub fn bytes_reported_by_others(&self, id: &ClientId) -> usize {
+        let others = self.attached.iter().filter(|(other, _)| *other != id);
+        others
+            .filter_map(|(_, client)| client.report.as_ref())
+            .map(|report| report.bytes)
+            .sum()
+    }
+
+    /// Says whether the client is attached; else nothing is kept.
+    pub fn keep_report(&mut self, id: &ClientId, report: Reported) -> bool {
+        let Some(client) = self.attached.get_mut(id) else {
+            return false;
+        };
+        client.seen = Instant::now();
+        client.report = Some(report);
+        true
+    }
+
     /// The client, heard of just now.
     fn entry(&mut self, id: &ClientId) -> Result<&mut Client, ClientsFull> {
         self.make_room(id)?;
@@ -222,6 +275,7 @@ fn shown(id: &ClientId, client: &Client) -> AttachedClient {
         sandbox: client.sandbox,
         attached_at: client.attached_at,
         present: client.is_present(),
+        mcp_report_wanted: false,
     }
 }
 

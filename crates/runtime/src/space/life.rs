@@ -100,6 +100,7 @@ impl Space {
             *phase = SpacePhase::Absent;
         }
         self.room.send_replace(());
+        self.mcp.let_go().await;
         self.clear_agent_cache().await;
         tracing::info!(user = %self.key.user, project = %self.key.project, "worker space cleaned up");
     }

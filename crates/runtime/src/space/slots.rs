@@ -208,6 +208,8 @@ impl HeldSlots {
                 | Effect::PlanSaved { .. }
                 | Effect::Spent(_)
                 | Effect::Remember(_)
+                | Effect::CallTool { .. }
+                | Effect::Elicited { .. }
                 | Effect::CallModel(_) => {}
             }
         }
@@ -269,6 +271,7 @@ impl Space {
                 .collect(),
             facts: Arc::clone(&team.facts),
             client_attached: self.client_attached(),
+            named_tools: self.named_tools(session.bound_client()),
             ..SpaceSnapshot::default()
         };
         snapshot.session_model = session.model().map(|model| SessionModel {

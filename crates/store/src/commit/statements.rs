@@ -80,8 +80,8 @@ const UPSERT_CONTEXT: &str = "INSERT INTO agent_contexts (session_key, current_a
      last_switch_at = excluded.last_switch_at";
 
 const INSERT_APPROVAL: &str = "INSERT INTO pending_approvals (session_key, call_id, kind, tool_name, arguments, \
-     digest, parts, reason, status, created_at, expires_at, timeout_seconds) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9, $10, $11) ON CONFLICT (session_key, call_id) DO UPDATE \
+     digest, parts, reason, status, created_at, expires_at, timeout_seconds, mcp) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9, $10, $11, $12) ON CONFLICT (session_key, call_id) DO UPDATE \
      SET status = 'pending', reason = excluded.reason, created_at = excluded.created_at, decided_at = NULL, \
      expires_at = excluded.expires_at, timeout_seconds = excluded.timeout_seconds \
      WHERE pending_approvals.status = 'expired'";
@@ -385,6 +385,7 @@ fn insert_approval(key: Param, info: &ApprovalInfo) -> Result<Stmt, StoreError> 
         info.created_at.into(),
         Param::optional(info.expires_at),
         info.timeout_seconds.into(),
+        Param::optional(info.mcp.as_ref().map(json).transpose()?),
     ];
     Ok(Stmt::one(INSERT_APPROVAL, params))
 }

@@ -3,7 +3,7 @@
 
 use codelab_protocol::{Digest, Timestamp, UserId};
 
-use super::Store;
+use super::{Store, authorizations};
 use crate::StoreError;
 use crate::statement::{Expect, Stmt};
 
@@ -16,9 +16,10 @@ const ADD_SESSION: &str =
     "INSERT INTO web_sessions (hash, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4)";
 const SESSION_USER: &str = "SELECT user_id FROM web_sessions WHERE hash = $1 AND expires_at > $2";
 const END_SESSION: &str = "DELETE FROM web_sessions WHERE hash = $1";
-const EXPIRED: [&str; 2] = [
+const EXPIRED: [&str; 3] = [
     "DELETE FROM login_tickets WHERE expires_at <= $1",
     "DELETE FROM web_sessions WHERE expires_at <= $1",
+    authorizations::EXPIRED,
 ];
 
 impl Store {
@@ -84,7 +85,7 @@ impl Store {
             .map(drop)
     }
 
-    /// Removes tickets and web sessions whose time is over.
+    /// Removes tickets, web sessions and begun authorizations whose time is over.
     pub async fn remove_expired_logins(&self, now: Timestamp) -> Result<(), StoreError> {
         let stmts = EXPIRED
             .iter()

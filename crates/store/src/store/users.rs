@@ -7,6 +7,8 @@
 mod agents;
 mod events;
 mod interactions;
+mod mcp_servers;
+mod mcp_trust;
 mod plans;
 mod projects;
 mod search;
@@ -16,6 +18,8 @@ mod usage;
 use codelab_protocol::UserId;
 
 pub use self::agents::AgentLocation;
+pub use self::mcp_trust::MAX_DEFINITIONS_OF_TOOL;
+pub(super) use self::projects::missing;
 pub use self::search::FoundSession;
 pub use self::sessions::OwnedSession;
 

@@ -7,8 +7,8 @@ use codelab_protocol::{
 };
 use codelab_store::audit_chain::AuditKey;
 use codelab_store::{
-    Commit, DatabaseUrl, Epoch, NewSessionRow, SessionKey, SessionKeys, Store, StoreOptions,
-    StoredEvent, StoredMessage,
+    Commit, DatabaseUrl, Epoch, NewSessionRow, SealingKey, SessionKey, SessionKeys, Store,
+    StoreOptions, StoredEvent, StoredMessage,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -85,6 +85,7 @@ impl Harness {
         };
         let mut options = StoreOptions::new(DatabaseUrl::parse(&url).unwrap());
         options.audit_key = Some(audit_key());
+        options.sealing_key = Some(SealingKey::new(&[8; SealingKey::BYTES]));
         adjust(&mut options);
         let store = Store::open(options.clone()).await.unwrap();
         Some(Self {
@@ -121,6 +122,11 @@ impl Harness {
     pub async fn restart(&mut self) {
         self.store.close().await;
         self.store = Store::open(self.options.clone()).await.unwrap();
+    }
+
+    pub async fn restart_with(&mut self, adjust: impl FnOnce(&mut StoreOptions)) {
+        adjust(&mut self.options);
+        self.restart().await;
     }
 
     /// Changes the database without the store.
@@ -315,6 +321,7 @@ pub fn approval(call_id: &str) -> ApprovalInfo {
         .unwrap()
         .clone();
     ApprovalInfo {
+        mcp: None,
         call_id: call(call_id),
         kind: codelab_protocol::ApprovalKind::Tool,
         tool_name: "write_file".to_owned(),

@@ -21,6 +21,7 @@ mod harness;
 mod hosts;
 mod life;
 mod logs;
+mod mcp;
 mod memories;
 mod ownership;
 mod pooler;
@@ -147,4 +148,10 @@ contract! {
     memories::what_is_remembered_goes_with_its_source,
     memories::what_was_deleted_is_noted_for_the_indexes,
     chat::a_chat_handover_is_taken_once,
+    mcp::a_server_comes_back_with_its_secrets,
+    mcp::secrets_are_read_with_their_key_only,
+    mcp::a_change_touches_only_what_it_names,
+    mcp::the_first_definition_of_a_tool_is_accepted_once,
+    mcp::what_was_decided_goes_with_its_server,
+    mcp::an_authorization_is_finished_once_and_in_time,
 }

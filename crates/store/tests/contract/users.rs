@@ -1,6 +1,6 @@
 //! Users' own data: only its owner sees it, complete or not at all.
 
-use codelab_protocol::{AgentId, Digest, Patch, ProjectId, SessionKind, Tool, UserId};
+use codelab_protocol::{AgentId, AllowedTool, Digest, Patch, ProjectId, SessionKind, Tool, UserId};
 use codelab_store::{AgentChange, NewAgent, NewProject, ProjectChange, ProjectStore, StoreError};
 
 use crate::harness::{Harness, agent, approval, at, id, project_session, random};
@@ -20,7 +20,9 @@ pub fn new_agent(name: &str) -> NewAgent {
         temperature: Some(0.1 + 0.2),
         max_tokens: Some(4096),
         system_prompt: "{{messageHistory}}".to_owned(),
-        allowed_tools: vec![Tool::ReadFile, Tool::WriteFile],
+        allowed_tools: [Tool::ReadFile, Tool::WriteFile]
+            .map(AllowedTool::BuiltIn)
+            .to_vec(),
         file_restrictions: vec![r"\.md$".to_owned()],
         concurrency_limit: 4,
     }

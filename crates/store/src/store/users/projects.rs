@@ -46,7 +46,7 @@ const DELETE: &str = "DELETE FROM projects WHERE id = $1 AND user_id = $2";
 /// How many of the next statements come before all others.
 const FIRST_OF_CONTENTS: usize = 3;
 // The sessions' epoch is raised first. From then on no commit can add anything.
-const DELETE_CONTENTS: [&str; 18] = [
+const DELETE_CONTENTS: [&str; 22] = [
     "DELETE FROM owners WHERE kind = 'project' AND number = $1",
     "DELETE FROM project_agents WHERE project_id = $1",
     "UPDATE sessions SET epoch = epoch + 1 WHERE project_id = $1",
@@ -68,6 +68,10 @@ const DELETE_CONTENTS: [&str; 18] = [
     note_erased!("project_id = $1"),
     "DELETE FROM interactions WHERE project_id = $1",
     "DELETE FROM spendings WHERE project_id = $1",
+    "DELETE FROM mcp_servers WHERE project_id = $1",
+    "DELETE FROM mcp_definitions WHERE project_id = $1",
+    "DELETE FROM mcp_permissions WHERE project_id = $1",
+    "DELETE FROM mcp_authorizations WHERE project_id = $1",
 ];
 
 // While the sessions are still there.
@@ -208,6 +212,10 @@ impl ProjectStore {
         self.user
     }
 
+    pub(in crate::store) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// The project as it was when this handle was created.
     pub fn row(&self) -> &ProjectRow {
         &self.row
@@ -270,7 +278,7 @@ pub(super) fn patched<T: Into<Param>>(patch: Patch<T>) -> Option<Param> {
     }
 }
 
-pub(super) fn missing(error: StoreError) -> StoreError {
+pub(in crate::store) fn missing(error: StoreError) -> StoreError {
     if error == StoreError::Conflict {
         StoreError::NotFound
     } else {

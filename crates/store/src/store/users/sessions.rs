@@ -202,7 +202,7 @@ macro_rules! list_open_approvals {
             sizes: from_open_approvals!("SELECT CAST(OCTET_LENGTH(arguments) + OCTET_LENGTH(parts) AS BIGINT)", $rest),
             rows: from_open_approvals!(
                 "SELECT sessions.session_id, sessions.project_id, sessions.owner, call_id, kind, tool_name, arguments, digest, parts, \
-                 reason, pending_approvals.created_at, expires_at, timeout_seconds",
+                 reason, pending_approvals.created_at, expires_at, timeout_seconds, mcp",
                 $rest
             ),
             decode: open_approval,
