@@ -44,6 +44,16 @@ impl ClientError {
         }
     }
 
+    /// A text among the details of the API's own error body.
+    pub fn detail(&self, name: &str) -> Option<&str> {
+        match self {
+            Self::Status {
+                body: Some(body), ..
+            } => body.details.get(name)?.as_str(),
+            _ => None,
+        }
+    }
+
     /// Whether reading again later may succeed. Says nothing about repeating a request with
     /// effects.
     pub fn is_passing(&self) -> bool {

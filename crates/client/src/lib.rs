@@ -11,6 +11,7 @@ mod error;
 mod http;
 mod limits;
 mod logged;
+mod mcp;
 mod plans;
 mod project_sessions;
 mod projection;

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use codelab_protocol::{
     ChangeProjectSession, CreateProjectSession, DirectAnswer, MessageAccepted, MessageId,
     MessageList, Patch, ProjectId, ProjectSession, ProjectSessionCancelled, ProjectSessionDetail,
-    ProjectSessionList, RetryTurn, Role, SendMessage, SessionEvent, SessionId, UsageReport,
+    ProjectSessionList, Remembered, RememberedId, RememberedList, RetryTurn, Role, SendMessage,
+    SessionEvent, SessionId, UsageReport,
 };
 use codelab_transport::BodyReader;
 use http::{HeaderValue, Method};
@@ -157,6 +158,31 @@ impl Client {
         let body = RetryTurn { message_id };
         let request = self.transport.json_request(Method::POST, &path, &body)?;
         self.stream(request, StreamEnd::FirstDone).await
+    }
+
+    /// Sums the history up now. An event of the session tells of the end.
+    pub async fn compact_session(
+        &self,
+        session: &SessionId,
+    ) -> Result<ProjectSession, ClientError> {
+        self.act(&format!("/my/chat/{session}/compact")).await
+    }
+
+    /// What was approved for the rest of the session.
+    pub async fn remembered(&self, session: &SessionId) -> Result<Vec<Remembered>, ClientError> {
+        let path = format!("/my/chat/{session}/remembered");
+        let list: RememberedList = self.get(&path).await?;
+        Ok(list.remembered)
+    }
+
+    /// Such calls ask again.
+    pub async fn revoke_remembered(
+        &self,
+        session: &SessionId,
+        id: &RememberedId,
+    ) -> Result<(), ClientError> {
+        let path = format!("/my/chat/{session}/remembered/{id}");
+        self.without_answer(Method::DELETE, &path).await
     }
 
     /// What was said, oldest first.

@@ -37,6 +37,8 @@ pub struct SessionView {
     queued: Vec<QueuedView>,
     result: TurnResult,
     usage: Option<Usage>,
+    /// A person asked for a summary of the history, and it is being written.
+    is_compacting: bool,
     last_seq: u64,
 }
 
@@ -93,6 +95,8 @@ pub enum SessionChange {
     MessageDequeued(QueuedView),
     /// A tool call has a new status.
     Call(CallId),
+    /// A tool call is further than before.
+    Progress(CallId),
     /// An approval, a plan, a budget or a question waits for the person.
     Waits(CallId),
     /// An approval, a plan or a budget was decided, expired or was cancelled.
@@ -168,6 +172,11 @@ impl SessionView {
 
     pub fn turn(&self) -> TurnState {
         self.turn
+    }
+
+    /// Whether a summary of the history is being written that a person asked for.
+    pub fn is_compacting(&self) -> bool {
+        self.is_compacting
     }
 
     /// Whether a turn runs or waits.
@@ -312,6 +321,7 @@ impl SessionView {
             SessionEventBody::WorkflowCompleted(done) => self.workflow_completed(done, changes),
             SessionEventBody::ToolCall(call) => self.tool_call(call, changes),
             SessionEventBody::ToolResult(result) => self.tool_result(result, changes),
+            SessionEventBody::ToolProgress(progress) => self.tool_progress(progress, changes),
             SessionEventBody::ToolCallClosed(closed) => self.tool_call_closed(closed, changes),
             SessionEventBody::ApprovalRequest(request) => self.approval_request(request, changes),
             SessionEventBody::ApprovalResolved(resolved) => {
@@ -319,8 +329,17 @@ impl SessionView {
             }
             SessionEventBody::Question(question) => self.question_asked(question, changes),
             SessionEventBody::Error(error) => self.error(error, changes),
+            SessionEventBody::HistoryCompacting(_) => self.is_compacting = true,
             SessionEventBody::HistoryCompacted(compacted) => {
+                self.is_compacting = false;
                 self.note(SessionNote::HistoryCompacted(compacted.clone()), changes)
+            }
+            SessionEventBody::CompactionFailed(error) => {
+                self.is_compacting = false;
+                self.note(SessionNote::CompactionFailed(error.clone()), changes)
+            }
+            SessionEventBody::RememberedRevoked(revoked) => {
+                self.note(SessionNote::RememberedRevoked(revoked.clone()), changes)
             }
             SessionEventBody::ModelFallback(fallback) => {
                 self.note(SessionNote::ModelFallback(fallback.clone()), changes)
@@ -428,9 +447,13 @@ fn wakes(body: &SessionEventBody) -> bool {
     match body {
         SessionEventBody::MessageQueued(_)
         | SessionEventBody::MessageDequeued(_)
+        | SessionEventBody::HistoryCompacting(_)
         | SessionEventBody::HistoryCompacted(_)
+        | SessionEventBody::CompactionFailed(_)
+        | SessionEventBody::RememberedRevoked(_)
         | SessionEventBody::WaitingAdded(_)
         | SessionEventBody::WaitingRemoved(_)
+        | SessionEventBody::ToolProgress(_)
         | SessionEventBody::Gap(_) => false,
         SessionEventBody::ToolResult(result) => !result.late,
         SessionEventBody::MessageCreated(_)

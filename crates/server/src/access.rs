@@ -15,8 +15,9 @@ use crate::error::{ApiError, bad_internal_key};
 use crate::listen::ReservedConnection;
 
 /// Paths that need no access; everything else, known or not, does.
-const PUBLIC: [&str; 6] = [
+const PUBLIC: [&str; 7] = [
     "/",
+    "/oauth/callback",
     "/openapi.json",
     "/docs",
     "/assets/status.css",
@@ -200,7 +201,7 @@ fn same(given: &[u8], key: &Secret) -> bool {
     given.ct_eq(key.expose().as_bytes()).into()
 }
 
-fn host_header<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+pub(crate) fn host_header<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().ok(),

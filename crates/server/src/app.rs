@@ -23,7 +23,7 @@ use crate::listen::CallerAddress;
 use crate::models::KnownModels;
 use crate::page::WebPage;
 use crate::routes::{self, Attempts};
-use crate::users::{Logins, Verifier, agent_access, chat_access, user_access};
+use crate::users::{Logins, Verifier, agent_access, chat_access, token_access, user_access};
 
 /// What handlers share.
 #[derive(Clone)]
@@ -41,8 +41,14 @@ pub(crate) struct App {
     pub verifier: Arc<Verifier>,
     pub logins: Logins,
     pub login_attempts: Arc<Attempts>,
+    /// Of those who come back from an authorization.
+    pub oauth_attempts: Arc<Attempts>,
     /// Whether browsers reach this server over TLS.
     pub is_secure: bool,
+    /// How browsers reach this server, where that is set.
+    pub public_url: Option<Arc<str>>,
+    /// Whether MCP servers on this machine and in private networks may be called.
+    pub mcp_allow_private: bool,
     pub models: Arc<KnownModels>,
     pub starter_pack: Arc<[Agent]>,
     pub chat_access: ChatAccess,
@@ -65,6 +71,11 @@ pub(crate) fn router(app: App) -> Router {
     let (my, _) = routes::my().split_for_parts();
     let my = my.route_layer(to_owner());
     let my = my.route_layer(middleware::from_fn_with_state(app.clone(), user_access));
+    let (mcp, _) = routes::mcp().split_for_parts();
+    let mcp = mcp.route_layer(to_owner());
+    let mcp = mcp.route_layer(middleware::from_fn_with_state(app.clone(), token_access));
+    let (oauth, _) = routes::oauth().split_for_parts();
+    let oauth = oauth.route_layer(to_owner());
     let (chat, _) = routes::global_chat().split_for_parts();
     let chat = chat.route_layer(to_owner());
     let chat = chat.route_layer(middleware::from_fn_with_state(app.clone(), chat_access));
@@ -81,9 +92,11 @@ pub(crate) fn router(app: App) -> Router {
         .merge(internal)
         .merge(metrics)
         .merge(my)
+        .merge(mcp)
         .merge(chat)
         .merge(chat_agents)
         .merge(public)
+        .merge(oauth)
         .merge(routes::page_files(&app.page))
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)

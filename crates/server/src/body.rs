@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, header};
 use codelab_protocol::ErrorCode;
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use crate::app::App;
 use crate::buffers::HeldBytes;
@@ -91,7 +92,12 @@ pub(crate) fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // The whole body is checked, because a parser looks only at the parts that it needs.
     let text =
         std::str::from_utf8(bytes).map_err(|_| ApiError::invalid("The body is not valid UTF-8"))?;
-    serde_json::from_str(text).map_err(|error| refused(&error))
+    serde_json::from_str(text).map_err(|error| refused(&error, "body is"))
+}
+
+/// The arguments of a tool call.
+pub(crate) fn arguments<T: DeserializeOwned>(given: Map<String, Value>) -> Result<T, ApiError> {
+    serde_json::from_value(Value::Object(given)).map_err(|error| refused(&error, "arguments are"))
 }
 
 /// Refuses a body by what its headers say of it, before any of it is read.
@@ -152,7 +158,8 @@ fn too_large(limit: usize) -> ApiError {
     ApiError::new(ErrorCode::PayloadTooLarge, message).with("limit_bytes", limit)
 }
 
-fn refused(error: &serde_json::Error) -> ApiError {
+/// `what` begins a sentence about the input.
+fn refused(error: &serde_json::Error, what: &str) -> ApiError {
     let text = error.to_string();
     let missing = text
         .strip_prefix("missing field `")
@@ -161,7 +168,7 @@ fn refused(error: &serde_json::Error) -> ApiError {
         Some(field) => ApiError::missing(field),
         None => {
             let text: String = text.chars().take(MAX_SHOWN_CHARS).collect();
-            ApiError::invalid(format!("The body is not valid: {text}"))
+            ApiError::invalid(format!("The {what} not valid: {text}"))
         }
     }
 }

@@ -47,6 +47,7 @@ pub struct Settings {
     /// What needs a person's approval, on the server and in tool runners that read these settings.
     pub policy: Policy,
     pub sandbox: SandboxSettings,
+    pub mcp: McpSettings,
     pub prompt: PromptLimits,
     pub region: Region,
     /// The page's language until a person chooses another; without a setting, the browser's.
@@ -82,6 +83,13 @@ pub struct SandboxSettings {
     pub cpu_seconds: Option<u64>,
     /// Folders that commands may read beside the workspace and the known toolchains.
     pub readable: Vec<PathBuf>,
+}
+
+/// MCP servers that the server calls.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct McpSettings {
+    /// Whether addresses of this machine and of private networks may be called.
+    pub allow_private: bool,
 }
 
 /// The global Chat.

@@ -112,6 +112,15 @@ impl ApiError {
     pub fn at(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
+
+    /// What the caller is told.
+    pub fn into_body(self) -> ErrorBody {
+        ErrorBody {
+            detail: self.message,
+            error_code: Some(self.code),
+            details: self.details,
+        }
+    }
 }
 
 /// For operations on something that existed when the request began.
@@ -217,13 +226,9 @@ impl From<RouteError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = ErrorBody {
-            detail: self.message,
-            error_code: Some(self.code),
-            details: self.details,
-        };
-        let mut response = (self.status, Json(body)).into_response();
-        if let Some(seconds) = self.retry_after_seconds {
+        let (status, retry_after_seconds) = (self.status, self.retry_after_seconds);
+        let mut response = (status, Json(self.into_body())).into_response();
+        if let Some(seconds) = retry_after_seconds {
             response
                 .headers_mut()
                 .insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 use codelab_engine::{FilePattern, MAX_BUDGET_TOKENS, MAX_BUDGET_USD, orchestrator};
-use codelab_protocol::{AgentName, ErrorCode, Patch, Tool};
+use codelab_protocol::{AgentName, AllowedTool, ErrorCode, Patch};
 use codelab_store::SearchWords;
 use serde_json::{Map, Value};
 
@@ -184,7 +184,7 @@ pub(crate) fn system_prompt(text: String) -> ApiResult<String> {
 }
 
 /// Each tool once, in the order given.
-pub(crate) fn tools(given: Vec<Tool>) -> Vec<Tool> {
+pub(crate) fn tools(given: Vec<AllowedTool>) -> Vec<AllowedTool> {
     let mut tools = Vec::new();
     for tool in given {
         if !tools.contains(&tool) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use codelab_llm::Secret;
 use codelab_store::audit_chain::AuditKey;
-use codelab_store::{AuditSealed, Store};
+use codelab_store::{AuditSealed, SealingKey, Store};
 use hkdf::Hkdf;
 use sha2::{Digest as _, Sha256};
 
@@ -19,6 +19,7 @@ use crate::serve::StartError;
 /// Marks that the audit log was sealed. Write access to the database is not enough to remove it.
 const SEALED_FILE: &str = "audit-sealed";
 const AUDIT: &str = "codelab audit log, version 1";
+const SEALING: &str = "codelab secrets of users, version 1";
 const FINGERPRINT: &str = "codelab fingerprint of secrets, version 1";
 
 pub struct MasterKey(Secret);
@@ -51,6 +52,11 @@ impl MasterKey {
     /// Keys the audit log.
     pub fn audit_key(&self) -> AuditKey {
         AuditKey::new(&self.derive(AUDIT))
+    }
+
+    /// Encrypts users' secrets in the database.
+    pub fn sealing_key(&self) -> SealingKey {
+        SealingKey::new(&self.derive(SEALING))
     }
 
     /// Tells whether two servers have the same secrets, and nothing else about them.

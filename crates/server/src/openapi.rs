@@ -34,9 +34,11 @@ pub(crate) fn document() -> OpenApi {
         .build();
     let all = [
         routes::public(),
+        routes::oauth(),
         routes::internal(),
         routes::metrics(),
         routes::my(),
+        routes::mcp(),
         routes::global_chat(),
         routes::global_chat_agents(),
     ];

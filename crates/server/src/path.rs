@@ -5,7 +5,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use codelab_protocol::{
-    AgentId, CallId, ClientId, Digest, ErrorCode, PlanId, ProjectId, SessionId, TaskId,
+    AgentId, CallId, ClientId, Digest, ErrorCode, McpServerName, PlanId, ProjectId, RememberedId,
+    SessionId, TaskId,
 };
 use codelab_store::InteractionId;
 
@@ -63,6 +64,8 @@ named_in_path! {
     TaskId: "task_id" => NotFound, "Task not found";
     CallId: "call_id" => ToolCallNotFound, "Tool call not found";
     ClientId: "client_id" => NotFound, "Client not found";
+    McpServerName: "name" => NotFound, "MCP server not found";
+    RememberedId: "remembered_id" => NotFound, "Nothing is remembered under this id";
 }
 
 /// A file of a session's messages.

@@ -14,7 +14,10 @@ mod frame;
 mod health;
 mod login;
 mod long_list;
+mod mcp;
+mod mcp_servers;
 mod models;
+mod oauth;
 mod page;
 mod paging;
 mod project_agents;
@@ -32,11 +35,14 @@ use utoipa_axum::routes;
 pub(crate) use documented::operations;
 pub(crate) use frame::add as add_schema;
 pub(crate) use login::Attempts;
+pub(crate) use mcp::OwnTool;
 pub use project_agents::check_agent;
 pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
-use self::project_sessions::{approvals, attachments, export, messages, mine, plans, tools};
+use self::project_sessions::{
+    approvals, attachments, export, messages, mine, plans, remembered, tools,
+};
 use crate::app::App;
 use crate::page::WebPage;
 
@@ -146,6 +152,8 @@ pub(crate) fn my() -> OpenApiRouter<App> {
                 [approvals::renew],
                 [approvals::answer],
                 [approvals::audit],
+                [remembered::list],
+                [remembered::revoke],
                 [mine::approvals],
                 [mine::waiting],
             ),
@@ -156,7 +164,21 @@ pub(crate) fn my() -> OpenApiRouter<App> {
                 [tools::clients, tools::attach],
                 [tools::detach],
                 [tools::claim],
-                [tools::result]
+                [tools::result],
+                [tools::progress],
+                [tools::elicit]
+            ),
+        ),
+        (
+            "MCP servers",
+            resource!(
+                [mcp_servers::list, mcp_servers::create],
+                [mcp_servers::get, mcp_servers::change, mcp_servers::delete],
+                [mcp_servers::accept],
+                [mcp_servers::permit],
+                [mcp_servers::test],
+                [mcp_servers::authorize, mcp_servers::forget],
+                [mcp_servers::report],
             ),
         ),
     ])
@@ -175,11 +197,17 @@ fn of_project_sessions() -> OpenApiRouter<App> {
         [messages::list],
         [messages::events],
         [messages::retry],
+        [messages::compact],
         [messages::cancel],
         [attachments::read],
         [mine::events],
         [mine::usage],
     )
+}
+
+/// For MCP clients: with a user's token.
+pub(crate) fn mcp() -> OpenApiRouter<App> {
+    Access::Token.to([("mcp", resource!([mcp::post]))])
 }
 
 /// The global Chat: with the internal key, or a user's token or cookie.
@@ -219,6 +247,11 @@ pub(crate) fn public() -> OpenApiRouter<App> {
         .route("/assets/status.css", get(page::style))
         .route("/assets/docs.css", get(page::docs_style))
         .route("/assets/docs-icon.svg", get(page::docs_icon))
+}
+
+/// For everybody, but about a project.
+pub(crate) fn oauth() -> OpenApiRouter<App> {
+    Access::Everybody.to([("MCP servers", resource!([oauth::callback]))])
 }
 
 /// The files of the web page, for everybody.

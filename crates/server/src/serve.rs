@@ -11,8 +11,8 @@ use codelab_llm::{CallLimits, DemoModel, Model, ModelAuth, Models, ModelsConfig,
 use codelab_memory::{EmbeddedOptions, Embedder, EmbedderOptions, Memory, QdrantOptions};
 use codelab_protocol::UserId;
 use codelab_runtime::{
-    AgentCache, BusLimits, CacheLimits, ClusterOptions, JoinError, LiveLimits, Metrics, Runtime,
-    RuntimeParts, random_hex,
+    AgentCache, BusLimits, CacheLimits, ClusterOptions, JoinError, LiveLimits, McpOptions, Metrics,
+    Runtime, RuntimeParts, random_hex,
 };
 use codelab_store::{DatabaseUrl, Store, StoreError, StoreOptions};
 use codelab_transport::is_private_address;
@@ -162,6 +162,11 @@ impl Server {
             space_idle_seconds: settings.spaces.idle_timeout_seconds,
             chat: settings.chat.limits,
             shares: settings.shares,
+            mcp: McpOptions {
+                network: settings.network.clone(),
+                allow_private: settings.mcp.allow_private,
+                ..McpOptions::default()
+            },
         })
         .await?;
         let stop = CancellationToken::new();
@@ -191,6 +196,9 @@ impl Server {
             verifier: Arc::new(verifier),
             logins: logins.clone(),
             login_attempts: Arc::new(Attempts::default()),
+            oauth_attempts: Arc::new(Attempts::default()),
+            public_url: (settings.http.public_url.as_ref()).map(|origin| origin.text().into()),
+            mcp_allow_private: settings.mcp.allow_private,
             is_secure: settings
                 .http
                 .public_url
@@ -304,6 +312,7 @@ async fn open_store(settings: &Settings, master_key: &MasterKey) -> Result<Store
     let is_default = *database == DatabaseUrl::SqliteFile(settings.data_dir.join(DEFAULT_DATABASE));
     let options = StoreOptions {
         audit_key: Some(master_key.audit_key()),
+        sealing_key: Some(master_key.sealing_key()),
         ..StoreOptions::new(database.clone())
     };
     Store::open(options)

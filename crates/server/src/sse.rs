@@ -235,6 +235,7 @@ impl Wrote {
             ReaderItem::LargeBegins { .. } | ReaderItem::LargePiece(_) => Self::Part,
             ReaderItem::Event(_)
             | ReaderItem::Delta(_)
+            | ReaderItem::Progress(_)
             | ReaderItem::Settled(_)
             | ReaderItem::Gap { .. }
             | ReaderItem::StartOver { .. }
@@ -265,6 +266,13 @@ impl Dialect {
                 write_frame(frames, Some(event.seq), self.name(&event.kind), &event.body);
             }
             ReaderItem::Delta(delta) => self.write_delta(frames, delta),
+            ReaderItem::Progress(progress) => {
+                // Only projects have tools that tell how far they are.
+                if let Self::Session(session) = self {
+                    let body = SessionEventBody::ToolProgress(progress);
+                    write_session_event(frames, session, None, body);
+                }
+            }
             ReaderItem::Gap { from, to } => self.write_gap(frames, to, Gap { from, to }),
             // Its id is the start: a reader that is cut here comes back to the same log.
             ReaderItem::StartOver { from, to } => self.write_gap(frames, 0, Gap { from, to }),

@@ -91,12 +91,27 @@ impl FromRequestParts<App> for User {
 }
 
 /// Lets a user's request pass, with the [`User`] in it.
-pub(crate) async fn user_access(
-    State(app): State<App>,
+pub(crate) async fn user_access(State(app): State<App>, request: Request, next: Next) -> Response {
+    let identity = authenticate(&app, request.headers()).await;
+    let_pass(app, identity, request, next).await
+}
+
+/// The same for programs: a cookie counts for nothing.
+pub(crate) async fn token_access(State(app): State<App>, request: Request, next: Next) -> Response {
+    let identity = match request.headers().contains_key(header::AUTHORIZATION) {
+        true => authenticate(&app, request.headers()).await,
+        false => Err(unauthorized()),
+    };
+    let_pass(app, identity, request, next).await
+}
+
+async fn let_pass(
+    app: App,
+    identity: ApiResult<Identity>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    match authenticate(&app, request.headers()).await {
+    match identity {
         Ok(identity) => {
             if let Err(refusal) = app.runtime.shares().request(identity.user_id) {
                 return ApiError::from(refusal).into_response();

@@ -36,7 +36,7 @@ use metadata::Metadata;
 use repository::{Repository, TextFile};
 
 /// Programs that must start with `./name` in a fresh clone.
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 9] = [
     "run",
     "test",
     ".ci/run",
@@ -44,6 +44,7 @@ const PROGRAMS: [&str; 8] = [
     "scripts/dependencies",
     "scripts/fixture",
     "scripts/package",
+    "tests/mcp_conformance",
     "tests/packages",
 ];
 const MAX_FILE_BYTES: u64 = 1024 * 1024;

@@ -2,7 +2,7 @@
 
 use codelab_protocol::{
     AgentQuestion, ApprovalKind, ApprovalOutcome, ApprovalRequest, ApprovalResolved, CallId,
-    CallOutcome, ToolCall, ToolCallClosed, ToolCallEvent, ToolResultEvent,
+    CallOutcome, McpPlace, ToolCall, ToolCallClosed, ToolCallEvent, ToolProgress, ToolResultEvent,
 };
 use serde_json::{Map, Value};
 
@@ -20,13 +20,15 @@ impl SessionView {
             Some(ToolCallStatus::AwaitingApproval(request)) if event.call.requires_approval => {
                 ToolCallStatus::AwaitingApproval(request.clone())
             }
-            _ if event.client_attached => ToolCallStatus::Running,
+            _ if event.client_attached || runs_at_server(event) => ToolCallStatus::Running,
             _ => ToolCallStatus::AwaitingClient,
         };
         let view = CallView {
             call: call.clone(),
+            mcp: event.call.mcp.clone(),
             agent: Some(event.call.agent.clone()),
             status,
+            progress: None,
             proposed_arguments: before.and_then(|before| before.proposed_arguments.clone()),
             decision: before.and_then(|before| before.decision.clone()),
             origin: event.origin.clone(),
@@ -55,8 +57,10 @@ impl SessionView {
                     name: result.tool_name.clone(),
                     arguments: Map::new(),
                 },
+                mcp: None,
                 agent: None,
                 status: ToolCallStatus::Proposed,
+                progress: None,
                 proposed_arguments: None,
                 decision: None,
                 origin: result.origin.clone(),
@@ -69,6 +73,24 @@ impl SessionView {
             };
         });
         changes.push(SessionChange::Call(id.clone()));
+    }
+
+    /// Progress of a call that has ended says nothing any more.
+    pub(super) fn tool_progress(
+        &mut self,
+        progress: &ToolProgress,
+        changes: &mut Vec<SessionChange>,
+    ) {
+        let mut has_changed = false;
+        self.timeline.change_call(&progress.call_id, |call| {
+            has_changed = call.status.is_running() && call.progress.as_ref() != Some(progress);
+            if has_changed {
+                call.progress = Some(progress.clone());
+            }
+        });
+        if has_changed {
+            changes.push(SessionChange::Progress(progress.call_id.clone()));
+        }
     }
 
     pub(super) fn tool_call_closed(
@@ -132,8 +154,10 @@ impl SessionView {
                     name: approval.tool_name.clone(),
                     arguments: approval.arguments.clone(),
                 },
+                mcp: approval.mcp.clone(),
                 agent: request.agent.clone(),
                 status: ToolCallStatus::AwaitingApproval(Box::new(request.clone())),
+                progress: None,
                 proposed_arguments: None,
                 decision: None,
                 origin: request.origin.clone(),
@@ -284,4 +308,10 @@ fn decide(call: &mut CallView, decision: &DecisionView, resolved: &ApprovalResol
 fn answer_text(result: &Value) -> String {
     let text = result.as_str().or_else(|| result.get("answer")?.as_str());
     text.map_or_else(|| result.to_string(), str::to_owned)
+}
+
+/// Whether the server itself calls the MCP server, so that no tool runner is needed.
+fn runs_at_server(event: &ToolCallEvent) -> bool {
+    let mcp = event.call.mcp.as_ref();
+    mcp.is_some_and(|mcp| mcp.runs_at == McpPlace::Server)
 }

@@ -2,8 +2,9 @@
 
 use codelab_protocol::{
     AgentName, AgentQuestion, ApprovalOutcome, ApprovalRequest, Attachment, CallId, CallOutcome,
-    Gap, HistoryCompacted, MessageCreated, MessageDelta, MessageId, ModelFallback, ModelWaiting,
-    PartialReason, PlanRequest, Role, SwitchAgent, TaskOrigin, ToolCall, TurnError,
+    ErrorData, Gap, HistoryCompacted, McpCall, MessageCreated, MessageDelta, MessageId,
+    ModelFallback, ModelWaiting, PartialReason, PlanRequest, RememberedCalls, RememberedRevoked,
+    Role, SwitchAgent, TaskOrigin, ToolCall, ToolProgress, TurnError,
 };
 use serde_json::{Map, Value};
 
@@ -55,8 +56,12 @@ pub enum MessageStatus {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallView {
     pub call: ToolCall,
+    /// The MCP server and its tool, where it is not a built-in one.
+    pub mcp: Option<Box<McpCall>>,
     pub agent: Option<AgentName>,
     pub status: ToolCallStatus,
+    /// How far it is, where its MCP server says so.
+    pub progress: Option<ToolProgress>,
     /// The arguments as the model wrote them, if a person changed them.
     pub proposed_arguments: Option<Map<String, Value>>,
     pub decision: Option<DecisionView>,
@@ -114,6 +119,10 @@ pub struct BudgetView {
 pub enum SessionNote {
     AgentSwitched(SwitchAgent),
     HistoryCompacted(HistoryCompacted),
+    /// The summary that a person asked for could not be written.
+    CompactionFailed(ErrorData),
+    /// A person took back what was allowed for the rest of the session.
+    RememberedRevoked(RememberedRevoked),
     /// Another model was asked.
     ModelFallback(ModelFallback),
     /// A call waits until its server can be asked again.
@@ -204,6 +213,14 @@ impl SessionItem {
             Self::Budget(view) => map_bytes(&view.request.approval.arguments),
             Self::Error(error) => error.error.message.len() + map_bytes(&error.error.details),
             Self::Note(SessionNote::HistoryCompacted(compacted)) => compacted.summary.len(),
+            Self::Note(SessionNote::CompactionFailed(error)) => error.message.len(),
+            Self::Note(SessionNote::RememberedRevoked(revoked)) => {
+                match &revoked.remembered.covers {
+                    RememberedCalls::FileWrites => 0,
+                    RememberedCalls::Command { command, .. } => command.len(),
+                    RememberedCalls::McpTool { tool, .. } => tool.len(),
+                }
+            }
             Self::Note(SessionNote::AgentSwitched(switch)) => switch.reason.len(),
             Self::Note(SessionNote::ModelFallback(fallback)) => {
                 fallback.from.len() + fallback.to.len()
@@ -314,8 +331,10 @@ impl CallView {
     pub(super) fn proposed(call: &ToolCall, created: &MessageCreated) -> Self {
         Self {
             call: call.clone(),
+            mcp: None,
             agent: created.message.agent_id.clone(),
             status: ToolCallStatus::Proposed,
+            progress: None,
             proposed_arguments: None,
             decision: None,
             origin: created.origin.clone(),

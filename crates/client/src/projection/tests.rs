@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use codelab_protocol::RememberedCalls;
 use serde_json::{Value, json};
 
 use super::timeline::{MAX_BYTES, MAX_ITEMS};
@@ -34,11 +35,15 @@ fn described(view: &SessionView) -> Value {
     };
     let queued = view.queued().iter();
     let queued: Vec<&MessageId> = queued.map(|queued| &queued.message_id).collect();
+    let mut turn = json!({"status": status, "queued": queued});
+    if view.is_compacting() {
+        turn["compacting"] = true.into();
+    }
     json!({
         "messages": all(message), "tool_calls": all(call), "questions": all(question),
         "plans": all(plan), "waiting": view.waiting().map(waiting).collect::<Vec<_>>(),
         "errors": all(error), "notes": all(note),
-        "turn": {"status": status, "queued": queued}, "last_seq": view.last_seq(),
+        "turn": turn, "last_seq": view.last_seq(),
     })
 }
 
@@ -79,9 +84,18 @@ fn call(item: &SessionItem) -> Option<Value> {
         _ => (Value::Null, false),
     };
     let decision = view.decision.as_ref().map(|decision| &decision.decision);
-    let value = json!({ "call_id": view.call.call_id, "tool": view.call.name, "agent": view.agent,
+    let mut value = json!({ "call_id": view.call.call_id, "tool": view.call.name, "agent": view.agent,
         "status": view.status.as_str(), "arguments": view.call.arguments,
         "proposed_arguments": view.proposed_arguments, "decision": decision, "result": result, "late": late });
+    if let Some(mcp) = &view.mcp {
+        value["mcp"] =
+            json!({ "server": mcp.id.server, "tool": mcp.id.tool, "runs_at": mcp.runs_at });
+    }
+    let told = view.progress.as_ref().filter(|_| view.status.is_running());
+    if let Some(told) = told {
+        value["progress"] =
+            json!({ "progress": told.progress, "total": told.total, "message": told.message });
+    }
     with_origin(value, &view.origin)
 }
 
@@ -95,8 +109,12 @@ fn question(item: &SessionItem) -> Option<Value> {
         QuestionStatus::Closed => ("closed", None),
     };
     let asked = &view.question;
-    let value = json!({ "call_id": asked.call_id, "agent": asked.agent, "question": asked.question,
+    let mut value = json!({ "call_id": asked.call_id, "agent": asked.agent, "question": asked.question,
         "options": asked.options, "status": status, "answer": answer });
+    if let Some(server) = &asked.server {
+        value["server"] = json!(server);
+        value["requested_schema"] = json!(asked.requested_schema);
+    }
     with_origin(value, &asked.origin)
 }
 
@@ -156,6 +174,21 @@ fn note(item: &SessionItem) -> Option<Value> {
             "from": switch.from_agent, "to": switch.to_agent, "reason": switch.reason }),
         SessionNote::HistoryCompacted(compacted) => json!({ "kind": "history_compacted",
             "messages": compacted.messages, "summary": compacted.summary }),
+        SessionNote::CompactionFailed(error) => json!({ "kind": "compaction_failed",
+            "error_code": error.error_code, "message": error.message }),
+        SessionNote::RememberedRevoked(revoked) => {
+            let mut value =
+                json!({ "kind": "remembered_revoked", "command": null, "by": revoked.revoked_by });
+            match &revoked.remembered.covers {
+                RememberedCalls::FileWrites => {}
+                RememberedCalls::Command { command, .. } => value["command"] = json!(command),
+                RememberedCalls::McpTool { server, tool } => {
+                    value["server"] = json!(server);
+                    value["tool"] = json!(tool);
+                }
+            }
+            value
+        }
         SessionNote::ModelFallback(fallback) => json!({ "kind": "model_fallback",
             "from": fallback.from, "to": fallback.to, "failure": fallback.kind }),
         SessionNote::ModelWaiting(waiting) => json!({ "kind": "model_waiting",

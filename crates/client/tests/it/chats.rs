@@ -180,6 +180,7 @@ async fn every_call_goes_to_its_route() {
         client_id: tool_runner.clone(),
         workspace: "/w".into(),
         sandbox: codelab_protocol::SandboxKind::None,
+        mcp: None,
     };
     assert!(
         client

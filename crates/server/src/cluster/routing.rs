@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use codelab_protocol::{ProjectId, SessionId, UserId};
+use codelab_protocol::{Digest, ProjectId, SessionId, UserId};
 use codelab_runtime::{Claim, Destination, OwnedThing, RouteError};
 use codelab_store::StoreError;
 
@@ -36,6 +36,12 @@ pub(crate) trait Routing: Clone + Send + Sync + 'static {
     fn project_of_session(
         &self,
         session: &SessionId,
+    ) -> impl Future<Output = Result<Option<ProjectId>, StoreError>> + Send;
+
+    /// The project of an authorization that a person has begun, by its state.
+    fn project_of_state(
+        &self,
+        hash: &Digest,
     ) -> impl Future<Output = Result<Option<ProjectId>, StoreError>> + Send;
 
     /// The project of sessions that name none.
@@ -75,6 +81,12 @@ impl Routing for Arc<App> {
         session: &SessionId,
     ) -> Result<Option<ProjectId>, StoreError> {
         self.runtime.project_of_session(session).await
+    }
+
+    async fn project_of_state(&self, hash: &Digest) -> Result<Option<ProjectId>, StoreError> {
+        let store = self.runtime.store();
+        let now = codelab_runtime::now();
+        store.project_of_mcp_authorization(hash, now).await
     }
 
     async fn default_project(&self, user: UserId) -> Result<ProjectId, ApiError> {

@@ -5,8 +5,8 @@ use axum::body::{Body, HttpBody as _};
 use axum::extract::{FromRequestParts as _, MatchedPath, RawPathParams, Request};
 use axum::http::header;
 use bytes::Bytes;
-use codelab_protocol::{CreateProjectSession, ProjectId, SessionId};
-use codelab_runtime::OwnedThing;
+use codelab_protocol::{CreateProjectSession, ProjectId, SessionId, UserId};
+use codelab_runtime::{OwnedThing, state_hash};
 use serde::Deserialize;
 
 use super::table::{self, Subject};
@@ -15,12 +15,32 @@ use crate::body;
 use crate::error::ApiError;
 use crate::guarded::Guarded;
 use crate::path::NamedInPath;
+use crate::routes::OwnTool;
 use crate::users::User;
 
 /// The one field of a body that says which session it is about. The handler checks the others.
 #[derive(Deserialize)]
 struct NamedSession {
     session_id: Option<SessionId>,
+}
+
+/// What an MCP message says about its owner, if it calls a tool. The handler checks the rest.
+#[derive(Deserialize)]
+struct NamedCall {
+    params: CallParams,
+}
+
+#[derive(Deserialize)]
+struct CallParams {
+    name: String,
+    #[serde(default)]
+    arguments: CallArguments,
+}
+
+#[derive(Default, Deserialize)]
+struct CallArguments {
+    session_id: Option<String>,
+    project_id: Option<i64>,
 }
 
 impl<R: Routing> Forwarding<R> {
@@ -53,6 +73,14 @@ impl<R: Routing> Forwarding<R> {
                 };
                 Ok((project.map(OwnedThing::Project), request))
             }
+            Subject::ProjectOfState => {
+                let state = named_in_query(request.uri().query().unwrap_or_default());
+                let project = match state.and_then(state_hash) {
+                    Some(hash) => self.routing.project_of_state(&hash).await?,
+                    None => None,
+                };
+                Ok((project.map(OwnedThing::Project), request))
+            }
             Subject::SessionInBody => {
                 let (bytes, request) = self.with_bytes(request).await?;
                 let named = bytes.and_then(|bytes| body::parsed(&bytes).ok());
@@ -63,6 +91,42 @@ impl<R: Routing> Forwarding<R> {
                 let (project, request) = self.project_in_body(request).await?;
                 Ok((project.map(OwnedThing::Project), request))
             }
+            Subject::ProjectOfToolCall => {
+                let (bytes, request) = self.with_bytes(request).await?;
+                let call = bytes.and_then(|bytes| body::parsed::<NamedCall>(&bytes).ok());
+                let user = request.extensions().get::<User>().map(User::id);
+                let project = match (call, user) {
+                    (Some(call), Some(user)) => self.project_of_call(call.params, user).await?,
+                    (None, _) | (_, None) => None,
+                };
+                Ok((project.map(OwnedThing::Project), request))
+            }
+        }
+    }
+
+    /// Nothing where the tool only reads rows, and where its arguments name nothing.
+    async fn project_of_call(
+        &self,
+        call: CallParams,
+        user: UserId,
+    ) -> Result<Option<ProjectId>, ApiError> {
+        let takes_default = match OwnTool::named(&call.name) {
+            Some(OwnTool::AskAgent | OwnTool::StartPlan) => true,
+            Some(OwnTool::GetSession | OwnTool::DecideApproval) => false,
+            Some(OwnTool::ListAgents | OwnTool::ListApprovals) | None => return Ok(None),
+        };
+        let CallArguments {
+            session_id,
+            project_id,
+        } = call.arguments;
+        match (session_id, project_id) {
+            (Some(session), _) => match SessionId::from_path(&session) {
+                Some(session) => Ok(self.routing.project_of_session(&session).await?),
+                None => Ok(None),
+            },
+            (None, Some(project)) if takes_default => Ok(ProjectId::new(project)),
+            (None, None) if takes_default => Ok(Some(self.routing.default_project(user).await?)),
+            (None, _) => Ok(None),
         }
     }
 
@@ -105,6 +169,12 @@ impl<R: Routing> Forwarding<R> {
         let again = Guarded::body(Body::from(bytes.clone()), held);
         Ok((Some(bytes), Request::from_parts(parts, again)))
     }
+}
+
+/// A state has no characters that a query would encode.
+fn named_in_query(query: &str) -> Option<&str> {
+    let mut parameters = query.split('&');
+    parameters.find_map(|parameter| parameter.strip_prefix("state="))
 }
 
 async fn named_in_path<T: NamedInPath>(request: Request) -> (Option<T>, Request) {

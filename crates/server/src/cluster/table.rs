@@ -18,11 +18,18 @@ pub(super) enum Subject {
     Session,
     /// The runtime session that the body names.
     SessionInBody,
+    /// The project of an MCP tool call: its arguments name it, or a session of it.
+    ProjectOfToolCall,
+    /// The project of the authorization whose state the query has.
+    ProjectOfState,
     /// The one global Chat.
     Chat,
 }
 
-use Subject::{Chat, Local, Project, ProjectInBody, ProjectOfSession, Session, SessionInBody};
+use Subject::{
+    Chat, Local, Project, ProjectInBody, ProjectOfSession, ProjectOfState, ProjectOfToolCall,
+    Session, SessionInBody,
+};
 
 /// Method, route, subject.
 const TABLE: &[(&str, &str, Subject)] = &[
@@ -36,6 +43,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
     ("POST", "/login", Local),
     ("POST", "/logout", Local),
     ("POST", "/cluster/drain", Local),
+    ("GET", "/oauth/callback", ProjectOfState),
     // The runtime API.
     ("POST", "/agent/message/stream", SessionInBody),
     ("GET", "/agents", Local),
@@ -65,6 +73,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
     ("GET", "/my/usage", Local),
     ("GET", "/my/models", Local),
     ("POST", "/my/models/test", Local),
+    ("POST", "/mcp", ProjectOfToolCall),
     // Projects. Reading rows needs no owner.
     ("GET", "/my/projects", Local),
     ("POST", "/my/projects", Local),
@@ -141,6 +150,37 @@ const TABLE: &[(&str, &str, Subject)] = &[
         "/my/projects/{project_id}/clients/{client_id}",
         Project,
     ),
+    (
+        "PUT",
+        "/my/projects/{project_id}/clients/{client_id}/mcp",
+        Project,
+    ),
+    ("GET", "/my/projects/{project_id}/mcp", Project),
+    ("POST", "/my/projects/{project_id}/mcp", Project),
+    ("GET", "/my/projects/{project_id}/mcp/{name}", Project),
+    ("PATCH", "/my/projects/{project_id}/mcp/{name}", Project),
+    ("DELETE", "/my/projects/{project_id}/mcp/{name}", Project),
+    (
+        "POST",
+        "/my/projects/{project_id}/mcp/{name}/accept",
+        Project,
+    ),
+    (
+        "POST",
+        "/my/projects/{project_id}/mcp/{name}/authorize",
+        Project,
+    ),
+    (
+        "DELETE",
+        "/my/projects/{project_id}/mcp/{name}/authorize",
+        Project,
+    ),
+    (
+        "POST",
+        "/my/projects/{project_id}/mcp/{name}/permission",
+        Project,
+    ),
+    ("POST", "/my/projects/{project_id}/mcp/{name}/test", Project),
     ("GET", "/my/projects/{project_id}/plans", Local),
     ("GET", "/my/projects/{project_id}/worker-space", Project),
     (
@@ -184,6 +224,7 @@ const TABLE: &[(&str, &str, Subject)] = &[
     ("GET", "/my/chat/{session_id}/attachments/{digest}", Local),
     ("GET", "/my/chat/{session_id}/audit", ProjectOfSession),
     ("POST", "/my/chat/{session_id}/cancel", ProjectOfSession),
+    ("POST", "/my/chat/{session_id}/compact", ProjectOfSession),
     ("GET", "/my/chat/{session_id}/events", ProjectOfSession),
     ("POST", "/my/chat/{session_id}/message", ProjectOfSession),
     ("GET", "/my/chat/{session_id}/messages", ProjectOfSession),
@@ -213,6 +254,12 @@ const TABLE: &[(&str, &str, Subject)] = &[
         "/my/chat/{session_id}/questions/{call_id}/answer",
         ProjectOfSession,
     ),
+    ("GET", "/my/chat/{session_id}/remembered", ProjectOfSession),
+    (
+        "DELETE",
+        "/my/chat/{session_id}/remembered/{remembered_id}",
+        ProjectOfSession,
+    ),
     ("POST", "/my/chat/{session_id}/retry", ProjectOfSession),
     (
         "POST",
@@ -222,6 +269,16 @@ const TABLE: &[(&str, &str, Subject)] = &[
     (
         "POST",
         "/my/chat/{session_id}/tool_calls/{call_id}/result",
+        ProjectOfSession,
+    ),
+    (
+        "POST",
+        "/my/chat/{session_id}/tool_calls/{call_id}/progress",
+        ProjectOfSession,
+    ),
+    (
+        "POST",
+        "/my/chat/{session_id}/tool_calls/{call_id}/elicit",
         ProjectOfSession,
     ),
 ];

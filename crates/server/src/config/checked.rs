@@ -18,7 +18,8 @@ use super::file::{
 };
 use super::{
     ChatSettings, ConfigError, DEFAULT_DATABASE, HttpOrigin, HttpSettings, JwtSettings,
-    LlmSettings, ModelHint, SandboxSettings, Settings, SpaceSettings, wrong, wrong_database,
+    LlmSettings, McpSettings, ModelHint, SandboxSettings, Settings, SpaceSettings, wrong,
+    wrong_database,
 };
 
 /// Longer waits would overflow dates.
@@ -70,6 +71,9 @@ impl File {
             llm: self.llm(environment)?,
             policy: policy(&self.policy)?,
             sandbox: sandbox(&self.sandbox)?,
+            mcp: McpSettings {
+                allow_private: self.mcp.allow_private,
+            },
             network: network(self.http, environment)?,
             http: http(self.server)?,
             internal_api_key: secret("INTERNAL_API_KEY"),

@@ -39,6 +39,14 @@ pub(super) struct File {
     pub chat: ChatTable,
     pub policy: PolicyTable,
     pub sandbox: SandboxTable,
+    pub mcp: McpTable,
+}
+
+/// MCP servers that the server calls.
+#[derive(Deserialize, Serialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct McpTable {
+    pub allow_private: bool,
 }
 
 /// Outgoing connections. Proxies come from the environment, as for other programs.
@@ -248,6 +256,7 @@ impl Default for File {
             chat: ChatTable::default(),
             policy: PolicyTable::default(),
             sandbox: SandboxTable::default(),
+            mcp: McpTable::default(),
         }
     }
 }

@@ -22,6 +22,8 @@ pub(super) enum Access {
     InternalKey,
     InternalKeyOrBearer,
     User,
+    /// A user, but not with the cookie of the page.
+    Token,
     InternalKeyOrUser,
 }
 
@@ -34,7 +36,7 @@ struct PathParameter {
     noun: &'static str,
 }
 
-const PATH_PARAMETERS: [PathParameter; 9] = [
+const PATH_PARAMETERS: [PathParameter; 11] = [
     path_parameter("session_id", "The session", "session"),
     PathParameter {
         schema: i64::schema,
@@ -50,11 +52,13 @@ const PATH_PARAMETERS: [PathParameter; 9] = [
     path_parameter("plan_id", "The plan", "plan"),
     path_parameter("task_id", "The task", "task"),
     path_parameter("call_id", "The tool call", "tool call"),
+    path_parameter("name", "The name of the MCP server", "MCP server"),
     path_parameter(
         "digest",
         "The file's digest, from its message",
         "attachment",
     ),
+    path_parameter("remembered_id", "The id from the list", "remembered rule"),
 ];
 
 const fn path_parameter(
@@ -171,6 +175,7 @@ impl Access {
             Self::InternalKey => &["internal_key"],
             Self::InternalKeyOrBearer => &["internal_key", "internal_bearer"],
             Self::User => &["user_token", "login_cookie"],
+            Self::Token => &["user_token"],
             Self::InternalKeyOrUser => &["internal_key", "user_token", "login_cookie"],
         };
         names

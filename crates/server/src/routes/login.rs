@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use codelab_protocol::{ErrorCode, LoggedIn, Login};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::app::App;
 use crate::body::SmallJsonBody;
@@ -21,6 +21,14 @@ pub(crate) struct Attempts(Semaphore);
 const MAX_AT_ONCE: usize = 4;
 const DEADLINE: Duration = Duration::from_secs(5);
 const RETRY_AFTER_SECONDS: u32 = 5;
+
+impl Attempts {
+    /// `None` where too many wait already.
+    pub(super) async fn slot(attempts: &Self) -> Option<SemaphorePermit<'_>> {
+        let acquired = tokio::time::timeout(DEADLINE, attempts.0.acquire()).await;
+        acquired.ok()?.ok()
+    }
+}
 
 impl Default for Attempts {
     fn default() -> Self {
@@ -46,9 +54,7 @@ pub(super) async fn login(
 ) -> ApiResult<Response> {
     let logged_in = match LoginTicket::parse(&body.ticket) {
         Some(ticket) => {
-            let Ok(Ok(_slot)) =
-                tokio::time::timeout(DEADLINE, app.login_attempts.0.acquire()).await
-            else {
+            let Some(_slot) = Attempts::slot(&app.login_attempts).await else {
                 let message = "Too many log in at once; try again later";
                 return Err(ApiError::new(ErrorCode::RateLimited, message)
                     .retry_after_seconds(RETRY_AFTER_SECONDS));

@@ -6,8 +6,8 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use codelab_engine::{DEFAULT_CONCURRENCY_LIMIT, PLACEHOLDERS, unknown_placeholders};
 use codelab_protocol::{
-    AgentId, ChangeAgent, CreateAgent, ErrorCode, ProjectAgent, ProjectAgentList, ProjectId,
-    SavedAgent, Tool,
+    AgentId, AllowedTool, ChangeAgent, CreateAgent, ErrorCode, ProjectAgent, ProjectAgentList,
+    ProjectId, SavedAgent, Tool,
 };
 use codelab_runtime::{MAX_AGENTS, project_agent, random_hex};
 use codelab_store::{AgentChange, AgentRow, NewAgent, ProjectStore, StoreError};
@@ -219,7 +219,10 @@ fn new_agent(body: CreateAgent) -> ApiResult<NewAgent> {
         temperature: body.temperature.map(fields::temperature).transpose()?,
         max_tokens: body.max_tokens.map(fields::max_tokens).transpose()?,
         system_prompt: fields::system_prompt(body.system_prompt.unwrap_or_default())?,
-        allowed_tools: fields::tools(body.allowed_tools.unwrap_or_else(|| DEFAULT_TOOLS.to_vec())),
+        allowed_tools: fields::tools(
+            body.allowed_tools
+                .unwrap_or_else(|| DEFAULT_TOOLS.map(AllowedTool::from).to_vec()),
+        ),
         file_restrictions: fields::file_restrictions(body.file_restrictions.unwrap_or_default())?,
         concurrency_limit: fields::concurrency_limit(
             body.concurrency_limit.unwrap_or(DEFAULT_CONCURRENCY_LIMIT),

@@ -7,6 +7,7 @@ pub(super) mod export;
 pub(super) mod messages;
 pub(super) mod mine;
 pub(super) mod plans;
+pub(super) mod remembered;
 pub(super) mod tools;
 
 use axum::Json;
@@ -51,13 +52,17 @@ impl FromRequestParts<App> for MySession {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let user = User::from_request_parts(parts, app).await?;
         let PathId(id) = PathId::<SessionId>::from_request_parts(parts, app).await?;
-        let mine = app.runtime.store().of(user.id());
-        let row = mine.session(&id).await?.ok_or_else(SessionId::not_found)?;
-        Ok(Self { user, mine, row })
+        Self::named(app, user, &id).await
     }
 }
 
 impl MySession {
+    pub async fn named(app: &App, user: User, id: &SessionId) -> ApiResult<Self> {
+        let mine = app.runtime.store().of(user.id());
+        let row = mine.session(id).await?.ok_or_else(SessionId::not_found)?;
+        Ok(Self { user, mine, row })
+    }
+
     pub fn id(&self) -> &SessionId {
         self.row.id()
     }
@@ -278,6 +283,7 @@ fn shown(row: &OwnedSession, state: &Session) -> ProjectSession {
         asks: state.asks(),
         model: state.model().map(str::to_owned),
         agent: state.chosen_agent().cloned(),
+        compacting: state.is_compacting(),
         pinned: row.marks.pinned,
         archived: row.marks.archived,
         snippet: None,
@@ -302,6 +308,7 @@ fn listed(row: ProjectSessionRow) -> ProjectSession {
         asks: row.asks,
         model: None,
         agent: None,
+        compacting: false,
         pinned: row.marks.pinned,
         archived: row.marks.archived,
         snippet: None,

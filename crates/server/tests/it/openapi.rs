@@ -297,7 +297,14 @@ fn only_the_known_routes_are_public() {
     let public: Vec<String> = open.map(|route| route.path).collect();
     let health = ["/health", "/health/live", "/health/ready"];
     let known = [
-        &["/", "/docs", "/login", "/logout", "/openapi.json"],
+        &[
+            "/",
+            "/docs",
+            "/login",
+            "/logout",
+            "/oauth/callback",
+            "/openapi.json",
+        ],
         health.as_slice(),
     ]
     .concat();

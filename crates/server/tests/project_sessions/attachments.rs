@@ -447,3 +447,58 @@ async fn the_other_wire_has_images_too() {
         (&json!("image"), &source)
     );
 }
+
+/// A message with an image that names nobody answers the question, and the agent sees the image.
+#[tokio::test]
+async fn an_image_can_be_the_answer_to_a_question() {
+    let server = server().await;
+    let session = session_with_model(&server, "gpt-4o").await;
+    let question = json!({ "question": "How does it look?" });
+    server
+        .model
+        .reply(Reply::tool_call("ask_followup_question", question));
+    let asked = session.call("coder", "mend the page").await.expect(200);
+    assert_eq!(asked["status"], "awaiting_answer", "{asked:#}");
+    let answer = json!({ "content": "like this", "attachments": [png("a.png")] });
+    session.send(answer).await;
+    session.wait_for("task_completed", |_| true).await;
+    let sent = server.model.requests();
+    assert_eq!(images(&sent.last().unwrap().body), [data_url()]);
+    let said = session.messages("?role=user").await;
+    assert_eq!(said[1]["answers"], asked["pending"]["call_id"], "{said:#?}");
+    assert_eq!(said[1]["attachments"], json!([shown("a.png")]));
+
+    // A model that takes none is not asked, and the question stays open.
+    choose(&session, "gpt-3.5-turbo").await;
+    let question = json!({ "question": "And now?" });
+    server
+        .model
+        .reply(Reply::tool_call("ask_followup_question", question));
+    session.call("coder", "again").await.expect(200);
+    let answer = json!({ "content": "so", "attachments": [png("b.png")] });
+    session.send(answer).await.refused(422, "VALIDATION_ERROR");
+    assert_eq!(session.detail().await["asks"], true);
+}
+
+/// A prompt has at most 16 MiB of files: the oldest are only named.
+#[tokio::test]
+async fn older_files_are_only_named_where_all_would_be_too_large() {
+    const SIZE: usize = 3_900_000;
+    let server = server_with(&[("CODELAB_CONTEXT__TOKENS", "1000000")]).await;
+    let session = session_with_model(&server, "gpt-4o").await;
+    for number in 0..5u8 {
+        let mut content = PNG.to_vec();
+        content.resize(SIZE, number);
+        let name = format!("{number}.png");
+        let image = NewAttachment::new(&name, "image/png", &content);
+        session
+            .send(message("look", json!([image])))
+            .await
+            .expect(200);
+    }
+    let sent = server.model.requests();
+    let request = &sent.last().unwrap().body;
+    assert_eq!(images(request).len(), 4, "the newest ones");
+    let named = request["messages"].to_string();
+    assert!(named.contains("0.png"), "the oldest one is named");
+}

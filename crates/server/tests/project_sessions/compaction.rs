@@ -1,9 +1,9 @@
 //! Long sessions are summed up: what people see of it, and what the model is told.
 
-use codelab_testkit::{Asked, Reply};
+use codelab_testkit::{Asked, Gate, Reply};
 use serde_json::{Value, json};
 
-use crate::kit::{Person, is_planning, server, server_with, task, tasks};
+use crate::kit::{Answer, Person, Session, is_planning, server, server_with, task, tasks};
 
 const COMPACT_AT_60_TOKENS: (&str, &str) = ("CODELAB_CONTEXT__COMPACT_TOKENS", "60");
 const ONE_EARLIER_MESSAGE: (&str, &str) = ("CODELAB_CONTEXT__MESSAGES", "1");
@@ -178,4 +178,114 @@ async fn the_planner_is_sent_what_its_model_has_room_for() {
     let sent = server.model.requests();
     let planned = sent.iter().find(|request| is_planning(&request.body));
     assert!(planned.unwrap().body.to_string().contains(&text));
+}
+
+/// How a person asks for a summary.
+async fn compact(session: &Session) -> Answer {
+    let path = session.path("compact/");
+    session.ask("POST", &path, None).await
+}
+
+/// The model is sent the summary instead of what was said before it, and the messages stay.
+#[tokio::test]
+async fn a_person_has_the_history_summed_up_at_any_time() {
+    let server = server().await;
+    let session = Person::new(&server, 1).session().await;
+    let summary = Reply::text("The gateway uses port 7001.");
+    server.model.on(is_summary, summary);
+    compact(&session).await.refused(409, "CONFLICT");
+    session
+        .call("coder", "Which port? MARKER-A")
+        .await
+        .expect(200);
+    let asked = compact(&session).await.expect(200);
+    assert_eq!(asked["session_id"], json!(session.id));
+    let compacted = session.wait_for("history_compacted", |_| true).await;
+    let summary = "The gateway uses port 7001.";
+    assert_eq!(compacted.data, json!({ "messages": 2, "summary": summary }));
+    let log = session.log().await;
+    assert_eq!(log.all("history_compacting").len(), 1);
+
+    let nothing = compact(&session).await;
+    nothing.refused(409, "CONFLICT");
+    assert_eq!(nothing.body["details"]["reason"], "nothing_to_compact");
+
+    session.call("coder", "And now?").await.expect(200);
+    let sent = server.model.requests().last().unwrap().body.to_string();
+    assert!(sent.contains(summary), "{sent}");
+    let said = sent.matches("MARKER-A").count();
+    assert_eq!(
+        said, 1,
+        "only the first request is carried on, word for word: {sent}"
+    );
+    assert_eq!(
+        session.messages("").await.len(),
+        4,
+        "nothing of the history is lost"
+    );
+    let usage = session.get("/my/usage/").await.expect(200);
+    assert!(usage.to_string().contains("orchestrator"), "{usage:#}");
+}
+
+#[tokio::test]
+async fn a_summary_waits_for_no_turn_and_says_why_it_failed() {
+    let server = server().await;
+    let session = Person::new(&server, 1).session().await;
+    let gate = Gate::new();
+    server
+        .model
+        .on(is_summary, Reply::text("Later.").hold(&gate));
+    session.call("coder", "Hello").await.expect(200);
+    compact(&session).await.expect(200);
+    gate.reached().await;
+    let path = format!("/my/chat/sessions/{}", session.id);
+    assert_eq!(session.get(&path).await.expect(200)["compacting"], true);
+    // Twice is once.
+    compact(&session).await.expect(200);
+    let stopped = session.cancel().await.expect(200);
+    assert_eq!(stopped["cancelled"], true);
+    let failed = session.wait_for("compaction_failed", |_| true).await;
+    assert_eq!(failed.data["error_code"], "CANCELLED");
+    assert!(session.get(&path).await.expect(200)["compacting"].is_null());
+}
+
+#[tokio::test]
+async fn a_turn_that_runs_comes_first_and_a_failure_is_told() {
+    let server = server().await;
+    let session = Person::new(&server, 1).session().await;
+    let gate = Gate::new();
+    server.model.reply(Reply::text("Fine.").hold(&gate));
+    let mut turn = session.stream_call("coder", "Hello").await;
+    gate.reached().await;
+    let busy = compact(&session).await;
+    busy.refused(409, "CONFLICT");
+    assert_eq!(busy.body["details"]["reason"], "busy");
+    gate.open();
+    turn.until_done().await;
+    server.model.on(is_summary, Reply::status(401, "no"));
+    compact(&session).await.expect(200);
+    let failed = session.wait_for("compaction_failed", |_| true).await;
+    assert_eq!(failed.data["details"]["kind"], "wrong_key", "{failed:?}");
+    session.call("coder", "Still there?").await.expect(200);
+}
+
+/// The wish is durable: the model is asked again by the server that comes back.
+#[tokio::test]
+async fn a_summary_survives_a_restart() {
+    let mut server = server().await;
+    let session = Person::new(&server, 1).session().await;
+    let gate = Gate::new();
+    server
+        .model
+        .on(is_summary, Reply::text("Lost.").hold(&gate));
+    session.call("coder", "Hello").await.expect(200);
+    compact(&session).await.expect(200);
+    gate.reached().await;
+    server.model.reset();
+    server.model.on(is_summary, Reply::text("They said hello."));
+    server.restart().await;
+    let session = session.seen_by(&Person::new(&server, 1));
+    let compacted = session.wait_for("history_compacted", |_| true).await;
+    assert_eq!(compacted.data["summary"], "They said hello.");
+    assert_eq!(session.log().await.all("history_compacting").len(), 1);
 }

@@ -19,6 +19,7 @@ mod modes;
 mod orchestrated;
 mod plans;
 mod queue;
+mod remembered;
 mod repeats;
 mod search;
 mod sessions;

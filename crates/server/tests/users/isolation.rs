@@ -99,6 +99,13 @@ async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, 
         )
         .await
         .expect(201);
+    person
+        .post(
+            &format!("/my/projects/{project}/mcp"),
+            json!({ "name": format!("server-of-{name}"), "url": "https://mcp.invalid/" }),
+        )
+        .await
+        .expect(201);
     let (session, planned) = (person.session(project).await, person.session(project).await);
     server.model.reply(Reply::tool_call(
         "write_file",
@@ -136,6 +143,7 @@ async fn busy_user(server: &TestServer, person: &Person, name: &str) -> (Names, 
         ("client_id", tool_runner),
         ("plan_id", plan),
         ("task_id", "task-a".to_owned()),
+        ("name", format!("server-of-{name}")),
     ]);
     let planned = names.with(&[("session_id", &planned)]);
     (names, planned)
@@ -156,6 +164,7 @@ async fn another_users_ids_are_not_there() {
         ("client_id", "client-x"),
         ("plan_id", "plan-x"),
         ("task_id", "task-x"),
+        ("name", "server-x"),
     ]);
     let before = (everything(&owner).await, everything(&other).await);
     let mut tried = 0;
@@ -168,7 +177,7 @@ async fn another_users_ids_are_not_there() {
         };
         // Another's project or session; and another's thing by way of one's own.
         let mut attempts = vec![(&other, names.with(&[]))];
-        for part in ["agent_id", "call_id", "client_id", "plan_id"] {
+        for part in ["agent_id", "call_id", "client_id", "plan_id", "name"] {
             if route.path.contains(part) {
                 attempts.push((&other, own.with(&[(part, names.get(part))])));
             }

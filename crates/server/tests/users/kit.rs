@@ -140,7 +140,7 @@ impl Person {
             .await
     }
 
-    async fn exchange(
+    pub async fn exchange(
         &self,
         method: &str,
         path: &str,

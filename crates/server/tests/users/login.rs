@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::kit::{Answer, Person, claims, seconds_from_now, server, server_with, sign};
 
 /// A ticket as `codelab login-link` leaves it, valid for some seconds.
-fn ticket(server: &TestServer, user: i64, seconds: i64) -> String {
+pub fn ticket(server: &TestServer, user: i64, seconds: i64) -> String {
     let expires_at = Timestamp::from_millis(seconds_from_now(seconds) * 1000);
     let ticket =
         LoginTicket::leave_in(server.data_dir(), UserId::new(user).unwrap(), expires_at).unwrap();
@@ -18,7 +18,7 @@ fn ticket(server: &TestServer, user: i64, seconds: i64) -> String {
         .to_owned()
 }
 
-async fn log_in(server: &TestServer, ticket: &str) -> Answer {
+pub async fn log_in(server: &TestServer, ticket: &str) -> Answer {
     Person::stranger(server)
         .post("/login", json!({ "ticket": ticket }))
         .await
@@ -31,7 +31,7 @@ fn set_cookie(answer: &Answer) -> String {
         .to_owned()
 }
 
-fn cookie(answer: &Answer) -> String {
+pub fn cookie(answer: &Answer) -> String {
     set_cookie(answer).split(';').next().unwrap().to_owned()
 }
 

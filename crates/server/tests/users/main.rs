@@ -7,6 +7,8 @@ mod isolation;
 mod keys;
 mod kit;
 mod login;
+mod mcp;
+mod mcp_servers;
 mod projects;
 mod redis;
 mod routes;

@@ -119,6 +119,9 @@ async fn a_new_project_has_the_starter_pack() {
         agents.iter().zip(expected)
     {
         tools.extend(["attempt_completion", "ask_followup_question"]);
+        if name == "agent_coder" {
+            tools.push("mcp__*");
+        }
         assert_eq!(
             (&agent["name"], &agent["role"]),
             (&json!(name), &json!(role))

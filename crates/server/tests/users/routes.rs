@@ -67,6 +67,15 @@ fn sample(path: &str) -> Value {
         "claim" => json!({ "client_id": "intruder" }),
         "result" => json!({ "client_id": "intruder", "result": "found" }),
         "test" => json!({ "model": "gpt-4" }),
+        "mcp" if path.contains("/clients/") => json!({ "servers": [] }),
+        "mcp" => json!({ "name": "intruder", "url": "https://intruder.example/mcp" }),
+        "{name}" => json!({ "url": "https://intruder.example/mcp" }),
+        "accept" => json!({}),
+        "elicit" => {
+            json!({ "client_id": "intruder", "message": "Which?", "requested_schema": {} })
+        }
+        "progress" => json!({ "client_id": "intruder", "progress": 1 }),
+        "permission" => json!({ "tool": "write", "permission": "allow" }),
         other => panic!("say what body a route ending in {other} takes"),
     }
 }

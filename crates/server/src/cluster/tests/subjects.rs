@@ -29,6 +29,8 @@ fn routes() -> Router {
         "/my/projects/{project_id}",
         "/my/usage",
         "/chat/history",
+        "/oauth/callback",
+        "/my/projects/{project_id}/mcp/{name}",
     ];
     paths
         .into_iter()
@@ -39,9 +41,14 @@ fn routes() -> Router {
 async fn a_request_is_about_what_its_path_or_body_names() {
     const POST: Method = Method::POST;
     const GET: Method = Method::GET;
+    let came_back = format!("/oauth/callback?code=c&state={KNOWN_STATE}");
     let cases: Vec<(Method, &str, &str, Option<OwnedThing>)> = vec![
         (GET, "/chat/history", "", Some(OwnedThing::Chat)),
         (GET, "/my/usage", "", None),
+        (GET, "/my/projects/12/mcp/git", "", project(12)),
+        (GET, came_back.as_str(), "", project(FIRST_PROJECT)),
+        (GET, "/oauth/callback?code=c&state=other", "", None),
+        (GET, "/oauth/callback", "", None),
         (GET, "/sessions/s:1/events", "", session("s:1")),
         (GET, "/sessions/s%20x/events", "", None),
         (GET, "/agents/s/current", "", session("s")),

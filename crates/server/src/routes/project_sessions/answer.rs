@@ -1,4 +1,4 @@
-//! A message's events as one JSON answer.
+//! A message's events as one answer.
 
 use std::time::Duration;
 
@@ -36,8 +36,39 @@ struct Seen {
     pending: Option<PendingData>,
 }
 
+/// What a message is answered with.
+pub(in crate::routes) enum MessageOutcome {
+    /// It is durable, and nobody waits for what becomes of it.
+    Accepted(MessageAccepted),
+    /// The direct call has ended, or waits for somebody.
+    Answered(Box<AnsweredCall>),
+}
+
+pub(in crate::routes) struct AnsweredCall {
+    pub answer: DirectAnswer,
+    status: StatusCode,
+    retry_after_seconds: Option<u32>,
+}
+
+impl IntoResponse for MessageOutcome {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Accepted(accepted) => (StatusCode::ACCEPTED, Json(accepted)).into_response(),
+            Self::Answered(call) => {
+                let mut response = (call.status, Json(call.answer)).into_response();
+                if let Some(seconds) = call.retry_after_seconds {
+                    response
+                        .headers_mut()
+                        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+                }
+                response
+            }
+        }
+    }
+}
+
 /// The message is durable: says so without waiting for what becomes of it.
-pub(super) async fn accepted(mut reader: Reader) -> ApiResult<Response> {
+pub(in crate::routes) async fn accepted(mut reader: Reader) -> ApiResult<MessageAccepted> {
     let first = match next_of(&mut reader).await? {
         Some(TurnItem::Event(_, event)) => Some(event.body),
         Some(TurnItem::Settled(_)) | None => None,
@@ -47,7 +78,7 @@ pub(super) async fn accepted(mut reader: Reader) -> ApiResult<Response> {
 }
 
 /// What the first event of a message says about it.
-fn acceptance(first: Option<&SessionEventBody>) -> Response {
+fn acceptance(first: Option<&SessionEventBody>) -> MessageAccepted {
     let (message_id, status, workflow_id, position) = match first {
         Some(SessionEventBody::MessageQueued(queued)) => {
             let position = Some(queued.position);
@@ -80,30 +111,34 @@ fn acceptance(first: Option<&SessionEventBody>) -> Response {
     } else {
         MessageMode::Direct
     };
-    let answer = MessageAccepted {
+    MessageAccepted {
         message_id,
         mode,
         status,
         workflow_id,
         position,
-    };
-    (StatusCode::ACCEPTED, Json(answer)).into_response()
+    }
 }
 
 /// Waits until the direct call to this agent ends or waits for somebody, but not for long for its
-/// turn to come.
-pub(super) async fn direct(
+/// turn to come. `tell` hears of each event meanwhile.
+pub(in crate::routes) async fn direct(
     app: &App,
     session: &OwnedSession,
     mut reader: Reader,
     agent: AgentName,
-) -> ApiResult<Response> {
+    mut tell: impl FnMut(&SessionEventBody),
+) -> ApiResult<MessageOutcome> {
     let mut seen = Seen::new(agent);
     let mut deadline = tokio::time::interval_at(Instant::now() + QUEUED_DEADLINE, QUEUED_DEADLINE);
     loop {
         tokio::select! {
             item = next_of(&mut reader) => {
-                if let Some(answer) = seen.next(item?)? {
+                let item = item?;
+                if let Some(TurnItem::Event(_, event)) = &item {
+                    tell(&event.body);
+                }
+                if let Some(answer) = seen.next(item)? {
                     return Ok(answer);
                 }
             }
@@ -111,7 +146,7 @@ pub(super) async fn direct(
                 if let Some(turn) = seen.turn
                     && (seen.queued.is_some() || app.runtime.waits_for_agent(session, turn).await?)
                 {
-                    return Ok(seen.still_queued());
+                    return Ok(MessageOutcome::Accepted(seen.still_queued()));
                 }
             }
         }
@@ -150,6 +185,7 @@ async fn next_of(reader: &mut Reader) -> ApiResult<Option<TurnItem>> {
             // large events whole.
             Some(
                 ReaderItem::Delta(_)
+                | ReaderItem::Progress(_)
                 | ReaderItem::Gap { .. }
                 | ReaderItem::StartOver { .. }
                 | ReaderItem::LargeBegins { .. }
@@ -177,12 +213,13 @@ impl Seen {
     }
 
     /// What comes next of the turn; the answer once it settles.
-    fn next(&mut self, item: Option<TurnItem>) -> ApiResult<Option<Response>> {
+    fn next(&mut self, item: Option<TurnItem>) -> ApiResult<Option<MessageOutcome>> {
         match item {
             Some(TurnItem::Event(turn, event)) => {
                 if self.turn.replace(turn).is_none() && is_planned(&event.body) {
                     // The same message came before, without an agent's name.
-                    return Ok(Some(acceptance(Some(&event.body))));
+                    let accepted = acceptance(Some(&event.body));
+                    return Ok(Some(MessageOutcome::Accepted(accepted)));
                 }
                 self.note(*event);
                 Ok(None)
@@ -200,15 +237,14 @@ impl Seen {
     }
 
     /// It did not begin in time; 0 are before it when only its agent is busy.
-    fn still_queued(&self) -> Response {
-        let answer = MessageAccepted {
+    fn still_queued(&self) -> MessageAccepted {
+        MessageAccepted {
             message_id: self.user_message.clone(),
             mode: MessageMode::Direct,
             status: AcceptedStatus::Queued,
             workflow_id: None,
             position: Some(self.queued.unwrap_or(0)),
-        };
-        (StatusCode::ACCEPTED, Json(answer)).into_response()
+        }
     }
 
     fn note(&mut self, event: SessionEvent) {
@@ -273,14 +309,18 @@ impl Seen {
             | SessionEventBody::TaskSkipped(_)
             | SessionEventBody::WorkflowCompleted(_)
             | SessionEventBody::ToolResult(_)
+            | SessionEventBody::ToolProgress(_)
             | SessionEventBody::ToolCallClosed(_)
             | SessionEventBody::ApprovalResolved(_)
+            | SessionEventBody::HistoryCompacting(_)
             | SessionEventBody::HistoryCompacted(_)
+            | SessionEventBody::CompactionFailed(_)
+            | SessionEventBody::RememberedRevoked(_)
             | SessionEventBody::Gap(_) => {}
         }
     }
 
-    fn answer(&mut self, status: TurnStatus) -> ApiResult<Response> {
+    fn answer(&mut self, status: TurnStatus) -> ApiResult<MessageOutcome> {
         let Some(message_id) = self.user_message.clone() else {
             return Err(ApiError::new(
                 ErrorCode::DbReadError,
@@ -342,13 +382,11 @@ impl Seen {
                 StatusCode::OK
             }
         };
-        let mut response = (code, Json(answer)).into_response();
-        if let Some(seconds) = wait {
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        Ok(response)
+        Ok(MessageOutcome::Answered(Box::new(AnsweredCall {
+            answer,
+            status: code,
+            retry_after_seconds: wait,
+        })))
     }
 }
 
@@ -386,7 +424,8 @@ mod tests {
                 context: Vec::new(),
                 usage: None,
             });
-            let response = seen.answer(TurnStatus::Completed).expect("an answer");
+            let outcome = seen.answer(TurnStatus::Completed).expect("an answer");
+            let response = outcome.into_response();
             assert_eq!(response.status(), StatusCode::OK);
             let body = axum::body::to_bytes(response.into_body(), 1 << 20)
                 .await

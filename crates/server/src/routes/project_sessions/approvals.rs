@@ -4,7 +4,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use codelab_protocol::{
     AnswerQuestion, ApprovalList, AuditList, CallId, Digest, DirectAnswer, ErrorCode, HitlDecision,
     MessageAccepted, OpenApproval, ProjectSessionAck,
@@ -141,7 +141,10 @@ pub(in crate::routes) async fn answer(
         .await?;
     match slot {
         Some(slot) => Ok(sse::session_response(reader, session.id().clone(), slot)),
-        None => answer::direct(&app, &session.row, reader, agent).await,
+        None => {
+            let outcome = answer::direct(&app, &session.row, reader, agent, |_| {}).await?;
+            Ok(outcome.into_response())
+        }
     }
 }
 

@@ -1,15 +1,15 @@
-//! What is said in a session: sending, reading, following, cancelling.
+//! What is said in a session: sending, reading, following, compacting, cancelling.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use codelab_engine::orchestrator;
 use codelab_protocol::{
-    CallerContext, DirectAnswer, MessageAccepted, MessageList, ProjectSessionCancelled, RetryTurn,
-    Role, SendMessage,
+    CallerContext, DirectAnswer, MessageAccepted, MessageList, ProjectSession,
+    ProjectSessionCancelled, RetryTurn, Role, SendMessage,
 };
-use codelab_runtime::ProjectMessage;
+use codelab_runtime::{ProjectMessage, state_of};
 use codelab_store::StoredMessage;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -18,7 +18,8 @@ use super::super::events::{StreamPosition, after};
 use super::super::frame::SessionFrame;
 use super::super::paging::{Page, PageQuery};
 use super::super::sessions::Cancellation;
-use super::{MySession, answer, attachments};
+use super::answer::MessageOutcome;
+use super::{MySession, answer, attachments, shown};
 use crate::app::App;
 use crate::body::{JsonBody, OptionalJsonBody, Params};
 use crate::error::{ApiError, ApiResult};
@@ -47,26 +48,7 @@ pub(in crate::routes) async fn send(
     headers: HeaderMap,
     JsonBody(body): JsonBody<SendMessage>,
 ) -> ApiResult<Response> {
-    let text = body
-        .content
-        .filter(|text| !text.trim().is_empty())
-        .ok_or_else(|| ApiError::missing("content"))?;
-    let target = body.target_agent;
-    if target
-        .as_ref()
-        .is_some_and(|target| target.trim().is_empty())
-    {
-        let why = "target_agent must name an agent; leave it out to have the request planned";
-        return Err(ApiError::invalid(why).with("field", "target_agent"));
-    }
-    let caller = caller_of(&session);
-    let message = ProjectMessage {
-        text,
-        target,
-        client_message_id: body.client_message_id,
-        caller,
-        attachments: attachments::checked(body.attachments)?,
-    };
+    let message = checked(&session, body)?;
     // Before the message is accepted: if its stream is refused, nothing was said.
     let slot = wants_events(&headers)
         .then(|| app.runtime.shares().stream(session.user.id()))
@@ -79,10 +61,37 @@ pub(in crate::routes) async fn send(
             slot,
         ));
     }
-    match sent.agent {
-        Some(agent) => answer::direct(&app, &session.row, sent.reader, agent).await,
-        None => answer::accepted(sent.reader).await,
+    let outcome = match sent.agent {
+        Some(agent) => answer::direct(&app, &session.row, sent.reader, agent, |_| {}).await?,
+        None => MessageOutcome::Accepted(answer::accepted(sent.reader).await?),
+    };
+    Ok(outcome.into_response())
+}
+
+/// The message that a caller may send.
+pub(in crate::routes) fn checked(
+    session: &MySession,
+    body: SendMessage,
+) -> ApiResult<ProjectMessage> {
+    let text = body
+        .content
+        .filter(|text| !text.trim().is_empty())
+        .ok_or_else(|| ApiError::missing("content"))?;
+    let target = body.target_agent;
+    if target
+        .as_ref()
+        .is_some_and(|target| target.trim().is_empty())
+    {
+        let why = "target_agent must name an agent; leave it out to have the request planned";
+        return Err(ApiError::invalid(why).with("field", "target_agent"));
     }
+    Ok(ProjectMessage {
+        text,
+        target,
+        client_message_id: body.client_message_id,
+        caller: caller_of(session),
+        attachments: attachments::checked(body.attachments)?,
+    })
 }
 
 /// Run the last turn again, if it failed or was stopped
@@ -119,8 +128,34 @@ pub(in crate::routes) async fn retry(
     match slot {
         Some(slot) => Ok(sse::session_response(reader, session.id().clone(), slot)),
         // The events name the agent.
-        None => answer::direct(&app, &session.row, reader, orchestrator()).await,
+        None => {
+            let outcome =
+                answer::direct(&app, &session.row, reader, orchestrator(), |_| {}).await?;
+            Ok(outcome.into_response())
+        }
     }
+}
+
+/// Sum the history up now
+///
+/// Between two turns, whatever `context.compact_tokens` says. Prompts then show the summary instead
+/// of what was said before it; the messages stay. The answer comes as soon as the wish is durable,
+/// with `compacting: true`. The event `history_compacted` has the summary, or `compaction_failed`
+/// says why there is none. Cancelling the session stops it.
+#[utoipa::path(
+    post, path = "/my/chat/{session_id}/compact",
+    responses(
+        (status = 200, description = "The summary is on its way, or was there already", body = ProjectSession),
+        (status = 409, description = "A turn runs, there is nothing to compact, or the budget has no room; `details.reason` says `busy`, `nothing_to_compact` or `budget`"),
+    ),
+)]
+pub(in crate::routes) async fn compact(
+    State(app): State<App>,
+    session: MySession,
+) -> ApiResult<Json<ProjectSession>> {
+    app.runtime.compact_session(&session.row).await?;
+    let row = session.read_again().await?;
+    Ok(Json(shown(&row, &state_of(&row)?)))
 }
 
 fn caller_of(session: &MySession) -> CallerContext {

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use codelab_protocol::{
     AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ClientList,
-    ErrorCode, ResultAck,
+    ElicitAnswer, ElicitationAsked, ErrorCode, ReportProgress, ResultAck, ToolProgress,
 };
 use codelab_runtime::{ResultAccepted, SpaceKey};
 use serde_json::{Value, json};
@@ -19,6 +19,11 @@ use crate::error::{ApiError, ApiResult};
 use crate::fields;
 use crate::path::{NamedInPath as _, PathId};
 use crate::users::User;
+
+const MAX_PROGRESS_CHARS: usize = 2000;
+const MAX_QUESTION_CHARS: usize = 4000;
+/// The fields that an MCP server asks for.
+const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 
 /// Attach a client, or say that it is still there
 ///
@@ -42,7 +47,8 @@ pub(in crate::routes) async fn attach(
         user: user.id(),
         project: project.id(),
     });
-    let attached = space.attach_client(&body.client_id, &workspace, body.sandbox);
+    let attached =
+        space.attach_client(&body.client_id, &workspace, body.sandbox, body.mcp.as_ref());
     let attached = attached.map_err(|full| ApiError::new(ErrorCode::Conflict, full.to_string()))?;
     Ok((StatusCode::CREATED, Json(attached)))
 }
@@ -150,4 +156,66 @@ pub(in crate::routes) async fn result(
         call_id,
         duplicate: accepted == ResultAccepted::Duplicate,
     }))
+}
+
+/// Tell how far a tool call is
+///
+/// It is shown to readers and not stored.
+#[utoipa::path(
+    post, path = "/my/chat/{session_id}/tool_calls/{call_id}/progress",
+    request_body = ReportProgress,
+    responses(
+        (status = 204, description = "Shown"),
+        (status = 409, description = "Not this client's, or ended"),
+    ),
+)]
+pub(in crate::routes) async fn progress(
+    State(app): State<App>,
+    session: MySession,
+    PathId(call_id): PathId<CallId>,
+    JsonBody(body): JsonBody<ReportProgress>,
+) -> ApiResult<StatusCode> {
+    let message = body.message;
+    let message = message.map(|text| text.chars().take(MAX_PROGRESS_CHARS).collect());
+    let progress = ToolProgress {
+        call_id,
+        progress: body.progress,
+        total: body.total,
+        message,
+    };
+    let client = body.client_id;
+    app.runtime
+        .call_progress(&session.row, client, progress)
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Ask the person what the MCP server of a call wants to know
+///
+/// The answer is a message that `answers` the returned id.
+#[utoipa::path(
+    post, path = "/my/chat/{session_id}/tool_calls/{call_id}/elicit", request_body = ElicitAnswer,
+    responses(
+        (status = 200, description = "Asked", body = ElicitationAsked),
+        (status = 409, description = "Not this client's, ended, or asked too often"),
+    ),
+)]
+pub(in crate::routes) async fn elicit(
+    State(app): State<App>,
+    session: MySession,
+    PathId(call_id): PathId<CallId>,
+    JsonBody(body): JsonBody<ElicitAnswer>,
+) -> ApiResult<Json<ElicitationAsked>> {
+    let message = body.message.chars().take(MAX_QUESTION_CHARS).collect();
+    let schema_bytes = serde_json::to_vec(&body.requested_schema).map_or(usize::MAX, |s| s.len());
+    if schema_bytes > MAX_SCHEMA_BYTES {
+        let why = format!("requested_schema has more than {MAX_SCHEMA_BYTES} bytes");
+        return Err(ApiError::invalid(&why));
+    }
+    let asked = (message, body.requested_schema);
+    let call_id = app
+        .runtime
+        .elicit(&session.row, call_id, body.client_id, asked)
+        .await?;
+    Ok(Json(ElicitationAsked { call_id }))
 }

@@ -63,7 +63,9 @@ async fn every_route_is_there_with_and_without_a_slash() {
                 continue;
             }
             let answer = request.send(&server).await;
-            let code = if answer.status < 400 {
+            // A person reads the answer of this route, in a browser.
+            let is_page = route.path == "/oauth/callback";
+            let code = if answer.status < 400 || is_page {
                 String::new()
             } else {
                 answer.error_code()
