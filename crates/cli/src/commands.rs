@@ -12,10 +12,12 @@ pub mod doctor;
 pub mod exec;
 pub mod health;
 pub mod login_link;
+pub mod mcp;
 pub mod memory;
 pub mod serve;
 pub mod token;
 pub mod tool_runner;
+pub mod trust;
 pub mod work;
 
 use std::io::Write as _;

@@ -8,7 +8,7 @@ mod roomodes;
 
 use std::path::Path;
 
-use codelab_protocol::{ChangeAgent, CreateAgent, Patch, Tool};
+use codelab_protocol::{AllowedTool, ChangeAgent, CreateAgent, Patch, Tool};
 
 /// One agent as it will be sent, and what was lost on the way.
 #[derive(Debug)]
@@ -73,6 +73,10 @@ fn agent_name(text: &str) -> String {
         }
     }
     name.trim_matches('_').to_owned()
+}
+
+fn allowed(tools: Vec<Tool>) -> Vec<AllowedTool> {
+    tools.into_iter().map(AllowedTool::from).collect()
 }
 
 fn push_once(tools: &mut Vec<Tool>, more: &[Tool]) {

@@ -87,8 +87,15 @@ fn start_with(default: &str) -> io::Result<LogFlush> {
     Ok(rest)
 }
 
+/// What MCP servers say is nobody's log: the library logs whole messages.
+const NEVER: &str = "rmcp=off";
+
 fn filter(default: &str) -> EnvFilter {
-    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default))
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    match NEVER.parse() {
+        Ok(never) => filter.add_directive(never),
+        Err(_) => filter,
+    }
 }
 
 /// The usual way writes to standard error by itself, and would wait there.

@@ -11,7 +11,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
     agents, audit, backup, chat, cluster, completions, config, doctor, exec, health, login_link,
-    memory, serve, token, work,
+    mcp, memory, serve, token, trust, work,
 };
 
 /// A turn makes many small blocks, and often another thread frees them; see ADR 20.
@@ -36,6 +36,11 @@ enum Command {
     Work(work::WorkCommand),
     /// Do one task and end, for scripts
     Exec(exec::ExecCommand),
+    /// Look at what a folder brings for CodeLab, such as .mcp.json, and trust it
+    Trust(trust::TrustCommand),
+    /// Work with MCP servers, whose tools your agents can use
+    #[command(subcommand)]
+    Mcp(mcp::McpCommand),
     /// Check that everything CodeLab needs works, and say what to do where it does not
     #[command(after_help = doctor::EXIT_CODES)]
     Doctor(doctor::DoctorCommand),
@@ -72,6 +77,15 @@ enum Command {
     /// Run one command behind the sandbox; started by this program itself
     #[command(hide = true)]
     SandboxExec,
+    /// Own the processes of one MCP server; started by this program itself
+    #[command(hide = true)]
+    McpExec(McpExecCommand),
+}
+
+#[derive(clap::Args)]
+struct McpExecCommand {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<std::ffi::OsString>,
 }
 
 fn main() -> ExitCode {
@@ -81,7 +95,10 @@ fn main() -> ExitCode {
         Command::Chat(command) => command.run(),
         Command::Work(command) => command.run(),
         Command::Exec(command) => command.run(),
+        Command::Trust(command) => command.run(),
+        Command::Mcp(command) => command.run(),
         Command::SandboxExec => Ok(codelab_workspace::sandbox_exec()),
+        Command::McpExec(command) => Ok(codelab_mcp::supervise(command.arguments)),
         Command::Doctor(command) => command.run(),
         Command::Config(command) => command.run(),
         Command::Completions(command) => command.run(Cli::command()),

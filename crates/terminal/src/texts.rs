@@ -28,6 +28,7 @@ macro_rules! texts {
 
 mod calls;
 mod commands;
+mod mcp;
 mod reasons;
 mod table;
 
@@ -38,6 +39,7 @@ use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind, ModelWaiting, Tim
 
 pub use calls::CallText;
 pub use commands::CommandText;
+pub use mcp::McpText;
 pub use table::Text;
 
 /// A text in English, Russian and Ukrainian.
@@ -234,7 +236,9 @@ mod tests {
         let typed = typed.map(|text| (format!("{text:?}"), text.translations()));
         let calls = CallText::ALL.iter();
         let calls = calls.map(|text| (format!("{text:?}"), text.translations()));
-        for (text, [en, ru, uk]) in main.chain(typed).chain(calls) {
+        let servers = McpText::ALL.iter();
+        let servers = servers.map(|text| (format!("{text:?}"), text.translations()));
+        for (text, [en, ru, uk]) in main.chain(typed).chain(calls).chain(servers) {
             assert!(
                 !en.is_empty() && !ru.is_empty() && !uk.is_empty(),
                 "{text:?}"

@@ -3,8 +3,10 @@
 //! `state` (what is shown), `prompt` (what a key means) and `render` (how it looks) are pure and know
 //! no terminal. `talk` is the loop that feeds them. Only `screen` writes to the terminal.
 
+mod allowed;
 mod block;
 mod command;
+mod compact;
 mod complete;
 mod custom;
 mod decide;
@@ -18,6 +20,7 @@ mod keys;
 mod lines;
 mod markdown;
 mod mention;
+mod paste;
 mod picker;
 mod places;
 mod plan;

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use codelab_client::{Backoff, ClientError};
 use codelab_policy::Verdict;
-use codelab_protocol::{SessionId, Tool, ToolArguments, ToolCallChunk, arguments_digest};
+use codelab_protocol::{
+    CalledTool, McpCall, SessionId, Tool, ToolArguments, ToolCallChunk, arguments_digest,
+};
 use codelab_workspace::{Call, CallKey, JournalClaim, JournalError};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -42,6 +44,12 @@ enum CallOutcome {
     Closed,
 }
 
+/// A call that was checked.
+enum CheckedCall {
+    BuiltIn(ToolArguments),
+    Named(McpCall),
+}
+
 /// Why a call may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Permission {
@@ -53,9 +61,17 @@ enum Permission {
 impl RunnerState {
     /// Accepts a call that waits for a tool runner, unless it was accepted before.
     pub(super) fn offer(self: &Arc<Self>, session: &SessionId, call: ToolCallChunk) {
-        let Some(tool) = client_tool(&call.tool_call) else {
+        let Some(tool) = client_tool(&call) else {
             return;
         };
+        // Another tool runner of the project may have the server. A session that is bound to this
+        // one gets its answer here, whatever it is.
+        if let Some(mcp) = tool.mcp()
+            && !self.mcp.knows(&mcp.id.server)
+            && !lock(&self.served).contains(session)
+        {
+            return tracing::debug!(server = %mcp.id.server, "tool call not claimed, its MCP server does not run here");
+        }
         let key = CallKey {
             session_id: session.clone(),
             call_id: call.tool_call.call_id.clone(),
@@ -96,7 +112,7 @@ impl RunnerState {
         };
         self.serving(&key.session_id);
         let claim = JournalClaim {
-            tool: info.tool,
+            tool: info.tool.clone(),
             digest: call.digest.clone(),
         };
         let claimed_key = key.clone();
@@ -234,8 +250,14 @@ impl RunnerState {
         call: &ToolCallChunk,
         stop: &CancellationToken,
     ) -> CallOutcome {
-        let arguments = match self.check(info.tool, call) {
-            Ok(arguments) => arguments,
+        let checked = match &info.tool {
+            CalledTool::BuiltIn(tool) => self.check(*tool, call).map(CheckedCall::BuiltIn),
+            CalledTool::Named(mcp) => self
+                .check_named(mcp, call)
+                .map(|()| CheckedCall::Named(mcp.as_ref().clone())),
+        };
+        let checked = match checked {
+            Ok(checked) => checked,
             Err(reason) => return CallOutcome::NotRun(reason),
         };
         let lane = Arc::clone(
@@ -249,7 +271,7 @@ impl RunnerState {
         };
         let outcome = match stop.run_until_cancelled(slots).await {
             None => self.interrupted(),
-            Some(_held) => self.run(info, call, arguments, stop).await,
+            Some(_held) => self.run(info, call, checked, stop).await,
         };
         drop(lane);
         lock(&self.session_locks).retain(|_, lane| Arc::strong_count(lane) > 1);
@@ -260,13 +282,18 @@ impl RunnerState {
         &self,
         info: &CallInfo,
         call: &ToolCallChunk,
-        arguments: ToolArguments,
+        checked: CheckedCall,
         stop: &CancellationToken,
     ) -> CallOutcome {
-        let is_approved = match stop
-            .run_until_cancelled(self.permit(info, call, &arguments))
-            .await
-        {
+        let permitted = match &checked {
+            CheckedCall::BuiltIn(arguments) => {
+                stop.run_until_cancelled(self.permit(info, call, arguments))
+                    .await
+            }
+            // It was approved at the server, or it was refused above.
+            CheckedCall::Named(_) => Some(Ok(Permission::Approved)),
+        };
+        let is_approved = match permitted {
             None => return self.interrupted(),
             Some(Err(reason)) => return CallOutcome::NotRun(reason),
             Some(Ok(permission)) => permission == Permission::Approved,
@@ -284,12 +311,20 @@ impl RunnerState {
             call: info.clone(),
             arguments: call.tool_call.arguments.clone(),
         });
-        let call = Call {
-            user_id: call.user_id,
-            arguments: &arguments,
-            is_approved,
-        };
-        CallOutcome::Ran(self.workspace.run(call, stop.clone()).await)
+        CallOutcome::Ran(match &checked {
+            CheckedCall::BuiltIn(arguments) => {
+                let call = Call {
+                    user_id: call.user_id,
+                    arguments,
+                    is_approved,
+                };
+                self.workspace.run(call, stop.clone()).await
+            }
+            CheckedCall::Named(mcp) => {
+                self.call_named(info, mcp, &call.tool_call.arguments, stop)
+                    .await
+            }
+        })
     }
 
     /// The call was stopped before it started: by the server, or because this client ends.
@@ -302,16 +337,19 @@ impl RunnerState {
         }
     }
 
+    pub(super) fn check_user(&self, call: &ToolCallChunk) -> Result<(), String> {
+        match (call.user_id, self.user_id) {
+            (Some(named), Some(own)) if named != own => Err(format!(
+                "User {named} is not authorized to access this path"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that the call is for this user, that its arguments have the approved digest, and that
     /// they are valid for the tool.
     fn check(&self, tool: Tool, call: &ToolCallChunk) -> Result<ToolArguments, String> {
-        if let (Some(named), Some(own)) = (call.user_id, self.user_id)
-            && named != own
-        {
-            return Err(format!(
-                "User {named} is not authorized to access this path"
-            ));
-        }
+        self.check_user(call)?;
         let arguments = &call.tool_call.arguments;
         if arguments_digest(&call.tool_call.name, arguments) != call.digest {
             return Err("the arguments do not match their digest; nothing was run".to_owned());

@@ -129,7 +129,14 @@ async fn handle(
         {
             shared.offer(&session, call.call);
         }
+        SessionEventBody::MessageCreated(created) => {
+            if let Some(question) = &created.message.answers {
+                let answer = Some(created.message.content.as_str());
+                shared.answers.arrived(&session, question, answer);
+            }
+        }
         SessionEventBody::ToolCallClosed(closed) => {
+            shared.answers.arrived(&session, &closed.call_id, None);
             shared.stop_call(&CallKey {
                 session_id: session,
                 call_id: closed.call_id,
@@ -219,6 +226,13 @@ async fn open_calls(
             }
             SessionEventBody::ToolCallClosed(closed) => {
                 open.remove(&closed.call_id);
+                shared.answers.arrived(session, &closed.call_id, None);
+            }
+            SessionEventBody::MessageCreated(created) => {
+                if let Some(question) = &created.message.answers {
+                    let answer = Some(created.message.content.as_str());
+                    shared.answers.arrived(session, question, answer);
+                }
             }
             _ => {}
         }

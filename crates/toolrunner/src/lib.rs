@@ -9,7 +9,9 @@ mod call;
 mod deliver;
 mod folder;
 mod follow;
+mod mcp;
 mod settle;
+mod trust;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -20,7 +22,8 @@ use std::time::Duration;
 use codelab_client::{Client, ClientError};
 use codelab_policy::Policy;
 use codelab_protocol::{
-    AttachClient, CallId, ClientId, CommandPart, ProjectId, SessionId, Tool, ToolCall, UserId,
+    AttachClient, CallId, CalledTool, ClientId, CommandPart, McpServerName, McpStatus, ProjectId,
+    SessionId, ToolCallChunk, UserId,
 };
 use codelab_workspace::{
     Bounds, CallKey, Journal, JournalError, Launcher, Network, OpenError, Sandbox, Workspace,
@@ -30,6 +33,14 @@ use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use mcp::{Answers, RunnerServers};
+
+pub use mcp::{
+    AddError, ConfiguredServer, ConfiguredServers, McpNotice, McpSource, OwnConfig, Redaction,
+    RunnerMcpOptions, start_server, what_starts,
+};
+pub use trust::{BroughtFile, BroughtKind, TrustError, TrustState, TrustStore};
 
 /// Calls that run at once, each of another session. The calls of one session run one by one.
 const MAX_PARALLEL_CALLS: usize = 8;
@@ -63,8 +74,12 @@ pub struct ToolRunnerOptions {
     pub bounds: Bounds,
     /// Folders that commands may read, in addition to the workspace and the known toolchains.
     pub readable: Vec<PathBuf>,
+    /// More files that tools and commands may not read, such as the person's own `mcp.json`.
+    pub hidden: Vec<PathBuf>,
     /// The person at this machine. Without one, calls that need an approval here are refused.
     pub ask: Option<mpsc::Sender<RunnerQuestion>>,
+    /// The MCP servers that run with the tool runner.
+    pub mcp: RunnerMcpOptions,
 }
 
 /// Whose calls the tool runner runs.
@@ -93,7 +108,7 @@ pub struct RunnerQuestion {
 pub struct CallInfo {
     pub session_id: SessionId,
     pub call_id: CallId,
-    pub tool: Tool,
+    pub tool: CalledTool,
 }
 
 /// Progress, for display.
@@ -121,6 +136,20 @@ pub enum ToolRunnerEvent {
     /// An earlier process started this call and ended before the call did. It is not run again.
     Unknown {
         call: CallInfo,
+    },
+    /// The MCP server that works on a call says how far it is.
+    Progress {
+        call: CallInfo,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<String>,
+    },
+    /// An MCP server started, failed, or was stopped because nobody used it.
+    McpServer {
+        name: McpServerName,
+        status: McpStatus,
+        tools: usize,
+        error: Option<String>,
     },
     Disconnected {
         reason: String,
@@ -180,6 +209,9 @@ pub(crate) struct RunnerState {
     /// A call could not be claimed for now. No event tells of it again, so the sessions' logs are
     /// read after the next reconnect.
     has_unclaimed: AtomicBool,
+    mcp: RunnerServers,
+    /// What people answered to questions of MCP servers.
+    answers: Arc<Answers>,
 }
 
 impl ToolRunner {
@@ -202,7 +234,9 @@ impl ToolRunner {
             policy,
             bounds,
             readable,
+            hidden,
             ask,
+            mcp,
             ..
         } = options;
         let project = match project {
@@ -219,6 +253,7 @@ impl ToolRunner {
                 policy,
                 bounds,
                 readable,
+                hidden,
                 sandbox: detection.sandbox,
                 ..WorkspaceOptions::new(launcher)
             },
@@ -227,6 +262,7 @@ impl ToolRunner {
         let (journal, client_id) =
             folder::lock_free(&journals, serves)?.ok_or_else(|| in_use(&workspace))?;
         let (sender, events) = mpsc::channel(MAX_EVENTS);
+        let mcp = RunnerServers::start(mcp, workspace.root());
         let shared = Arc::new(RunnerState {
             client,
             client_id,
@@ -244,23 +280,21 @@ impl ToolRunner {
             served: Mutex::default(),
             session_locks: Mutex::default(),
             has_unclaimed: AtomicBool::new(false),
+            mcp,
+            answers: Arc::default(),
         });
         shared.attach().await?;
         if shared.settle().await? {
             shared.attach().await?;
         }
-        shared.tasks.spawn(
-            shared
-                .stop
-                .clone()
-                .run_until_cancelled_owned(follow::stay_attached(Arc::clone(&shared))),
-        );
-        shared.tasks.spawn(
-            shared
-                .stop
-                .clone()
-                .run_until_cancelled_owned(follow::follow(Arc::clone(&shared))),
-        );
+        if !shared.mcp.is_empty()
+            && let Err(error) = shared.report_servers().await
+        {
+            tracing::warn!(%error, "report of the MCP servers not sent, it is sent again");
+        }
+        shared.follow_servers();
+        shared.spawn_until_stopped(follow::stay_attached(Arc::clone(&shared)));
+        shared.spawn_until_stopped(follow::follow(Arc::clone(&shared)));
         Ok(Self {
             shared,
             events,
@@ -272,12 +306,7 @@ impl ToolRunner {
     pub fn serve(&self, session: &SessionId) {
         if lock(&self.shared.served).insert(session.clone()) {
             let caught_up = follow::catch_up_with(Arc::clone(&self.shared), session.clone());
-            self.shared.tasks.spawn(
-                self.shared
-                    .stop
-                    .clone()
-                    .run_until_cancelled_owned(caught_up),
-            );
+            self.shared.spawn_until_stopped(caught_up);
         }
     }
 
@@ -330,7 +359,10 @@ impl ToolRunner {
                 .detach_client(shared.project, &shared.client_id)
                 .await
         });
-        match sent.await {
+        // Servers end last: the calls that they work on end first.
+        let sent = sent.await;
+        shared.mcp.stop().await;
+        match sent {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "detaching the tool runner failed"),
             Err(_) => tracing::warn!(
@@ -355,16 +387,23 @@ impl RunnerState {
         }
     }
 
+    fn spawn_until_stopped(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks
+            .spawn(self.stop.clone().run_until_cancelled_owned(work));
+    }
+
     async fn attach(&self) -> Result<(), ClientError> {
         let body = AttachClient {
             client_id: self.client_id.clone(),
             workspace: self.workspace.root().display().to_string(),
             sandbox: self.workspace.sandbox().kind(),
+            mcp: Some(self.mcp.sent()),
         };
-        self.client
-            .attach_client(self.project, &body)
-            .await
-            .map(|_| ())
+        let attached = self.client.attach_client(self.project, &body).await?;
+        if attached.mcp_report_wanted {
+            self.mcp.send_again();
+        }
+        Ok(())
     }
 
     /// Journal writes block until they are on disk, so they run on a blocking thread.
@@ -380,7 +419,15 @@ impl RunnerState {
 }
 
 impl CallInfo {
-    fn of(key: &CallKey, tool: Tool) -> Self {
+    /// The tool as people know it: of an MCP server with the server's name.
+    pub fn label(&self) -> String {
+        match &self.tool {
+            CalledTool::BuiltIn(tool) => tool.as_str().to_owned(),
+            CalledTool::Named(mcp) => format!("{}: {}", mcp.id.server, mcp.id.tool),
+        }
+    }
+
+    fn of(key: &CallKey, tool: CalledTool) -> Self {
         Self {
             session_id: key.session_id.clone(),
             call_id: key.call_id.clone(),
@@ -397,8 +444,9 @@ impl CallInfo {
 }
 
 /// The tool of this call, if clients run it.
-fn client_tool(call: &ToolCall) -> Option<Tool> {
-    Tool::parse(&call.name).filter(|tool| tool.side() == codelab_protocol::ToolSide::Client)
+fn client_tool(call: &ToolCallChunk) -> Option<CalledTool> {
+    call.tool()
+        .filter(|tool| tool.side() == codelab_protocol::ToolSide::Client)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -19,7 +19,7 @@ impl RunnerState {
                 "the client ended before it started this call; nothing of it was run".to_owned();
             self.deliver(&call.key, failure(&reason)).await;
             self.emit(ToolRunnerEvent::Refused {
-                call: CallInfo::of(&call.key, call.claim.tool),
+                call: CallInfo::of(&call.key, call.claim.tool.clone()),
                 reason,
             });
         }
@@ -50,7 +50,7 @@ impl RunnerState {
         for call in calls {
             self.acknowledge(&call.key).await;
             self.emit(ToolRunnerEvent::Unknown {
-                call: CallInfo::of(&call.key, call.claim.tool),
+                call: CallInfo::of(&call.key, call.claim.tool.clone()),
             });
         }
         Ok(is_held)

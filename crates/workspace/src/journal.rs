@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use codelab_protocol::{CallId, Digest, SessionId, Timestamp, Tool};
+use codelab_protocol::{CallId, CalledTool, Digest, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ pub struct CallKey {
 /// What is claimed: the digest tells whether a later offer is the same call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalClaim {
-    pub tool: Tool,
+    pub tool: CalledTool,
     pub digest: Digest,
 }
 

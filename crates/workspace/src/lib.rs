@@ -5,6 +5,7 @@
 //! [`Workspace::run`] has no error; only opening a workspace or a journal does. Unix only; the
 //! sandbox is for Linux.
 
+mod brought;
 mod error;
 mod journal;
 mod options;
@@ -17,6 +18,7 @@ mod tools;
 mod walk;
 mod workspace;
 
+pub use brought::read_brought;
 pub use error::OpenError;
 pub use journal::{CallKey, Journal, JournalClaim, JournalError, UnfinishedCall};
 pub use options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};

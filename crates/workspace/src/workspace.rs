@@ -268,6 +268,9 @@ impl Shared {
             ToolArguments::Calculator { .. } => {
                 Err(ToolRefusal::NotOurs(Tool::Calculator.as_str()))
             }
+            ToolArguments::SearchTools { .. } => {
+                Err(ToolRefusal::NotOurs(Tool::SearchTools.as_str()))
+            }
         }
     }
 }

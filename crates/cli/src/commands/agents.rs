@@ -132,7 +132,7 @@ fn definitions(files: &[PathBuf]) -> anyhow::Result<Vec<Definition>> {
     Ok(definitions)
 }
 
-async fn default_project(client: &Client) -> anyhow::Result<ProjectId> {
+pub async fn default_project(client: &Client) -> anyhow::Result<ProjectId> {
     let projects = client.projects().await?;
     if let Some(project) = projects.iter().find(|project| project.is_default) {
         return Ok(project.project_id);

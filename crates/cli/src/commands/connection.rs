@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use codelab_client::{Client, ClientError, Credentials};
+use codelab_client::{Client, ClientError, Credentials, NetworkOptions};
 use codelab_policy::Policy;
 use codelab_protocol::UserId;
 use codelab_server::{Identity, SandboxSettings, Server, Settings, living_url};
@@ -72,6 +72,8 @@ pub struct ServerConnection {
     /// What needs an approval on this machine, by its own settings.
     pub policy: Policy,
     pub sandbox: SandboxSettings,
+    /// Certificates and proxies for what this machine reaches itself.
+    pub network: NetworkOptions,
     /// The person's language: the setting `locale`, else that of the environment.
     pub language: Language,
     /// The server inside this process, if it was started for this command; to be stopped by it.
@@ -81,6 +83,11 @@ pub struct ServerConnection {
 impl ServerTarget {
     pub fn data_dir(&self) -> anyhow::Result<PathBuf> {
         Ok(std::path::absolute(self.paths.settings(None)?.data_dir)?)
+    }
+
+    /// Certificates and proxies of the settings.
+    pub fn network(&self) -> anyhow::Result<NetworkOptions> {
+        Ok(self.settings(None)?.network)
     }
 
     /// The flags that lead another command to the same server, each after a space. A token is not
@@ -139,7 +146,10 @@ impl ServerTarget {
             let (name, user_id) = (url.trim_end_matches('/').to_owned(), subject(token));
             let language = language(&settings);
             let Settings {
-                policy, sandbox, ..
+                policy,
+                sandbox,
+                network,
+                ..
             } = settings;
             return Ok(ServerConnection {
                 client,
@@ -149,6 +159,7 @@ impl ServerTarget {
                 data_dir,
                 policy,
                 sandbox,
+                network,
                 language,
                 server: None,
             });
@@ -254,6 +265,7 @@ pub fn local(
         data_dir,
         policy,
         sandbox,
+        network: settings.network.clone(),
         language: language(settings),
         server: None,
     })

@@ -136,7 +136,7 @@ async fn work_until(tool_runner: Option<ToolRunner>, mut signals: StopSignals) {
 fn log(event: &ToolRunnerEvent) {
     match event {
         ToolRunnerEvent::Started { call, .. } => {
-            tracing::info!(session = %call.session_id, call = %call.call_id, tool = call.tool.as_str(), "tool call started");
+            tracing::info!(session = %call.session_id, call = %call.call_id, tool = call.tool.name(), "tool call started");
         }
         ToolRunnerEvent::Finished { call, success, .. } => {
             tracing::info!(session = %call.session_id, call = %call.call_id, success, "tool call ended");
@@ -147,6 +147,16 @@ fn log(event: &ToolRunnerEvent) {
         ToolRunnerEvent::Unknown { call } => {
             tracing::warn!(session = %call.session_id, call = %call.call_id, "tool call outcome unknown");
         }
+        ToolRunnerEvent::Progress { .. } => {}
+        ToolRunnerEvent::McpServer {
+            name,
+            status,
+            tools,
+            error,
+        } => match error {
+            Some(error) => tracing::warn!(%name, ?status, error, "MCP server failed"),
+            None => tracing::info!(%name, ?status, tools, "MCP server changed"),
+        },
         ToolRunnerEvent::Disconnected { reason } => {
             tracing::warn!(
                 reason,

@@ -5,19 +5,20 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use codelab_mcp::McpLauncher;
 use codelab_policy::visible;
-use codelab_protocol::ProjectId;
+use codelab_protocol::{CalledTool, McpCall, McpStatus, ProjectId};
 use codelab_server::SandboxSettings;
-use codelab_terminal::{Language, Text};
+use codelab_terminal::{Language, McpText, Text};
 use codelab_toolrunner::{
-    RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent, ToolRunnerOptions,
+    RunnerMcpOptions, RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent, ToolRunnerOptions,
 };
 use codelab_workspace::{Bounds, Launcher, Network};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use super::connection::ServerConnection;
-use super::{note, project_id};
+use super::{mcp, note, project_id};
 
 /// Questions that wait for the person; each stops one call.
 pub const MAX_QUESTIONS: usize = 64;
@@ -46,6 +47,11 @@ impl ToolRunnerFlags {
         serves: ServedCalls,
         ask: Option<mpsc::Sender<RunnerQuestion>>,
     ) -> anyhow::Result<ToolRunner> {
+        let folder = std::fs::canonicalize(&workspace).unwrap_or_else(|_| workspace.clone());
+        let found = mcp::configured(&folder, &connection.data_dir);
+        mcp::notice_lines(&found.notices, &folder, &workspace, connection.language)
+            .iter()
+            .for_each(|line| note(line));
         let tool_runner = ToolRunner::start(ToolRunnerOptions {
             client: connection.client.clone(),
             server: connection.name.clone(),
@@ -63,7 +69,13 @@ impl ToolRunnerFlags {
             policy: connection.policy.clone(),
             bounds: bounds(&connection.sandbox),
             readable: connection.sandbox.readable.clone(),
+            hidden: mcp::own_file().into_iter().collect(),
             ask,
+            mcp: RunnerMcpOptions {
+                servers: found.servers,
+                launcher: McpLauncher::current([mcp::MCP_EXEC])?,
+                network: connection.network.clone(),
+            },
         });
         Ok(tool_runner.await?)
     }
@@ -92,12 +104,13 @@ pub fn at_the_terminal(language: Language) -> Option<mpsc::Sender<RunnerQuestion
             if question.reply.is_closed() {
                 continue;
             }
-            let tool = question.call.tool.as_str();
+            let tool = &question.call.label();
             let text = language.text(Text::ExecRun);
             let call = AskedCall {
                 reason: &question.reason,
                 tool,
                 arguments: &question.arguments,
+                mcp: question.call.tool.mcp(),
                 diff: None,
             };
             let answer = call.ask(text, language).await;
@@ -108,7 +121,7 @@ pub fn at_the_terminal(language: Language) -> Option<mpsc::Sender<RunnerQuestion
 }
 
 /// In any language of the terminal, also with the key that is `y` on another keyboard layout.
-fn is_yes(answer: &str) -> bool {
+pub fn is_yes(answer: &str) -> bool {
     let answer = answer.trim().to_lowercase();
     matches!(answer.as_str(), "y" | "yes" | "н" | "да" | "так")
 }
@@ -146,6 +159,8 @@ pub enum PersonAnswer {
 pub struct AskedCall<'a> {
     pub reason: &'a str,
     pub tool: &'a str,
+    /// The tool of an MCP server that it is.
+    pub mcp: Option<&'a McpCall>,
     pub arguments: &'a Map<String, Value>,
     /// What it would change in a file, in place of the new content.
     pub diff: Option<Vec<String>>,
@@ -176,7 +191,10 @@ impl AskedCall<'_> {
     /// With nothing hidden in it, and whether lines were left out. Every line of the model's own
     /// begins with the name of its argument, so that none can pass for one of ours.
     fn lines(&self, max_lines: usize, language: Language) -> (Vec<String>, bool) {
-        let call = call_line(self.tool, self.arguments);
+        let call = match self.mcp {
+            Some(mcp) => named_line(mcp, &Map::new()),
+            None => call_line(self.tool, self.arguments),
+        };
         let reason = in_one_line(&language.reason(self.reason));
         let mut shown = vec![format!("{reason}: {call}")];
         let mut is_cut = false;
@@ -190,6 +208,19 @@ impl AskedCall<'_> {
                 shown.push(format!("  {name}| {more}"));
             }
         };
+        if let Some(mcp) = self.mcp {
+            // The server's own words.
+            let server = mcp.id.server.as_str();
+            add(server, &mcp.description.lines().collect::<Vec<_>>());
+            let hints = mcp.hints.iter();
+            let hints: Vec<String> = hints
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            if !hints.is_empty() {
+                let hints = language.with(McpText::Hints, &[&hints.join(", ")]);
+                add(server, &[&in_one_line(&hints)]);
+            }
+        }
         for (name, value) in self.arguments {
             if self.diff.is_some() && matches!(name.as_str(), "content" | "edits") {
                 continue;
@@ -215,33 +246,53 @@ pub fn in_one_line(text: &str) -> String {
 /// The event as a line for the person.
 pub fn line_of(event: &ToolRunnerEvent) -> String {
     match event {
-        ToolRunnerEvent::Started { call, arguments } => call_line(call.tool.as_str(), arguments),
+        ToolRunnerEvent::Started { call, arguments } => match &call.tool {
+            CalledTool::BuiltIn(tool) => call_line(tool.as_str(), arguments),
+            CalledTool::Named(mcp) => named_line(mcp, arguments),
+        },
         ToolRunnerEvent::Finished {
             call,
             success: true,
             ..
-        } => format!("{} done", call.tool.as_str()),
+        } => format!("{} done", in_one_line(&call.label())),
         ToolRunnerEvent::Finished { call, error, .. } => {
             format!(
                 "{} failed: {}",
-                call.tool.as_str(),
+                in_one_line(&call.label()),
                 in_one_line(error.as_deref().unwrap_or("see its result"))
             )
         }
         ToolRunnerEvent::Refused { call, reason } => {
             format!(
                 "{} was not run: {}",
-                call.tool.as_str(),
+                in_one_line(&call.label()),
                 in_one_line(reason)
             )
         }
         ToolRunnerEvent::Closed { call } => {
-            format!("{} was closed by the server", call.tool.as_str())
+            format!("{} was closed by the server", in_one_line(&call.label()))
         }
         ToolRunnerEvent::Unknown { call } => format!(
             "{} was running when codelab ended: its outcome is unknown, it is not run again",
-            call.tool.as_str()
+            in_one_line(&call.label())
         ),
+        ToolRunnerEvent::Progress {
+            call,
+            progress,
+            total,
+            message,
+        } => {
+            let total = total.map(|total| format!("/{total}")).unwrap_or_default();
+            let message = in_one_line(message.as_deref().unwrap_or_default());
+            let line = format!("{} {progress}{total} {message}", in_one_line(&call.label()));
+            line.trim_end().to_owned()
+        }
+        ToolRunnerEvent::McpServer {
+            name,
+            status,
+            tools,
+            error,
+        } => server_line(name.as_str(), *status, *tools, error.as_deref()),
         ToolRunnerEvent::Disconnected { reason } => {
             format!(
                 "tool runner lost its connection to the server, reconnecting: {}",
@@ -254,6 +305,30 @@ pub fn line_of(event: &ToolRunnerEvent) -> String {
             in_one_line(reason)
         ),
     }
+}
+
+/// How an MCP server is doing, as a line for the person.
+fn server_line(name: &str, status: McpStatus, tools: usize, error: Option<&str>) -> String {
+    let what = match status {
+        McpStatus::Ready => format!("ready, tools: {tools}"),
+        status => mcp::status_text(status).to_owned(),
+    };
+    let error = error.map(|error| format!(": {}", in_one_line(error)));
+    format!("MCP server {name} {what}{}", error.unwrap_or_default())
+}
+
+/// A call of an MCP server's tool in one line.
+pub fn named_line(mcp: &McpCall, arguments: &Map<String, Value>) -> String {
+    let told = match arguments.is_empty() {
+        true => String::new(),
+        false => in_one_line(&Value::Object(arguments.clone()).to_string()),
+    };
+    let cut: String = told.chars().take(MAX_SHOWN_CHARS).collect();
+    let more = if cut.len() < told.len() { "…" } else { "" };
+    let tool = in_one_line(&mcp.id.tool);
+    format!("{}: {tool} {cut}{more}", mcp.id.server)
+        .trim_end()
+        .to_owned()
 }
 
 /// A call in one line, with nothing hidden in it.
@@ -284,6 +359,7 @@ mod tests {
         let call = AskedCall {
             reason: "because\nof this",
             tool: "execute\ncommand",
+            mcp: None,
             arguments: &arguments,
             diff: None,
         };
@@ -307,6 +383,7 @@ mod tests {
         let call = |diff: Option<&str>| AskedCall {
             reason: "r",
             tool: "write_file",
+            mcp: None,
             arguments: &arguments,
             diff: diff.map(|diff| diff.lines().map(str::to_owned).collect()),
         };

@@ -5,7 +5,7 @@ use codelab_protocol::{CreateAgent, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Definition, agent_name, push_once};
+use super::{Definition, agent_name, allowed, push_once};
 
 /// What both kinds know. Fields beyond these are kept to be named.
 #[derive(Deserialize)]
@@ -93,7 +93,9 @@ pub fn read(text: &str) -> anyhow::Result<Definition> {
         max_tokens: matter.max_tokens,
         system_prompt: Some(prompt.trim().to_owned()),
         // Where a subagent names no tools it has all of them.
-        allowed_tools: Some(allowed_tools.unwrap_or_else(|| EVERYTHING.to_vec())),
+        allowed_tools: Some(allowed(
+            allowed_tools.unwrap_or_else(|| EVERYTHING.to_vec()),
+        )),
         file_restrictions: matter.file_restrictions,
         concurrency_limit: matter.concurrency_limit,
     };
@@ -187,7 +189,8 @@ mod tests {
             (agent.temperature, agent.max_tokens, agent.concurrency_limit),
             (Some(0.3), Some(100), Some(2))
         );
-        assert_eq!(agent.allowed_tools.unwrap(), [Tool::ReadFile, Tool::Echo]);
+        let expected = allowed(vec![Tool::ReadFile, Tool::Echo]);
+        assert_eq!(agent.allowed_tools.unwrap(), expected);
         assert_eq!(agent.file_restrictions.unwrap(), [r"\.md$"]);
         assert_eq!(agent.system_prompt.as_deref(), Some("You review."));
     }
@@ -198,14 +201,14 @@ mod tests {
                     model: sonnet\r\ncolor: blue\r\n---\r\n\r\nYou review code.\r\n";
         let Definition { agent, notes } = read(text).unwrap();
         assert_eq!((agent.name.as_str(), agent.model), ("code_reviewer", None));
-        let expected = [
+        let expected = vec![
             Tool::ReadFile,
             Tool::SearchInCode,
             Tool::ExecuteCommand,
             Tool::AttemptCompletion,
             Tool::AskFollowupQuestion,
         ];
-        assert_eq!(agent.allowed_tools.unwrap(), expected);
+        assert_eq!(agent.allowed_tools.unwrap(), allowed(expected));
         for part in ["color", "sonnet", "WebFetch", "Bash(git:*)"] {
             assert_eq!(
                 notes.iter().filter(|note| note.contains(part)).count(),
@@ -218,7 +221,7 @@ mod tests {
             .agent
             .allowed_tools
             .unwrap();
-        assert_eq!(all, EVERYTHING);
+        assert_eq!(all, allowed(EVERYTHING.to_vec()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use codelab_protocol::{CreateAgent, Tool};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Definition, agent_name, push_once};
+use super::{Definition, agent_name, allowed, push_once};
 
 const MAX_MODES: usize = 100;
 
@@ -116,7 +116,7 @@ fn definition(mode: Mode) -> anyhow::Result<Definition> {
         role: mode.name,
         description: mode.description.or(mode.when_to_use),
         system_prompt: Some(prompt.join("\n\n")),
-        allowed_tools: Some(tools),
+        allowed_tools: Some(allowed(tools)),
         file_restrictions: (!may_edit_anything && !restrictions.is_empty()).then_some(restrictions),
         ..CreateAgent::default()
     };
@@ -171,7 +171,8 @@ customModes:
         );
         let tools = writer.allowed_tools.as_ref().unwrap();
         assert!(
-            tools.contains(&Tool::WriteFile) && !tools.contains(&Tool::ExecuteCommand),
+            tools.contains(&Tool::WriteFile.into())
+                && !tools.contains(&Tool::ExecuteCommand.into()),
             "{tools:?}"
         );
         assert_eq!(modes[0].notes.len(), 2, "{:?}", modes[0].notes);
@@ -181,7 +182,7 @@ customModes:
                 .allowed_tools
                 .as_ref()
                 .unwrap()
-                .contains(&Tool::ExecuteCommand)
+                .contains(&Tool::ExecuteCommand.into())
         );
         assert_eq!(runner.file_restrictions, None);
         assert_eq!(
@@ -203,7 +204,7 @@ customModes:
                 .allowed_tools
                 .as_ref()
                 .unwrap()
-                .contains(&Tool::ExecuteCommand)
+                .contains(&Tool::ExecuteCommand.into())
         );
         assert!(
             modes[0].notes[0].contains("command"),

@@ -120,6 +120,7 @@ impl Person {
             client_id: self.runner.clone(),
             workspace: "/srv/shop".to_owned(),
             sandbox: SandboxKind::None,
+            mcp: None,
         };
         self.client.attach_client(self.project, &body).await?;
         Ok(())

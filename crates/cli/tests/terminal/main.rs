@@ -5,6 +5,7 @@
 mod commands;
 mod decisions;
 mod lab;
+mod long_sessions;
 mod terminal;
 mod waiting;
 

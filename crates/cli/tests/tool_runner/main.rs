@@ -12,6 +12,7 @@ mod exec;
 mod faults;
 mod https;
 mod lab;
+mod mcp;
 mod pretender;
 mod refusals;
 mod serve;

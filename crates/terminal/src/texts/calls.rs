@@ -71,13 +71,13 @@ texts! {
         "ждёт исполнителя инструментов",
         "чекає на виконавця інструментів";
     GrantedWrites:
-        "approved; until this session ends, no write of a file asks any more, except of protected paths; it cannot be taken back, /new starts a session without it",
-        "одобрено; до конца этой сессии запись файлов больше не спрашивает, кроме защищённых путей; отозвать это нельзя, /new начнёт сессию без этого",
-        "погоджено; до кінця цієї сесії запис файлів більше не запитує, крім захищених шляхів; відкликати це не можна, /new почне сесію без цього";
+        "approved; until this session ends, no write of a file asks any more, except of protected paths; /allowed takes it back",
+        "одобрено; до конца этой сессии запись файлов больше не спрашивает, кроме защищённых путей; отозвать: /allowed",
+        "погоджено; до кінця цієї сесії запис файлів більше не запитує, крім захищених шляхів; відкликати: /allowed";
     GrantedCommand:
-        "approved; until this session ends, this very command in the same folder does not ask any more; it cannot be taken back, /new starts a session without it",
-        "одобрено; до конца этой сессии эта же команда в той же папке больше не спрашивает; отозвать это нельзя, /new начнёт сессию без этого",
-        "погоджено; до кінця цієї сесії ця сама команда в тій самій теці більше не запитує; відкликати це не можна, /new почне сесію без цього";
+        "approved; until this session ends, this very command in the same folder does not ask any more; /allowed takes it back",
+        "одобрено; до конца этой сессии эта же команда в той же папке больше не спрашивает; отозвать: /allowed",
+        "погоджено; до кінця цієї сесії ця сама команда в тій самій теці більше не запитує; відкликати: /allowed";
     KeyAlwaysWrites:
         "always: every write in this session",
         "всегда: любая запись в этой сессии",

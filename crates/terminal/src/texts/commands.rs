@@ -59,9 +59,9 @@ texts! {
         "Alt-Enter или Ctrl-J: новая строка · ↑ ↓: прежний ввод · Tab: дописать имя или показать, что ждёт вас",
         "Alt-Enter або Ctrl-J: новий рядок · ↑ ↓: попереднє введення · Tab: дописати ім’я або показати, що чекає на вас";
     HelpDecide:
-        "when something waits: y approves it, e opens it in your editor first, n rejects it with a reason, a allows it always in this session, v shows all of it",
-        "когда что-то ждёт решения: y одобрит, e сначала откроет в редакторе, n отклонит с причиной, a разрешит всегда в этой сессии, v покажет всё",
-        "коли щось чекає на рішення: y погодить, e спершу відкриє в редакторі, n відхилить із причиною, a дозволить завжди в цій сесії, v покаже все";
+        "when something waits: y approves it, e opens it in your editor first, n rejects it with a reason, a allows it always in this session (/allowed takes it back), v shows all of it",
+        "когда что-то ждёт решения: y одобрит, e сначала откроет в редакторе, n отклонит с причиной, a разрешит всегда в этой сессии (отозвать: /allowed), v покажет всё",
+        "коли щось чекає на рішення: y погодить, e спершу відкриє в редакторі, n відхилить із причиною, a дозволить завжди в цій сесії (відкликати: /allowed), v покаже все";
     SessionsHint:
         "/sessions NUMBER continues a session",
         "/sessions НОМЕР продолжит сессию",
@@ -91,9 +91,9 @@ texts! {
         "записать сессию в файл Markdown",
         "записати сесію у файл Markdown";
     HelpFile:
-        "in a message: send this file of the folder with it",
-        "в сообщении: отправить с ним этот файл папки",
-        "у повідомленні: надіслати з ним цей файл теки";
+        "in a message: send this file of the folder with it; a pasted path of an image does so too",
+        "в сообщении: отправить с ним этот файл папки; так же действует вставленный путь к изображению",
+        "у повідомленні: надіслати з ним цей файл теки; так само діє вставлений шлях до зображення";
     HelpShell:
         "run a command of yours in the folder; the model does not see it",
         "выполнить вашу команду в папке; модель этого не видит",
@@ -106,6 +106,74 @@ texts! {
         "context {0}",
         "контекст {0}",
         "контекст {0}";
+    ContextShare:
+        "context {0} % of {1}",
+        "контекст {0} % из {1}",
+        "контекст {0} % з {1}";
+    HelpAllowed:
+        "what you allowed for the rest of this session, or take one back",
+        "что вы разрешили до конца сессии, или отозвать одно из этого",
+        "що ви дозволили до кінця сесії, або відкликати щось із цього";
+    NothingAllowed:
+        "nothing is allowed for the rest of this session; you are asked about each call that needs an approval",
+        "до конца сессии ничего не разрешено; о каждом вызове, которому нужно согласие, вас спросят",
+        "до кінця сесії нічого не дозволено; про кожен виклик, якому потрібна згода, вас спитають";
+    NotAllowed:
+        "{0} is not in the last list; /allowed shows it",
+        "{0} нет в последнем списке; его покажет /allowed",
+        "{0} немає в останньому списку; його покаже /allowed";
+    AllowedHint:
+        "/allowed -N takes one back: such calls ask you again",
+        "/allowed -N отзывает одно из них: о таких вызовах снова спросят",
+        "/allowed -N відкликає щось із них: про такі виклики знову спитають";
+    AllowedWrites:
+        "writes of files in the workspace",
+        "запись файлов в рабочей папке",
+        "запис файлів у робочій теці";
+    AllowedCommand:
+        "the command `{0}`",
+        "команда `{0}`",
+        "команда `{0}`";
+    AllowedCommandIn:
+        "the command `{0}` in {1}",
+        "команда `{0}` в {1}",
+        "команда `{0}` у {1}";
+    AllowedMcpTool:
+        "the tool {0} of the MCP server {1}, with any arguments",
+        "инструмент {0} сервера MCP {1} с любыми аргументами",
+        "інструмент {0} сервера MCP {1} з будь-якими аргументами";
+    Revoked:
+        "taken back: {0}; such calls ask again",
+        "отозвано: {0}; о таких вызовах снова спросят",
+        "відкликано: {0}; про такі виклики знову спитають";
+    HelpCompact:
+        "sum up what was said, to free the model's context",
+        "заменить сказанное кратким пересказом, чтобы освободить контекст модели",
+        "замінити сказане стислим переказом, щоб звільнити контекст моделі";
+    Compacting:
+        "summing up the session",
+        "составляется краткий пересказ сессии",
+        "складається стислий переказ сесії";
+    CompactLater:
+        "a turn is running; /compact works when it has ended",
+        "идёт ход; /compact сработает, когда он закончится",
+        "триває хід; /compact спрацює, коли він закінчиться";
+    NothingToCompact:
+        "there is nothing new to sum up",
+        "пересказывать пока нечего",
+        "переказувати поки нічого";
+    NoBudgetToCompact:
+        "the budget has no room for a summary now",
+        "в бюджете сейчас нет места для пересказа",
+        "у бюджеті зараз немає місця для переказу";
+    CompactionStopped:
+        "the summary was stopped; the session stays as it is",
+        "пересказ остановлен; сессия осталась как была",
+        "переказ зупинено; сесія лишилася як була";
+    ImagesGoAlong:
+        "images that go along: {0}",
+        "с сообщением уйдут изображения: {0}",
+        "з повідомленням підуть зображення: {0}";
     TooManyFiles:
         "a message can name at most {0} files; it was not sent",
         "в сообщении можно назвать не более {0} файлов; оно не отправлено",
@@ -115,9 +183,9 @@ texts! {
         "в сообщении можно назвать не более {0} изображений; оно не отправлено",
         "у повідомленні можна назвати щонайбільше {0} зображень; його не надіслано";
     ImageInAnswer:
-        "an answer to a question cannot have images; it was not sent",
-        "ответ на вопрос не может содержать изображений; он не отправлен",
-        "відповідь на питання не може містити зображень; її не надіслано";
+        "answer the questions before this one first: an image goes with the answer to the oldest one",
+        "сначала ответьте на прежние вопросы: изображение уйдёт с ответом на самый старый",
+        "спершу відповідайте на попередні питання: зображення піде з відповіддю на найстаріше";
     FilesTooLarge:
         "the named files have more than {0} KiB together; the message was not sent",
         "названные файлы вместе больше {0} КиБ; сообщение не отправлено",

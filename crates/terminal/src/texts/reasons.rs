@@ -1,7 +1,7 @@
 //! Why something asks, in the person's language. The server says it in English, with a path or a
 //! command in it. Known sentences are translated, and whatever is not known stays as it is.
 
-use super::Language;
+use super::{Language, McpText};
 
 /// Behind the reason of a command.
 const PROTECTED: [&str; 3] = [
@@ -37,12 +37,22 @@ impl Language {
     }
 
     fn sentence(self, text: &str) -> Option<String> {
+        if let Some((tool, server)) = mcp_tool(text) {
+            return Some(self.with(McpText::NeedsApproval, &[server, tool]));
+        }
         SENTENCES.iter().find_map(|(en, ru, uk)| {
             let value = value_of(en, text)?;
             let told = if self == Self::Ru { ru } else { uk };
             Some(told.replacen("{0}", value, 1))
         })
     }
+}
+
+/// The tool and the server that this reason is about. A server's name has no spaces.
+fn mcp_tool(reason: &str) -> Option<(&str, &str)> {
+    let named = reason.strip_prefix("The tool ")?;
+    let named = named.strip_suffix(" requires approval")?;
+    named.rsplit_once(" of the MCP server ")
 }
 
 /// What stands in the place of `{0}`; nothing for a sentence without one.

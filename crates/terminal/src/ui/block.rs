@@ -2,8 +2,8 @@
 
 use codelab_client::PlanView;
 use codelab_protocol::{
-    AgentName, ApprovalOutcome, CallOutcome, CommandPart, ErrorCode, ErrorData, PlanStatus, TaskId,
-    TaskStatus, ToolCall, Usage,
+    AgentName, ApprovalOutcome, CallOutcome, CommandPart, ErrorCode, ErrorData, McpCall,
+    McpServerName, PlanStatus, TaskId, TaskStatus, ToolCall, Usage,
 };
 use serde_json::{Map, Value};
 
@@ -54,6 +54,10 @@ pub enum Block {
     },
     Question {
         agent: AgentName,
+        /// The MCP server that asks, where it is not the agent.
+        server: Option<McpServerName>,
+        /// What a server wants to know.
+        fields: Vec<String>,
         question: String,
         options: Vec<String>,
     },
@@ -93,6 +97,7 @@ pub enum Block {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallEnd {
     pub call: ToolCall,
+    pub mcp: Option<Box<McpCall>>,
     pub task: Option<TaskId>,
     pub end: End,
 }
@@ -127,6 +132,11 @@ pub enum ApprovalCardKind {
         parts: Vec<CommandPart>,
     },
     Budget(Map<String, Value>),
+    /// A tool of an MCP server.
+    Named {
+        mcp: Box<McpCall>,
+        arguments: Map<String, Value>,
+    },
     Tool {
         name: String,
         arguments: Map<String, Value>,

@@ -23,6 +23,10 @@ pub enum SlashCommand {
     Renew,
     /// The models to choose from, or the one for this session (`-`: each agent's own).
     Model(Option<String>),
+    /// What was allowed for the rest of the session, or the number of one to take back.
+    Allowed(Option<String>),
+    /// Sums the history up.
+    Compact,
     Cost,
     Diff,
     Export,
@@ -33,7 +37,7 @@ pub enum SlashCommand {
     Other(String, Option<String>),
 }
 
-pub const HELP: [(&str, CommandText); 18] = [
+pub const HELP: [(&str, CommandText); 20] = [
     ("/help", CommandText::HelpHelp),
     ("/agents", CommandText::HelpAgents),
     ("/switch [AGENT]", CommandText::HelpSwitch),
@@ -42,6 +46,8 @@ pub const HELP: [(&str, CommandText); 18] = [
     ("/retry", CommandText::HelpRetry),
     ("/renew", CommandText::HelpRenew),
     ("/model [NAME]", CommandText::HelpModel),
+    ("/allowed [-N]", CommandText::HelpAllowed),
+    ("/compact", CommandText::HelpCompact),
     ("/cost", CommandText::HelpCost),
     ("/diff", CommandText::HelpDiff),
     ("/export", CommandText::HelpExport),
@@ -78,6 +84,8 @@ impl SlashCommand {
             "retry" => Self::Retry,
             "renew" => Self::Renew,
             "model" => Self::Model(argument),
+            "allowed" => Self::Allowed(argument),
+            "compact" => Self::Compact,
             "cost" => Self::Cost,
             "diff" => Self::Diff,
             "export" => Self::Export,
@@ -101,6 +109,8 @@ impl fmt::Display for SlashCommand {
             Self::Retry => ("retry", None),
             Self::Renew => ("renew", None),
             Self::Model(model) => ("model", model.as_ref()),
+            Self::Allowed(number) => ("allowed", number.as_ref()),
+            Self::Compact => ("compact", None),
             Self::Cost => ("cost", None),
             Self::Diff => ("diff", None),
             Self::Export => ("export", None),
@@ -134,6 +144,11 @@ mod tests {
                 "/plan tests",
                 Some(SlashCommand::Plan(Some("tests".to_owned()))),
             ),
+            (
+                "/allowed -2",
+                Some(SlashCommand::Allowed(Some("-2".to_owned()))),
+            ),
+            ("/compact", Some(SlashCommand::Compact)),
             ("/exit", Some(SlashCommand::Quit)),
             (
                 "/model claude/sonnet",

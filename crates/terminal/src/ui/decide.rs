@@ -15,7 +15,7 @@ use super::diff::Before;
 use super::files;
 use super::prompt::MenuChoice;
 use super::render::{self, CardRows, time_left};
-use super::requests::{self, DecisionRequest};
+use super::requests::{self, DecisionRequest, OutgoingMessage};
 use super::state::{Grant, PendingAsk};
 use super::talk::{Talk, now};
 
@@ -75,11 +75,15 @@ impl Talk {
         });
         let text = match is_option {
             true => text,
-            false => match self.with_files(&text.clone(), text).await {
-                Some((text, images)) if images.is_empty() => text,
-                Some((text, _)) => {
-                    self.say(CommandText::ImageInAnswer, &[]);
-                    return self.give_back(text);
+            false => match self.with_files(&text, text.clone()).await {
+                Some((expanded, images)) if images.is_empty() => expanded,
+                Some((expanded, images)) => {
+                    let message = OutgoingMessage {
+                        written: text,
+                        text: expanded,
+                        images,
+                    };
+                    return self.answer_with_images(call, message);
                 }
                 None => return,
             },
@@ -93,6 +97,17 @@ impl Talk {
         {
             self.submit(ask, DecisionRequest::Answer(call.clone(), text));
         }
+    }
+
+    /// An answer by its id has no files, but a message that names nobody answers what was asked first.
+    fn answer_with_images(&mut self, call: &CallId, message: OutgoingMessage) {
+        let mut asks = self.state.asks.iter();
+        let first = asks.find(|ask| matches!(ask, PendingAsk::Question(_)));
+        if first.is_some_and(|first| first.call_id() == call) {
+            return self.send_to(None, message);
+        }
+        self.say(CommandText::ImageInAnswer, &[]);
+        self.give_back(message.written);
     }
 
     /// Makes the card of what waits first. It is kept until something of it changes, because it is
@@ -293,8 +308,7 @@ impl Talk {
                     .await
             }
             PendingAsk::Local(local) => {
-                self.file_before(local.tool.as_str(), &local.arguments)
-                    .await
+                self.file_before(&local.tool.name(), &local.arguments).await
             }
             PendingAsk::Plan(_) | PendingAsk::Question(_) => Before::Missing,
         }

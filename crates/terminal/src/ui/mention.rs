@@ -11,6 +11,7 @@ use crate::Language;
 use crate::texts::{CallText, CommandText};
 
 use super::files::{self, FileRead};
+use super::paste::PastedImages;
 
 const MAX_FILES: usize = 16;
 /// Words of a message that are looked up. More are plain text.
@@ -39,6 +40,7 @@ pub struct ExpandedMessage {
 pub async fn expand(
     workspace: &Workspace,
     text: String,
+    pasted: &PastedImages,
     language: Language,
 ) -> Result<ExpandedMessage, String> {
     let mut paths = mentioned(&text);
@@ -46,7 +48,11 @@ pub async fn expand(
     let (mut blocks, mut sent) = (String::new(), Vec::new());
     let (mut images, mut in_images) = (Vec::new(), 0);
     for path in paths {
-        match files::read(workspace, &path).await {
+        let read = match pasted.read(&path).await {
+            Some(read) => read,
+            None => files::read(workspace, &path).await,
+        };
+        match read {
             FileRead::Content { text, .. } => {
                 block(&path, &text, &mut blocks);
                 sent.push(format!("{path} ({})", size(text.len(), language)));
@@ -150,6 +156,15 @@ fn block(path: &str, content: &str, out: &mut String) {
     );
 }
 
+/// How a message names this path.
+pub fn name(path: &str) -> String {
+    let is_word = !path.contains(char::is_whitespace) && !path.ends_with(PUNCTUATION);
+    match is_word {
+        true => format!("@{path}"),
+        false => format!("@\"{path}\""),
+    }
+}
+
 /// The paths that a message names with `@`, each once. One with spaces stands in quotes.
 pub fn mentioned(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
@@ -225,22 +240,23 @@ mod tests {
         let options = codelab_workspace::WorkspaceOptions::new(launcher);
         let workspace = Workspace::open(folder.path(), options).unwrap();
         std::fs::write(folder.path().join("a.rs"), "x".repeat(1500)).unwrap();
+        let none = PastedImages::default();
         let words: String = (0..40).map(|number| format!("@Word{number} ")).collect();
         std::fs::write(folder.path().join("empty.rs"), "").unwrap();
         let text = format!("{words} @a.rs @empty.rs");
-        let expanded = expand(&workspace, text.clone(), Language::En)
+        let expanded = expand(&workspace, text.clone(), &none, Language::En)
             .await
             .unwrap();
         assert_eq!(expanded.sent, ["a.rs (2 KiB)", "empty.rs (0 bytes)"]);
         assert_eq!(without_files(&expanded.text), text);
         assert_eq!(expanded.images, []);
-        let mistyped = expand(&workspace, "@a.rs @b.rs".to_owned(), Language::En).await;
+        let mistyped = expand(&workspace, "@a.rs @b.rs".to_owned(), &none, Language::En).await;
         let refused = mistyped.unwrap_err();
         assert!(refused.contains("no file b.rs"), "{refused}");
         let png = b"\x89PNG\r\n\x1a\nrest";
         std::fs::write(folder.path().join("a.png"), png).unwrap();
         let text = "what is in @a.png?".to_owned();
-        let expanded = expand(&workspace, text.clone(), Language::En)
+        let expanded = expand(&workspace, text.clone(), &none, Language::En)
             .await
             .unwrap();
         assert_eq!(expanded.text, text);
@@ -254,7 +270,9 @@ mod tests {
             std::fs::write(folder.path().join(name), "x").unwrap();
         }
         let text = format!("@{}", names.join(" @"));
-        let refused = expand(&workspace, text, Language::En).await.unwrap_err();
+        let refused = expand(&workspace, text, &none, Language::En)
+            .await
+            .unwrap_err();
         assert!(refused.contains("at most 16 files"), "{refused}");
     }
 }

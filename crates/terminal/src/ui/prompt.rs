@@ -474,7 +474,7 @@ impl Prompt {
             return Action::Leave;
         }
         self.is_leaving = true;
-        if state.is_working() {
+        if state.is_working() || state.is_compacting() {
             Action::CancelTurn
         } else {
             Action::Nothing

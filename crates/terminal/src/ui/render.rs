@@ -6,10 +6,11 @@ mod card;
 mod live;
 
 use codelab_client::PlanView;
+use codelab_policy::visible;
 use codelab_protocol::{ApprovalOutcome, ErrorCode, PlanStatus, TaskStatus, Usage};
 
 use crate::texts::{CallText, CommandText};
-use crate::{Language, Text};
+use crate::{Language, McpText, Text};
 
 use super::block::Block;
 use super::diff::patch_style;
@@ -110,14 +111,32 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
         }
         Block::Question {
             agent,
+            server,
+            fields,
             question,
             options,
         } => {
-            let head = TextLine::styled("? ", AGENT)
-                .with(short(agent), AGENT)
-                .with(&format!(" {}", language.text(Text::Asks)), BOLD);
+            let head = TextLine::styled("? ", AGENT);
+            let head = match server {
+                Some(server) => head.with(&language.with(McpText::Asks, &[server.as_str()]), BOLD),
+                None => head
+                    .with(short(agent), AGENT)
+                    .with(&format!(" {}", language.text(Text::Asks)), BOLD),
+            };
             let mut lines = vec![head];
-            lines.extend(markdown::lines(question, text_width));
+            match server {
+                // A server's words are shown as they are, and marked, so that none look like ours.
+                Some(_) => lines.extend(
+                    question
+                        .lines()
+                        .map(|line| TextLine::styled("│ ", DIM).with(&visible(line), Style::PLAIN)),
+                ),
+                None => lines.extend(markdown::lines(question, text_width)),
+            }
+            if server.is_some() {
+                let hint = answer_hint(fields, language);
+                lines.extend(markdown::lines(&hint, text_width));
+            }
             for (number, option) in options.iter().enumerate() {
                 lines.push(
                     TextLine::styled(&format!("  {}. ", number + 1), DIM)
@@ -370,11 +389,21 @@ fn decided(
     line.with(&format!("{by}{reason}"), DIM)
 }
 
+/// How a question of a server is answered.
+fn answer_hint(fields: &[String], language: Language) -> String {
+    match fields {
+        [] => language.text(McpText::MayDecline).to_owned(),
+        [field] => format!("{field}; {}", language.text(McpText::MayDecline)),
+        fields => language.with(McpText::AnswerFields, &[&fields.join(", ")]),
+    }
+}
+
 fn approved(granted: Option<Grant>, language: Language) -> &'static str {
     match granted {
         None => language.text(Text::Approved),
         Some(Grant::FileWrites) => language.text(CallText::GrantedWrites),
         Some(Grant::SameCommand) => language.text(CallText::GrantedCommand),
+        Some(Grant::SameTool) => language.text(McpText::Granted),
     }
 }
 

@@ -2,11 +2,13 @@
 //! repeated when the connection is lost: a message carries an id and a decision can win only once,
 //! so neither counts twice.
 
+use std::collections::HashMap;
+
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
     AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode,
-    HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, SendMessage,
-    SessionId, UsageTotal,
+    HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, RememberedId,
+    SendMessage, SessionId, UsageTotal,
 };
 
 use crate::texts::CommandText;
@@ -53,6 +55,12 @@ pub enum RequestOutcome {
     /// The session's own model; `None`: each agent's.
     Model(Option<String>),
     Open(SessionId),
+    /// What was allowed, in the order of its numbers.
+    Allowed(Vec<RememberedId>, Vec<String>),
+    /// No summary is being written, and what the person is told of it.
+    NotCompacting(Option<Box<Block>>),
+    /// The windows of the models, in tokens.
+    Windows(HashMap<String, u64>),
     Usage(UsageTotal),
     Failed(ClientError),
 }
@@ -208,6 +216,14 @@ pub async fn usage(client: Client, session: SessionId) -> RequestOutcome {
         Ok(detail) => RequestOutcome::Usage(detail.usage),
         Err(error) => RequestOutcome::Failed(error),
     }
+}
+
+/// Only what the status line can do without: one that fails is not worth a line.
+pub async fn windows(client: Client) -> RequestOutcome {
+    let offered = client.models().await.map(|list| list.models);
+    let window = |one: codelab_protocol::OfferedModel| Some((one.model, one.window?));
+    let windows = offered.unwrap_or_default().into_iter().filter_map(window);
+    RequestOutcome::Windows(windows.collect())
 }
 
 pub async fn agents(client: Client, project: ProjectId) -> RequestOutcome {

@@ -7,9 +7,9 @@ use std::collections::{HashMap, HashSet};
 
 use codelab_client::{PlanView, SessionView, WaitingItem};
 use codelab_protocol::{
-    AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, CallId, CommandPart,
-    MessageId, PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin, Timestamp, Tool,
-    ToolArguments, TurnStatus, arguments_digest,
+    AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, CallId, CalledTool,
+    CommandPart, McpCall, MessageId, PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin,
+    Timestamp, Tool, ToolArguments, TurnStatus,
 };
 use serde_json::{Map, Value};
 
@@ -31,6 +31,7 @@ pub struct ViewState {
     pub language: Language,
     pub view: SessionView,
     pub answer: Option<Writing>,
+    pub compact_request: CompactRequest,
     /// What waits for the person, oldest first.
     pub asks: Vec<PendingAsk>,
     /// What was decided here. The server has not confirmed that yet.
@@ -49,6 +50,16 @@ pub struct ViewState {
     failure: Option<String>,
 }
 
+/// A summary that was asked for here, until an event tells of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CompactRequest {
+    #[default]
+    None,
+    Asked,
+    /// The person does not want it any more. It is stopped as soon as it begins.
+    Withdrawn,
+}
+
 /// An answer that is being written.
 #[derive(Debug, Clone)]
 pub struct Writing {
@@ -64,12 +75,17 @@ pub struct Writing {
 pub enum Grant {
     FileWrites,
     SameCommand,
+    /// A tool of an MCP server, with any arguments.
+    SameTool,
 }
 
 impl Grant {
     /// `None` where the server asks each time, whatever a person allowed: protected paths, paths
     /// outside the workspace, commands that it cannot analyse, and other tools.
     pub fn of(approval: &ApprovalInfo) -> Option<Self> {
+        if approval.mcp.is_some() {
+            return Some(Self::SameTool);
+        }
         let reason = approval.reason.as_str();
         match Tool::parse(&approval.tool_name)? {
             Tool::WriteFile => (reason == WRITE_REASON).then_some(Self::FileWrites),
@@ -99,7 +115,7 @@ pub enum PendingAsk {
 pub struct LocalAsk {
     pub session_id: SessionId,
     pub call_id: CallId,
-    pub tool: Tool,
+    pub tool: CalledTool,
     pub arguments: Map<String, Value>,
     pub reason: String,
     pub parts: Vec<CommandPart>,
@@ -162,7 +178,8 @@ impl LocalAsk {
             agent: None,
             task: None,
             kind: approval_kind(
-                self.tool.as_str(),
+                &self.tool.name(),
+                self.tool.mcp(),
                 &self.arguments,
                 &self.parts,
                 before,
@@ -194,6 +211,10 @@ impl ViewState {
 
     pub fn is_working(&self) -> bool {
         self.view.is_busy()
+    }
+
+    pub fn is_compacting(&self) -> bool {
+        self.compact_request != CompactRequest::None || self.view.is_compacting()
     }
 
     /// What can get its full time again: what waits longest, else the latest plan.
@@ -264,6 +285,8 @@ impl ViewState {
             },
             PendingAsk::Question(question) => Block::Question {
                 agent: question.agent.clone(),
+                server: question.server.clone(),
+                fields: fields(question),
                 question: question.question.clone(),
                 options: question.options.clone(),
             },
@@ -393,6 +416,7 @@ impl ViewState {
             ApprovalKind::Budget => ApprovalCardKind::Budget(approval.arguments.clone()),
             ApprovalKind::Tool | ApprovalKind::Plan => approval_kind(
                 &approval.tool_name,
+                approval.mcp.as_deref(),
                 &approval.arguments,
                 &approval.parts,
                 before,
@@ -411,11 +435,12 @@ impl ViewState {
 
 fn is_forged(request: &ApprovalRequest) -> bool {
     let approval = &request.approval;
-    approval.digest != arguments_digest(&approval.tool_name, &approval.arguments)
+    !approval.shows_what_runs()
 }
 
 pub fn approval_kind(
     tool: &str,
+    mcp: Option<&McpCall>,
     arguments: &Map<String, Value>,
     parts: &[CommandPart],
     before: &Before,
@@ -427,6 +452,12 @@ pub fn approval_kind(
             .and_then(Value::as_str)
             .map(str::to_owned)
     };
+    if let Some(mcp) = mcp {
+        return ApprovalCardKind::Named {
+            mcp: Box::new(mcp.clone()),
+            arguments: arguments.clone(),
+        };
+    }
     match (Tool::parse(tool), text("command")) {
         (Some(Tool::ExecuteCommand), Some(command)) => ApprovalCardKind::Command {
             command,
@@ -445,6 +476,22 @@ pub fn approval_kind(
             arguments: arguments.clone(),
         },
     }
+}
+
+/// The names of the fields that a server asks for.
+fn fields(question: &AgentQuestion) -> Vec<String> {
+    let schema = question.requested_schema.as_ref();
+    let fields = schema.and_then(|schema| schema.get("properties"));
+    let fields = fields.and_then(Value::as_object).into_iter().flatten();
+    fields.map(|(name, field)| described(name, field)).collect()
+}
+
+/// A field with its type, and with the value that the server gets where it is left out.
+fn described(name: &str, field: &Value) -> String {
+    let kind = field.get("type").and_then(Value::as_str);
+    let kind = kind.map(|kind| format!(": {kind}")).unwrap_or_default();
+    let default = field.get("default").map(|value| format!(" = {value}"));
+    codelab_policy::visible(&format!("{name}{kind}{}", default.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
-use codelab_protocol::{CallId, ProjectId, SessionEvent, SessionId, Timestamp, Usage};
+use codelab_protocol::{
+    CallId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp, Usage,
+};
 use codelab_workspace::Workspace;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -22,11 +24,12 @@ use crate::{Language, Text, Translated};
 
 use super::block::Block;
 use super::decide::AskCard;
+use super::paste::PastedImages;
 use super::picker::SessionPicker;
 use super::prompt::{Action, Key, Prompt};
 use super::render::{self, ConnectionState, Live};
 use super::requests::{self, OutgoingMessage, RequestOutcome};
-use super::state::{PendingAsk, ViewState};
+use super::state::{CompactRequest, PendingAsk, ViewState};
 use super::surface::{PersonEvent, Surface};
 use super::text::TextLine;
 use super::{ChatEnd, StartWith, UiError, UiOptions, WorkPlace, history, keys};
@@ -68,6 +71,12 @@ pub(super) struct Talk {
     /// The model that answered last, and how many tokens it had before it.
     model: Option<String>,
     context_tokens: Option<u64>,
+    /// The windows of the models that the providers list; none until they were asked.
+    windows: Option<HashMap<String, u64>>,
+    /// What was listed last of what is allowed in this session.
+    allowed: Vec<RememberedId>,
+    /// Images that were pasted as paths.
+    pasted: PastedImages,
     place: WorkPlace,
     flags: String,
     folder_flag: String,
@@ -135,6 +144,9 @@ impl Talk {
             target: None,
             model: None,
             context_tokens: None,
+            windows: None,
+            allowed: Vec::new(),
+            pasted: PastedImages::default(),
             place,
             flags,
             folder_flag,
@@ -301,6 +313,8 @@ impl Talk {
                 .is_deciding(&self.state, Instant::now().into_std()),
             model: self.model.as_deref(),
             context_tokens: self.context_tokens,
+            window: self.window(),
+            images: self.pasted.named_in(self.prompt.editor.text()),
             spent: self.spent.clone(),
             frame: self.frame,
             quiet: self.heard_at.elapsed(),
@@ -335,7 +349,7 @@ impl Talk {
             self.state.closed_here(&call);
             self.is_dirty = true;
         }
-        let is_moving = self.state.is_working()
+        let is_moving = self.is_at_work()
             || self.sending > 0
             || self.running.is_some()
             || !self.state.asks.is_empty();
@@ -345,8 +359,13 @@ impl Talk {
         }
     }
 
+    /// Whether there is something to stop.
+    fn is_at_work(&self) -> bool {
+        self.state.is_working() || self.state.is_compacting()
+    }
+
     fn is_idle(&self) -> bool {
-        !self.state.is_working() && self.sending == 0 && self.requests.is_empty()
+        !self.is_at_work() && self.sending == 0 && self.requests.is_empty()
     }
 
     /// Keys are read at any time. Lines of a script are read one by one, each when the turn before it
@@ -381,6 +400,7 @@ impl Talk {
                 Action::Nothing
             }
             PersonEvent::Input(keys::TerminalInput::Key(key)) => {
+                let key = self.with_image(key).await;
                 self.prompt
                     .press(key, &self.state, Instant::now().into_std())
             }
@@ -430,20 +450,19 @@ impl Talk {
     }
 
     fn send(&mut self, message: OutgoingMessage) {
+        self.send_to(self.target.clone(), message);
+    }
+
+    /// `target`: the agent; none: the message is planned, or answers a question.
+    pub(super) fn send_to(&mut self, target: Option<String>, message: OutgoingMessage) {
         self.sending += 1;
         self.heard_at = Instant::now();
         match &self.session {
             Some(session) => {
-                let sent = requests::send(
-                    self.client.clone(),
-                    session.clone(),
-                    message,
-                    self.target.clone(),
-                );
+                let sent = requests::send(self.client.clone(), session.clone(), message, target);
                 self.requests.spawn(sent);
             }
             None => {
-                let target = self.target.clone();
                 self.requests.spawn(requests::create(
                     self.client.clone(),
                     self.project,
@@ -455,6 +474,11 @@ impl Talk {
     }
 
     fn cancel(&mut self) {
+        // A stop that overtakes what it stops would be lost.
+        if self.state.compact_request != CompactRequest::None {
+            self.state.compact_request = CompactRequest::Withdrawn;
+            return;
+        }
         if let Some(session) = &self.session {
             self.requests
                 .spawn(requests::cancel(self.client.clone(), session.clone()));
@@ -468,6 +492,7 @@ impl Talk {
         self.events = None;
         self.spent = None;
         (self.model, self.context_tokens) = (None, None);
+        self.allowed.clear();
         self.state.become_session(ViewState::default());
     }
 
@@ -521,6 +546,15 @@ impl Talk {
                 Err(UiError::Client(error)) => self.show_error(&error),
                 Err(error) => return Err(error),
             },
+            RequestOutcome::Allowed(ids, rows) => {
+                self.allowed = ids;
+                self.print(&Block::Listing(rows));
+            }
+            RequestOutcome::NotCompacting(told) => {
+                self.state.compact_request = CompactRequest::None;
+                told.iter().for_each(|block| self.print(block));
+            }
+            RequestOutcome::Windows(windows) => self.windows = Some(windows),
             RequestOutcome::Usage(total) => self.spent = Some(log::usage(&total)),
             RequestOutcome::Failed(error) => {
                 self.picker = None;

@@ -171,6 +171,7 @@ impl Transcript {
             ApprovalCardKind::Write { .. }
             | ApprovalCardKind::Command { .. }
             | ApprovalCardKind::Budget(_)
+            | ApprovalCardKind::Named { .. }
             | ApprovalCardKind::Tool { .. } => ("", rows.map(|row| row.to_text()).collect()),
         };
         format!("\n**{}**\n{}", head.trim(), fenced(kind, &body.join("\n")))

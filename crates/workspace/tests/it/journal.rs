@@ -16,7 +16,7 @@ fn key(call: &str) -> CallKey {
 
 fn claim() -> JournalClaim {
     JournalClaim {
-        tool: Tool::ExecuteCommand,
+        tool: Tool::ExecuteCommand.into(),
         digest: Digest::of_bytes(b"x"),
     }
 }

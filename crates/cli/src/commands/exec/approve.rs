@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use codelab_policy::visible;
-use codelab_protocol::{AgentQuestion, ApprovalInfo, DecisionChoice, HitlDecision};
-use codelab_terminal::{Language, Text, ui};
+use codelab_protocol::{AgentQuestion, ApprovalInfo, DecisionChoice, HitlDecision, McpCall};
+use codelab_terminal::{Language, McpText, Text, ui};
 use codelab_toolrunner::RunnerQuestion;
 use codelab_workspace::Workspace;
 use serde_json::{Map, Value};
@@ -21,6 +21,9 @@ const MAX_QUESTIONS: usize = 64;
 const NOBODY_APPROVES: &str = "Nobody is there to approve this";
 const NOBODY_ANSWERS: &str =
     "Nobody is there to answer. Decide yourself, or finish with what you have.";
+
+/// Gives an MCP server no answer.
+const DECLINE: &str = "/decline";
 
 #[derive(Clone)]
 pub(super) struct Approver {
@@ -41,6 +44,15 @@ enum Verdict {
     /// A person said no, perhaps with a reason.
     Rejected(Option<String>),
     Nobody,
+}
+
+/// The call that is to be approved.
+#[derive(Clone, Copy)]
+struct AskedTool<'a> {
+    reason: &'a str,
+    tool: &'a str,
+    mcp: Option<&'a McpCall>,
+    arguments: &'a Map<String, Value>,
 }
 
 /// Whether the one who asks can be told a reason.
@@ -76,9 +88,14 @@ impl Approver {
         let approver = self.clone();
         tokio::spawn(async move {
             while let Some(question) = questions.recv().await {
-                let tool = question.call.tool.as_str();
-                let (reason, arguments) = (&question.reason, &question.arguments);
-                let verdict = approver.ask(reason, tool, arguments, Reasons::NotTold);
+                let tool = question.call.tool.name();
+                let asked = AskedTool {
+                    reason: &question.reason,
+                    tool: &tool,
+                    mcp: question.call.tool.mcp(),
+                    arguments: &question.arguments,
+                };
+                let verdict = approver.ask(asked, Reasons::NotTold);
                 let is_granted = matches!(verdict.await, Verdict::Granted);
                 let _ = question.reply.send(is_granted);
             }
@@ -88,8 +105,13 @@ impl Approver {
 
     /// The digest binds the decision to what was shown.
     pub async fn decide(&self, approval: &ApprovalInfo) -> HitlDecision {
-        let (tool, arguments) = (&approval.tool_name, &approval.arguments);
-        let verdict = self.ask(&approval.reason, tool, arguments, Reasons::Told);
+        let asked = AskedTool {
+            reason: &approval.reason,
+            tool: &approval.tool_name,
+            mcp: approval.mcp.as_deref(),
+            arguments: &approval.arguments,
+        };
+        let verdict = self.ask(asked, Reasons::Told);
         let (decision, feedback) = match verdict.await {
             Verdict::Granted => (DecisionChoice::Approve, None),
             Verdict::Rejected(reason) => (DecisionChoice::Reject, reason),
@@ -105,39 +127,37 @@ impl Approver {
 
     pub async fn answer(&self, question: &AgentQuestion) -> String {
         if self.approve != Approve::Ask {
-            return NOBODY_ANSWERS.to_owned();
+            return nobody_answers(question);
         }
         let _alone = self.terminal.lock().await;
-        note(
-            &self
+        note(&match &question.server {
+            Some(server) => self.language.with(McpText::Asks, &[server.as_str()]),
+            None => self
                 .language
                 .with(Text::ExecAsks, &[question.agent.as_str(), ""]),
-        );
+        });
         for line in question.question.lines() {
             note(&format!("  | {}", visible(line)));
         }
         for option in &question.options {
             note(&format!("  - {}", in_one_line(option)));
         }
+        if question.server.is_some() {
+            note(self.language.text(McpText::MayDecline));
+        }
         let answer = ask("> ").await.unwrap_or_default();
         if answer.trim().is_empty() {
-            NOBODY_ANSWERS.to_owned()
+            nobody_answers(question)
         } else {
             answer.trim().to_owned()
         }
     }
 
-    async fn ask(
-        &self,
-        reason: &str,
-        tool: &str,
-        arguments: &Map<String, Value>,
-        reasons: Reasons,
-    ) -> Verdict {
+    async fn ask(&self, asked: AskedTool<'_>, reasons: Reasons) -> Verdict {
         let verdict = match self.approve {
             Approve::None => Verdict::Nobody,
             Approve::All => Verdict::Granted,
-            Approve::Ask => self.ask_person(reason, tool, arguments, reasons).await,
+            Approve::Ask => self.ask_person(asked, reasons).await,
         };
         if !matches!(verdict, Verdict::Granted) {
             self.refused.store(true, Ordering::Relaxed);
@@ -145,18 +165,19 @@ impl Approver {
         verdict
     }
 
-    async fn ask_person(
-        &self,
-        reason: &str,
-        tool: &str,
-        arguments: &Map<String, Value>,
-        reasons: Reasons,
-    ) -> Verdict {
+    async fn ask_person(&self, asked: AskedTool<'_>, reasons: Reasons) -> Verdict {
+        let AskedTool {
+            reason,
+            tool,
+            mcp,
+            arguments,
+        } = asked;
         let _alone = self.terminal.lock().await;
         let language = self.language;
         let call = AskedCall {
             reason,
             tool,
+            mcp,
             arguments,
             diff: ui::write_preview(&self.preview, tool, arguments, language).await,
         };
@@ -172,5 +193,13 @@ impl Approver {
                 Verdict::Rejected((!why.is_empty()).then(|| why.to_owned()))
             }
         }
+    }
+}
+
+/// A server is told that it gets no answer; an agent is told to go on without one.
+fn nobody_answers(question: &AgentQuestion) -> String {
+    match question.server {
+        Some(_) => DECLINE.to_owned(),
+        None => NOBODY_ANSWERS.to_owned(),
     }
 }

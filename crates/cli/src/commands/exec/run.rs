@@ -186,7 +186,13 @@ impl Run {
             | ToolRunnerEvent::Disconnected { .. } => {
                 note(&line_of(event));
             }
+            ToolRunnerEvent::McpServer { error, .. } => {
+                if error.is_some() {
+                    note(&line_of(event));
+                }
+            }
             ToolRunnerEvent::Started { .. }
+            | ToolRunnerEvent::Progress { .. }
             | ToolRunnerEvent::Finished { .. }
             | ToolRunnerEvent::Closed { .. }
             | ToolRunnerEvent::Reconnected => {}
@@ -222,6 +228,7 @@ impl Run {
                 | SessionChange::MessageQueued { .. }
                 | SessionChange::MessageDequeued(_)
                 | SessionChange::Call(_)
+                | SessionChange::Progress(_)
                 | SessionChange::QuestionEnded(_)
                 | SessionChange::PlanCreated(_)
                 | SessionChange::TaskStarted(..)

@@ -9,10 +9,10 @@ use codelab_protocol::{
     ApprovalOutcome, CallId, CallOutcome, ErrorData, PlanId, SessionEvent, SessionEventBody,
     SessionId, TaskId, TaskStatus, Timestamp,
 };
-use codelab_terminal::{CallText, Language, Text};
-use serde_json::json;
+use codelab_terminal::{CallText, Language, McpText, Text};
+use serde_json::{Map, json};
 
-use super::super::tool_runner::{call_line, in_one_line};
+use super::super::tool_runner::{call_line, in_one_line, named_line};
 use super::super::{note, say};
 use super::run::ExecResult;
 
@@ -89,6 +89,7 @@ impl EventPrinter {
             SessionChange::TaskStarted(plan, id) => task_started(plan, id, view),
             SessionChange::Task(plan, id) => self.task_ended(plan, id, view),
             SessionChange::Call(id) => self.call(id, view),
+            SessionChange::Progress(id) => progress(id, view),
             SessionChange::Waits(id) => self.waits(id, view),
             SessionChange::Error(error) => self.error(&error.error),
             SessionChange::MessageStored(id) => {
@@ -108,7 +109,11 @@ impl EventPrinter {
                 vec![language.model_waiting(waiting, at)]
             }
             SessionChange::Note(
-                SessionNote::HistoryCompacted(_) | SessionNote::Gap(_) | SessionNote::StartOver,
+                SessionNote::HistoryCompacted(_)
+                | SessionNote::CompactionFailed(_)
+                | SessionNote::RememberedRevoked(_)
+                | SessionNote::Gap(_)
+                | SessionNote::StartOver,
             )
             | SessionChange::StartedOver
             | SessionChange::TextChanged { .. }
@@ -167,7 +172,10 @@ impl EventPrinter {
         };
         match &view.status {
             ToolCallStatus::Running | ToolCallStatus::AwaitingClient => {
-                vec![call_line(&view.call.name, &view.call.arguments)]
+                vec![match &view.mcp {
+                    Some(mcp) => named_line(mcp, &view.call.arguments),
+                    None => call_line(&view.call.name, &view.call.arguments),
+                }]
             }
             ToolCallStatus::Closed(CallOutcome::Unknown) => {
                 vec![self.language.text(CallText::OutcomeUnknown).to_owned()]
@@ -189,7 +197,10 @@ impl EventPrinter {
         match view.waits(id) {
             Some(WaitingItem::Approval(request)) => {
                 let approval = &request.approval;
-                let call = call_line(&approval.tool_name, &approval.arguments);
+                let call = match &approval.mcp {
+                    Some(mcp) => named_line(mcp, &approval.arguments),
+                    None => call_line(&approval.tool_name, &approval.arguments),
+                };
                 let values = [
                     call.as_str(),
                     &in_one_line(&self.language.reason(&approval.reason)),
@@ -197,7 +208,12 @@ impl EventPrinter {
                 vec![self.language.with(Text::ExecNeedsApproval, &values)]
             }
             Some(WaitingItem::Question(question)) => {
-                let values = [question.agent.as_str(), &in_one_line(&question.question)];
+                let asks = in_one_line(&question.question);
+                if let Some(server) = &question.server {
+                    let who = self.language.with(McpText::Asks, &[server.as_str()]);
+                    return vec![format!("{who} {asks}")];
+                }
+                let values = [question.agent.as_str(), &asks];
                 vec![self.language.with(Text::ExecAsks, &values)]
             }
             // The plan itself was printed.
@@ -226,6 +242,24 @@ fn outcome_text(outcome: ApprovalOutcome) -> Text {
         ApprovalOutcome::Expired => Text::DecisionExpired,
         ApprovalOutcome::Cancelled => Text::DecisionCancelled,
     }
+}
+
+/// How far a call is, in the words of its MCP server.
+fn progress(id: &CallId, view: &SessionView) -> Vec<String> {
+    let call = view.call(id);
+    let told = call.and_then(|call| call.mcp.as_ref().zip(call.progress.as_ref()));
+    let Some((mcp, progress)) = told else {
+        return Vec::new();
+    };
+    let total = progress.total.map(|total| format!("/{total}"));
+    let message = in_one_line(progress.message.as_deref().unwrap_or_default());
+    let line = format!(
+        "{} {}{} {message}",
+        named_line(mcp, &Map::new()),
+        progress.progress,
+        total.unwrap_or_default()
+    );
+    vec![line.trim_end().to_owned()]
 }
 
 fn task_started(plan: &PlanId, id: &TaskId, view: &SessionView) -> Vec<String> {

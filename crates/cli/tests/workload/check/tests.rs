@@ -82,6 +82,7 @@ fn shown_call(plan: &Plan, id: &str, requires_approval: bool) -> ChunkBody {
     let (name, arguments) = arguments(plan);
     ChunkBody::ToolCall(ToolCallChunk {
         digest: arguments_digest(name, &arguments),
+        mcp: None,
         tool_call: ToolCall {
             call_id: call_id(id),
             name: name.to_owned(),

@@ -4,7 +4,8 @@ use codelab_protocol::{AgentQuestion, TaskOrigin, Tool, arguments_digest};
 use serde_json::json;
 
 use super::*;
-use crate::ui::state::LocalAsk;
+use crate::Language;
+use crate::ui::state::{CompactRequest, LocalAsk};
 
 fn call(id: &str) -> CallId {
     CallId::parse(id).unwrap()
@@ -36,7 +37,7 @@ fn local() -> PendingAsk {
     PendingAsk::Local(LocalAsk {
         session_id,
         call_id,
-        tool,
+        tool: tool.into(),
         arguments,
         reason,
         parts: Vec::new(),
@@ -49,6 +50,8 @@ fn question() -> PendingAsk {
     PendingAsk::Question(AgentQuestion {
         call_id: call("q"),
         question: "Which?".to_owned(),
+        server: None,
+        requested_schema: None,
         options,
         agent,
         origin: TaskOrigin::default(),
@@ -367,6 +370,13 @@ fn ctrl_c_cancels_first_and_leaves_second() {
         press(&mut prompt, Key::Interrupt, &working),
         Action::CancelTurn,
         "a line between two starts anew"
+    );
+    let mut asked = ViewState::new(Language::default());
+    asked.compact_request = CompactRequest::Asked;
+    assert_eq!(
+        press(&mut Prompt::default(), Key::Interrupt, &asked),
+        Action::CancelTurn,
+        "a summary that no event tells of yet"
     );
 }
 

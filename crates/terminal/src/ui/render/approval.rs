@@ -1,10 +1,10 @@
 //! Approvals: what would run, with nothing hidden.
 
 use codelab_policy::visible;
-use codelab_protocol::Tool;
+use codelab_protocol::{McpCall, Tool};
 use serde_json::{Map, Value};
 
-use crate::{Language, Text};
+use crate::{Language, McpText, Text};
 
 use super::card::CardRows;
 use super::{AGENT, BAD, call::task_mark};
@@ -49,13 +49,22 @@ pub fn everything(kind: &ApprovalCardKind, width: usize, language: Language) -> 
 }
 
 /// What an approval is about, in a few words.
-pub fn name(tool: &str, arguments: &Map<String, Value>, language: Language) -> String {
+pub fn name(
+    tool: &str,
+    mcp: Option<&McpCall>,
+    arguments: &Map<String, Value>,
+    language: Language,
+) -> String {
     let one_row = |text: &str| {
         visible(text)
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ")
     };
+    if let Some(mcp) = mcp {
+        let values = [mcp.id.server.as_str(), &one_row(&mcp.id.tool)];
+        return language.with(McpText::Use, &values);
+    }
     match Tool::parse(tool) {
         Some(Tool::WriteFile) => {
             language.with(Text::LocalWrite, &[&one_row(text(arguments, "path"))])
@@ -100,6 +109,15 @@ fn head(shown: &ApprovalShown, language: Language) -> TextLine {
             };
             TextLine::styled("? ", AGENT).with(&title, BOLD)
         }
+        ApprovalCardKind::Named { mcp, .. } => {
+            let text = if is_agent {
+                McpText::ToUse
+            } else {
+                McpText::Use
+            };
+            let values = [mcp.id.server.as_str(), &in_one_row(&mcp.id.tool)];
+            line.with(&language.with(text, &values), BOLD)
+        }
         ApprovalCardKind::Tool { name, .. } => {
             line.with(&verb(Text::ToUse, Text::LocalUse, name), BOLD)
         }
@@ -118,7 +136,9 @@ fn body(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLi
             .map(|row| TextLine::styled(&format!("    {row}"), BOLD))
             .collect(),
         ApprovalCardKind::Budget(arguments) => budget(arguments, language),
-        ApprovalCardKind::Tool { arguments, .. } => json(arguments),
+        ApprovalCardKind::Named { arguments, .. } | ApprovalCardKind::Tool { arguments, .. } => {
+            json(arguments)
+        }
     };
     let rest = TextLine::styled(GOES_ON, DIM);
     lines
@@ -127,10 +147,14 @@ fn body(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLi
         .collect()
 }
 
-/// What the policy says about a command, and where it would run.
+/// What the policy says about a command, and where it would run; what a server says about its tool.
 fn notes(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextLine> {
-    let ApprovalCardKind::Command { cwd, parts, .. } = kind else {
-        return Vec::new();
+    let (cwd, parts) = match kind {
+        ApprovalCardKind::Command { cwd, parts, .. } => (cwd, parts),
+        ApprovalCardKind::Named { mcp, .. } => return server_says(mcp, width, language),
+        ApprovalCardKind::Write { .. }
+        | ApprovalCardKind::Budget(_)
+        | ApprovalCardKind::Tool { .. } => return Vec::new(),
     };
     let mut lines = Vec::new();
     if let Some(cwd) = cwd {
@@ -153,6 +177,37 @@ fn notes(kind: &ApprovalCardKind, width: usize, language: Language) -> Vec<TextL
         ));
     }
     lines
+}
+
+/// The server's own words. Every row of them is marked, so that none can pass for one of ours.
+fn server_says(mcp: &McpCall, width: usize, language: Language) -> Vec<TextLine> {
+    let mut lines = Vec::new();
+    if !mcp.description.is_empty() {
+        let head = TextLine::styled(&format!("  {}", language.text(McpText::Describes)), DIM);
+        lines.extend(fitting(&head, width));
+        let mark = TextLine::styled("  │ ", DIM);
+        for row in visible(&mcp.description).lines() {
+            lines.extend(wrap(&TextLine::plain(row), width, &mark, &mark));
+        }
+    }
+    if !mcp.hints.is_empty() {
+        let hint = |(name, value): (&String, &bool)| format!("{}={value}", in_one_row(name));
+        let hints: Vec<String> = mcp.hints.iter().map(hint).collect();
+        let hints = language.with(McpText::Hints, &[&hints.join(", ")]);
+        lines.extend(fitting(
+            &TextLine::styled(&format!("  {hints}"), DIM),
+            width,
+        ));
+    }
+    lines
+}
+
+/// Nothing hidden, and in one row.
+fn in_one_row(text: &str) -> String {
+    visible(text)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn budget(arguments: &Map<String, Value>, language: Language) -> Vec<TextLine> {

@@ -1,6 +1,6 @@
 //! A tool call in a row or a few: what it was, what came of it.
 
-use codelab_protocol::{CallOutcome, TaskId, Tool, ToolCall};
+use codelab_protocol::{CallOutcome, McpCall, TaskId, Tool, ToolCall};
 use serde_json::Value;
 
 use crate::{CallText, Language, Text};
@@ -32,7 +32,7 @@ pub fn lines(end: &CallEnd, width: usize, language: Language) -> Vec<TextLine> {
         .with(sign, style)
         .with(" ", Style::PLAIN);
     head.extend(task_mark(end.task.as_ref()));
-    head.extend(title(&end.call, language));
+    head.extend(title(&end.call, end.mcp.as_deref(), language));
     let room = width.saturating_sub(note.chars().count() + 3).max(20);
     let mut lines = vec![head.clipped(room).with(&format!(" · {note}"), DIM)];
     if let End::Result { value, .. } = &end.end {
@@ -47,7 +47,10 @@ pub fn task_mark(task: Option<&TaskId>) -> TextLine {
 }
 
 /// The call as a person would say it.
-pub fn title(call: &ToolCall, language: Language) -> TextLine {
+pub fn title(call: &ToolCall, mcp: Option<&McpCall>, language: Language) -> TextLine {
+    if let Some(mcp) = mcp {
+        return named(mcp, call);
+    }
     let text = |name: &str| {
         call.arguments
             .get(name)
@@ -88,6 +91,18 @@ pub fn title(call: &ToolCall, language: Language) -> TextLine {
         Some(Tool::ExecuteCommand) => TextLine::plain("$ ").with(&shown("command"), BOLD),
         _ => TextLine::styled(&call.name, BOLD),
     }
+}
+
+/// The server, its tool and the arguments.
+fn named(mcp: &McpCall, call: &ToolCall) -> TextLine {
+    let arguments = match call.arguments.is_empty() {
+        true => String::new(),
+        false => Value::Object(call.arguments.clone()).to_string(),
+    };
+    let arguments: String = arguments.chars().take(MAX_TITLE_CHARS).collect();
+    TextLine::plain(&format!("{}: ", mcp.id.server))
+        .with(&mcp.id.tool, BOLD)
+        .with(&format!(" {arguments}"), DIM)
 }
 
 fn succeeded(result: &Value) -> bool {

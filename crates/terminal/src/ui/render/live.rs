@@ -2,13 +2,14 @@
 //! running calls, what waits for the person, the line they write. They never grow past the screen,
 //! so nothing of them reaches the scrollback.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use codelab_client::{CallView, SessionItem, ToolCallStatus};
-use codelab_protocol::{ApprovalKind, Timestamp, Usage};
+use codelab_protocol::{ApprovalKind, Timestamp, ToolProgress, Usage};
 
 use crate::texts::{CallText, CommandText};
-use crate::{Language, Text};
+use crate::{Language, McpText, Text};
 
 use super::{AGENT, CardRows, MAX_TEXT_COLUMNS, call, name, spent};
 use crate::ui::markdown;
@@ -57,6 +58,11 @@ pub struct Live<'a> {
     /// The model that answered last, and how many tokens it had before it.
     pub model: Option<&'a str>,
     pub context_tokens: Option<u64>,
+    /// The window of that model in tokens, where it is known.
+    pub window: Option<u64>,
+    /// A summary is being written that a person asked for.
+    /// Pasted images that the line names.
+    pub images: Vec<String>,
     /// Of the whole session, as the server counts.
     pub spent: Option<Usage>,
     pub frame: usize,
@@ -82,7 +88,8 @@ impl Live<'_> {
         }
         let (input, cursor_row, cursor_column) = self.input(width, height);
         let mut below = input;
-        below.push(self.status());
+        below.extend(self.attached());
+        below.push(self.status(width.saturating_sub(1)));
         let room = height.saturating_sub(below.len() + 1);
         let (mut rows, is_readable) = self.above(width, room);
         if rows.len() < room {
@@ -212,7 +219,14 @@ impl Live<'_> {
         let row = |open: &CallView| {
             let mut row = TextLine::styled(&format!("  {} ", spinner(self.frame)), WORKING);
             row.extend(call::task_mark(open.origin.task_id.as_ref()));
-            row.extend(call::title(&open.call, self.language()));
+            row.extend(call::title(
+                &open.call,
+                open.mcp.as_deref(),
+                self.language(),
+            ));
+            if let Some(progress) = &open.progress {
+                row = row.with(&format!(" · {}", progress_text(progress)), DIM);
+            }
             if open.status == ToolCallStatus::AwaitingClient {
                 let text = self.language().text(CallText::WaitsForClient);
                 row.with(&format!(" · {text}"), DIM)
@@ -246,6 +260,9 @@ impl Live<'_> {
         let language = self.language();
         let what = match (self.state.is_working(), self.state.view.agent()) {
             (false, _) if self.is_sending => language.text(Text::Sending).to_owned(),
+            (false, _) if self.state.is_compacting() => {
+                language.text(CommandText::Compacting).to_owned()
+            }
             (false, _) => return None,
             (true, Some(agent)) => language.with(Text::Works, &[short(agent)]),
             (true, None) => language.text(Text::Planning).to_owned(),
@@ -301,7 +318,7 @@ impl Live<'_> {
                 'y' => language.text(Text::KeyApprove),
                 'e' => language.text(Text::KeyEdit),
                 'n' => language.text(Text::KeyReject),
-                'a' => language.text(always(ask)),
+                'a' => always(ask, language),
                 _ => language.text(Text::KeyView),
             };
             let word = format!(" {word}");
@@ -329,11 +346,17 @@ impl Live<'_> {
             }
             PendingAsk::Approval(request) => {
                 let approval = &request.approval;
-                name(&approval.tool_name, &approval.arguments, language)
+                let mcp = approval.mcp.as_deref();
+                name(&approval.tool_name, mcp, &approval.arguments, language)
             }
             PendingAsk::Plan(_) => language.text(Text::Plan).to_owned(),
             PendingAsk::Question(question) => short(&question.agent).to_owned(),
-            PendingAsk::Local(local) => name(local.tool.as_str(), &local.arguments, language),
+            PendingAsk::Local(local) => name(
+                &local.tool.name(),
+                local.tool.mcp(),
+                &local.arguments,
+                language,
+            ),
         }
     }
 
@@ -369,33 +392,54 @@ impl Live<'_> {
         )
     }
 
-    fn status(&self) -> TextLine {
+    /// What goes along with the line besides its text.
+    fn attached(&self) -> Option<TextLine> {
+        let names = self.images.join(", ");
+        let text = self.language().with(CommandText::ImagesGoAlong, &[&names]);
+        (!self.images.is_empty()).then(|| TextLine::styled(&format!("  {text}"), DIM))
+    }
+
+    /// `42 % of 128k`, or the tokens alone where nobody knows the window.
+    fn context(&self) -> Option<String> {
+        let (language, tokens) = (self.language(), self.context_tokens?);
+        let Some(window) = self.window.filter(|window| *window > 0) else {
+            return Some(language.with(CommandText::Context, &[&language.grouped(tokens)]));
+        };
+        let percent = tokens.saturating_mul(100).div_ceil(window).to_string();
+        Some(language.with(CommandText::ContextShare, &[&percent, &rounded(window)]))
+    }
+
+    /// In a narrow terminal the facts about the model give way to what a key does.
+    fn status(&self, width: usize) -> TextLine {
         if self.prompt.is_leaving {
             let hint = self.language().text(Text::LeaveHint);
             return TextLine::styled(&format!("  {hint}"), BOLD);
         }
         let language = self.language();
-        let mut parts = Vec::new();
+        let mut first = Vec::new();
         if self.connection == ConnectionState::Reconnecting {
-            parts.push(language.text(Text::Reconnecting).to_owned());
+            first.push(language.text(Text::Reconnecting).to_owned());
         }
-        parts.push(match self.target {
+        first.push(match self.target {
             Some(agent) => language.with(Text::Target, &[agent]),
             None => language.text(Text::Planned).to_owned(),
         });
-        parts.extend(self.model.map(str::to_owned));
-        let context = self.context_tokens.map(|tokens| language.grouped(tokens));
-        parts.extend(context.map(|tokens| language.with(CommandText::Context, &[&tokens])));
-        parts.extend(self.spent.as_ref().map(|usage| spent(usage, language)));
-        parts.push(
-            if self.state.is_working() {
-                language.text(Text::CancelHint)
-            } else {
-                "/help"
+        let is_at_work = self.state.is_working() || self.state.is_compacting();
+        let hint = match is_at_work {
+            true => language.text(Text::CancelHint),
+            false => "/help",
+        };
+        let spent = self.spent.as_ref().map(|usage| spent(usage, language));
+        let facts = [self.model.map(str::to_owned), self.context(), spent];
+        let mut facts: VecDeque<String> = facts.into_iter().flatten().collect();
+        loop {
+            let parts = first.iter().chain(&facts).map(String::as_str);
+            let parts: Vec<&str> = parts.chain([hint]).collect();
+            let line = TextLine::styled(&format!("  {}", parts.join(" · ")), DIM);
+            if line.width() <= width || facts.pop_front().is_none() {
+                return line;
             }
-            .to_owned(),
-        );
-        TextLine::styled(&format!("  {}", parts.join(" · ")), DIM)
+        }
     }
 }
 
@@ -425,14 +469,37 @@ fn answer_prompt(ask: &PendingAsk) -> Text {
 }
 
 /// What "always" would allow.
-fn always(ask: &PendingAsk) -> CallText {
+fn always(ask: &PendingAsk, language: Language) -> &'static str {
     let grant = match ask {
         PendingAsk::Approval(request) => Grant::of(&request.approval),
         PendingAsk::Plan(_) | PendingAsk::Question(_) | PendingAsk::Local(_) => None,
     };
     match grant {
-        Some(Grant::FileWrites) => CallText::KeyAlwaysWrites,
-        Some(Grant::SameCommand) | None => CallText::KeyAlwaysCommand,
+        Some(Grant::FileWrites) => language.text(CallText::KeyAlwaysWrites),
+        Some(Grant::SameTool) => language.text(McpText::KeyAlways),
+        Some(Grant::SameCommand) | None => language.text(CallText::KeyAlwaysCommand),
+    }
+}
+
+/// How far a call is, in the words of its server.
+fn progress_text(progress: &ToolProgress) -> String {
+    let total = progress.total.map(|total| format!("/{total}"));
+    let message = progress.message.as_deref().unwrap_or_default();
+    format!(
+        "{}{} {message}",
+        progress.progress,
+        total.unwrap_or_default()
+    )
+    .trim_end()
+    .to_owned()
+}
+
+/// `128k` and `1M` as people say them; an odd window keeps its digits.
+fn rounded(tokens: u64) -> String {
+    match tokens {
+        1_000_000.. if tokens % 1_000_000 < 50_000 => format!("{}M", tokens / 1_000_000),
+        1_000.. => format!("{}k", tokens / 1_000),
+        _ => tokens.to_string(),
     }
 }
 
@@ -445,4 +512,23 @@ pub fn time_left(at: Timestamp, now: Timestamp) -> String {
 fn tail(rows: Vec<TextLine>, room: usize) -> Vec<TextLine> {
     let skipped = rows.len().saturating_sub(room);
     rows.into_iter().skip(skipped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn a_window_is_said_as_people_say_it() {
+        for (tokens, said) in [
+            (128_000, "128k"),
+            (8_192, "8k"),
+            (1_000_000, "1M"),
+            (1_047_576, "1M"),
+            (1_500_000, "1500k"),
+            (512, "512"),
+        ] {
+            assert_eq!(rounded(tokens), said);
+        }
+    }
 }

@@ -88,6 +88,8 @@ fn draw_after(
         is_deciding: true,
         model: Some("gpt-4").filter(|_| state.view.usage().is_some()),
         context_tokens: state.view.usage().map(|usage| usage.prompt_tokens),
+        window: None,
+        images: Vec::new(),
         spent: state.view.usage(),
         frame: 0,
         quiet,
@@ -232,6 +234,7 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
     let arguments = arguments.as_object().unwrap().clone();
     let kind = crate::ui::state::approval_kind(
         "write_file",
+        None,
         &arguments,
         &[],
         &Before::Missing,

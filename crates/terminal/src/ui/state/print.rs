@@ -11,6 +11,8 @@ use codelab_protocol::{
 
 use super::{Grant, ViewState, Writing};
 use crate::Text;
+use crate::texts::CommandText;
+use crate::ui::allowed;
 use crate::ui::block::{Block, CallEnd, End};
 use crate::ui::diff::Before;
 use crate::ui::markdown::Stream;
@@ -76,6 +78,7 @@ impl ViewState {
             SessionChange::Note(note) => out.push(self.noted(note)),
             SessionChange::Used(usage) => out.push(Block::Spent(usage.clone())),
             SessionChange::ReasoningChanged(_)
+            | SessionChange::Progress(_)
             | SessionChange::TaskStarted(..)
             | SessionChange::Stopped(_) => {}
         }
@@ -93,6 +96,22 @@ impl ViewState {
                 self.language
                     .with(Text::HistoryCompacted, &[&compacted.messages.to_string()]),
             ),
+            SessionNote::CompactionFailed(error) if error.error_code == ErrorCode::Cancelled => {
+                Block::Notice(
+                    self.language
+                        .text(CommandText::CompactionStopped)
+                        .to_owned(),
+                )
+            }
+            SessionNote::CompactionFailed(error) => Block::Error {
+                message: error.message.clone(),
+                code: Some(error.error_code),
+                status: None,
+            },
+            SessionNote::RememberedRevoked(revoked) => {
+                let what = allowed::named(&revoked.remembered.covers, self.language);
+                Block::Notice(self.language.with(CommandText::Revoked, &[&what]))
+            }
             SessionNote::ModelFallback(fallback) => Block::Notice(self.language.with(
                 Text::ModelFallback,
                 &[
@@ -285,6 +304,7 @@ impl ViewState {
         };
         Some(Block::Call(CallEnd {
             call: view.call.clone(),
+            mcp: view.mcp.clone(),
             task: self.shown_task(&view.origin),
             end,
         }))

@@ -1,7 +1,7 @@
 //! What events make of a session.
 
 use codelab_policy::{Policy, RememberKey, Verdict};
-use codelab_protocol::{CallOutcome, Done, SessionEventBody};
+use codelab_protocol::{CallOutcome, Done, SessionEventBody, arguments_digest};
 use serde_json::json;
 
 use super::*;
@@ -385,7 +385,7 @@ fn this_machines_questions_outlive_a_change_of_session() {
     let local = |call: usize| LocalAsk {
         session_id: SessionId::parse("s").unwrap(),
         call_id: CallId::parse(&format!("c{call}")).unwrap(),
-        tool: Tool::ExecuteCommand,
+        tool: Tool::ExecuteCommand.into(),
         arguments: Map::new(),
         reason: "no sandbox".to_owned(),
         parts: Vec::new(),
@@ -420,7 +420,7 @@ fn of_two_calls_with_one_id_only_the_first_waits_for_this_machines_person() {
     let local = |session: &str, command: &str| LocalAsk {
         session_id: SessionId::parse(session).unwrap(),
         call_id: CallId::parse("c").unwrap(),
-        tool: Tool::ExecuteCommand,
+        tool: Tool::ExecuteCommand.into(),
         arguments: json!({ "command": command }).as_object().unwrap().clone(),
         reason: "it deletes files".to_owned(),
         parts: Vec::new(),
@@ -443,7 +443,7 @@ fn a_decision_that_failed_waits_behind_what_is_read() {
     let local = PendingAsk::Local(LocalAsk {
         session_id: SessionId::parse("other").unwrap(),
         call_id: CallId::parse("c").unwrap(),
-        tool: Tool::WriteFile,
+        tool: Tool::WriteFile.into(),
         arguments: old.as_object().unwrap().clone(),
         reason: "protected".to_owned(),
         parts: Vec::new(),
@@ -519,6 +519,7 @@ fn always_is_offered_exactly_where_the_policy_remembers() {
         let expected = ask.remember.map(|key| match key {
             RememberKey::FileWrites => Grant::FileWrites,
             RememberKey::Command(_) => Grant::SameCommand,
+            RememberKey::McpTool(_) => Grant::SameTool,
         });
         assert_eq!(Grant::of(&approval), expected, "{approval:?}");
     }

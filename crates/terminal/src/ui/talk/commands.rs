@@ -1,11 +1,14 @@
 //! What each slash command does.
 
 use crate::Text;
+use crate::texts::CommandText;
 
 use super::{Leaving, Talk};
 use crate::ui::block::Block;
 use crate::ui::command::SlashCommand;
 use crate::ui::requests::{self, RequestOutcome};
+use crate::ui::state::CompactRequest;
+use crate::ui::{allowed, compact};
 
 impl Talk {
     /// Sets what a command prints apart from what stands above it. The text of a person's own command
@@ -64,6 +67,32 @@ impl Talk {
                     .spawn(requests::choose_model(client, session, model, language))
             }
             (SlashCommand::Model(Some(_)), None) => self.say(Text::ModelNeedsSession, &[]),
+            (SlashCommand::Allowed(None), Some(session)) => {
+                _ = self
+                    .requests
+                    .spawn(allowed::list(client, session, language))
+            }
+            (SlashCommand::Allowed(Some(wanted)), Some(session)) => {
+                match allowed::numbered(&self.allowed, &wanted) {
+                    Some(id) => {
+                        let id = id.clone();
+                        _ = self.requests.spawn(allowed::revoke(client, session, id))
+                    }
+                    None => self.say(CommandText::NotAllowed, &[&wanted]),
+                }
+            }
+            (SlashCommand::Allowed(_), None) => self.say(CommandText::NothingAllowed, &[]),
+            (SlashCommand::Compact, Some(session)) => match self.state.is_working() {
+                true => self.say(CommandText::CompactLater, &[]),
+                false => {
+                    // From now on: events can come before the answer.
+                    self.state.compact_request = CompactRequest::Asked;
+                    _ = self
+                        .requests
+                        .spawn(compact::compact(client, session, language))
+                }
+            },
+            (SlashCommand::Compact, None) => self.say(CommandText::NothingToCompact, &[]),
             (SlashCommand::Cost, session) => {
                 _ = self
                     .requests
@@ -71,7 +100,7 @@ impl Talk {
             }
             (SlashCommand::Diff, _) => self.diff(),
             (SlashCommand::Export, session) => self.export(session),
-            (SlashCommand::Cancel, Some(_)) if self.state.is_working() => self.cancel(),
+            (SlashCommand::Cancel, Some(_)) if self.is_at_work() => self.cancel(),
             (
                 SlashCommand::Plan(_)
                 | SlashCommand::Retry

@@ -1,7 +1,7 @@
 //! Input from the server and from the tool runner. The log of a session is read once from its start
 //! and then followed.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use codelab_client::{
     Backoff, ClientError, EventData, FollowUntil, PlanView, ResumingEvents, StreamEvent,
@@ -12,8 +12,8 @@ use codelab_protocol::{
 use codelab_toolrunner::{RunnerQuestion, ToolRunnerEvent};
 use tokio::time::Instant;
 
-use crate::Text;
 use crate::texts::CommandText;
+use crate::{McpText, Text};
 
 use super::{MAX_SEEN, Talk};
 use crate::ui::UiError;
@@ -23,7 +23,7 @@ use crate::ui::plan::short;
 use crate::ui::prompt::READING_TIME;
 use crate::ui::render::ConnectionState;
 use crate::ui::requests;
-use crate::ui::state::{LocalAsk, ViewState};
+use crate::ui::state::{CompactRequest, LocalAsk, ViewState};
 
 /// Of a session that is resumed.
 const MAX_REPLAYED_BLOCKS: usize = 30;
@@ -123,6 +123,7 @@ impl Talk {
                 if let Some(answered) = usage_of(&event.body, &self.state) {
                     self.answered_with(&answered);
                 }
+                self.note_compaction(&event.body);
                 let before = self.before(&event.body).await;
                 let blocks = self.state.apply(&event, &before);
                 match self.is_unseen_and_gone(&event.body) {
@@ -189,11 +190,41 @@ impl Talk {
         }
     }
 
+    /// What was said before a summary is no part of the context any more; how much is left, the next
+    /// answer tells.
+    fn note_compaction(&mut self, body: &SessionEventBody) {
+        let is_begun = match body {
+            SessionEventBody::HistoryCompacted(_) => {
+                self.context_tokens = None;
+                // The summary was paid for as well.
+                self.count();
+                false
+            }
+            SessionEventBody::HistoryCompacting(_) => true,
+            SessionEventBody::CompactionFailed(_) => false,
+            _ => return,
+        };
+        let request = std::mem::take(&mut self.state.compact_request);
+        if is_begun && request == CompactRequest::Withdrawn {
+            self.cancel();
+        }
+    }
+
     /// What the status line says about the last model call.
     fn answered_with(&mut self, usage: &Usage) {
         self.model = usage.model.clone().or(self.model.take());
         let tokens = usage.prompt_tokens.saturating_add(usage.completion_tokens);
         self.context_tokens = Some(tokens);
+        if self.windows.is_none() {
+            // Asked once: a model that is added later is shown without its window.
+            self.windows = Some(HashMap::new());
+            self.requests.spawn(requests::windows(self.client.clone()));
+        }
+    }
+
+    /// The window of the model that answered last.
+    pub(super) fn window(&self) -> Option<u64> {
+        self.windows.as_ref()?.get(self.model.as_ref()?).copied()
     }
 
     fn count(&mut self) {
@@ -221,10 +252,10 @@ impl Talk {
             ToolRunnerEvent::Reconnected => self.connection = ConnectionState::Live,
             ToolRunnerEvent::Closed { call } => self.state.closed_here(&call.call_id),
             ToolRunnerEvent::Unknown { call } => {
-                self.say(Text::CallUnknown, &[call.tool.as_str()]);
+                self.say(Text::CallUnknown, &[&call.label()]);
             }
             ToolRunnerEvent::Refused { call, reason } => {
-                self.say(Text::CallNotRun, &[call.tool.as_str(), &reason])
+                self.say(Text::CallNotRun, &[&call.label(), &reason])
             }
             ToolRunnerEvent::Ended { reason } => {
                 self.print(&Block::Error {
@@ -233,7 +264,14 @@ impl Talk {
                     status: None,
                 });
             }
-            ToolRunnerEvent::Started { .. } | ToolRunnerEvent::Finished { .. } => {}
+            ToolRunnerEvent::McpServer { name, error, .. } => {
+                if let Some(error) = error {
+                    self.say(McpText::Failed, &[name.as_str(), &error]);
+                }
+            }
+            ToolRunnerEvent::Started { .. }
+            | ToolRunnerEvent::Finished { .. }
+            | ToolRunnerEvent::Progress { .. } => {}
         }
     }
 

@@ -11,6 +11,7 @@ use super::Talk;
 use crate::ui::block::Block;
 use crate::ui::command::{self, HELP};
 use crate::ui::complete::{self, TabCompletion, Unfinished};
+use crate::ui::prompt::Key;
 use crate::ui::requests::OutgoingMessage;
 use crate::ui::{custom, export, mention, shell};
 
@@ -43,7 +44,7 @@ impl Talk {
         written: &str,
         text: String,
     ) -> Option<(String, Vec<NewAttachment>)> {
-        match mention::expand(&self.preview, text, self.language()).await {
+        match mention::expand(&self.preview, text, &self.pasted, self.language()).await {
             Ok(expanded) => {
                 if !expanded.sent.is_empty() {
                     self.say(CommandText::SentWith, &[&expanded.sent.join(", ")]);
@@ -55,6 +56,16 @@ impl Talk {
                 self.give_back(written.to_owned());
                 None
             }
+        }
+    }
+
+    /// A path of an image that is pasted, as terminals paste files that are dropped on them, becomes
+    /// the name of an attachment.
+    pub(super) async fn with_image(&mut self, key: Key) -> Key {
+        let Key::Paste(text) = &key else { return key };
+        match self.pasted.take(text, self.preview.root()).await {
+            Some(named) => Key::Paste(named),
+            None => key,
         }
     }
 

@@ -1,0 +1,129 @@
+//! `codelab trust`: a person looks at what a folder brings, such as `.mcp.json`, and says that it
+//! counts. Nothing else trusts anything, `--approve all` included.
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use codelab_policy::visible;
+use codelab_toolrunner::{BroughtFile, BroughtKind, TrustState, TrustStore};
+
+use super::tool_runner::{ask, is_yes};
+use super::{ServerPaths, note, now, say};
+
+/// Exit codes: 0 everything is trusted · 1 failed · 3 something is not trusted
+const NOT_TRUSTED: u8 = 3;
+
+#[derive(Args)]
+#[command(
+    after_help = "Exit codes: 0 everything is trusted, 1 failed, 2 wrong usage, 3 something \
+                        is not trusted"
+)]
+pub struct TrustCommand {
+    /// The folder whose files are shown
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    workspace: PathBuf,
+    /// Trust what is shown without asking
+    #[arg(long, conflicts_with = "forget")]
+    yes: bool,
+    /// Trust nothing of this folder any more
+    #[arg(long)]
+    forget: bool,
+    #[command(flatten)]
+    paths: ServerPaths,
+}
+
+impl TrustCommand {
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let data_dir = std::path::absolute(self.paths.settings(None)?.data_dir)?;
+        let store = TrustStore::new(&data_dir);
+        let folder = std::fs::canonicalize(&self.workspace)
+            .with_context(|| format!("the folder {}", self.workspace.display()))?;
+        if self.forget {
+            let forgotten = store.forget(&folder)?;
+            let folder = visible(&folder.display().to_string());
+            say(&format!(
+                "{folder}: contents that were trusted: {forgotten}, now: 0"
+            ));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let (mut files, mut is_refused) = (0, false);
+        for (kind, path) in BroughtKind::ALL {
+            let Some(file) = BroughtFile::read(&folder, kind, path).map_err(anyhow::Error::msg)?
+            else {
+                continue;
+            };
+            files += 1;
+            is_refused |= !self.decide(&store, &folder, &file)?;
+        }
+        if files == 0 {
+            let folder = visible(&folder.display().to_string());
+            say(&format!("{folder} brings nothing that needs trust"));
+        }
+        Ok(match is_refused {
+            true => ExitCode::from(NOT_TRUSTED),
+            false => ExitCode::SUCCESS,
+        })
+    }
+
+    /// Whether the file is trusted now. What is trusted is what was shown.
+    fn decide(
+        &self,
+        store: &TrustStore,
+        folder: &Path,
+        file: &BroughtFile,
+    ) -> anyhow::Result<bool> {
+        let state = store.state(folder, file)?;
+        shown(folder, file, state).iter().for_each(|line| say(line));
+        let is_trusted = match state {
+            TrustState::Trusted => return Ok(true),
+            TrustState::New | TrustState::Changed => self.yes || asked(file),
+        };
+        if is_trusted {
+            store.trust(folder, file, now())?;
+            say(&format!("{} is trusted", file.path));
+        } else {
+            say(&format!(
+                "{} is not trusted, so it does not count",
+                file.path
+            ));
+        }
+        Ok(is_trusted)
+    }
+}
+
+/// Every line of the file begins with a bar, so that none can pass for one of ours.
+fn shown(folder: &Path, file: &BroughtFile, state: TrustState) -> Vec<String> {
+    let known = match state {
+        TrustState::Trusted => "trusted",
+        TrustState::New => "not trusted yet",
+        TrustState::Changed => "changed since it was trusted",
+    };
+    let path = visible(&folder.join(file.path).display().to_string());
+    let mut lines = vec![
+        format!("{path} ({}): {known}", file.kind.as_str()),
+        format!("SHA-256 {}", file.digest),
+    ];
+    lines.extend(
+        file.content
+            .lines()
+            .map(|line| format!("  | {}", visible(line))),
+    );
+    match file.kind {
+        BroughtKind::McpServers => lines.extend(codelab_toolrunner::what_starts(file, folder)),
+    }
+    lines
+}
+
+fn asked(file: &BroughtFile) -> bool {
+    if !std::io::stdin().is_terminal() {
+        note("Nobody is at the terminal to trust it. `codelab trust --yes` trusts without asking.");
+        return false;
+    }
+    let question = format!("Trust this content of {}? [y/N] ", file.path);
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let answer = runtime.map(|runtime| runtime.block_on(ask(&question)));
+    answer.is_ok_and(|answer| answer.is_some_and(|answer| is_yes(&answer)))
+}
