@@ -107,7 +107,7 @@ testOfLooks("on a phone each view has its word in the menu, and a title its line
         return width > 10 && left >= 0 && right <= window.innerWidth;
       }),
     );
-    expect(words, locale).toEqual(Array(7).fill(true));
+    expect(words, locale).toEqual(Array(8).fill(true));
     const title = await page.locator("h1").evaluate((found) => found.getClientRects().length && found.clientHeight);
     expect(title, locale).toBeLessThan(32);
   }

@@ -1,6 +1,15 @@
 // What a session's state means for a person, in the words of `tests/projection/README.md`.
 import { isFailure } from "../src/components/ToolCard";
-import type { BudgetItem, Item, Origin, PlanView, QuestionItem, SessionState, ToolItem } from "../src/state/session";
+import type {
+  BudgetItem,
+  CallProgress,
+  Item,
+  Origin,
+  PlanView,
+  QuestionItem,
+  SessionState,
+  ToolItem,
+} from "../src/state/session";
 
 export function project(state: SessionState) {
   const items = state.items;
@@ -12,9 +21,15 @@ export function project(state: SessionState) {
     waiting: items.flatMap((item) => waiting(item, state)),
     errors: items.flatMap(error),
     notes: items.flatMap(note),
-    turn: { status: state.status, queued: state.queue.map(({ id }) => id) },
+    turn: turn(state),
     last_seq: state.lastSeq,
   };
+}
+
+function turn(state: SessionState) {
+  const described: Record<string, unknown> = { status: state.status, queued: state.queue.map(({ id }) => id) };
+  if (state.isCompacting) described["compacting"] = true;
+  return described;
 }
 
 const place = (origin: Origin | undefined) => ({
@@ -39,8 +54,8 @@ function message(item: Item) {
 }
 
 function toolCall(item: ToolItem) {
-  const { state } = item;
-  return {
+  const { state, mcp, progress } = item;
+  const shown: Record<string, unknown> = {
     call_id: item.callId,
     tool: item.name,
     agent: item.agent ?? null,
@@ -52,6 +67,9 @@ function toolCall(item: ToolItem) {
     result: state.step === "finished" ? state.result : null,
     late: state.step === "finished" && state.late,
   };
+  if (mcp !== undefined) shown["mcp"] = { server: mcp.server, tool: mcp.tool, runs_at: mcp.runs_at };
+  if (progress !== undefined) shown["progress"] = progressOf(progress);
+  return shown;
 }
 
 function callStatus({ state }: ToolItem): string {
@@ -71,8 +89,14 @@ function callStatus({ state }: ToolItem): string {
   }
 }
 
+const progressOf = ({ progress, total, message }: CallProgress) => ({
+  progress,
+  total: total ?? null,
+  message: message ?? null,
+});
+
 function question(item: QuestionItem) {
-  return {
+  const shown: Record<string, unknown> = {
     call_id: item.callId,
     agent: item.agent,
     ...place(item.origin),
@@ -81,6 +105,11 @@ function question(item: QuestionItem) {
     status: item.isOpen ? "open" : item.answer === undefined ? "closed" : "answered",
     answer: item.answer ?? null,
   };
+  if (item.server !== undefined) {
+    shown["server"] = item.server;
+    shown["requested_schema"] = item.schema;
+  }
+  return shown;
 }
 
 function plan(view: PlanView | undefined) {
@@ -138,6 +167,14 @@ function note(item: Item) {
   switch (item.note.type) {
     case "compacted":
       return [{ kind: "history_compacted", messages: item.note.messages, summary: item.note.summary }];
+    case "compaction_failed":
+      return [{ kind: "compaction_failed", error_code: item.note.code, message: item.note.message }];
+    case "revoked": {
+      const { calls, by } = item.note;
+      const command = calls.kind === "command" ? calls.command : null;
+      const ofServer = calls.kind === "mcp_tool" ? { server: calls.server, tool: calls.tool } : {};
+      return [{ kind: "remembered_revoked", command, by, ...ofServer }];
+    }
     case "fallback":
       return [{ kind: "model_fallback", from: item.note.from, to: item.note.to, failure: item.note.failure }];
     case "waiting":

@@ -9,6 +9,7 @@ export class ApiError extends Error {
     readonly status: number,
     readonly code: string,
     message: string,
+    readonly details: Readonly<Record<string, unknown>> = {},
   ) {
     super(message);
   }
@@ -35,7 +36,9 @@ export function refusal(response: Response, body: unknown): ApiError {
   const told = typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
   const text = (name: string) => (typeof told[name] === "string" ? told[name] : undefined);
   const message = text("detail") ?? text("error") ?? `${response.status} ${response.statusText}`;
-  return new ApiError(response.status, text("error_code") ?? "", message);
+  const { details } = told;
+  const known = typeof details === "object" && details !== null ? (details as Record<string, unknown>) : {};
+  return new ApiError(response.status, text("error_code") ?? "", message, known);
 }
 
 /** For the routes that the schema does not have. */

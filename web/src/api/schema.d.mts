@@ -966,6 +966,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/chat/{session_id}/compact": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sum the history up now
+         * @description Between two turns, whatever `context.compact_tokens` says. Prompts then show the summary instead
+         *     of what was said before it; the messages stay. The answer comes as soon as the wish is durable,
+         *     with `compacting: true`. The event `history_compacted` has the summary, or `compaction_failed`
+         *     says why there is none. Cancelling the session stops it.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The summary is on its way, or was there already */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ProjectSession"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/my/chat/{session_id}/events": {
         parameters: {
             query?: never;
@@ -1406,6 +1451,91 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/chat/{session_id}/remembered": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What was approved with `remember` in this session, oldest first
+         * @description Such calls pass without a question until the session ends or somebody takes it back.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description At most 100 */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["RememberedList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/remembered/{remembered_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Take back what was remembered
+         * @description The next such call asks again. One that was let through already goes on. The event
+         *     `remembered_revoked` says who did it.
+         */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The id from the list */
+                    remembered_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Such calls ask again */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/my/chat/{session_id}/retry": {
         parameters: {
             query?: never;
@@ -1500,6 +1630,100 @@ export interface paths {
                     content: {
                         "application/json": components["schemas"]["CallClaimed"];
                     };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/tool_calls/{call_id}/elicit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask the person what the MCP server of a call wants to know
+         * @description The answer is a message that `answers` the returned id.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The tool call */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ElicitAnswer"];
+                };
+            };
+            responses: {
+                /** @description Asked */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["ElicitationAsked"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/chat/{session_id}/tool_calls/{call_id}/progress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Tell how far a tool call is
+         * @description It is shown to readers and not stored.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The session */
+                    session_id: string;
+                    /** @description The tool call */
+                    call_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ReportProgress"];
+                };
+            };
+            responses: {
+                /** @description Shown */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
                 };
             };
         };
@@ -2538,6 +2762,440 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/my/projects/{project_id}/clients/{client_id}/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Say which MCP servers a client runs
+         * @description For tool runners. It replaces what the client reported before, and counts while the client is
+         *     attached.
+         */
+        put: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The client */
+                    client_id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["McpReport"];
+                };
+            };
+            responses: {
+                /** @description Known */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The MCP servers of a project
+         * @description First the project's own, by name, then those that attached tool runners run.
+         */
+        get: {
+            parameters: {
+                query?: {
+                    /**
+                     * @description At most 1000; 100 where absent. A page of large things has fewer; the next one begins where
+                     *     it ends.
+                     */
+                    limit?: number;
+                    offset?: number;
+                };
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of servers */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["McpServerList"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        /**
+         * Add an MCP server that CodeLab's server calls
+         * @description It is saved even if it cannot be reached; `error` says what is wrong. The values of headers are
+         *     stored encrypted and never shown.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["CreateMcpServer"];
+                };
+            };
+            responses: {
+                /** @description Added; it is being connected */
+                201: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["McpServer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/mcp/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One MCP server
+         * @description The project's own server of this name, else the one of the newest tool runner that has it.
+         */
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The name of the MCP server */
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The server */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["McpServer"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        /**
+         * Delete an MCP server
+         * @description Its tokens, the accepted definitions of its tools and what was decided about them are forgotten.
+         *     Of a server that a tool runner runs, only what was accepted and decided is forgotten.
+         */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The name of the MCP server */
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Deleted */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        /**
+         * Change the address or the headers of an MCP server
+         * @description Another address ends an authorization. If it is of another host, the headers must be sent again.
+         */
+        patch: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The name of the MCP server */
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["ChangeMcpServer"];
+                };
+            };
+            responses: {
+                /** @description As it is now */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["McpServer"];
+                    };
+                };
+            };
+        };
+        trace?: never;
+    };
+    "/my/projects/{project_id}/mcp/{name}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept the present definitions of tools
+         * @description A tool whose definition changed is off until somebody accepts the new one.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The name of the MCP server */
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["AcceptMcpTools"];
+                };
+            };
+            responses: {
+                /** @description The server as it is now */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["McpServer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/mcp/{name}/authorize": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin to authorize CodeLab at an MCP server
+         * @description A person agrees at the address in the answer, within ten minutes.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The name of the MCP server */
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Where a person agrees */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["McpAuthorization"];
+                    };
+                };
+            };
+        };
+        /** Forget the tokens of an MCP server */
+        delete: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The name of the MCP server */
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Forgotten, if there were any */
+                204: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/mcp/{name}/permission": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Decide about a tool for all sessions of the project */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The name of the MCP server */
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["PermitMcpTool"];
+                };
+            };
+            responses: {
+                /** @description The server as it is now */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["McpServer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/my/projects/{project_id}/mcp/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Connect to an MCP server now
+         * @description Waits for the outcome. A server that a tool runner runs is shown as it was reported.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description The project's number */
+                    project_id: number;
+                    /** @description The name of the MCP server */
+                    name: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description `status` and `error` say what came of it */
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["McpServer"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/my/projects/{project_id}/plans": {
         parameters: {
             query?: never;
@@ -2872,6 +3530,12 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description Body of `POST …/mcp/{name}/accept`: the present definitions count from now on. */
+        AcceptMcpTools: {
+            /** @description Absent: all tools of the server that changed. */
+            tool?: string | null;
+            digest?: components["schemas"]["Digest"] | null;
+        };
         /** @enum {string} */
         AcceptedStatus: "accepted" | "queued" | "answered";
         /** @enum {string} */
@@ -2894,7 +3558,7 @@ export interface components {
         AgentInfo: {
             agent_type: components["schemas"]["AgentName"];
             description: string;
-            allowed_tools: components["schemas"]["Tool"][];
+            allowed_tools: components["schemas"]["AllowedTool"][];
             file_restrictions?: string[] | null;
         };
         AgentList: {
@@ -2938,6 +3602,12 @@ export interface components {
         AgentQuestion: components["schemas"]["TaskOrigin"] & {
             call_id: components["schemas"]["CallId"];
             question: string;
+            server?: components["schemas"]["McpServerName"] | null;
+            /**
+             * @description The fields of the answer as JSON Schema, where a server asks. One field is answered plainly,
+             *     several with a JSON object. `/decline` gives no answer.
+             */
+            requested_schema?: Record<string, unknown> | null;
             options?: string[];
             agent: components["schemas"]["AgentName"];
         };
@@ -2979,6 +3649,8 @@ export interface components {
             /** @enum {string} */
             status: "alive";
         };
+        /** @description A built-in tool, `mcp__*`, `mcp__SERVER__*`, or the name of an MCP server's tool. */
+        AllowedTool: string;
         AnswerQuestion: {
             answer: string;
         };
@@ -2989,6 +3661,7 @@ export interface components {
             tool_name: string;
             arguments: Record<string, unknown>;
             digest: components["schemas"]["Digest"];
+            mcp?: components["schemas"]["McpCall"] | null;
             parts?: components["schemas"]["CommandPart"][];
             reason: string;
             created_at: components["schemas"]["Timestamp"];
@@ -3067,6 +3740,7 @@ export interface components {
             /** @description The folder it works in, as people should see it. */
             workspace?: string;
             sandbox: components["schemas"]["SandboxKind"];
+            mcp?: components["schemas"]["Digest"] | null;
         };
         /** @description A program that runs tools in a user's workspace. */
         AttachedClient: {
@@ -3076,6 +3750,11 @@ export interface components {
             attached_at: components["schemas"]["Timestamp"];
             /** @description It sent something within the last minute. */
             present: boolean;
+            /**
+             * @description The server has another report about MCP servers than the client says, or none. The client
+             *     sends it again.
+             */
+            mcp_report_wanted?: boolean;
         };
         /** @description A file of a message. Its content is read by its digest. */
         Attachment: {
@@ -3160,10 +3839,18 @@ export interface components {
             /** Format: int32 */
             max_tokens?: number | null;
             system_prompt?: string;
-            allowed_tools?: components["schemas"]["Tool"][];
+            allowed_tools?: components["schemas"]["AllowedTool"][];
             file_restrictions?: string[] | null;
             /** Format: int32 */
             concurrency_limit?: number;
+        };
+        /** @description Body of `PATCH /my/projects/{project_id}/mcp/{name}`. What is absent stays. */
+        ChangeMcpServer: {
+            url?: string;
+            /** @description Replaces all headers; `null` removes them. */
+            headers?: {
+                [key: string]: string;
+            } | null;
         };
         /** @description What is absent stays; `null` clears a description or a budget. */
         ChangeProject: {
@@ -3368,13 +4055,22 @@ export interface components {
              */
             system_prompt?: string | null;
             /** @description Without it, the tools for reading and for finishing. */
-            allowed_tools?: components["schemas"]["Tool"][] | null;
+            allowed_tools?: components["schemas"]["AllowedTool"][] | null;
             file_restrictions?: string[] | null;
             /**
              * Format: int32
              * @description How many tasks run at once; 4 if absent.
              */
             concurrency_limit?: number | null;
+        };
+        /** @description Body of `POST /my/projects/{project_id}/mcp`. */
+        CreateMcpServer: {
+            name: components["schemas"]["McpServerName"];
+            url: string;
+            /** @description Sent with every request. The values are stored encrypted and never shown. */
+            headers?: {
+                [key: string]: string;
+            };
         };
         CreateProject: {
             name: string;
@@ -3457,6 +4153,24 @@ export interface components {
         /** @description The closing frame of a stream, `event: done`. */
         Done: {
             status: components["schemas"]["TurnStatus"];
+        };
+        /**
+         * @description Body of `POST …/tool_calls/{call_id}/elicit`: a server asks the person something while it runs
+         *     a call. The answer arrives as a message that `answers` the `call_id` in the response.
+         */
+        ElicitAnswer: {
+            client_id: components["schemas"]["ClientId"];
+            /** @description What the server asks. */
+            message: string;
+            /**
+             * @description The fields of the answer as JSON Schema. One field is answered plainly, several with a JSON
+             *     object.
+             */
+            requested_schema: Record<string, unknown>;
+        };
+        /** @description Answer to [`ElicitAnswer`]: the id of the question. */
+        ElicitationAsked: {
+            call_id: components["schemas"]["CallId"];
         };
         /** @description The body of every error answer. */
         ErrorBody: {
@@ -3570,6 +4284,13 @@ export interface components {
             messages: number;
             summary: string;
         };
+        HistoryCompacting: {
+            /**
+             * Format: int64
+             * @description How many messages the summary will stand for.
+             */
+            messages: number;
+        };
         /** @description A person's decision about an approval. */
         HitlDecision: {
             decision?: components["schemas"]["DecisionChoice"] | null;
@@ -3589,6 +4310,93 @@ export interface components {
         Login: {
             ticket: string;
         };
+        /** @description Answer of `POST …/mcp/{name}/authorize`: where a person agrees. */
+        McpAuthorization: {
+            url: string;
+        };
+        /** @description What people are told about the MCP tool of a call. */
+        McpCall: components["schemas"]["McpToolId"] & {
+            runs_at: components["schemas"]["McpPlace"];
+            /** @description What the server says that the tool does; its beginning. */
+            description?: string;
+            /** @description What the server says about the tool, such as `readOnlyHint`. It is shown and never believed. */
+            hints?: {
+                [key: string]: boolean;
+            };
+        };
+        /**
+         * @description What a person decided about a tool, for all sessions of a project.
+         * @enum {string}
+         */
+        McpPermission: "ask" | "allow" | "forbid";
+        /**
+         * @description Where a server runs.
+         * @enum {string}
+         */
+        McpPlace: "client" | "server";
+        /**
+         * @description Body of `PUT /my/projects/{project_id}/clients/{client_id}/mcp`: every server that the tool
+         *     runner runs. It replaces what was reported before.
+         */
+        McpReport: {
+            servers: components["schemas"]["ReportedMcpServer"][];
+        };
+        /** @description A server whose tools the agents of a project can use. */
+        McpServer: {
+            name: components["schemas"]["McpServerName"];
+            runs_at: components["schemas"]["McpPlace"];
+            /** @description Absent for a server that a tool runner runs. */
+            url?: string | null;
+            /** @description The names of the headers that are sent. Nobody can read their values. */
+            headers?: string[];
+            /** @description Whether CodeLab holds a token of the server's authorization. */
+            authorized?: boolean;
+            client_id?: components["schemas"]["ClientId"] | null;
+            status: components["schemas"]["McpStatus"];
+            /** @description What is wrong now. */
+            error?: string | null;
+            tools: components["schemas"]["McpTool"][];
+            created_at?: components["schemas"]["Timestamp"] | null;
+        };
+        McpServerList: {
+            servers: components["schemas"]["McpServer"][];
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            offset: number;
+        };
+        /** @description The name of an MCP server, unique within a project. */
+        McpServerName: string;
+        /**
+         * @description How a server is doing.
+         * @enum {string}
+         */
+        McpStatus: "starting" | "ready" | "failed" | "idle" | "unauthorized";
+        /** @description One tool of a server, as people see it. */
+        McpTool: components["schemas"]["ToolDefinition"] & {
+            /** @description The digest of the definition. */
+            digest: components["schemas"]["Digest"];
+            /** @description The name that models see. */
+            offered_as: string;
+            state: components["schemas"]["McpToolState"];
+            permission: components["schemas"]["McpPermission"];
+            accepted?: components["schemas"]["ToolDefinition"] | null;
+        };
+        /** @description One tool of an MCP server, with the definition that was shown to people and models. */
+        McpToolId: {
+            server: components["schemas"]["McpServerName"];
+            /** @description The server's own name of the tool. */
+            tool: string;
+            /** @description The digest of its definition. */
+            definition: components["schemas"]["Digest"];
+        };
+        /**
+         * @description Whether agents can be offered a tool.
+         * @enum {string}
+         */
+        McpToolState: "on" | "changed" | "collides" | "forbidden";
         /** @description A message of the history. `name` is the agent (assistant) or the tool (tool). */
         Message: {
             message_id: components["schemas"]["MessageId"];
@@ -3774,6 +4582,11 @@ export interface components {
         PendingToolCall: components["schemas"]["ToolCallEvent"] & {
             call_id: components["schemas"]["CallId"];
         };
+        /** @description Body of `POST …/mcp/{name}/permission`. */
+        PermitMcpTool: {
+            tool: string;
+            permission: components["schemas"]["McpPermission"];
+        };
         /** @description A plan as people see it. */
         Plan: {
             plan_id: components["schemas"]["PlanId"];
@@ -3880,7 +4693,7 @@ export interface components {
             /** Format: int32 */
             max_tokens?: number | null;
             system_prompt: string;
-            allowed_tools: components["schemas"]["Tool"][];
+            allowed_tools: components["schemas"]["AllowedTool"][];
             /**
              * @description Regular expressions; only files that match one of them may be written. Absent = no
              *     restriction.
@@ -3943,6 +4756,8 @@ export interface components {
             /** @description The model that was chosen for this session. Lists leave it out. */
             model?: string | null;
             agent?: components["schemas"]["AgentName"] | null;
+            /** @description A summary that a person asked for is being written. Lists leave it out. */
+            compacting?: boolean;
             pinned: boolean;
             archived: boolean;
             /**
@@ -4003,6 +4818,52 @@ export interface components {
             provider: string;
             /** @description What the provider wants back, unchanged, in its own format. Nobody else reads it. */
             opaque?: Record<string, unknown>;
+        };
+        /** @description Calls that pass without a question, because a person approved one with `remember`. */
+        Remembered: components["schemas"]["RememberedCalls"] & {
+            id: components["schemas"]["RememberedId"];
+        };
+        /** @description Which calls pass. */
+        RememberedCalls: {
+            /** @enum {string} */
+            kind: "file_writes";
+        } | {
+            command: string;
+            cwd?: string | null;
+            /** @enum {string} */
+            kind: "command";
+        } | {
+            server: components["schemas"]["McpServerName"];
+            tool: string;
+            /** @enum {string} */
+            kind: "mcp_tool";
+        };
+        /** @description Something that a person allowed for the rest of a session; unique within it. */
+        RememberedId: string;
+        /** @description Oldest first; at most 100. */
+        RememberedList: {
+            remembered: components["schemas"]["Remembered"][];
+        };
+        /** @description A person took back what was remembered: such calls ask again. */
+        RememberedRevoked: components["schemas"]["Remembered"] & {
+            /** @description The user. */
+            revoked_by: string;
+        };
+        /** @description Body of `POST …/tool_calls/{call_id}/progress`. */
+        ReportProgress: {
+            client_id: components["schemas"]["ClientId"];
+            /** Format: double */
+            progress: number;
+            /** Format: double */
+            total?: number | null;
+            message?: string | null;
+        };
+        /** @description What a tool runner says about one server that it runs. */
+        ReportedMcpServer: {
+            name: components["schemas"]["McpServerName"];
+            status: components["schemas"]["McpStatus"];
+            error?: string | null;
+            tools?: components["schemas"]["ToolDefinition"][];
         };
         ResultAck: {
             call_id: components["schemas"]["CallId"];
@@ -4157,6 +5018,11 @@ export interface components {
             /** @enum {string} */
             type: "tool_result";
         } | {
+            /** @description How far a call is; ephemeral, never stored, without a number. */
+            data: components["schemas"]["ToolProgress"];
+            /** @enum {string} */
+            type: "tool_progress";
+        } | {
             /** @description The call has ended or will not run any more. A client that runs it stops. */
             data: components["schemas"]["ToolCallClosed"];
             /** @enum {string} */
@@ -4178,9 +5044,23 @@ export interface components {
             /** @enum {string} */
             type: "error";
         } | {
+            /** @description A person wants the history summed up, and the model is asked to. */
+            data: components["schemas"]["HistoryCompacting"];
+            /** @enum {string} */
+            type: "history_compacting";
+        } | {
             data: components["schemas"]["HistoryCompacted"];
             /** @enum {string} */
             type: "history_compacted";
+        } | {
+            /** @description The summary that a person asked for could not be written. */
+            data: components["schemas"]["ErrorData"];
+            /** @enum {string} */
+            type: "compaction_failed";
+        } | {
+            data: components["schemas"]["RememberedRevoked"];
+            /** @enum {string} */
+            type: "remembered_revoked";
         } | {
             data: components["schemas"]["ModelFallback"];
             /** @enum {string} */
@@ -4373,8 +5253,6 @@ export interface components {
          *     `2026-01-13T20:00:00.000Z`.
          */
         Timestamp: string;
-        /** @enum {string} */
-        Tool: "read_file" | "write_file" | "list_files" | "search_in_code" | "create_directory" | "execute_command" | "attempt_completion" | "ask_followup_question" | "switch_mode" | "echo" | "calculator";
         /** @description One tool call of an assistant message, with the arguments as the model gave them. */
         ToolCall: {
             call_id: components["schemas"]["CallId"];
@@ -4388,6 +5266,7 @@ export interface components {
             approved?: boolean;
             reason?: string | null;
             digest: components["schemas"]["Digest"];
+            mcp?: components["schemas"]["McpCall"] | null;
             /** @description The simple commands of a shell line, each with the reason why it needs approval. */
             parts?: components["schemas"]["CommandPart"][];
             expires_at?: components["schemas"]["Timestamp"] | null;
@@ -4401,6 +5280,25 @@ export interface components {
         ToolCallEvent: components["schemas"]["ToolCallChunk"] & components["schemas"]["TaskOrigin"] & {
             /** @description Whether a client is attached that can run it. */
             client_attached: boolean;
+        };
+        /** @description A tool as its server describes it. */
+        ToolDefinition: {
+            /** @description The server's own name of the tool. */
+            name: string;
+            title?: string | null;
+            description?: string;
+            /** @description Its arguments as JSON Schema. */
+            input_schema: Record<string, unknown>;
+            /** @description What the server says about the tool, such as `readOnlyHint`. It is shown and never believed. */
+            annotations?: Record<string, unknown> | null;
+        };
+        ToolProgress: {
+            call_id: components["schemas"]["CallId"];
+            /** Format: double */
+            progress: number;
+            /** Format: double */
+            total?: number | null;
+            message?: string | null;
         };
         ToolResultChunk: {
             call_id: components["schemas"]["CallId"];

@@ -89,6 +89,22 @@ export async function retryTurn(id: string, message_id: string | undefined) {
   abort.abort();
 }
 
+/** Sums the history up now. Events tell of the beginning and the end. A second request joins the first. */
+export const compactSession = (id: string) =>
+  value(client.POST("/my/chat/{session_id}/compact", { params: at(id), fetch: again }));
+
+/** What was approved for the rest of the session. */
+export const listRemembered = async (id: string) =>
+  (await value(client.GET("/my/chat/{session_id}/remembered", { params: at(id) }))).remembered;
+
+/** Such calls ask again. */
+export const revokeRemembered = (session_id: string, remembered_id: string) =>
+  value(
+    client.DELETE("/my/chat/{session_id}/remembered/{remembered_id}", {
+      params: { path: { session_id, remembered_id } },
+    }),
+  );
+
 /** Gives an approval its full time again. A plan that expired waits again. */
 export const renewApproval = (session_id: string, call_id: string) =>
   value(

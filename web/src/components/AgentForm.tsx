@@ -2,10 +2,13 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { listModels } from "../api/projects";
-import type { ChangeAgent, ProjectAgent, ToolName } from "../api/types";
+import { listMcpServers } from "../api/mcp";
+import type { ChangeAgent, ProjectAgent } from "../api/types";
+import { projectId } from "../feeds/app";
 import { t } from "../feeds/preferences";
+import { ALL_MCP, offeredTools, serverOfEntry } from "../state/tools";
 
-const TOOLS: readonly ToolName[] = [
+const TOOLS: readonly string[] = [
   "read_file",
   "write_file",
   "list_files",
@@ -15,7 +18,7 @@ const TOOLS: readonly ToolName[] = [
   "attempt_completion",
   "ask_followup_question",
 ];
-const FIRST_TOOLS: readonly ToolName[] = [
+const FIRST_TOOLS: readonly string[] = [
   "read_file",
   "list_files",
   "search_in_code",
@@ -40,7 +43,7 @@ interface Values {
   temperature: string;
   maxTokens: string;
   prompt: string;
-  tools: readonly ToolName[];
+  tools: readonly string[];
   restrictions: string;
   concurrency: string;
 }
@@ -96,6 +99,15 @@ export function AgentForm({ agent, onSave }: AgentFormProps) {
   useEffect(() => {
     listModels().then(setModels, () => setModels([]));
   }, []);
+  const [servers, setServers] = useState<string[]>([]);
+  const project = projectId.value;
+  useEffect(() => {
+    if (project === undefined) return;
+    listMcpServers(project).then(
+      (found) => setServers(found.map(({ name }) => name)),
+      () => setServers([]),
+    );
+  }, [project]);
   const set = (change: Partial<Values>) => setValues({ ...values, ...change });
   const text = (name: keyof Values & ("role" | "description")) => (
     <input type="text" value={values[name]} onInput={(event) => set({ [name]: event.currentTarget.value })} />
@@ -105,7 +117,7 @@ export function AgentForm({ agent, onSave }: AgentFormProps) {
     await onSave(bodyOf(values, agent !== undefined));
     setSaving(false);
   };
-  const offered = [...new Set([...TOOLS, ...values.tools])];
+  const offered = offeredTools(TOOLS, servers, values.tools);
   return (
     <form
       class="agent-form"
@@ -205,6 +217,7 @@ export function AgentForm({ agent, onSave }: AgentFormProps) {
               }
             />
             <code>{tool}</code>
+            <ToolEntryText entry={tool} />
           </label>
         ))}
       </fieldset>
@@ -223,6 +236,13 @@ export function AgentForm({ agent, onSave }: AgentFormProps) {
       </div>
     </form>
   );
+}
+
+/** What an entry for several tools means. */
+function ToolEntryText({ entry }: { entry: string }) {
+  if (entry === ALL_MCP) return <span class="meta">{t("agents.allMcp")}</span>;
+  const server = serverOfEntry(entry);
+  return server === undefined ? null : <span class="meta">{t("agents.allOfServer", { server })}</span>;
 }
 
 function Field({ label, hint, children }: { label: string; hint?: string; children: ComponentChildren }) {

@@ -22,6 +22,7 @@ const SHOWN: Record<View, ComponentType> = {
   waiting: WaitingView,
   plans: lazy(() => import("./PlansView")),
   agents: lazy(() => import("./AgentsView")),
+  tools: lazy(() => import("./ToolsView")),
   operations: lazy(() => import("./OperationsView")),
 };
 

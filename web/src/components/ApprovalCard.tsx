@@ -17,6 +17,7 @@ import { BudgetSummary, budgetText } from "./BudgetSummary";
 import { Buttons, BudgetForm, EditForm, RejectForm, type Mode } from "./ApprovalForms";
 import { DiffView } from "./DiffView";
 import { Icon, type IconName } from "./Icon";
+import { McpAbout, toolOfServer } from "./McpAbout";
 import { AgentName, Chip, TextWithDetails } from "./parts";
 
 export function ApprovalCard({ approval }: { approval: Approval }) {
@@ -62,6 +63,7 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
 function iconOf(approval: Approval): IconName {
   if (approval.kind === "plan") return "plans";
   if (approval.kind === "budget") return "operations";
+  if (approval.mcp != null) return "tool";
   return approval.tool_name === "execute_command" ? "terminal" : "file";
 }
 
@@ -69,8 +71,10 @@ function ApprovalHead({ approval }: { approval: Approval }) {
   return (
     <header class="card-head">
       <Icon name={iconOf(approval)} />
-      <strong class="card-title">
-        {approval.kind === "tool" ? (
+      <strong class={approval.mcp != null ? "card-title mcp-title" : "card-title"}>
+        {approval.mcp != null ? (
+          toolOfServer(approval.mcp)
+        ) : approval.kind === "tool" ? (
           <code>{approval.tool_name}</code>
         ) : (
           t(approval.kind === "plan" ? "approvals.kind.plan" : "approvals.kind.budget")
@@ -103,7 +107,7 @@ function ApprovalBody({ approval }: { approval: Approval }) {
       <p class="reason">
         <TextWithDetails
           text={aboutText(approval)}
-          details={approval.kind === "budget" ? undefined : whyAskedDetails(approval.reason)}
+          details={approval.kind === "budget" || approval.mcp != null ? undefined : whyAskedDetails(approval.reason)}
         />
       </p>
       <What approval={approval} />
@@ -118,6 +122,7 @@ function ApprovalBody({ approval }: { approval: Approval }) {
 function aboutText(approval: Approval): string {
   if (approval.kind === "budget") return budgetText(budgetOf(approval.arguments));
   if (approval.kind === "plan") return t("approvals.about.plan");
+  if (approval.mcp != null) return t("mcp.about");
   switch (approval.tool_name) {
     case "write_file":
     case "execute_command":
@@ -131,6 +136,15 @@ function aboutText(approval: Approval): string {
 function What({ approval }: { approval: Approval }) {
   if (approval.kind === "plan") return <PlanSummary approval={approval} />;
   if (approval.kind === "budget") return <BudgetSummary budget={budgetOf(approval.arguments)} />;
+  if (approval.mcp != null) {
+    return (
+      <>
+        <McpAbout mcp={approval.mcp} />
+        <p class="label">{t("tool.arguments")}</p>
+        <Fields args={approval.arguments} />
+      </>
+    );
+  }
   switch (approval.tool_name) {
     case "write_file":
       return <WritePreview approval={approval} />;
@@ -214,7 +228,7 @@ export function Fields({ args }: { args: Record<string, unknown> }) {
     <dl class="fields">
       {Object.entries(args).map(([name, value]) => (
         <div key={name}>
-          <dt>{name}</dt>
+          <dt>{visible(name)}</dt>
           <dd>
             <code>{visible(plainText(value))}</code>
           </dd>

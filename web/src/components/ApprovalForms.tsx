@@ -26,10 +26,16 @@ interface EditProps extends RejectProps {
   approval: Approval;
 }
 
+/** What a remembered approval covers; nothing where none is offered. */
+function rememberTextOf(approval: Approval): string | undefined {
+  if (approval.mcp != null) return t("mcp.remember");
+  if (approval.tool_name === "write_file") return t("approvals.rememberFile");
+  return approval.tool_name === "execute_command" ? t("approvals.rememberCommand") : undefined;
+}
+
 export function Buttons({ approval, isSending, answer, setMode }: ButtonsProps) {
   const [isRemembered, setRemembered] = useState(false);
-  const isRememberable = approval.tool_name === "write_file" || approval.tool_name === "execute_command";
-  const rememberText = approval.tool_name === "write_file" ? "approvals.rememberFile" : "approvals.rememberCommand";
+  const rememberText = rememberTextOf(approval);
   const approve = () => answer(isRemembered ? { decision: "approve", remember: true } : { decision: "approve" });
   return (
     <footer class="card-foot">
@@ -44,14 +50,14 @@ export function Buttons({ approval, isSending, answer, setMode }: ButtonsProps) 
       <button type="button" class="danger" disabled={isSending} onClick={() => setMode("reject")}>
         <Icon name="cross" /> {t("approvals.reject")}
       </button>
-      {isRememberable && (
+      {rememberText !== undefined && (
         <label class="check">
           <input
             type="checkbox"
             checked={isRemembered}
             onChange={(event) => setRemembered(event.currentTarget.checked)}
           />
-          {t(rememberText)}
+          {rememberText}
         </label>
       )}
     </footer>

@@ -11,13 +11,20 @@ export interface SessionActions {
   onDelete: () => void;
 }
 
-interface SessionMenuProps extends SessionActions {
+interface MenuActions extends SessionActions {
+  /** Absent while a turn runs. */
+  onCompact: (() => void) | undefined;
+  onAllowed: () => void;
+}
+
+interface SessionMenuProps extends MenuActions {
   sessionId: string;
   /** Unknown until the list or the session is read. */
   session: Session | undefined;
 }
 
-export function SessionMenu({ sessionId, session, onPin, onArchive, onDelete }: SessionMenuProps) {
+export function SessionMenu(props: SessionMenuProps) {
+  const { sessionId, session, onPin, onArchive, onCompact, onAllowed, onDelete } = props;
   const menu = useRef<HTMLDetailsElement>(null);
   const close = () => menu.current?.removeAttribute("open");
   const isPinned = session?.pinned ?? false;
@@ -43,6 +50,18 @@ export function SessionMenu({ sessionId, session, onPin, onArchive, onDelete }: 
         </button>
         <button type="button" class="quiet" onClick={() => onArchive(!isArchived)}>
           <Icon name="archive" /> {t(isArchived ? "sessions.unarchive" : "sessions.archive")}
+        </button>
+        <button
+          type="button"
+          class="quiet"
+          disabled={onCompact === undefined}
+          title={t(onCompact === undefined ? "sessions.compactLater" : "sessions.compactHint")}
+          onClick={onCompact}
+        >
+          <Icon name="compact" /> {t("sessions.compact")}
+        </button>
+        <button type="button" class="quiet" title={t("allowed.hint")} onClick={onAllowed}>
+          <Icon name="shield" /> {t("allowed.open")}
         </button>
         <a class="button quiet" href={exportLink(sessionId, "markdown")} download={`${sessionId}.md`}>
           <Icon name="file" /> {t("sessions.exportMarkdown")}

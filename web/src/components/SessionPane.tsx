@@ -1,15 +1,18 @@
 // One open session: its agents, its timeline and the message form.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { listAgents } from "../api/projects";
-import { cancelTurn, chooseAgent, readDetail } from "../api/sessions";
+import { ApiError } from "../api/client";
+import { cancelTurn, chooseAgent, compactSession, readDetail } from "../api/sessions";
 import type { ProjectAgent, Session } from "../api/types";
-import { attempt, projectId, report } from "../feeds/app";
+import { attempt, projectId, report, show } from "../feeds/app";
 import { addFiles } from "../feeds/attachments";
+import { loadWindows, windows } from "../feeds/models";
 import { region, t } from "../feeds/preferences";
 import { newSessionId, speak, useSession, type SessionFeed } from "../feeds/session";
-import { money, shortName } from "../state/format";
+import { count, money, rounded, shortName } from "../state/format";
 import { isBusy, openQuestion, waitingCall, type SessionState } from "../state/session";
 import { linkTo } from "../state/route";
+import { AllowedDialog } from "./AllowedDialog";
 import { ChosenFiles, FileButton } from "./Attachments";
 import { useFocus } from "./focus";
 import { Icon } from "./Icon";
@@ -32,6 +35,7 @@ export function SessionPane({ sessionId, callId, session, onRename, onPin, onArc
   const feed = useSession(sessionId);
   const state = feed.state.value;
   const target = waitingCall(state, callId);
+  const [isAllowedShown, setAllowedShown] = useState(false);
   if (feed.isMissing.value) return <Empty icon="sessions" title={t("sessions.notFound")} />;
   return (
     <>
@@ -41,15 +45,25 @@ export function SessionPane({ sessionId, callId, session, onRename, onPin, onArc
         </a>
         <Title title={session?.title ?? undefined} onRename={onRename} />
         <StatusChip status={state.status} isCut={feed.connection.value === "cut"} />
-        <span class="grow" />
-        {state.usage.tokens > 0 && (
-          <span class="meta usage">
-            {t("item.tokens", { n: state.usage.tokens })} · {money(region.value, state.usage.costUsd)}
+        {state.isCompacting && (
+          <span role="status">
+            <Chip tone="live">{t("sessions.compacting")}</Chip>
           </span>
         )}
+        <span class="grow" />
+        <UsageLine state={state} />
         {session?.archived && <Chip tone="calm">{t("sessions.isArchived")}</Chip>}
-        <SessionMenu sessionId={sessionId} session={session} onPin={onPin} onArchive={onArchive} onDelete={onDelete} />
+        <SessionMenu
+          sessionId={sessionId}
+          session={session}
+          onPin={onPin}
+          onArchive={onArchive}
+          onCompact={isBusy(state.status) ? undefined : () => void compact(sessionId)}
+          onAllowed={() => setAllowedShown(true)}
+          onDelete={onDelete}
+        />
       </header>
+      {isAllowedShown && <AllowedDialog sessionId={sessionId} onClose={() => setAllowedShown(false)} />}
       <Trail state={state} />
       {state.items.length === 0 ? (
         <Empty
@@ -64,6 +78,41 @@ export function SessionPane({ sessionId, callId, session, onRename, onPin, onArc
       )}
       <Composer sessionId={sessionId} feed={feed} />
     </>
+  );
+}
+
+/** A refusal that the person can understand is said as it is. */
+async function compact(sessionId: string) {
+  try {
+    await compactSession(sessionId);
+  } catch (error) {
+    const reason = error instanceof ApiError ? error.details["reason"] : undefined;
+    if (reason === "nothing_to_compact") show({ text: t("sessions.nothingToCompact"), isError: false });
+    else if (reason === "busy") show({ text: t("sessions.compactLater"), isError: false });
+    else if (reason === "budget") show({ text: t("sessions.noBudgetToCompact"), isError: true });
+    else report(error);
+  }
+}
+
+/** What was used, and how much of the model's window the last call took. */
+function UsageLine({ state }: { state: SessionState }) {
+  const { usage, context } = state;
+  const hasContext = context !== undefined;
+  useEffect(() => {
+    if (hasContext) loadWindows();
+  }, [hasContext]);
+  const window = context?.model === undefined ? undefined : windows.value.get(context.model);
+  if (usage.tokens === 0) return null;
+  return (
+    <span class="meta usage">
+      {context !== undefined && window !== undefined && window > 0 && (
+        <span title={t("sessions.contextHint", { tokens: count(region.value, context.tokens) })}>
+          {t("sessions.context", { percent: Math.ceil((context.tokens * 100) / window), window: rounded(window) })}{" "}
+          ·{" "}
+        </span>
+      )}
+      {t("item.tokens", { n: usage.tokens })} · {money(region.value, usage.costUsd)}
+    </span>
   );
 }
 
@@ -241,7 +290,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
           </select>
         </label>
         <ModelChoice sessionId={sessionId} stored={stored?.model ?? undefined} />
-        {isBusy(state.status) && (
+        {(isBusy(state.status) || state.isCompacting) && (
           <button type="button" onClick={() => void attempt(() => cancelTurn(sessionId, false))}>
             <Icon name="stop" /> {t("composer.stop")}
           </button>

@@ -1,21 +1,13 @@
 // The timeline of a session.
 import { useState } from "preact/hooks";
-import { answerQuestion, renewApproval, retryTurn } from "../api/sessions";
+import { renewApproval, retryTurn } from "../api/sessions";
+import type { RememberedCalls } from "../api/types";
 import { attempt } from "../feeds/app";
 import { writeDraft } from "../feeds/drafts";
 import { failureWord, locale, region, t } from "../feeds/preferences";
 import { budgetOf } from "../state/budget";
-import { clockTime, count, fullTime, money, shortName } from "../state/format";
-import type {
-  BudgetItem,
-  Item,
-  MessageItem,
-  NoteItem,
-  PlanItem,
-  PlanView,
-  QuestionItem,
-  SessionState,
-} from "../state/session";
+import { clockTime, count, fullTime, money } from "../state/format";
+import type { BudgetItem, Item, MessageItem, NoteItem, PlanItem, PlanView, SessionState } from "../state/session";
 import { callOf, costOf, isLatest, progressOf, retryable, tasksEnded } from "../state/session";
 import { linkTo } from "../state/route";
 import { ApprovalCard } from "./ApprovalCard";
@@ -24,8 +16,10 @@ import { budgetText } from "./BudgetSummary";
 import { Chunks } from "./Chunks";
 import { Icon } from "./Icon";
 import { Markdown } from "./Markdown";
+import { toolOfServer } from "./McpAbout";
 import { costText, progressText } from "./PlanNumbers";
 import { AgentName, Chip, CopyButton, decisionText, ErrorLine } from "./parts";
+import { QuestionCard } from "./QuestionCard";
 import { ToolCard } from "./ToolCard";
 
 interface TimelineProps {
@@ -195,59 +189,6 @@ function Thoughts({ text, isLive }: { text: string; isLive: boolean }) {
   );
 }
 
-function QuestionCard({ item, sessionId }: { item: QuestionItem; sessionId: string }) {
-  const [text, setText] = useState("");
-  const [isSending, setSending] = useState(false);
-  const send = async (answer: string) => {
-    if (answer.trim() === "") return;
-    setSending(true);
-    await attempt(() => answerQuestion(sessionId, item.callId, answer));
-    setSending(false);
-  };
-  return (
-    <article class={`card question ${item.isOpen ? "is-open" : ""}`} data-call={item.callId}>
-      <header class="card-head">
-        <Icon name="question" />
-        <strong class="card-title">{t("question.title", { agent: shortName(item.agent) })}</strong>
-        {item.origin !== undefined && <span class="meta">{t("item.task", { id: item.origin.taskId })}</span>}
-        <span class="grow" />
-        {!item.isOpen && (
-          <Chip tone="calm">{t(item.answer === undefined ? "question.closed" : "question.answered")}</Chip>
-        )}
-      </header>
-      <div class="card-body">
-        <Markdown text={item.question} />
-        {item.answer !== undefined && <p class="answer">{item.answer}</p>}
-      </div>
-      {item.isOpen && (
-        <form
-          class="card-foot"
-          onSubmit={(event) => {
-            event.preventDefault();
-            void send(text);
-          }}
-        >
-          {item.options.map((option) => (
-            <button key={option} type="button" disabled={isSending} onClick={() => void send(option)}>
-              {option}
-            </button>
-          ))}
-          <input
-            type="text"
-            value={text}
-            placeholder={t("question.placeholder")}
-            aria-label={t("question.placeholder")}
-            onInput={(event) => setText(event.currentTarget.value)}
-          />
-          <button type="submit" class="primary" disabled={isSending || text.trim() === ""}>
-            {t("question.answer")}
-          </button>
-        </form>
-      )}
-    </article>
-  );
-}
-
 function PlanEntry({ item, state, sessionId }: { item: PlanItem; state: SessionState; sessionId: string }) {
   const plan = state.plans.get(item.planId);
   if (plan === undefined) return null;
@@ -352,6 +293,17 @@ function BudgetEntry({ item, sessionId }: { item: BudgetItem; sessionId: string 
   );
 }
 
+function revokedText(calls: RememberedCalls): string {
+  switch (calls.kind) {
+    case "file_writes":
+      return t("allowed.writes");
+    case "command":
+      return t("allowed.command", { command: calls.command });
+    case "mcp_tool":
+      return toolOfServer(calls);
+  }
+}
+
 function NoteEntry({ item: { note } }: { item: NoteItem }) {
   if (note.type === "gap") {
     return <p class="switch">{t("item.gap", { from: count("en", note.from), to: count("en", note.to) })}</p>;
@@ -364,6 +316,13 @@ function NoteEntry({ item: { note } }: { item: NoteItem }) {
   if (note.type === "waiting") {
     const until = clockTime(region.value, note.until);
     return <p class="switch">{t("item.waiting", { until, why: failureWord(note.failure) })}</p>;
+  }
+  if (note.type === "compaction_failed") {
+    if (note.code === "CANCELLED") return <p class="switch">{t("item.compactionStopped")}</p>;
+    return <p class="warning-line">{t("item.compactionFailed", { why: note.message })}</p>;
+  }
+  if (note.type === "revoked") {
+    return <p class="switch">{t("item.revoked", { what: revokedText(note.calls) })}</p>;
   }
   return (
     <details class="tool">

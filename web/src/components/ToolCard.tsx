@@ -10,6 +10,7 @@ import { ApprovalCard, Fields } from "./ApprovalCard";
 import { DiffView } from "./DiffView";
 import { Icon, type IconName } from "./Icon";
 import { Verbatim } from "./Code";
+import { McpAbout, Progress } from "./McpAbout";
 import { AgentName, Chip, decisionText } from "./parts";
 import { WorkCommand } from "./WorkCommand";
 
@@ -33,13 +34,15 @@ export function ToolCard({ item, sessionId }: { item: ToolItem; sessionId: strin
       <details class="tool">
         <summary>
           <Icon name={ICONS[item.name] ?? "tool"} />
-          <code class="tool-name">{item.name}</code>
+          <code class="tool-name">{visible(item.mcp?.tool ?? item.name)}</code>
+          {item.mcp !== undefined && <span class="meta">{t("mcp.server", { server: item.mcp.server })}</span>}
           <span class="tool-about">{visible(about(item))}</span>
           {item.origin !== undefined && <span class="meta">{t("item.task", { id: item.origin.taskId })}</span>}
           <ToolChip item={item} />
         </summary>
         <ToolDetails item={item} />
       </details>
+      {item.progress !== undefined && <Progress of={item.progress} />}
       {isUnclaimed && (
         <div class="hint-box" role="status">
           <Icon name="warning" />
@@ -108,6 +111,7 @@ function ToolDetails({ item }: { item: ToolItem }) {
   return (
     <div class="tool-details">
       {item.agent !== undefined && <AgentName name={item.agent} />}
+      {item.mcp !== undefined && <McpAbout mcp={item.mcp} />}
       {decision !== undefined && (
         <p class="meta">
           {t("tool.decidedBy", { decision: decisionText(decision.decision), by: decision.by })}
@@ -163,7 +167,7 @@ function languageOf(path: unknown): string {
 function Result({ result, language }: { result: unknown; language: string }) {
   if (typeof result === "string") return <Verbatim text={visible(result)} label={t("tool.result")} />;
   const told = (typeof result === "object" && result !== null ? result : {}) as Told;
-  if (typeof told.content === "string")
+  if (typeof told.content === "string" && !(told.content === "" && typeof told.error === "string"))
     return <Verbatim text={visible(told.content)} label={t("tool.result")} language={language} />;
   if (typeof told.stdout === "string") {
     const text = [told.stdout, told.stderr].filter((part) => typeof part === "string" && part !== "").join("\n");
@@ -176,7 +180,7 @@ function Result({ result, language }: { result: unknown; language: string }) {
   }
   if (Array.isArray(told.files)) return <Lines list={told.files} title="tool.files" line={fileLine} />;
   if (Array.isArray(told.matches)) return <Lines list={told.matches} title="tool.matches" line={matchLine} />;
-  if (typeof told.error === "string") return <p class="bad">{told.error}</p>;
+  if (typeof told.error === "string") return <p class="bad">{visible(told.error)}</p>;
   return <Verbatim text={JSON.stringify(result, null, 2)} label={t("tool.result")} />;
 }
 

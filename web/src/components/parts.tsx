@@ -244,7 +244,7 @@ export function Writer({
         <div class="writer-foot">
           <div class="writer-extra">{children}</div>
           <button type="submit" class="primary" disabled={text.trim() === ""}>
-            <Icon name="send" /> {button}
+            <Icon name="send" /> <span class="send-text">{button}</span>
           </button>
         </div>
       </form>

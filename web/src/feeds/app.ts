@@ -51,7 +51,7 @@ export function say(text: string, details?: string) {
   show({ text, details, isError: false });
 }
 
-function show(next: Notice) {
+export function show(next: Notice) {
   clearTimeout(noticeTimer);
   notice.value = next;
   noticeTimer = setTimeout(() => (notice.value = undefined), next.isError ? ERROR_MS : NOTICE_MS);

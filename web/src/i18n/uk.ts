@@ -1,12 +1,15 @@
 import type { Key, Text } from "./en";
+import { mcpUk } from "./mcp/uk";
 
 export const uk: Record<Key, Text> = {
+  ...mcpUk,
   "nav.label": "Головне меню",
   "nav.chat": "Чат",
   "nav.sessions": "Сесії",
   "nav.waiting": "Очікують",
   "nav.plans": "Плани",
   "nav.agents": "Агенти",
+  "nav.tools": "MCP",
   "nav.operations": "Керування",
   "nav.skip": "Перейти до вмісту",
   "nav.more": "Налаштування",
@@ -53,7 +56,7 @@ export const uk: Record<Key, Text> = {
   "app.showLess": "Згорнути",
   "login.title": "Вхід до CodeLab",
   "login.text":
-    "Відкрийте одноразове посилання, яке сервер вивів під час запуску. Якщо посилання немає, попросіть його в адміністратора або виконайте на сервері (N — ваш номер користувача):",
+    "Відкрийте одноразове посилання, яке сервер вивів під час запуску. Якщо посилання немає, попросіть його в адміністратора або виконайте на сервері (N\u00a0— ваш номер користувача):",
   "login.failed": "Посилання для входу не спрацювало. Посилання одноразове й діє 10 хвилин.",
   "chat.title": "Чат",
   "chat.shared":
@@ -116,6 +119,26 @@ export const uk: Record<Key, Text> = {
   "sessions.searchTooLong": "Пошук тривав надто довго. Введіть менше слів або довші слова.",
   "sessions.exportMarkdown": "Експорт у Markdown",
   "sessions.exportJson": "Експорт у JSON",
+  "sessions.compact": "Стиснути історію",
+  "sessions.compactHint": "Замінює сказане в контексті моделі стислим переказом. Повідомлення лишаються тут.",
+  "sessions.compactLater": "Триває хід. Історію можна стиснути, коли він закінчиться.",
+  "sessions.compacting": "Стискаємо історію…",
+  "sessions.nothingToCompact": "Стискати поки нічого.",
+  "sessions.noBudgetToCompact": "У бюджеті зараз немає місця для переказу.",
+  "sessions.context": "контекст {percent} % з {window}",
+  "sessions.contextHint": "В останньому зверненні до моделі токенів: {tokens}",
+  "allowed.open": "Дозволено в цій сесії",
+  "allowed.hint": "Що виконується без запитання",
+  "allowed.title": "Дозволено в цій сесії",
+  "allowed.text": "Ви дозволили це до кінця сесії. Про це вас більше не питають.",
+  "allowed.none": "Нічого. Про кожен виклик, якому потрібна згода, вас спитають.",
+  "allowed.writes": "Запис файлів у робочій теці",
+  "allowed.command": "команда {command}",
+  "allowed.folder": "у {folder}",
+  "allowed.revoke": "Відкликати",
+  "item.compactionFailed": "Історію не вдалося стиснути: {why}",
+  "item.compactionStopped": "Переказ зупинено. Сесія лишилася як була.",
+  "item.revoked": "Відкликано: {what}. Про такі виклики знову спитають.",
   "sessions.delete": "Видалити сесію",
   "sessions.deleteSure": "Видалити цю сесію та всі її повідомлення?",
   "sessions.messages": {
@@ -138,7 +161,7 @@ export const uk: Record<Key, Text> = {
   "start.clientText":
     "Агенти читають файли та виконують команди через виконавця інструментів на вашому комп’ютері. Запустіть це в теці, у якій їм можна працювати:",
   "start.token":
-    "TOKEN — ваш токен. Попросіть його в адміністратора або виконайте на сервері «codelab token --user N» (N — ваш номер).",
+    "TOKEN — ваш токен. Попросіть його в адміністратора або виконайте на сервері «codelab token --user N» (N\u00a0— ваш номер).",
   "start.clientDone": "Виконавець інструментів підключено.",
   "start.task": "Дайте перше завдання",
   "start.taskText": "Почніть сесію та опишіть, що треба зробити. Перш ніж змінити файл, агенти запитують.",
@@ -418,6 +441,9 @@ export const uk: Record<Key, Text> = {
   "agents.memoryForgetOne": "Забути це",
   "agents.memoryForgetSure": "Видалити все, що пам’ятає цей агент?",
   "agents.memoryFailed": "з невдалого завдання",
+  "allowed.mcpTool": "{tool}, з будь-якими аргументами",
+  "agents.allMcp": "усі інструменти MCP",
+  "agents.allOfServer": "усі інструменти {server}",
   "operations.title": "Керування",
   "models.title": "Моделі та провайдери",
   "models.count": { one: "{n} модель", few: "{n} моделі", many: "{n} моделей", other: "{n} моделі" },

@@ -19,6 +19,12 @@ export function count(locale: string, n: number): string {
   }).format(n);
 }
 
+/** A model's window as people say it: `128k`, `1M`. */
+export function rounded(tokens: number): string {
+  if (tokens >= 1_000_000 && tokens % 1_000_000 < 50_000) return `${Math.floor(tokens / 1_000_000)}M`;
+  return tokens >= 1_000 ? `${Math.floor(tokens / 1_000)}k` : String(tokens);
+}
+
 export function percent(locale: string, share: number): string {
   return new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 1 }).format(share);
 }

@@ -104,13 +104,21 @@ function applyEvent(draft: Draft, event: SessionEvent) {
       return step(draft, { key: `${seq}`, agent: event.data.agent, why: "task", reason: event.data.task_id, at });
     case "tool_call":
       return applyToolCall(draft, event, at);
+    case "tool_progress": {
+      const { call_id, progress, total, message } = event.data;
+      const known = { progress, total: total ?? undefined, message: message ?? undefined };
+      // Progress of a call that has ended says nothing any more.
+      return changeTool(draft, call_id, (tool) => (isRunning(tool.state) ? { ...tool, progress: known } : tool));
+    }
     case "tool_result":
       return applyToolResult(draft, event, at);
     case "tool_call_closed": {
       const { call_id, outcome } = event.data;
       taskGoesOn(draft, (find(draft, call_id) ?? find(draft, `question-${call_id}`))?.origin);
       return changeTool(draft, call_id, (tool) =>
-        outcome === "completed" || hasEnded(tool.state) ? tool : { ...tool, state: { step: "closed", outcome } },
+        outcome === "completed" || hasEnded(tool.state)
+          ? tool
+          : { ...tool, progress: undefined, state: { step: "closed", outcome } },
       );
     }
     case "approval_request":
@@ -118,7 +126,7 @@ function applyEvent(draft: Draft, event: SessionEvent) {
     case "approval_resolved":
       return applyApprovalResolved(draft, event);
     case "question": {
-      const { call_id: callId, question, options, agent } = event.data;
+      const { call_id: callId, question, options, agent, server, requested_schema: schema } = event.data;
       const origin = originOf(event.data);
       dropTool(draft, callId);
       return put(draft, {
@@ -129,6 +137,8 @@ function applyEvent(draft: Draft, event: SessionEvent) {
         callId,
         question,
         agent,
+        server: server ?? undefined,
+        schema: schema ?? undefined,
         options: options ?? [],
         answer: undefined,
         isOpen: true,
@@ -156,7 +166,22 @@ function applyEvent(draft: Draft, event: SessionEvent) {
       const note = { type: "waiting" as const, until: event.data.until, failure: event.data.kind };
       return put(draft, { kind: "note", key: `note-${seq}`, at, origin: originOf(event.data), note });
     }
+    case "history_compacting":
+      draft.isCompacting = true;
+      return;
+    case "compaction_failed": {
+      draft.isCompacting = false;
+      const note = { type: "compaction_failed" as const, message: event.data.message, code: event.data.error_code };
+      return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
+    }
+    case "remembered_revoked": {
+      const { revoked_by: by, ...calls } = event.data;
+      const note = { type: "revoked" as const, calls, by };
+      return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
+    }
     case "history_compacted": {
+      draft.isCompacting = false;
+      draft.context = undefined;
       const note = { type: "compacted" as const, messages: event.data.messages, summary: event.data.summary };
       return put(draft, { kind: "note", key: `note-${seq}`, at, origin: undefined, note });
     }
@@ -196,7 +221,11 @@ function wakes(event: SessionEvent): boolean {
     case "message_queued":
     case "message_dequeued":
     case "gap":
+    case "history_compacting":
     case "history_compacted":
+    case "compaction_failed":
+    case "remembered_revoked":
+    case "tool_progress":
     case "waiting_added":
     case "waiting_removed":
       return false;
@@ -226,6 +255,11 @@ function applyMessage(draft: Draft, event: SessionEventOf<"message_created">) {
   if (data.usage && origin === undefined) {
     const { tokens, costUsd } = draft.usage;
     draft.usage = { tokens: tokens + data.usage.total_tokens, costUsd: costUsd + (data.usage.cost_usd ?? 0) };
+  }
+  // The answer of a whole plan is no model call.
+  if (data.usage && (origin !== undefined || draft.turnPlan === undefined)) {
+    const { prompt_tokens, completion_tokens, model } = data.usage;
+    draft.context = { tokens: prompt_tokens + completion_tokens, model: model ?? undefined };
   }
   for (const call of data.tool_calls ?? []) {
     put(draft, toolItem(call, item));
@@ -298,6 +332,8 @@ function toolItem(call: ToolCall, said: MessageItem): ToolItem {
     proposedArgs: undefined,
     agent: said.agent,
     parts: [],
+    mcp: undefined,
+    progress: undefined,
     decision: undefined,
     state: { step: "proposed" },
   };
@@ -341,10 +377,16 @@ function applyToolCall(draft: Draft, event: SessionEventOf<"tool_call">, at: str
     proposedArgs: before?.proposedArgs,
     agent: data.agent,
     parts: data.parts ?? before?.parts ?? [],
+    mcp: data.mcp ?? before?.mcp,
+    progress: undefined,
     decision: before?.decision,
     state: isAsking
       ? before.state
-      : { step: "waiting", clientAttached: data.client_attached, approved: data.approved ?? false },
+      : {
+          step: "waiting",
+          clientAttached: data.client_attached || data.mcp?.runs_at === "server",
+          approved: data.approved ?? false,
+        },
   });
 }
 
@@ -364,13 +406,15 @@ function applyToolResult(draft: Draft, event: SessionEventOf<"tool_result">, at:
       proposedArgs: undefined,
       agent: undefined,
       parts: [],
+      mcp: undefined,
+      progress: undefined,
       decision: undefined,
       state: { step: "proposed" },
     });
   }
   changeTool(draft, callId, (tool) => {
     learnFiles(draft.files, tool.name, tool.args, result);
-    return { ...tool, state: { step: "finished", result, late: late ?? false } };
+    return { ...tool, progress: undefined, state: { step: "finished", result, late: late ?? false } };
   });
 }
 
@@ -393,6 +437,8 @@ function applyApprovalRequest(draft: Draft, event: SessionEventOf<"approval_requ
     proposedArgs: undefined,
     agent: data.agent ?? undefined,
     parts: data.parts ?? [],
+    mcp: data.mcp ?? undefined,
+    progress: undefined,
     decision: undefined,
     state: { step: "asking", approval: data },
   });
@@ -440,6 +486,11 @@ function answerQuestion(draft: Draft, callId: string, result: unknown): boolean 
 function textOf(result: unknown): string {
   const told = typeof result === "object" && result !== null ? (result as { answer?: unknown }).answer : undefined;
   return typeof told === "string" ? told : JSON.stringify(result);
+}
+
+/** A tool runner may have come after the call. */
+function isRunning(state: ToolState): boolean {
+  return state.step === "waiting";
 }
 
 function changeTool(draft: Draft, callId: string, change: (tool: ToolItem) => ToolItem) {

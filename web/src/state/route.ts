@@ -5,10 +5,11 @@ export type Route =
   | { view: "waiting" }
   | { view: "plans"; sessionId: string | undefined; planId: string | undefined }
   | { view: "agents"; agentId: string | undefined }
+  | { view: "tools"; server: string | undefined }
   | { view: "operations"; /** The panel to show. */ panel?: string | undefined };
 
 export type View = Route["view"];
-export const VIEWS: readonly View[] = ["chat", "sessions", "waiting", "plans", "agents", "operations"];
+export const VIEWS: readonly View[] = ["chat", "sessions", "waiting", "plans", "agents", "tools", "operations"];
 
 export function parseRoute(hash: string): Route {
   const [view, first, second] = hash.replace(/^#\/?/, "").split("/").map(decodePart);
@@ -17,6 +18,8 @@ export function parseRoute(hash: string): Route {
       return { view, sessionId: first, planId: second };
     case "agents":
       return { view, agentId: first };
+    case "tools":
+      return { view, server: first };
     // The address of earlier versions.
     case "approvals":
       return { view: "waiting" };

@@ -5,8 +5,10 @@ import type {
   Attachment,
   CallOutcome,
   CommandPart,
+  McpCall,
   PartialReason,
   Plan,
+  RememberedCalls,
   TaskStatus,
   TurnStatus,
   Usage,
@@ -79,8 +81,18 @@ export interface ToolItem extends Placed {
   proposedArgs: Record<string, unknown> | undefined;
   agent: string | undefined;
   parts: readonly CommandPart[];
+  /** The MCP server and its tool; absent for a built-in tool. */
+  mcp: McpCall | undefined;
+  /** How far it is, while it runs and its MCP server says so. */
+  progress: CallProgress | undefined;
   decision: { by: string; decision: string; reason: string | undefined } | undefined;
   state: ToolState;
+}
+
+export interface CallProgress {
+  progress: number;
+  total: number | undefined;
+  message: string | undefined;
 }
 
 export interface QuestionItem extends Placed {
@@ -89,6 +101,10 @@ export interface QuestionItem extends Placed {
   question: string;
   options: readonly string[];
   agent: string;
+  /** The MCP server that asks, where it is not the agent. */
+  server: string | undefined;
+  /** The fields of the answer as JSON Schema, where a server asks. */
+  schema: Readonly<Record<string, unknown>> | undefined;
   answer: string | undefined;
   isOpen: boolean;
 }
@@ -124,6 +140,8 @@ export interface NoteItem extends Placed {
   kind: "note";
   note:
     | { type: "compacted"; messages: number; summary: string }
+    | { type: "compaction_failed"; message: string; code: string }
+    | { type: "revoked"; calls: RememberedCalls; by: string }
     | { type: "fallback"; from: string; to: string; failure: string }
     | { type: "waiting"; until: string; failure: string }
     | { type: "gap"; from: number; to: number }
@@ -183,6 +201,10 @@ export interface SessionState {
   /** The newest full content of files read or written in this session, by path. */
   files: ReadonlyMap<string, string>;
   usage: { tokens: number; costUsd: number };
+  /** The last model call: what it was sent and what it answered. Unknown after a summary, until the next one. */
+  context: { tokens: number; model: string | undefined } | undefined;
+  /** A person asked for a summary of the history, and it is being written. */
+  isCompacting: boolean;
 }
 
 export const emptySession: SessionState = {
@@ -198,6 +220,8 @@ export const emptySession: SessionState = {
   status: "idle",
   files: new Map(),
   usage: { tokens: 0, costUsd: 0 },
+  context: undefined,
+  isCompacting: false,
 };
 
 /** The call that waits for the user: a decision or an answer. The wanted one comes first, then the oldest one. */
