@@ -24,6 +24,7 @@ mod tools;
 
 pub use call::{CallEvent, CallOptions, ElicitReply, McpCallEnd};
 pub use config::{HttpConfig, McpConfig, McpConfigError, ServerConfig, StdioConfig, UnsetVariable};
+pub use failure::visible;
 pub use handle::{McpLauncher, Place, ServerHandle, ServerState};
 pub use limits::McpLimits;
 pub use process::supervise;

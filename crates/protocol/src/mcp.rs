@@ -404,6 +404,9 @@ pub struct ReportProgress {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ElicitAnswer {
     pub client_id: ClientId,
+    /// Names the question within its call. A repeat with the same key does not ask again.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub question_key: Option<u32>,
     /// What the server asks.
     #[schema(max_length = 4000)]
     pub message: String,

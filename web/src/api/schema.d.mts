@@ -1650,7 +1650,8 @@ export interface paths {
         put?: never;
         /**
          * Ask the person what the MCP server of a call wants to know
-         * @description The answer is a message that `answers` the returned id.
+         * @description The answer is a message that `answers` the returned id. A call has one open question: another
+         *     one takes its place.
          */
         post: {
             parameters: {
@@ -4160,6 +4161,11 @@ export interface components {
          */
         ElicitAnswer: {
             client_id: components["schemas"]["ClientId"];
+            /**
+             * Format: int32
+             * @description Names the question within its call. A repeat with the same key does not ask again.
+             */
+            question_key?: number | null;
             /** @description What the server asks. */
             message: string;
             /**

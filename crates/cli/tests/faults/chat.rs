@@ -1,6 +1,7 @@
 //! A user's session, through whichever server runs now.
 
-use codelab_client::{Client, Credentials, Method};
+use codelab_client::{Client, Credentials, EventData, FollowUntil, Method, ResumingEvents};
+use codelab_protocol::{SessionEvent, SessionEventBody, SessionId};
 use codelab_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -110,6 +111,23 @@ impl Chat {
             .as_str()
             .unwrap()
             .to_owned()
+    }
+
+    /// Waits until readers see the beginning of an answer.
+    pub async fn answer_begins(&self, lab: &Lab) {
+        let client =
+            Client::new(&lab.server().url, Credentials::Bearer(self.token.clone())).unwrap();
+        let session = SessionId::parse(&self.id).unwrap();
+        let mut events: ResumingEvents<SessionEvent> =
+            ResumingEvents::new(client, session, None, FollowUntil::Dropped);
+        while let Some(event) = events.next().await {
+            if let EventData::Chunk(event) = event.unwrap().data
+                && matches!(event.body, SessionEventBody::MessageDelta(_))
+            {
+                return;
+            }
+        }
+        panic!("the stream ends before the answer begins");
     }
 
     /// All stored events, which must be numbered 1, 2, 3, …

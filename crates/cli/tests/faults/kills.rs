@@ -230,7 +230,7 @@ async fn a_stopped_answer_outlives_a_kill_and_a_killed_one_does_not() {
     let asked = json!({ "content": "tell me", "target_agent": "coder" });
     let path = format!("/my/chat/{}/message/", chat.id);
     let stops = async {
-        gate.reached().await;
+        chat.answer_begins(&lab).await;
         chat.post(&lab, "cancel", json!({})).await;
     };
     let (answer, ()) = tokio::join!(chat.ask(&lab, Method::POST, &path, Some(asked)), stops);

@@ -88,7 +88,12 @@ impl Transition<'_, '_> {
         };
         let server = call.tool.mcp().map(|mcp| mcp.id.server.clone());
         let server = server.ok_or_else(|| conflict("The call is not one of an MCP server"))?;
-        if call.elicitation.is_some() {
+        // The answer to the first request was lost.
+        if call.last_question.as_ref() == Some(&question_id) {
+            return Ok(CallerAnswer::Nothing);
+        }
+        // A client asks one question after the other, so it does not wait for the open one any more.
+        if call.elicitation.is_some() && client.is_none() {
             return Err(conflict(
                 "The server has asked already and has no answer yet",
             ));
@@ -100,6 +105,9 @@ impl Transition<'_, '_> {
             never!("the thread of a call that asks is not in its turn");
             return Ok(CallerAnswer::Nothing);
         };
+        if let Some(call) = thread.open_call_mut().map(|call| call.clone()) {
+            self.withdraw_elicitation(&thread, &call);
+        }
         self.output.open_call(&thread, &question_id, ELICITATION);
         let shown = AgentQuestion {
             call_id: question_id.clone(),
@@ -116,6 +124,7 @@ impl Transition<'_, '_> {
         let asked_at = self.world.now;
         if let Some(call) = thread.open_call_mut() {
             call.elicited += 1;
+            call.last_question = Some(question_id.clone());
             call.elicitation = Some(Box::new(Elicitation {
                 question_id,
                 asked_seq,

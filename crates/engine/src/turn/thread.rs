@@ -155,6 +155,9 @@ pub struct OpenCall {
     /// How often it has asked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) elicited: u32,
+    /// Its newest question, whether it is open or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_question: Option<CallId>,
 }
 
 impl OpenCall {
@@ -166,6 +169,7 @@ impl OpenCall {
             edited: false,
             elicitation: None,
             elicited: 0,
+            last_question: None,
         }
     }
 }

@@ -109,6 +109,7 @@ impl RunnerState {
         let (progress, told) = watch::channel(None);
         // A call has one open question at a time.
         let alone = Arc::new(tokio::sync::Mutex::new(()));
+        let mut questions = 0;
         let mut tasks = JoinSet::new();
         tasks.spawn(tell_progress(
             self.client.clone(),
@@ -138,10 +139,12 @@ impl RunnerState {
                     requested_schema,
                     reply,
                 } => {
+                    questions += 1;
                     let question = ElicitedQuestion {
                         client: self.client.clone(),
                         client_id: self.client_id.clone(),
                         call: info.key(),
+                        question_key: questions,
                         message: server.clean(&message),
                         requested_schema,
                     };

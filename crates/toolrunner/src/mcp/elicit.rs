@@ -101,6 +101,8 @@ pub(super) struct ElicitedQuestion {
     pub client: Client,
     pub client_id: ClientId,
     pub call: CallKey,
+    /// Which one of the call's questions it is.
+    pub question_key: u32,
     pub message: String,
     pub requested_schema: Map<String, Value>,
 }
@@ -130,6 +132,7 @@ impl ElicitedQuestion {
     async fn send(&self) -> Result<CallId, ClientError> {
         let body = ElicitAnswer {
             client_id: self.client_id.clone(),
+            question_key: Some(self.question_key),
             message: self.message.clone(),
             requested_schema: self.requested_schema.clone(),
         };

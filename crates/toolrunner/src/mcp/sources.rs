@@ -157,13 +157,21 @@ pub fn what_starts(file: &BroughtFile, workspace: &Path) -> Vec<String> {
             ServerConfig::Stdio(stdio) => {
                 let words = std::iter::once(&stdio.command).chain(&stdio.args);
                 let words: Vec<String> = words.map(|word| in_quotes(word)).collect();
+                let place = match &stdio.cwd {
+                    Some(cwd) => format!(" in {}", in_quotes(&cwd.to_string_lossy())),
+                    None => String::new(),
+                };
                 lines.push(format!(
-                    "{name}: starts {} with your rights, outside the sandbox",
+                    "{name}: starts {}{place} with your rights, outside the sandbox",
                     words.join(" ")
                 ));
+                let folder = match &stdio.cwd {
+                    Some(cwd) => workspace.join(cwd),
+                    None => workspace.to_owned(),
+                };
                 let mut inside = std::iter::once(&stdio.command)
                     .chain(&stdio.args)
-                    .filter(|word| lies_in(workspace, word));
+                    .filter(|word| lies_in(workspace, &folder, word));
                 if let Some(word) = inside.next() {
                     lines.push(format!(
                         "{name}: {} lies in this folder. Whoever can change it, agents included, \
@@ -184,10 +192,10 @@ pub fn what_starts(file: &BroughtFile, workspace: &Path) -> Vec<String> {
     lines
 }
 
-/// A word of a command that names something in the workspace.
-fn lies_in(workspace: &Path, word: &str) -> bool {
+/// A word of a command that names something in the workspace. The command runs in `folder`.
+fn lies_in(workspace: &Path, folder: &Path, word: &str) -> bool {
     let is_path = word.contains('/') || word.contains('.');
-    let path = workspace.join(word);
+    let path = folder.join(word);
     let real = path.canonicalize();
     is_path && real.is_ok_and(|real| real.starts_with(workspace) && real.is_file())
 }
@@ -322,13 +330,21 @@ mod tests {
     fn a_person_sees_what_would_start_and_that_it_can_be_changed() {
         let lab = Lab::new();
         fs::write(lab.work().join("server.py"), "").unwrap();
+        fs::create_dir(lab.work().join("tools")).unwrap();
+        fs::write(lab.work().join("tools/deep.py"), "").unwrap();
         lab.theirs(
             r#"{"mcpServers": {"a": {"command": "python3", "args": ["server.py", "\u001b[2J b"]},
-                "b": {"url": "https://a.test/mcp"}}}"#,
+                "b": {"url": "https://a.test/mcp"},
+                "c": {"command": "python3", "args": ["deep.py"], "cwd": "tools"}}}"#,
         );
         let lines = what_starts(&lab.file(), &lab.work()).join("\n");
         assert!(lines.contains("a: starts python3 server.py"), "{lines}");
         assert!(lines.contains("server.py lies in this folder"), "{lines}");
+        assert!(
+            lines.contains("c: starts python3 deep.py in tools with"),
+            "{lines}"
+        );
+        assert!(lines.contains("deep.py lies in this folder"), "{lines}");
         assert!(
             lines.contains("b: sends requests to https://a.test/mcp"),
             "{lines}"

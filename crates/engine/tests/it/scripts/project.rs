@@ -178,9 +178,12 @@ impl Play {
                     },
                 },
             },
-            ["asks", who] => Input::Elicit {
+            ["asks", who, again @ ..] => Input::Elicit {
                 call_id: self.call(None),
-                question_id: self.stage.ids.call_id(),
+                question_id: match again {
+                    [] => self.stage.ids.call_id(),
+                    _ => self.open_question(),
+                },
                 client: (*who != "server").then(|| client_id(who)),
                 message: rest.to_owned(),
                 requested_schema: serde_json::from_str(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use codelab_mcp::visible;
 use codelab_protocol::{
     ClientId, Digest, MAX_MCP_REPORT_BYTES, McpPlace, McpReport, McpServerName, McpStatus,
     ReportedMcpServer,
@@ -70,7 +71,7 @@ impl Reported {
                 return Err(ReportRefused::Twice(server.name));
             }
             let (tools, left_out) = SeenTool::all(&server.name, &server.tools);
-            let error = server.error.map(|error| visible(&error));
+            let error = server.error.map(|error| visible(&error, MAX_ERROR_CHARS));
             servers.push(ReportedServer {
                 name: server.name,
                 status: server.status,
@@ -133,12 +134,4 @@ impl Space {
         }
         Ok(())
     }
-}
-
-/// What a client says is for people, and can be anything.
-fn visible(text: &str) -> String {
-    let shown = text.chars().take(MAX_ERROR_CHARS);
-    shown
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }

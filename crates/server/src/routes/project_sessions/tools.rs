@@ -192,7 +192,8 @@ pub(in crate::routes) async fn progress(
 
 /// Ask the person what the MCP server of a call wants to know
 ///
-/// The answer is a message that `answers` the returned id.
+/// The answer is a message that `answers` the returned id. A call has one open question: another
+/// one takes its place.
 #[utoipa::path(
     post, path = "/my/chat/{session_id}/tool_calls/{call_id}/elicit", request_body = ElicitAnswer,
     responses(
@@ -215,7 +216,13 @@ pub(in crate::routes) async fn elicit(
     let asked = (message, body.requested_schema);
     let call_id = app
         .runtime
-        .elicit(&session.row, call_id, body.client_id, asked)
+        .elicit(
+            &session.row,
+            call_id,
+            body.client_id,
+            body.question_key,
+            asked,
+        )
         .await?;
     Ok(Json(ElicitationAsked { call_id }))
 }

@@ -14,11 +14,13 @@ use crate::raw::{Answer, Request, exchange};
 const KEY: &str = "canary-internal-5f2e";
 const MODEL_KEY: &str = "canary-model-77aa";
 const JWT: &str = "canary-jwt-91cc";
+/// A header for an MCP server.
+const MCP: &str = "canary-mcp-4e88";
 /// What people and models say is stored and shown, but not logged.
 const SAID: &str = "canary-said-03bd";
 const ANSWERED: &str = "canary-answered-ab12";
 
-const SECRETS: [&str; 3] = [KEY, MODEL_KEY, JWT];
+const SECRETS: [&str; 4] = [KEY, MODEL_KEY, JWT, MCP];
 
 #[track_caller]
 fn assert_clean(what: &str, text: &str, words: &[&str]) {
@@ -72,6 +74,7 @@ fn secrets_are_never_logged_answered_or_streamed() {
     block_on(async {
         with_a_model_key().await;
         with_the_internal_key_sent_to_the_model().await;
+        with_an_mcp_server_that_refuses().await;
     });
 }
 
@@ -116,6 +119,29 @@ async fn with_the_internal_key_sent_to_the_model() {
     );
     caller.failing_models(KEY).await;
     caller.every_route().await;
+}
+
+/// The model's server stands for one: it refuses what it does not know.
+async fn with_an_mcp_server_that_refuses() {
+    let settings = [("JWT_SECRET", JWT), ("CODELAB_MCP__ALLOW_PRIVATE", "true")];
+    let server = TestServer::with(&settings).await;
+    let caller = Caller { server: &server };
+    let bearer = format!("Bearer {}", server.token(1));
+    let request = |method: &str, path: &str| {
+        Request::new(&server, method, path).with("Authorization", &bearer)
+    };
+    let made = request("POST", "/my/projects/").json(json!({"name": "p"}).to_string());
+    let project = caller.send(made).await.json()["project_id"].clone();
+    let path = format!("/my/projects/{project}/mcp/");
+    let url = format!("{}/mcp", server.model.url());
+    let saved = json!({"name": "s", "url": url, "headers": {"X-Key": MCP}});
+    let saved = caller.send(request("POST", &path).json(saved.to_string()));
+    assert_eq!(saved.await.status, 201);
+    let tried = caller
+        .send(request("POST", &format!("{path}s/test/")))
+        .await;
+    assert!(tried.json()["error"].is_string(), "{}", tried.text());
+    caller.send(request("GET", &path)).await;
 }
 
 struct Caller<'a> {
