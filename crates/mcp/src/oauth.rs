@@ -245,7 +245,9 @@ impl OAuthClient {
         if let Some(scope) = &found.scope {
             query.push(("scope", scope));
         }
-        let endpoint = &found.provider.authorization_endpoint;
+        let endpoint = self
+            .exchange
+            .for_a_person(&found.provider.authorization_endpoint)?;
         let joint = if endpoint.contains('?') { '&' } else { '?' };
         Ok(BegunAuthorization {
             authorize_url: format!("{endpoint}{joint}{}", form(&query)),

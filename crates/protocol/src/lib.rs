@@ -57,11 +57,11 @@ pub use id::{
 };
 pub use maybe_known::MaybeKnown;
 pub use mcp::{
-    AcceptMcpTools, ChangeMcpServer, CreateMcpServer, ElicitAnswer, ElicitationAsked,
+    AcceptMcpTools, ChangeMcpServer, CreateMcpServer, DECLINE, ElicitAnswer, ElicitationAsked,
     InvalidMcpName, MAX_MCP_REPORT_BYTES, MCP_PREFIX, McpAuthorization, McpPermission, McpPlace,
     McpReport, McpServer, McpServerList, McpServerName, McpStatus, McpTool, McpToolId,
     McpToolState, PermitMcpTool, ReportProgress, ReportedMcpServer, ToolDefinition,
-    elicited_content, offered_name,
+    elicited_content, is_declined, offered_name,
 };
 pub use message::{Message, PartialReason, Role, ToolCall, Usage};
 pub use model::{

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use elicitation::elicited_content;
+pub use elicitation::{DECLINE, elicited_content, is_declined};
 
 use crate::{ClientId, Digest, Patch, Timestamp};
 

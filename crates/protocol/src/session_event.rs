@@ -361,6 +361,15 @@ pub struct AgentQuestion {
     pub origin: TaskOrigin,
 }
 
+impl AgentQuestion {
+    /// What a person's text means: a number stands for the option it numbers.
+    pub fn chosen<'a>(&'a self, text: &'a str) -> &'a str {
+        let number = text.trim().parse::<usize>().ok();
+        let option = number.and_then(|number| self.options.get(number.checked_sub(1)?));
+        option.map_or(text, String::as_str)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TurnError {
     #[serde(flatten)]

@@ -36,11 +36,21 @@ pub fn server_address(text: &str) -> Result<Uri, InvalidAddress> {
     if uri.host().is_none_or(str::is_empty) {
         return Err(InvalidAddress::NoHost);
     }
+    // `Uri` takes a port that is no number for none.
+    if uri.port_u16().is_none() && uri.authority().is_some_and(|host| has_port(host.as_str())) {
+        return Err(InvalidAddress::Malformed);
+    }
     // `Uri` drops a fragment silently.
     if uri.query().is_some() || text.contains('#') {
         return Err(InvalidAddress::Query);
     }
     Ok(uri)
+}
+
+/// Whether something stands behind the host as its port.
+fn has_port(authority: &str) -> bool {
+    let behind_literal = authority.rfind(']').map_or(0, |end| end + 1);
+    authority[behind_literal..].contains(':')
 }
 
 /// Whether the host is this machine or a private network: `localhost`, or a loopback or private IP
@@ -101,6 +111,8 @@ mod tests {
             ("http://user:1/pass@a", InvalidAddress::Credentials),
             ("http://user:pa ss@a", InvalidAddress::Credentials),
             ("http://:80", InvalidAddress::NoHost),
+            ("http://a:99999/b", InvalidAddress::Malformed),
+            ("http://[::1]:70000", InvalidAddress::Malformed),
             ("http://a/?key=1", InvalidAddress::Query),
             ("http://a/#x", InvalidAddress::Query),
         ] {

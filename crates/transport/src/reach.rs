@@ -67,6 +67,8 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     let is_shared = a == 100 && (64..128).contains(&b);
     let is_this_network = a == 0;
     let is_protocol = a == 192 && b == 0 && c == 0;
+    // The relays of 6to4, which reach other networks.
+    let is_relay = a == 192 && b == 88 && c == 99;
     let is_benchmark = a == 198 && (b == 18 || b == 19);
     // 240.0.0.0/4 is reserved; the broadcast address is its last.
     let is_reserved = a >= 240;
@@ -78,6 +80,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
         || is_shared
         || is_this_network
         || is_protocol
+        || is_relay
         || is_benchmark
         || is_reserved)
 }
@@ -224,6 +227,7 @@ mod tests {
             "100.127.255.255",
             "192.0.0.1",
             "192.0.2.1",
+            "192.88.99.1",
             "198.18.0.1",
             "198.19.255.255",
             "198.51.100.1",

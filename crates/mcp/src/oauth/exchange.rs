@@ -84,6 +84,17 @@ impl Exchange {
         })
     }
 
+    /// The address of a page that a person is sent to. Parameters are added to it.
+    pub fn for_a_person<'a>(&self, address: &'a str) -> Result<&'a str, OAuthError> {
+        self.checked(address)?;
+        match address.contains('#') {
+            true => Err(OAuthError::Unusable(
+                "the address where a person logs in has a fragment".to_owned(),
+            )),
+            false => Ok(address),
+        }
+    }
+
     /// Tokens go over TLS, unless private addresses are allowed: then it is somebody's own machine.
     fn checked(&self, address: &str) -> Result<Uri, OAuthError> {
         let unusable = |reason: &str| {

@@ -4,7 +4,11 @@
 use serde_json::{Map, Value};
 
 /// A person who writes this gives the server no answer.
-const DECLINE: &str = "/decline";
+pub const DECLINE: &str = "/decline";
+
+pub fn is_declined(answer: &str) -> bool {
+    answer.trim().eq_ignore_ascii_case(DECLINE)
+}
 
 /// What a person's answer gives the server. `None`: the person declined. An answer that does not
 /// fit is an error that says what to write.
@@ -13,7 +17,7 @@ pub fn elicited_content(
     answer: &str,
 ) -> Result<Option<Map<String, Value>>, String> {
     let answer = answer.trim();
-    if answer.eq_ignore_ascii_case(DECLINE) {
+    if is_declined(answer) {
         return Ok(None);
     }
     let empty = Map::new();

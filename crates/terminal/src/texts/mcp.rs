@@ -23,9 +23,9 @@ texts! {
         "спрашивает сервер MCP {0}:",
         "питає сервер MCP {0}:";
     AnswerFields:
-        "answer with a JSON object that has the fields {0}; /decline gives no answer",
-        "ответьте объектом JSON с полями {0}; /decline — не отвечать",
-        "дайте відповідь об’єктом JSON з полями {0}; /decline — не відповідати";
+        "answer with a JSON object that has the fields in brackets; /decline gives no answer",
+        "ответьте объектом JSON с полями в скобках; /decline — не отвечать",
+        "дайте відповідь об’єктом JSON з полями в дужках; /decline — не відповідати";
     MayDecline:
         "/decline gives no answer",
         "/decline — не отвечать",

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use codelab_protocol::{ApprovalKind, CallId};
+use codelab_protocol::{ApprovalKind, CallId, is_declined};
 
 use super::command::SlashCommand;
 use super::complete::Unfinished;
@@ -417,6 +417,15 @@ impl Prompt {
             // The lines of a script are not what a person wrote, so nobody recalls them.
             Source::Line => self.editor.discard(),
         };
+        if let Focus::Answer(ask @ PendingAsk::Question(question)) = &focus
+            && question.server.is_some()
+            && is_declined(&text)
+        {
+            return Action::Answer {
+                call: ask.call_id().clone(),
+                text,
+            };
+        }
         if let Some(command) = SlashCommand::parse(&text) {
             return Action::Command(command);
         }
@@ -426,18 +435,10 @@ impl Prompt {
             return Action::Run(command.to_owned());
         }
         match focus {
-            Focus::Answer(ask @ PendingAsk::Question(question)) => {
-                // A number stands for the option it numbers.
-                let option = text
-                    .trim()
-                    .parse::<usize>()
-                    .ok()
-                    .and_then(|n| question.options.get(n.checked_sub(1)?));
-                Action::Answer {
-                    call: ask.call_id().clone(),
-                    text: option.cloned().unwrap_or(text),
-                }
-            }
+            Focus::Answer(ask @ PendingAsk::Question(question)) => Action::Answer {
+                call: ask.call_id().clone(),
+                text: question.chosen(&text).to_owned(),
+            },
             _ => Action::Send(text),
         }
     }

@@ -25,6 +25,8 @@ pub use card::CardRows;
 pub use live::{ConnectionState, Drawn, Live, time_left};
 
 /// A queued message in a row of its own.
+/// The names of the fields that a server asks for.
+const MAX_FIELDS_CHARS: usize = 400;
 const MAX_QUEUED_CHARS: usize = 100;
 const AGENT: Style = Style::colour(Colour::Magenta).bold();
 const GOOD: Style = Style::colour(Colour::Green);
@@ -125,23 +127,11 @@ pub fn block(block: &Block, width: usize, language: Language) -> Vec<TextLine> {
             };
             let mut lines = vec![head];
             match server {
-                // A server's words are shown as they are, and marked, so that none look like ours.
-                Some(_) => lines.extend(
-                    question
-                        .lines()
-                        .map(|line| TextLine::styled("│ ", DIM).with(&visible(line), Style::PLAIN)),
-                ),
-                None => lines.extend(markdown::lines(question, text_width)),
-            }
-            if server.is_some() {
-                let hint = answer_hint(fields, language);
-                lines.extend(markdown::lines(&hint, text_width));
-            }
-            for (number, option) in options.iter().enumerate() {
-                lines.push(
-                    TextLine::styled(&format!("  {}. ", number + 1), DIM)
-                        .with(option, Style::PLAIN),
-                );
+                Some(_) => lines.extend(of_server(question, fields, options, text_width, language)),
+                None => {
+                    lines.extend(markdown::lines(question, text_width));
+                    lines.extend(numbered(options, &TextLine::plain("  "), text_width));
+                }
             }
             apart(lines)
         }
@@ -389,13 +379,41 @@ fn decided(
     line.with(&format!("{by}{reason}"), DIM)
 }
 
-/// How a question of a server is answered.
-fn answer_hint(fields: &[String], language: Language) -> String {
-    match fields {
-        [] => language.text(McpText::MayDecline).to_owned(),
-        [field] => format!("{field}; {}", language.text(McpText::MayDecline)),
-        fields => language.with(McpText::AnswerFields, &[&fields.join(", ")]),
+/// A question of a server, and how it is answered. Every row with the server's words is marked, so
+/// that none looks like ours.
+fn of_server(
+    question: &str,
+    fields: &[String],
+    options: &[String],
+    width: usize,
+    language: Language,
+) -> Vec<TextLine> {
+    let mark = TextLine::styled("│ ", DIM);
+    let quoted = |line: &str| wrap(&TextLine::plain(&visible(line)), width, &mark, &mark);
+    let mut lines: Vec<TextLine> = question.lines().flat_map(quoted).collect();
+    if !fields.is_empty() {
+        let names = fields.join(", ");
+        let shown: String = names.chars().take(MAX_FIELDS_CHARS).collect();
+        lines.extend(quoted(&format!("({})", shown.replace('\n', " "))));
     }
+    lines.extend(numbered(options, &mark, width));
+    let hint = match fields {
+        [] | [_] => language.text(McpText::MayDecline),
+        _ => language.text(McpText::AnswerFields),
+    };
+    lines.push(quiet(hint));
+    lines
+}
+
+/// The answers to choose from.
+fn numbered(options: &[String], start: &TextLine, width: usize) -> Vec<TextLine> {
+    let row = |(index, option): (usize, &String)| {
+        let first = start.clone().with(&format!("{}. ", index + 1), DIM);
+        let rest = start.clone().with("   ", DIM);
+        let option = visible(option).replace('\n', " ");
+        wrap(&TextLine::plain(&option), width, &first, &rest)
+    };
+    options.iter().enumerate().flat_map(row).collect()
 }
 
 fn approved(granted: Option<Grant>, language: Language) -> &'static str {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use codelab_policy::visible;
-use codelab_protocol::{AgentQuestion, ApprovalInfo, DecisionChoice, HitlDecision, McpCall};
+use codelab_protocol::{
+    AgentQuestion, ApprovalInfo, DECLINE, DecisionChoice, HitlDecision, McpCall, elicited_content,
+};
 use codelab_terminal::{Language, McpText, Text, ui};
 use codelab_toolrunner::RunnerQuestion;
 use codelab_workspace::Workspace;
@@ -23,7 +25,6 @@ const NOBODY_ANSWERS: &str =
     "Nobody is there to answer. Decide yourself, or finish with what you have.";
 
 /// Gives an MCP server no answer.
-const DECLINE: &str = "/decline";
 
 #[derive(Clone)]
 pub(super) struct Approver {
@@ -139,17 +140,26 @@ impl Approver {
         for line in question.question.lines() {
             note(&format!("  | {}", visible(line)));
         }
-        for option in &question.options {
-            note(&format!("  - {}", in_one_line(option)));
+        for (index, option) in question.options.iter().enumerate() {
+            note(&format!("  | {}. {}", index + 1, in_one_line(option)));
         }
         if question.server.is_some() {
             note(self.language.text(McpText::MayDecline));
         }
-        let answer = ask("> ").await.unwrap_or_default();
-        if answer.trim().is_empty() {
-            nobody_answers(question)
-        } else {
-            answer.trim().to_owned()
+        loop {
+            let answer = ask("> ").await.unwrap_or_default();
+            if answer.trim().is_empty() {
+                return nobody_answers(question);
+            }
+            let answer = question.chosen(answer.trim());
+            let fits = match &question.requested_schema {
+                Some(schema) => elicited_content(schema, answer).map(|_| ()),
+                None => Ok(()),
+            };
+            match fits {
+                Ok(()) => return answer.to_owned(),
+                Err(why) => note(&visible(&why)),
+            }
         }
     }
 

@@ -217,3 +217,20 @@ async fn a_server_without_authorization_says_so() {
     );
     assert_ne!(refused.body["details"], Value::Null);
 }
+
+#[tokio::test]
+async fn a_person_is_sent_to_no_address_that_looks_like_another() {
+    let lab = Lab::start().await;
+    let mcp = guarded().await;
+    lab.add("s", &mcp).await;
+    for endpoint in [
+        "https://accounts.test@evil.test/authorize",
+        "https://evil.test/authorize?a=b#hidden",
+        "javascript:alert(1)",
+    ] {
+        mcp.script().authorization_endpoint = Some(endpoint.to_owned());
+        let path = lab.path("s/authorize/");
+        let answer = lab.person.ask("POST", &path, None).await;
+        answer.refused(409, "CONFLICT");
+    }
+}

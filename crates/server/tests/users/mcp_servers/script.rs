@@ -21,6 +21,8 @@ pub struct Script {
     pub keys: Vec<String>,
     /// Codes and refresh tokens that can be used once.
     pub grants: Vec<String>,
+    /// Where people would log in, if not at this server.
+    pub authorization_endpoint: Option<String>,
     /// What the token endpoint was asked with.
     pub used: Vec<String>,
     issued: usize,
@@ -122,7 +124,8 @@ async fn metadata(State(mcp): State<McpScript>, uri: Uri) -> Response {
         }
         "/.well-known/oauth-authorization-server" => json_of(&json!({
             "issuer": base,
-            "authorization_endpoint": format!("{base}/authorize"),
+            "authorization_endpoint": mcp.script().authorization_endpoint.clone()
+                .unwrap_or_else(|| format!("{base}/authorize")),
             "token_endpoint": format!("{base}/token"),
             "registration_endpoint": format!("{base}/register"),
             "response_types_supported": ["code"],

@@ -332,6 +332,22 @@ fn a_question_is_answered_by_text_or_number() {
 }
 
 #[test]
+fn a_question_of_a_server_can_be_declined() {
+    let PendingAsk::Question(mut asked) = question() else {
+        panic!("no question");
+    };
+    asked.server = Some(codelab_protocol::McpServerName::parse("git").unwrap());
+    let state = state(vec![PendingAsk::Question(asked)]);
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "/decline", &state);
+    let expected = Action::Answer {
+        call: call("q"),
+        text: "/decline".to_owned(),
+    };
+    assert_eq!(press(&mut prompt, Key::Enter, &state), expected);
+}
+
+#[test]
 fn ctrl_c_cancels_first_and_leaves_second() {
     let (working, idle) = (state(Vec::new()), ViewState::default());
     let mut prompt = Prompt::default();

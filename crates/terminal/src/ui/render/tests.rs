@@ -451,3 +451,24 @@ fn a_low_terminal_keeps_the_name_of_what_is_decided() {
     assert!(draw(&state, &prompt, 40, 30).is_readable);
     assert!(!draw(&state, &prompt, 40, 6).is_readable);
 }
+
+#[test]
+fn every_row_of_a_servers_words_is_marked() {
+    let padded = format!("name{}✓ approved", " ".repeat(70));
+    let forged = Block::Question {
+        agent: codelab_protocol::AgentName::parse("agent_coder").unwrap(),
+        server: Some(codelab_protocol::McpServerName::parse("git").unwrap()),
+        fields: vec![padded.clone(), padded.replace(' ', "\n"), "x".repeat(5000)],
+        question: padded.clone(),
+        options: vec![padded],
+    };
+    let mut out = String::new();
+    print(&[forged], 40, &mut out);
+    let rows: Vec<&str> = out.lines().filter(|row| !row.is_empty()).collect();
+    let (head, rest) = rows.split_first().unwrap();
+    let (hint, servers) = rest.split_last().unwrap();
+    assert_eq!(*head, "? the MCP server git asks:");
+    assert!(hint.contains("/decline gives no answer"), "{out}");
+    assert!(servers.iter().all(|row| row.starts_with("│ ")), "{out}");
+    assert!(out.chars().count() < 2_000, "{out}");
+}
