@@ -30,6 +30,7 @@ use crate::config::HttpConfig;
 use crate::failure::{LastWords, visible};
 use crate::limits::McpLimits;
 use crate::oauth::{Authorization, OAuthClient};
+use crate::values;
 
 mod events;
 
@@ -392,6 +393,9 @@ impl StreamableHttpClient for HttpServer {
         let awaits_answer = matches!(message, ClientJsonRpcMessage::Request(_));
         let body = read_whole(response, self.inner.max_message_bytes).await;
         let body = body.map_err(failed)?.into_body();
+        if values::has_too_many(&body) {
+            return Err(failed(McpHttpFailure::Malformed(values::blame())));
+        }
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(answer) if content_type.starts_with(JSON) => {
                 Ok(StreamableHttpPostResponse::Json(answer, session_id))

@@ -21,6 +21,7 @@ mod process;
 mod redact;
 mod result;
 mod tools;
+mod values;
 
 pub use call::{CallEvent, CallOptions, ElicitReply, McpCallEnd};
 pub use config::{HttpConfig, McpConfig, McpConfigError, ServerConfig, StdioConfig, UnsetVariable};

@@ -11,6 +11,7 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 
 use crate::failure::LastWords;
+use crate::values;
 
 struct Events {
     body: BodyReader,
@@ -62,10 +63,19 @@ impl Events {
                 }
             };
             let ready = &mut self.ready;
+            let mut is_heavy = false;
             let read = self.parser.push(&piece, |fields| {
-                ready.push_back(event(fields));
+                is_heavy |= values::has_too_many(fields.data);
+                if !is_heavy {
+                    ready.push_back(event(fields));
+                }
                 Ok::<(), EventTooLong>(())
             });
+            if is_heavy {
+                self.is_over = true;
+                self.last_words.blame(values::blame());
+                return Some(Err(SseError::Body(values::blame().into())));
+            }
             if let Err(error) = read {
                 self.is_over = true;
                 // A new stream would bring the same event again.

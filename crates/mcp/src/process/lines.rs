@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::LastWords;
+use crate::values;
 
 const READ_BYTES: usize = 64 * 1024;
 /// A buffer that grew beyond this is given back after its message.
@@ -74,6 +75,10 @@ impl LineTransport {
                 let rest = self.buffer.split_off(end + 1);
                 let mut line = std::mem::replace(&mut self.buffer, rest);
                 line.truncate(end);
+                if values::has_too_many(&line) {
+                    self.last_words.blame(values::blame());
+                    return None;
+                }
                 return Some(line);
             }
             self.searched = self.buffer.len();

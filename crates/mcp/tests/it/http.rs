@@ -154,6 +154,45 @@ async fn an_answer_without_end_is_refused_while_it_is_read() {
     }
 }
 
+/// A few bytes of JSON become a value of many.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_too_many_values_is_not_parsed() {
+    let many = vec!["{\"\":0}"; 60_000].join(",");
+    let many = format!("{{\"structuredContent\":{{\"a\":[{many}]}},\"content\":[]}}");
+    for (kind, before, after) in [
+        ("application/json", "", ""),
+        ("text/event-stream", "data: ", "\n\n"),
+    ] {
+        let many = many.clone();
+        let url = serve(move |asked| {
+            let request = asked.json();
+            match plainly(&request) {
+                Some(bytes) => (bytes, None),
+                None if asked.head.starts_with("post") => {
+                    let id = &request["id"];
+                    let message = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{many}}}");
+                    let body = format!("{before}{message}{after}");
+                    let head = format!("content-type: {kind}\r\n");
+                    (answer("200 OK", &head, &body), None)
+                }
+                None => (answer("405 No", "", ""), None),
+            }
+        })
+        .await;
+        let handle = reached(&json!({"url": url}), None);
+        ready(&handle).await;
+        let end = call(&handle, "t", json!({})).await;
+        let McpCallEnd::Unknown(reason) = end else {
+            panic!("{end:?}");
+        };
+        assert!(
+            reason.contains("more than 100000 JSON values"),
+            "{kind}: {reason}"
+        );
+        handle.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_wants_an_authorization_says_so_and_shows_no_key() {
     let url = serve(|_| {
