@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Output;
 
-use codelab_client::{EventData, FollowUntil, ResumingEvents};
+use codelab_client::{EventData, FollowUntil, Method, ResumingEvents};
 use codelab_fakemodel::Reply;
 use codelab_protocol::{
     ApprovalRequest, DecisionChoice, HitlDecision, SessionEvent, SessionEventBody,
@@ -93,6 +93,12 @@ async fn to_the_end(person: &Person, answer: &str) -> Vec<SessionEventBody> {
                             // Progress is not stored: the answer waits until it was seen.
                             let id = &question.call_id;
                             let client = &person.client;
+                            let listed = client
+                                .raw(Method::GET, "/my/waiting/", &[], String::new())
+                                .await
+                                .unwrap();
+                            let listed = String::from_utf8_lossy(&listed.body).into_owned();
+                            assert!(listed.contains(id.as_str()), "{listed}");
                             client
                                 .answer_question(&person.session, id, answer)
                                 .await

@@ -88,6 +88,8 @@ pub struct Prompt {
     pub editor: Editor,
     /// What was being written when the person turned to what waits.
     draft: Option<String>,
+    /// The question that the line is written for. Another text is never its answer.
+    answer_for: Option<CallId>,
     reason_for: Option<CallId>,
     /// What is on the screen above its choices.
     shown: Option<ShownAsk>,
@@ -102,8 +104,6 @@ struct ShownAsk {
     ask: PendingAsk,
     before: Before,
     since: Instant,
-    /// It appeared while the person was writing something else.
-    is_interrupting: bool,
 }
 
 /// A letter that approves, until it is clear that it was meant alone.
@@ -137,10 +137,29 @@ impl Prompt {
             return Focus::Reason(ask);
         }
         match state.asks.first() {
-            Some(ask @ PendingAsk::Question(_)) => Focus::Answer(ask),
+            Some(ask @ PendingAsk::Question(_)) if self.is_for(ask) => Focus::Answer(ask),
+            Some(PendingAsk::Question(_)) | None => Focus::Message,
             Some(ask) if self.editor.is_empty() => Focus::Decide(ask),
-            _ => Focus::Message,
+            Some(_) => Focus::Message,
         }
+    }
+
+    fn is_for(&self, question: &PendingAsk) -> bool {
+        self.editor.is_empty() || self.answer_for.as_ref() == Some(question.call_id())
+    }
+
+    /// Whether a message without an agent would be taken for the answer to a question.
+    fn would_answer(&self, state: &ViewState) -> bool {
+        let mut asks = state.asks.iter();
+        asks.any(|ask| matches!(ask, PendingAsk::Question(_)))
+            && SlashCommand::parse(self.editor.text()).is_none()
+            && own_command(self.editor.text()).is_none()
+    }
+
+    /// Turns to what waits. What was being written comes back afterwards.
+    fn put_aside(&mut self) -> Action {
+        self.draft = Some(self.editor.discard());
+        Action::Nothing
     }
 
     /// The person has been answered for by an event or somebody else: what belonged to it goes.
@@ -188,7 +207,6 @@ impl Prompt {
                 ask: ask.clone(),
                 before: state.before(ask.call_id()).clone(),
                 since: now,
-                is_interrupting: !self.editor.is_empty(),
             });
         }
     }
@@ -215,22 +233,18 @@ impl Prompt {
         self.shown.as_ref().is_some_and(is_read)
     }
 
-    /// Whether Enter sends the line as the answer. A line that was begun before the question came
-    /// was meant for something else.
-    fn is_answering(&self, ask: &PendingAsk, state: &ViewState, now: Instant) -> bool {
-        let is_meant = |shown: &ShownAsk| {
-            let is_read = now.duration_since(shown.since) >= READING_TIME;
-            shown.is(ask, state) && (is_read || !shown.is_interrupting)
-        };
-        self.shown.as_ref().is_some_and(is_meant)
-    }
-
     pub fn press(&mut self, key: Key, state: &ViewState, now: Instant) -> Action {
         let held = self.held.take();
         if key == Key::Interrupt {
             return self.interrupt(state);
         }
         self.is_leaving = false;
+        if self.editor.is_empty() {
+            self.answer_for = match state.asks.first() {
+                Some(ask @ PendingAsk::Question(_)) => Some(ask.call_id().clone()),
+                Some(_) | None => None,
+            };
+        }
         if let Some(held) = held {
             match key {
                 Key::Enter => return self.decision_of(held, state),
@@ -245,10 +259,7 @@ impl Prompt {
             (Key::End, _) if self.editor.is_empty() => Action::Leave,
             (Key::End, _) => self.edit(Key::Delete(Motion::Right)),
             (Key::Tab, Focus::Message) if self.is_naming(state) => Action::Complete,
-            (Key::Tab, Focus::Message) if !state.asks.is_empty() => {
-                self.draft = Some(self.editor.discard());
-                Action::Nothing
-            }
+            (Key::Tab, Focus::Message) if !state.asks.is_empty() => self.put_aside(),
             (key @ (Key::Char(_) | Key::Paste(_)), Focus::Decide(_))
                 if !self.is_deciding(state, now) =>
             {
@@ -269,9 +280,8 @@ impl Prompt {
                 self.editor.discard();
                 Action::Nothing
             }
-            (Key::Enter, Focus::Answer(ask)) if !self.is_answering(ask, state, now) => {
-                Action::Nothing
-            }
+            (Key::Enter, Focus::Answer(_)) if !self.is_shown(state) => Action::Nothing,
+            (Key::Enter, Focus::Message) if self.would_answer(state) => self.put_aside(),
             (Key::Enter, focus) => self.enter(focus, Source::Keys),
             (key, _) => self.edit(key),
         }

@@ -41,7 +41,7 @@ struct Place {
     is_new: bool,
 }
 
-/// Sends a message to an agent. In a session where a question is open, it is the answer.
+/// Sends a message to an agent. In a session where a question of an agent is open, it is the answer.
 pub(super) async fn ask_agent(call: OwnToolCall) -> ApiResult<WaitingCall> {
     let OwnToolCall {
         app, user, tells, ..
@@ -92,6 +92,7 @@ pub(super) async fn start_plan(call: OwnToolCall) -> ApiResult<CallToolResult> {
     let given: StartPlan = body::arguments(call.arguments)?;
     required("message", &given.message)?;
     let place = Place::of(&app, &user, given.project_id, given.session_id).await?;
+    no_server_asks(&place)?;
     let message = SendMessage {
         content: Some(given.message),
         ..SendMessage::default()
@@ -108,11 +109,31 @@ fn required(field: &str, text: &str) -> ApiResult<()> {
     }
 }
 
-/// The question that waits longest for an answer.
+/// The question of an agent that waits longest for an answer. What a caller says to an agent is never
+/// told to an MCP server that asks meanwhile.
 fn open_question(session: &MySession) -> ApiResult<Option<CallId>> {
-    let waiting = state_of(&session.row)?.waiting().into_iter();
-    let mut questions = waiting.filter(|waiting| waiting.kind == WaitingKind::Question);
-    Ok(questions.next().map(|question| question.call_id))
+    let state = state_of(&session.row)?;
+    let questions = state.waiting().into_iter().filter(|waiting| {
+        waiting.kind == WaitingKind::Question && !state.is_open_question(&waiting.call_id)
+    });
+    let mut ids = questions.map(|question| question.call_id);
+    Ok(ids.next())
+}
+
+/// A message that names no agent would be the answer to it.
+fn no_server_asks(place: &Place) -> ApiResult<()> {
+    if place.is_new {
+        return Ok(());
+    }
+    let state = state_of(&place.session.row)?;
+    let mut waiting = state.waiting().into_iter();
+    match waiting.any(|waiting| state.is_open_question(&waiting.call_id)) {
+        true => Err(ApiError::new(
+            ErrorCode::Conflict,
+            "An MCP server asks the person something in this session; that must be answered first",
+        )),
+        false => Ok(()),
+    }
 }
 
 async fn answer_question(

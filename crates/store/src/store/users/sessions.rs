@@ -38,7 +38,7 @@ macro_rules! session_columns {
     () => {
         "id, session_id, project_id, title, created_at, last_activity, message_count, \
          (SELECT COUNT(*) FROM tool_calls WHERE session_key = sessions.id AND status = 'open' \
-         AND tool_name = 'ask_followup_question'), pinned, archived"
+         AND tool_name IN ('ask_followup_question', 'elicitation')), pinned, archived"
     };
 }
 pub(super) use session_columns;
@@ -85,7 +85,7 @@ macro_rules! waiting_sessions {
             "user_id = $1",
             " AND id > $2 AND (EXISTS (SELECT 1 FROM pending_approvals WHERE session_key = sessions.id AND status = 'pending') \
              OR EXISTS (SELECT 1 FROM tool_calls WHERE session_key = sessions.id AND status = 'open' \
-             AND tool_name = 'ask_followup_question')) ORDER BY id LIMIT $3"
+             AND tool_name IN ('ask_followup_question', 'elicitation'))) ORDER BY id LIMIT $3"
         )
     };
 }

@@ -464,21 +464,28 @@ fn what_changes_while_it_is_shown_is_read_again() {
 }
 
 #[test]
-fn a_message_does_not_become_the_answer_to_a_question_that_has_just_come() {
-    let now = Instant::now();
-    let mut prompt = Prompt::default();
-    typed(&mut prompt, "do it", &state(Vec::new()));
+fn what_was_being_written_never_becomes_the_answer_to_a_question() {
+    let idle = state(Vec::new());
+    for asks in [vec![question()], vec![approval("tool"), question()]] {
+        let asking = state(asks);
+        let mut prompt = Prompt::default();
+        typed(&mut prompt, "my pass", &idle);
+        typed(&mut prompt, "word", &asking);
+        assert_eq!(press(&mut prompt, Key::Enter, &asking), Action::Nothing);
+        assert!(prompt.editor.is_empty(), "it is put aside");
+        prompt.settle(&idle);
+        assert_eq!(prompt.editor.text(), "my password", "and comes back");
+    }
     let asking = state(vec![question()]);
-    prompt.drawn(&asking, now);
-    assert_eq!(prompt.press(Key::Enter, &asking, now), Action::Nothing);
+    let mut prompt = Prompt::default();
+    typed(&mut prompt, "draft", &idle);
+    press(&mut prompt, Key::Tab, &asking);
+    typed(&mut prompt, "4", &asking);
     let answer = Action::Answer {
         call: call("q"),
-        text: "do it".to_owned(),
+        text: "4".to_owned(),
     };
-    assert_eq!(
-        prompt.press(Key::Enter, &asking, now + READING_TIME),
-        answer
-    );
+    assert_eq!(press(&mut prompt, Key::Enter, &asking), answer);
 }
 
 #[test]
