@@ -94,9 +94,13 @@ async fn a_key_acts_on_what_stands_above_the_choices() {
          · rm -rf build  deletes files\n  \
          Dangerous command: rm -rf\n\
          $ rm -rf build && touch ran:  y approve  e edit  n reject  a always: this command in this session\n\
-         v view all  1 of 2"
+         v view all  1 of 2, Tab: the next"
     );
     assert!(both.starts_with(&alone), "{alone}");
+    terminal.press("\t");
+    wait_for_card(&terminal, "notes.md");
+    terminal.press("\t");
+    assert_eq!(wait_for_card(&terminal, "touch ran"), both);
     let screen = terminal.screen();
     assert!(!screen.contains("notes.md"), "one at a time\n{screen}");
     // The file of the other one changes before it is shown.

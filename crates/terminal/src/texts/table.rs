@@ -334,6 +334,10 @@ texts! {
         "planning",
         "составляется план",
         "складається план";
+    MoreWaits:
+        "{0} more wait for you. Tab shows the next one.",
+        "Вас ждёт ещё {0}. Tab покажет следующее.",
+        "На вас чекає ще {0}. Tab покаже наступне.";
     SomethingWaits:
         "Something is waiting for your decision. Tab turns to it and keeps your draft.",
         "Нужно ваше решение. Tab перейдёт к нему и сохранит черновик.",
@@ -363,9 +367,9 @@ texts! {
         "показать всё",
         "показати все";
     OneOf:
-        "1 of {0}",
-        "1 из {0}",
-        "1 з {0}";
+        "1 of {0}, Tab: the next",
+        "1 из {0}, Tab: следующее",
+        "1 з {0}, Tab: наступне";
     AnswerPrompt:
         "answer › ",
         "ответ › ",

@@ -58,6 +58,8 @@ pub enum Action {
     Command(SlashCommand),
     /// Finish what is being named.
     Complete,
+    /// Show the next of what waits.
+    NextAsk,
     CancelTurn,
     Leave,
     Redraw,
@@ -260,6 +262,11 @@ impl Prompt {
             (Key::End, _) => self.edit(Key::Delete(Motion::Right)),
             (Key::Tab, Focus::Message) if self.is_naming(state) => Action::Complete,
             (Key::Tab, Focus::Message) if !state.asks.is_empty() => self.put_aside(),
+            (Key::Tab, Focus::Decide(_) | Focus::Answer(_))
+                if self.editor.is_empty() && state.asks.len() > 1 =>
+            {
+                Action::NextAsk
+            }
             (key @ (Key::Char(_) | Key::Paste(_)), Focus::Decide(_))
                 if !self.is_deciding(state, now) =>
             {

@@ -273,6 +273,13 @@ impl ViewState {
         is_new
     }
 
+    /// The next of what waits comes first, and the first one last.
+    pub fn turn_to_next(&mut self) {
+        if !self.asks.is_empty() {
+            self.asks.rotate_left(1);
+        }
+    }
+
     /// What a person sees of something that waits.
     pub fn card(&self, ask: &PendingAsk) -> Option<Block> {
         Some(match ask {

@@ -443,6 +443,7 @@ impl Talk {
                 self.echo(&command);
                 self.command(command).await;
             }
+            Action::NextAsk => self.state.turn_to_next(),
             Action::CancelTurn => self.cancel(),
             Action::Leave => self.is_over = Leaving::Now,
         }

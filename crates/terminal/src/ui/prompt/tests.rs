@@ -464,6 +464,22 @@ fn what_changes_while_it_is_shown_is_read_again() {
 }
 
 #[test]
+fn tab_shows_the_next_of_what_waits() {
+    for asks in [
+        vec![question(), approval("tool")],
+        vec![approval("tool"), question()],
+    ] {
+        let mut waiting = state(asks.clone());
+        let mut prompt = Prompt::default();
+        assert_eq!(press(&mut prompt, Key::Tab, &waiting), Action::NextAsk);
+        waiting.turn_to_next();
+        assert_eq!(waiting.asks[0].call_id(), asks[1].call_id());
+        let alone = state(asks[..1].to_vec());
+        assert_eq!(press(&mut prompt, Key::Tab, &alone), Action::Nothing);
+    }
+}
+
+#[test]
 fn what_was_being_written_never_becomes_the_answer_to_a_question() {
     let idle = state(Vec::new());
     for asks in [vec![question()], vec![approval("tool"), question()]] {

@@ -278,6 +278,11 @@ impl Live<'_> {
     /// The choices, when something waits.
     fn asking(&self, width: usize) -> Vec<TextLine> {
         match self.prompt.focus(self.state) {
+            Focus::Answer(_) if self.state.asks.len() > 1 => {
+                let more = (self.state.asks.len() - 1).to_string();
+                let text = self.language().with(Text::MoreWaits, &[&more]);
+                fitting(&TextLine::styled(&text, DIM), width)
+            }
             Focus::Decide(ask) => self.choices(ask, width),
             Focus::Message if !self.state.asks.is_empty() => {
                 let text = self.language().text(Text::SomethingWaits);
