@@ -212,10 +212,18 @@ fn shown(text: &str) -> String {
     visible(&cut) + mark
 }
 
+/// The parts that a person must see stay before all others, in the order of the line.
 fn limited(mut parts: Vec<CommandPart>) -> Vec<CommandPart> {
     if parts.len() > MAX_PARTS {
         let left_out = parts.len() - MAX_PARTS;
-        parts.truncate(MAX_PARTS);
+        let asking = parts.iter().filter(|part| part.reason.is_some()).count();
+        let mut room = [MAX_PARTS.min(asking), MAX_PARTS.saturating_sub(asking)];
+        parts.retain(|part| {
+            let room = &mut room[usize::from(part.reason.is_none())];
+            let is_kept = *room > 0;
+            *room = room.saturating_sub(1);
+            is_kept
+        });
         parts.push(CommandPart {
             text: "…".to_owned(),
             reason: Some(format!("{left_out} more commands")),

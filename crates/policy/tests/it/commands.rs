@@ -149,6 +149,13 @@ fn more_than_fifty_parts_ask() {
     let ask = asked(run(&line(51)), "51 parts");
     assert!(ask.reason.contains("more than 50"), "{}", ask.reason);
     assert!(ask.parts.len() <= 51);
+    let hidden = asked(
+        run(&format!("{}; rm -rf build", line(60))),
+        "one is dangerous",
+    );
+    let shown: Vec<&str> = hidden.parts.iter().map(|part| part.text.as_str()).collect();
+    assert_eq!(shown.len(), 51);
+    assert_eq!(shown[49..], ["rm -rf build", "…"], "it is never left out");
     asked(run(&format!("ls $({})", line(50))), "51 parts, nested");
 }
 
