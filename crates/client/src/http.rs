@@ -23,15 +23,15 @@ use crate::{ClientError, ClientLimits};
 pub enum Credentials {
     InternalKey(String),
     Bearer(String),
-    /// A bearer token for an address that another program may use after the server has stopped. It
-    /// is sent only while the check says that the server still has the address.
-    BearerWhile(String, AddressCheck),
+    /// A bearer token for a server that can stop, and start again at another address. It is sent only
+    /// to where the server is now: another program may have its old address.
+    BearerAt(String, LiveAddress),
     None,
 }
 
-/// Tells whether the server still has its address. It runs before every request, so it must be
-/// quick.
-pub type AddressCheck = Arc<dyn Fn() -> bool + Send + Sync>;
+/// Where the server is now; `None` while it does not run. It is asked before every request, so it
+/// must be quick.
+pub type LiveAddress = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// Never shows the secret.
 impl fmt::Debug for Credentials {
@@ -39,7 +39,7 @@ impl fmt::Debug for Credentials {
         f.write_str(match self {
             Self::InternalKey(_) => "InternalKey(…)",
             Self::Bearer(_) => "Bearer(…)",
-            Self::BearerWhile(..) => "BearerWhile(…)",
+            Self::BearerAt(..) => "BearerAt(…)",
             Self::None => "None",
         })
     }
@@ -60,7 +60,7 @@ pub(crate) struct ApiConnection {
     /// Scheme, authority and path prefix, without a trailing slash.
     base: String,
     access: Option<(HeaderName, HeaderValue)>,
-    address_check: Option<AddressCheck>,
+    live_address: Option<LiveAddress>,
     pub(crate) limits: ClientLimits,
 }
 
@@ -81,15 +81,15 @@ impl ApiConnection {
         };
         let http = HttpClient::new(&uri, network, http_limits)
             .map_err(|error| invalid(error.to_string()))?;
-        let address_check = match access {
-            Credentials::BearerWhile(_, check) => Some(Arc::clone(check)),
+        let live_address = match access {
+            Credentials::BearerAt(_, address) => Some(Arc::clone(address)),
             Credentials::InternalKey(_) | Credentials::Bearer(_) | Credentials::None => None,
         };
         Ok(Self {
             http,
             base,
             access: access_header(access)?,
-            address_check,
+            live_address,
             limits,
         })
     }
@@ -166,16 +166,21 @@ impl ApiConnection {
         .await
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
-        if self
-            .address_check
-            .as_ref()
-            .is_some_and(|is_there| !is_there())
-        {
-            return Err(ClientError::Connect(format!(
-                "the server is no longer at {}",
-                self.base
-            )));
+    async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        if let Some(live_address) = &self.live_address {
+            let gone = || format!("the server is no longer at {}", self.base);
+            let now = live_address().ok_or_else(|| ClientError::Connect(gone()))?;
+            let path = request
+                .uri()
+                .path_and_query()
+                .map_or("/", |path| path.as_str());
+            let moved = format!("{}{path}", now.trim_end_matches('/'));
+            *request.uri_mut() = moved
+                .parse()
+                .map_err(|error| invalid(format!("{now:?} is not an address: {error}")))?;
         }
         Ok(self.http.send(request).await?)
     }
@@ -258,7 +263,7 @@ fn refusal(response: &RawResponse) -> ClientError {
 fn access_header(access: &Credentials) -> Result<Option<(HeaderName, HeaderValue)>, ClientError> {
     let (name, text) = match access {
         Credentials::InternalKey(key) => (INTERNAL_KEY, key.clone()),
-        Credentials::Bearer(token) | Credentials::BearerWhile(token, _) => {
+        Credentials::Bearer(token) | Credentials::BearerAt(token, _) => {
             (AUTHORIZATION, format!("Bearer {token}"))
         }
         Credentials::None => return Ok(None),

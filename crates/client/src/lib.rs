@@ -27,7 +27,7 @@ pub use codelab_transport::{NetworkOptions, ProxySettings};
 
 pub use client::Client;
 pub use error::ClientError;
-pub use http::{AddressCheck, Credentials, RawResponse};
+pub use http::{Credentials, LiveAddress, RawResponse};
 pub use limits::{Backoff, ClientLimits};
 pub use logged::{DeltaPiece, LoggedEvent};
 pub use project_sessions::{SendOutcome, SessionExport};

@@ -248,11 +248,8 @@ pub fn local(
         // The port belongs to this process as long as it runs.
         LocalServer::InThisProcess => Credentials::Bearer(token),
         LocalServer::Elsewhere => {
-            let (folder, its_url) = (data_dir.clone(), url.clone());
-            Credentials::BearerWhile(
-                token,
-                Arc::new(move || living_url(&folder).as_ref() == Some(&its_url)),
-            )
+            let folder = data_dir.clone();
+            Credentials::BearerAt(token, Arc::new(move || living_url(&folder)))
         }
     };
     let client = Client::new(&url, access)?;

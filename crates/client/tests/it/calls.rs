@@ -1,8 +1,8 @@
 //! Plain calls: each goes to its route with the caller's access, and refusals come back as the API
 //! words them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use codelab_client::{Client, ClientError, ClientLimits, Credentials, Method};
 use codelab_protocol::{CreateSession, ErrorCode, HealthStatus, SessionId};
@@ -304,14 +304,19 @@ async fn a_raw_request_is_sent_as_given_and_any_status_is_an_answer() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_to_an_address_that_is_no_longer_the_servers() {
-    let server =
-        Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
+async fn requests_follow_the_server_and_go_nowhere_else() {
+    let start =
+        || Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line))));
+    let (server, next) = (start().await, start().await);
     let is_there = Arc::new(AtomicBool::new(true));
-    let presence = Arc::clone(&is_there);
-    let access = Credentials::BearerWhile(
+    let address = Arc::new(Mutex::new(server.url.clone()));
+    let (presence, now) = (Arc::clone(&is_there), Arc::clone(&address));
+    let access = Credentials::BearerAt(
         KEY.into(),
-        Arc::new(move || presence.load(Ordering::SeqCst)),
+        Arc::new(move || {
+            let is_there = presence.load(Ordering::SeqCst);
+            is_there.then(|| now.lock().unwrap().clone())
+        }),
     );
     let client = Client::new(&server.url, access).unwrap();
     for (present, requests) in [(true, 1), (false, 1), (true, 2)] {
@@ -337,6 +342,9 @@ async fn nothing_is_sent_to_an_address_that_is_no_longer_the_servers() {
         );
         assert_eq!(server.requests().len(), requests * 2);
     }
+    *address.lock().unwrap() = next.url.clone();
+    client.agents().await.unwrap();
+    assert_eq!((server.requests().len(), next.requests().len()), (4, 1));
 }
 
 #[tokio::test]
@@ -344,6 +352,8 @@ async fn access_is_proven_as_chosen_and_never_shown() {
     let server =
         Server::start(|request| Answer::Keep(plain("200 OK", "", &body_for(&request.line)))).await;
     let prefixed = format!("{}/", server.url);
+    let url = server.url.clone();
+    let there: codelab_client::LiveAddress = Arc::new(move || Some(url.clone()));
     for (access, internal, bearer) in [
         (Credentials::InternalKey(KEY.into()), Some(KEY), None),
         (
@@ -352,7 +362,7 @@ async fn access_is_proven_as_chosen_and_never_shown() {
             Some("Bearer canary-key"),
         ),
         (
-            Credentials::BearerWhile(KEY.into(), Arc::new(|| true)),
+            Credentials::BearerAt(KEY.into(), there.clone()),
             None,
             Some("Bearer canary-key"),
         ),
