@@ -14,8 +14,8 @@ use crate::walk::{WalkEnd, walk};
 
 /// Entries that one walk looks at.
 const MAX_LOOKED_AT: usize = 100_000;
-/// Folders that are kept until the shallowest are chosen.
-const MAX_FOUND: usize = 10_000;
+/// The root's own file has a place too.
+const MAX_FOUND: usize = MAX_INSTRUCTION_FILES - 1;
 /// Programs that others wrote lie here, with instructions for those who work on them.
 const FOREIGN: &str = "node_modules";
 
@@ -32,10 +32,10 @@ impl BroughtFiles {
     pub fn instruction_folders(&self, cancel: &CancellationToken) -> InstructionFolders {
         let mut found: BTreeSet<(usize, String)> = BTreeSet::new();
         let mut notices = Vec::new();
-        let (mut looked_at, mut is_cut) = (0, false);
+        let (mut looked_at, mut count, mut is_cut) = (0, 0, false);
         let mut visit = |path: &Path| {
             looked_at += 1;
-            if looked_at > MAX_LOOKED_AT || found.len() >= MAX_FOUND {
+            if looked_at > MAX_LOOKED_AT {
                 is_cut = true;
                 return ControlFlow::Break(());
             }
@@ -56,7 +56,11 @@ impl BroughtFiles {
                     if folder.len() < MAX_BROUGHT_PATH_BYTES / 2
                         && folder.split('/').all(is_usable) =>
                 {
-                    found.insert((folder.matches('/').count(), folder.to_owned()));
+                    let is_new = found.insert((folder.matches('/').count(), folder.to_owned()));
+                    count += usize::from(is_new);
+                    if found.len() > MAX_FOUND {
+                        found.pop_last();
+                    }
                 }
                 _ if notices.len() < 4 => {
                     let shown: String = visible(&folder.to_string_lossy())
@@ -89,15 +93,12 @@ impl BroughtFiles {
                     .to_owned(),
             );
         }
-        // The root's own file has a place too.
-        let most = MAX_INSTRUCTION_FILES - 1;
-        if found.len() > most {
+        if count > MAX_FOUND {
             notices.push(format!(
-                "{} folders have an AGENTS.md or CLAUDE.md; the {most} nearest to the root are read",
-                found.len()
+                "{count} folders have an AGENTS.md or CLAUDE.md; the {MAX_FOUND} nearest to the root are read"
             ));
         }
-        let mut folders: Vec<String> = found.into_iter().take(most).map(|(_, f)| f).collect();
+        let mut folders: Vec<String> = found.into_iter().map(|(_, folder)| folder).collect();
         folders.sort();
         InstructionFolders { folders, notices }
     }
