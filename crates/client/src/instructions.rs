@@ -2,7 +2,7 @@
 
 use codelab_protocol::{
     ClientId, ClientInstructions, Digest, InstructionsReport, MissingTexts, ProjectId, SendTexts,
-    TrustContent, TrustDecisions,
+    TrustContent, TrustDecisions, WaitingContent,
 };
 use http::Method;
 
@@ -45,6 +45,18 @@ impl Client {
             "/my/projects/{project}/clients/{client}/instructions"
         ))
         .await
+    }
+
+    /// Trusts a content that waits at a tool runner, which takes that up within seconds.
+    pub async fn trust_content(
+        &self,
+        project: ProjectId,
+        client: &ClientId,
+        content: &TrustContent,
+    ) -> Result<WaitingContent, ClientError> {
+        let path = format!("/my/projects/{project}/clients/{client}/trust");
+        self.json(self.transport.json_request(Method::POST, &path, content)?)
+            .await
     }
 
     /// What people trusted in the page.

@@ -124,7 +124,7 @@ fn system(request: &ModelRequest) -> &str {
 fn nested_instructions_are_told_once_something_beneath_was_touched() {
     let mut stage = Stage::project();
     stage.space.instructions = brought(
-        "AGENTS.md=Use_{{userId}}_tabs web/AGENTS.md=Use_spaces api/AGENTS.md=Other deploy!Ships_it",
+        "AGENTS.md=Use_{{userId}}_tabs web/AGENTS.md=Use_spaces api/AGENTS.md=Elsewhere deploy!Ships_it",
     )
     .into();
     let mut session = project_session(Budget::default());
@@ -147,7 +147,7 @@ fn nested_instructions_are_told_once_something_beneath_was_touched() {
         system(&second).find("Use spaces").unwrap(),
     );
     assert!(root < nested, "the nearest stands last");
-    assert!(!system(&second).contains("Other"));
+    assert!(!system(&second).contains("Elsewhere"));
     // It is part of the state: a server that takes over tells the same.
     let stored = serde_json::to_string(&session).unwrap();
     let restored: Session = serde_json::from_str(&stored).unwrap();
