@@ -24,7 +24,7 @@ beforeAll(async () => {
     ],
   });
   writeFileSync(join(folder, "AGENTS.md"), SECRET);
-  const args = ["work", "--workspace", folder, "--data-dir", data, "--server", world.server.url];
+  const args = ["work", "--workspace", folder, "--data-dir", data, "--url", world.server.url];
   const env = { PATH: process.env["PATH"], HOME: data, CODELAB_TOKEN: world.server.token() };
   runner = spawn(process.env["CODELAB_BIN"]!, args, { env, stdio: "ignore" });
 });

@@ -296,7 +296,7 @@ impl ToolRunner {
             brought: RunnerBrought::new(reader),
             answers: Arc::default(),
         });
-        shared.look().await;
+        shared.look_first().await;
         shared.attach().await?;
         if shared.settle().await? {
             shared.attach().await?;

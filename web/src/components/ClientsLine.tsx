@@ -26,7 +26,7 @@ export function ClientsLine({ project }: { project: number | undefined }) {
               onClick={() => setShown(client)}
             >
               <Icon name="folder" /> <span>{visible(client.workspace)}</span>
-              {client.waiting_contents > 0 && <Chip tone="warn">{client.waiting_contents}</Chip>}
+              {(client.waiting_contents ?? 0) > 0 && <Chip tone="warn">{client.waiting_contents}</Chip>}
             </button>
           </li>
         ))}

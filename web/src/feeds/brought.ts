@@ -46,7 +46,7 @@ export function watchFolders(project: number): () => void {
       clearTimeout(timer);
       try {
         const present = (await listClients(project)).filter((client) => client.present);
-        const asking = present.filter((client) => client.waiting_contents > 0);
+        const asking = present.filter((client) => (client.waiting_contents ?? 0) > 0);
         const found = await Promise.all(asking.map((client) => readBrought(project, client.client_id)));
         if (!isCurrent) return;
         clients.value = present;

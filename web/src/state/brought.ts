@@ -39,7 +39,7 @@ export function folderOf(path: string): string | undefined {
  */
 export function revealed(text: string): string {
   return text.replace(
-    /(?![\t\n])[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/gu,
+    /(?![\t\n ])(?:\p{C}|\p{Z}|\p{Default_Ignorable_Code_Point}|\u2800)/gu,
     (character) => `⟨U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`,
   );
 }

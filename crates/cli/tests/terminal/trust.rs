@@ -21,11 +21,19 @@ async fn contents_are_shown_and_trusted_one_by_one() {
     terminal.wait_for("waiting for your trust");
     terminal.say("/greet Ann");
     terminal.wait_for("greet");
-    assert_eq!(lab.model.request_count(), 0, "an untrusted command sends nothing");
+    assert_eq!(
+        lab.model.request_count(),
+        0,
+        "an untrusted command sends nothing"
+    );
 
     terminal.say("/trust");
     let screen = terminal.wait_for("trust this content of AGENTS.md?");
-    for part in ["│ Canary words\\u{202e}", "SHA-256", "instructions for models"] {
+    for part in [
+        "│ Canary words\\u{202e}",
+        "SHA-256",
+        "instructions for models",
+    ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
     terminal.say("y");
@@ -46,7 +54,10 @@ async fn contents_are_shown_and_trusted_one_by_one() {
 
     terminal.say("/trust");
     terminal.wait_until("the question", |screen| {
-        screen.matches("trust this content of .agents/commands/greet.md?").count() > 1
+        screen
+            .matches("trust this content of .agents/commands/greet.md?")
+            .count()
+            > 1
     });
     terminal.say("y");
     terminal.wait_for("greet.md is trusted");
@@ -58,7 +69,10 @@ async fn contents_are_shown_and_trusted_one_by_one() {
     // Another content waits again, and is told to nobody.
     lab.write("AGENTS.md", "Other canary\n");
     terminal.wait_until("the change", |screen| {
-        screen.matches("waiting for your trust, so it counts for nothing: AGENTS.md").count() > 0
+        screen
+            .matches("waiting for your trust, so it counts for nothing: AGENTS.md")
+            .count()
+            > 0
     });
     lab.model.reply(Reply::text("Still well."));
     terminal.say("hello again");

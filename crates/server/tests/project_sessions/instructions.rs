@@ -146,9 +146,7 @@ async fn trusted_instructions_are_told_and_what_waits_is_not() {
         .await
         .expect(200);
     lab.session
-        .wait_for("message_created", |event| {
-            event["message"]["content"] == "Done."
-        })
+        .wait_for("message_created", |event| event["content"] == "Done.")
         .await;
     let told = lab.last_request();
     assert!(told.contains("Press the button") && told.contains(".agents/skills/deploy"));
@@ -264,9 +262,7 @@ async fn two_folders_never_mix() {
         .await
         .expect(200);
     lab.session
-        .wait_for("message_created", |event| {
-            event["message"]["content"] == "Done."
-        })
+        .wait_for("message_created", |event| event["content"] == "Done.")
         .await;
     let told = lab.last_request();
     assert!(

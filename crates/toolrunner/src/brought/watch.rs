@@ -17,17 +17,26 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MAX_TRIED: usize = 256;
 
 impl RunnerState {
-    /// Reads the workspace again. Returns whether something is different.
-    pub(crate) async fn look(self: &Arc<Self>) -> bool {
+    /// Reads the workspace for the first time. What it has is not news.
+    pub(crate) async fn look_first(self: &Arc<Self>) {
+        self.read_brought().await;
+    }
+
+    async fn read_brought(self: &Arc<Self>) -> Option<Arc<BroughtState>> {
         let shared = Arc::clone(self);
         let looked = tokio::task::spawn_blocking(move || shared.brought.look(&shared)).await;
-        let Ok(state) = looked else {
-            return false;
+        let state = Arc::new(looked.ok()?);
+        Some(self.brought.state.send_replace(state))
+    }
+
+    /// Reads the workspace again, and tells of what is different.
+    pub(crate) async fn look(self: &Arc<Self>) {
+        let Some(before) = self.read_brought().await else {
+            return;
         };
-        let before = self.brought.state.send_replace(Arc::new(state));
         let state = self.brought.state();
         if *before == *state {
-            return false;
+            return;
         }
         let (known, counted) = (before.ids(), before.counted());
         let waiting = state.ids().into_iter().filter(|id| !known.contains(id));
@@ -40,7 +49,6 @@ impl RunnerState {
         if !waiting.is_empty() || !counted.is_empty() {
             self.emit(ToolRunnerEvent::Brought { waiting, counted });
         }
-        true
     }
 
     /// A call may have changed what the workspace brings.
