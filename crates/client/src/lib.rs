@@ -9,6 +9,7 @@
 mod client;
 mod error;
 mod http;
+mod instructions;
 mod limits;
 mod logged;
 mod mcp;

@@ -1,12 +1,15 @@
 //! What a tool runner needs: attach to a project, claim tool calls, send their results.
 
 use codelab_protocol::{
-    AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ProjectId,
-    ResultAck, SessionId,
+    AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ClientList,
+    ProjectId, ResultAck, SessionId,
 };
 use http::Method;
 
 use crate::{Client, ClientError};
+
+/// What the server gives at once.
+const PAGE: u64 = 1000;
 
 impl Client {
     /// Attaches a client, or says that it is still there.
@@ -18,6 +21,14 @@ impl Client {
         let path = format!("/my/projects/{project}/clients");
         self.json(self.transport.json_request(Method::POST, &path, body)?)
             .await
+    }
+
+    /// The clients of a project, also those that were silent for a while.
+    pub async fn clients(&self, project: ProjectId) -> Result<Vec<AttachedClient>, ClientError> {
+        let list: ClientList = self
+            .get(&format!("/my/projects/{project}/clients?limit={PAGE}"))
+            .await?;
+        Ok(list.clients)
     }
 
     /// Lets a client go; calls it was running have an unknown outcome.

@@ -238,8 +238,8 @@ impl Agent {
     fn offered(&self, lane: Lane) -> impl Iterator<Item = Tool> {
         let fits = move |tool: &Tool| match tool {
             Tool::SwitchMode => lane == Lane::OWN,
-            // It is offered where there is something to find, whatever the agent may use.
-            Tool::SearchTools => false,
+            // They are offered where there is something to find, whatever the agent may use.
+            Tool::SearchTools | Tool::UseSkill => false,
             _ => true,
         };
         self.allowed_tools

@@ -14,6 +14,7 @@ mod chat;
 mod compaction;
 mod effect;
 mod input;
+mod instructions;
 mod keywords;
 mod named;
 mod output;
@@ -42,6 +43,7 @@ pub use effect::{
     RecallAbout, SwitchRecord,
 };
 pub use input::{Decision, Downtime, Input, KnownCall, Refusal, ToolEnd, UserMessage};
+pub use instructions::{InstructionFile, Instructions, Skill, tell_planner};
 pub use named::{NamedTool, NamedTools};
 pub use placeholders::{PLACEHOLDERS, unknown_placeholders};
 pub use plan::{Repair, Workflow, parse_plan};

@@ -1,6 +1,7 @@
 //! What a model is sent: the agent's prompt, what it should know, the bounded history, the tools.
 
 mod attached;
+mod brought;
 mod history;
 mod order;
 mod planning;
@@ -31,7 +32,7 @@ pub use self::size::{fair_bound, without_middle};
 use self::template::Expanded;
 use self::trim::Form;
 use crate::placeholders::{CURRENT_TIME, HOUSEHOLD_ID, MESSAGE_HISTORY, TIMEZONE, USER_ID};
-use crate::{Agent, Lane, NamedTools, Session, Team};
+use crate::{Agent, Instructions, Lane, NamedTools, Session, Team};
 
 /// How much of the past is sent.
 #[derive(Debug, Clone)]
@@ -119,7 +120,8 @@ impl PromptLimits {
         let named = briefing
             .named_tools
             .tokens(agent, briefing.window, briefing.found());
-        let fixed = answer + agent.prompt_tokens(briefing.lane) + named;
+        let brought = briefing.brought_tokens();
+        let fixed = answer + agent.prompt_tokens(briefing.lane) + named + brought;
         let current = trim::tokens_of(briefing.history.current) as u64;
         self.for_window(briefing.window, fixed, current)
     }
@@ -202,6 +204,8 @@ pub struct Briefing<'a> {
     pub recalled: &'a [String],
     /// The tools of MCP servers that the project has.
     pub named_tools: &'a NamedTools,
+    /// What the workspace brings, as far as a person trusted it.
+    pub instructions: &'a Instructions,
     pub limits: &'a PromptLimits,
     /// The context window of the agent's model, where it is known.
     pub window: Option<u64>,
@@ -315,9 +319,7 @@ pub fn step_request(briefing: &Briefing<'_>) -> (ModelRequest, PromptReport) {
         model: briefing.model().to_owned(),
         fallback_models: agent.fallback_models.clone(),
         messages,
-        tools: briefing
-            .named_tools
-            .offer(agent, briefing.lane, briefing.window, briefing.found()),
+        tools: briefing.tools(),
         temperature: agent.temperature,
         max_tokens: agent.max_tokens,
         schema: None,
@@ -383,6 +385,7 @@ fn system_prompt(briefing: &Briefing<'_>, mut prompt: String) -> String {
         prompt.push_str("\n\nContext (facts about this session, not instructions):\n");
         prompt.push_str(&known.join("\n"));
     }
+    prompt.push_str(&briefing.brought());
     prompt.push_str(&summary::earlier_part(session));
     prompt
 }

@@ -50,6 +50,9 @@ pub struct Session {
     pub(crate) remembered: VecDeque<RememberKey>,
     pub(crate) last_error: Option<String>,
     pub(crate) modified_files: VecDeque<String>,
+    /// Folders with instructions of their own beneath which the session's calls worked.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) touched: BTreeSet<String>,
     pub(crate) caller: CallerContext,
     /// The client that runs this session's tools: two folders never mix.
     pub(crate) bound: Option<ClientId>,
@@ -104,6 +107,7 @@ impl Session {
             remembered: VecDeque::new(),
             last_error: None,
             modified_files: VecDeque::new(),
+            touched: BTreeSet::new(),
             caller: CallerContext::default(),
             bound: None,
             late: VecDeque::new(),

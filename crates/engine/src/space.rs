@@ -14,7 +14,7 @@ use std::sync::Arc;
 use codelab_protocol::{AgentName, ErrorCode};
 use serde::{Deserialize, Serialize};
 
-use crate::NamedTools;
+use crate::{Instructions, NamedTools};
 
 pub use facts::{AgentFacts, SessionModel, TeamFacts, TokenPrice};
 pub(crate) use working::{Slot, WorkingSpace};
@@ -70,6 +70,8 @@ pub struct SpaceSnapshot {
     pub client_attached: bool,
     /// The tools of MCP servers that agents can be offered.
     pub named_tools: Arc<NamedTools>,
+    /// What the workspace of the session's client brings, as far as a person trusted it.
+    pub instructions: Arc<Instructions>,
 }
 
 /// An agent's slots, and whether it takes work.

@@ -16,6 +16,7 @@ mod question;
 mod renew;
 mod reservation;
 mod show;
+mod skill;
 mod slots;
 mod thread;
 mod time;

@@ -7,6 +7,7 @@
 )]
 
 mod it {
+    mod brought;
     mod chat;
     mod kit;
     mod named;

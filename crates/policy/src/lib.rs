@@ -142,7 +142,8 @@ impl Policy {
             | ToolArguments::SwitchMode(_)
             | ToolArguments::Echo { .. }
             | ToolArguments::Calculator { .. }
-            | ToolArguments::SearchTools { .. } => Verdict::Allow,
+            | ToolArguments::SearchTools { .. }
+            | ToolArguments::UseSkill { .. } => Verdict::Allow,
         }
     }
 

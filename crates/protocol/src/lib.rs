@@ -12,6 +12,7 @@ mod decision;
 mod digest;
 mod error;
 mod id;
+mod instructions;
 mod maybe_known;
 mod mcp;
 mod message;
@@ -54,6 +55,13 @@ pub use error::{ErrorBody, ErrorCode};
 pub use id::{
     AgentId, AgentName, CallId, ClientId, ClientMessageId, GlobalMessageId, InvalidId, MessageId,
     PlanId, ProjectId, RememberedId, SessionId, TaskId, TurnId, UserId, WorkflowId,
+};
+pub use instructions::{
+    BroughtKind, BroughtPart, BroughtSkill, BroughtText, ClientInstructions, InstructionsReport,
+    MAX_BROUGHT_PATH_BYTES, MAX_INSTRUCTION_BYTES, MAX_INSTRUCTION_FILES, MAX_INSTRUCTION_NOTICES,
+    MAX_INSTRUCTION_TEXTS_BYTES, MAX_INSTRUCTIONS_REPORT_BYTES, MAX_NAMED_PARTS, MAX_SKILL_BYTES,
+    MAX_SKILL_DESCRIPTION_CHARS, MAX_SKILL_NAME_CHARS, MAX_SKILLS, MAX_WAITING_CONTENTS,
+    MissingTexts, SendTexts, TrustContent, TrustDecisions, WaitingContent,
 };
 pub use maybe_known::MaybeKnown;
 pub use mcp::{

@@ -81,6 +81,10 @@ pub struct AttachClient {
     /// The digest of the report about MCP servers that the server should have of this client.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mcp: Option<Digest>,
+    /// The digest of the report about what its workspace brings that the server should have of this
+    /// client.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub instructions: Option<Digest>,
 }
 
 /// What keeps a client's commands within its workspace.
@@ -118,6 +122,12 @@ pub struct AttachedClient {
     /// sends it again.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub mcp_report_wanted: bool,
+    /// The same for the report about what its workspace brings.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub instructions_report_wanted: bool,
+    /// How many contents of its workspace wait for a person to trust them.
+    #[serde(default)]
+    pub waiting_contents: u64,
 }
 
 /// Body of `POST …/agents/{agent_id}/context`: something the agent should remember.

@@ -51,6 +51,8 @@ pub enum Tool {
     Calculator,
     /// Finds tools of MCP servers, where they are too many to be offered one by one.
     SearchTools,
+    /// Gives the text of a skill that the workspace brings.
+    UseSkill,
 }
 
 /// One simple command of a shell line, as shown to the person who decides.
@@ -63,7 +65,7 @@ pub struct CommandPart {
 }
 
 impl Tool {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ReadFile,
         Self::WriteFile,
         Self::ListFiles,
@@ -76,6 +78,7 @@ impl Tool {
         Self::Echo,
         Self::Calculator,
         Self::SearchTools,
+        Self::UseSkill,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -92,6 +95,7 @@ impl Tool {
             Self::Echo => "echo",
             Self::Calculator => "calculator",
             Self::SearchTools => "search_tools",
+            Self::UseSkill => "use_skill",
         }
     }
 
@@ -112,7 +116,8 @@ impl Tool {
             | Self::SwitchMode
             | Self::Echo
             | Self::Calculator
-            | Self::SearchTools => ToolSide::Server,
+            | Self::SearchTools
+            | Self::UseSkill => ToolSide::Server,
         }
     }
 }

@@ -55,8 +55,9 @@ pub use reader::{AnswerDelta, AnswerPart, Reader, ReaderItem};
 pub use runtime::{LiveLimits, Retention, Runtime, RuntimeParts, SessionSummary};
 pub use shares::{ReadSlot, ShareLimits, Shares, StreamSlot};
 pub use space::{
-    CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, MAX_MCP_SERVERS, McpChange, McpOptions,
-    NotAuthorized, ProviderAnswer, ReportRefused, Space, SpaceKey, project_agent, state_hash,
+    BroughtRefused, CLIENT_GONE_SECONDS, ClientsFull, MAX_AGENTS, MAX_MCP_SERVERS, McpChange,
+    McpOptions, NotAuthorized, ProviderAnswer, ReportRefused, Space, SpaceKey, project_agent,
+    state_hash,
 };
 pub use state::state_of;
 pub use user_events::{

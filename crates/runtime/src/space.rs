@@ -3,6 +3,7 @@
 
 mod clients;
 mod health;
+mod instructions;
 mod ledger;
 mod life;
 mod mcp;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use clients::{CLIENT_GONE_SECONDS, ClientsFull};
+pub use instructions::BroughtRefused;
 pub use mcp::{
     MAX_MCP_SERVERS, McpChange, McpOptions, NotAuthorized, ProviderAnswer, ReportRefused,
     state_hash,
@@ -76,6 +78,8 @@ pub struct Space {
     /// Tasks that met a full queue and were not told of yet.
     refusals: AtomicU64,
     mcp: Arc<SpaceMcp>,
+    /// Grows with every change of what the workspaces of clients bring.
+    brought: watch::Sender<u64>,
 }
 
 /// What all spaces of a server share.
@@ -126,6 +130,7 @@ impl Space {
             calls: Mutex::default(),
             refusals: AtomicU64::default(),
             mcp: space_mcp,
+            brought: watch::Sender::new(0),
         }
     }
 

@@ -12,6 +12,7 @@ mod documented;
 mod events;
 mod frame;
 mod health;
+mod instructions;
 mod login;
 mod long_list;
 mod mcp;
@@ -166,7 +167,9 @@ pub(crate) fn my() -> OpenApiRouter<App> {
                 [tools::claim],
                 [tools::result],
                 [tools::progress],
-                [tools::elicit]
+                [tools::elicit],
+                [instructions::get, instructions::report, instructions::send],
+                [instructions::trust, instructions::decisions],
             ),
         ),
         (

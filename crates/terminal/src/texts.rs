@@ -26,6 +26,7 @@ macro_rules! texts {
     };
 }
 
+mod brought;
 mod calls;
 mod commands;
 mod mcp;
@@ -37,6 +38,7 @@ use std::collections::HashMap;
 use codelab_client::ClientError;
 use codelab_protocol::{ErrorCode, ErrorData, ModelFailureKind, ModelWaiting, Timestamp};
 
+pub use brought::BroughtText;
 pub use calls::CallText;
 pub use commands::CommandText;
 pub use mcp::McpText;
@@ -238,7 +240,10 @@ mod tests {
         let calls = calls.map(|text| (format!("{text:?}"), text.translations()));
         let servers = McpText::ALL.iter();
         let servers = servers.map(|text| (format!("{text:?}"), text.translations()));
-        for (text, [en, ru, uk]) in main.chain(typed).chain(calls).chain(servers) {
+        let brought = BroughtText::ALL.iter();
+        let brought = brought.map(|text| (format!("{text:?}"), text.translations()));
+        let all = main.chain(typed).chain(calls).chain(servers).chain(brought);
+        for (text, [en, ru, uk]) in all {
             assert!(
                 !en.is_empty() && !ru.is_empty() && !uk.is_empty(),
                 "{text:?}"

@@ -5,6 +5,7 @@
 
 mod allowed;
 mod block;
+mod brought;
 mod command;
 mod compact;
 mod complete;

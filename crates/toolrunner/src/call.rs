@@ -163,6 +163,7 @@ impl RunnerState {
             .and_then(Value::as_str)
             .map(str::to_owned);
         let success = result.get("success") == Some(&Value::Bool(true));
+        self.may_have_brought(&info.tool);
         self.emit(ToolRunnerEvent::Finished {
             call: info,
             success,

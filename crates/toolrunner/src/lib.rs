@@ -5,6 +5,7 @@
 //! writes the result to the journal, and sends it. Only then does it forget the call. Calls that a
 //! crash interrupted are reported at the next start and never run again.
 
+mod brought;
 mod call;
 mod deliver;
 mod folder;
@@ -34,13 +35,15 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use brought::RunnerBrought;
 use mcp::{Answers, RunnerServers};
 
+pub use brought::{BroughtHandle, BroughtReader, BroughtState, WaitingFile};
 pub use mcp::{
     AddError, ConfiguredServer, ConfiguredServers, McpNotice, McpSource, OwnConfig, Redaction,
     RunnerMcpOptions, start_server, what_starts,
 };
-pub use trust::{BroughtFile, BroughtKind, TrustError, TrustState, TrustStore};
+pub use trust::{BroughtFile, TrustError, TrustState, TrustStore, kind_name};
 
 /// Calls that run at once, each of another session. The calls of one session run one by one.
 const MAX_PARALLEL_CALLS: usize = 8;
@@ -151,6 +154,13 @@ pub enum ToolRunnerEvent {
         tools: usize,
         error: Option<String>,
     },
+    /// The workspace brings something else now.
+    Brought {
+        /// Paths of contents that wait for a person since now.
+        waiting: Vec<String>,
+        /// Paths of contents that count since now.
+        counted: Vec<String>,
+    },
     Disconnected {
         reason: String,
     },
@@ -210,6 +220,7 @@ pub(crate) struct RunnerState {
     /// read after the next reconnect.
     has_unclaimed: AtomicBool,
     mcp: RunnerServers,
+    brought: RunnerBrought,
     /// What people answered to questions of MCP servers.
     answers: Arc<Answers>,
 }
@@ -243,6 +254,7 @@ impl ToolRunner {
             Some(project) => project,
             None => default_project(&client).await?,
         };
+        let reader = BroughtReader::open(&workspace_root, &data_dir, &hidden)?;
         let detection = Sandbox::detect(&launcher).await;
         let workspace = Workspace::open(
             &workspace_root,
@@ -281,8 +293,10 @@ impl ToolRunner {
             session_locks: Mutex::default(),
             has_unclaimed: AtomicBool::new(false),
             mcp,
+            brought: RunnerBrought::new(reader),
             answers: Arc::default(),
         });
+        shared.look_first().await;
         shared.attach().await?;
         if shared.settle().await? {
             shared.attach().await?;
@@ -292,6 +306,10 @@ impl ToolRunner {
         {
             tracing::warn!(%error, "report of the MCP servers not sent, it is sent again");
         }
+        if let Err(error) = shared.report_brought().await {
+            tracing::warn!(%error, "report of the workspace not sent, it is sent again");
+        }
+        shared.spawn_until_stopped(brought::follow(Arc::clone(&shared)));
         shared.follow_servers();
         shared.spawn_until_stopped(follow::stay_attached(Arc::clone(&shared)));
         shared.spawn_until_stopped(follow::follow(Arc::clone(&shared)));
@@ -326,6 +344,11 @@ impl ToolRunner {
     /// The same folder behind the same sandbox, for what the person themselves asks to see.
     pub fn sandboxed_workspace(&self) -> Workspace {
         self.shared.workspace.clone()
+    }
+
+    /// What the folder brings, and the person's word about it.
+    pub fn brought_handle(&self) -> BroughtHandle {
+        BroughtHandle(Arc::clone(&self.shared))
     }
 
     /// `bwrap+landlock`, `bwrap`, `landlock` or `none`.
@@ -398,10 +421,14 @@ impl RunnerState {
             workspace: self.workspace.root().display().to_string(),
             sandbox: self.workspace.sandbox().kind(),
             mcp: Some(self.mcp.sent()),
+            instructions: Some(self.brought.sent()),
         };
         let attached = self.client.attach_client(self.project, &body).await?;
         if attached.mcp_report_wanted {
             self.mcp.send_again();
+        }
+        if attached.instructions_report_wanted {
+            self.brought.send_again();
         }
         Ok(())
     }

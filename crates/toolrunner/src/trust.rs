@@ -8,8 +8,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use codelab_protocol::{Digest, Timestamp};
-use codelab_workspace::read_brought;
+use codelab_protocol::{BroughtKind, Digest, Timestamp, TrustContent};
+use codelab_workspace::{Brought, BroughtSkill, BroughtText, SkillFile};
 use serde::{Deserialize, Serialize};
 
 const STORE: &str = "trust.json";
@@ -17,61 +17,79 @@ const LOCK: &str = "trust.lock";
 const MAX_STORE_BYTES: u64 = 4 << 20;
 /// Contents that are remembered of one file, so that changing branches does not ask again.
 const MAX_CONTENTS: usize = 16;
+/// An entry without its paths.
+const ENTRY_BYTES: usize = 256;
 /// Contents that are remembered in all. The oldest are forgotten first.
 const MAX_ENTRIES: usize = 10_000;
-/// A larger file is not read.
-const MAX_FILE_BYTES: u64 = 256 << 10;
 /// Permission bits with which somebody else could change a file.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// A kind of file that a workspace can bring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BroughtKind {
-    /// `.mcp.json`: programs that the tool runner starts.
-    McpServers,
-}
-
-impl BroughtKind {
-    /// The files of a workspace that may need trust.
-    pub const ALL: [(Self, &'static str); 1] = [(Self::McpServers, ".mcp.json")];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::McpServers => "MCP servers",
-        }
+/// How people read of a kind.
+pub fn kind_name(kind: BroughtKind) -> &'static str {
+    match kind {
+        BroughtKind::McpServers => "MCP servers",
+        BroughtKind::Instructions => "instructions",
+        BroughtKind::Skill => "skill",
+        BroughtKind::Command => "command",
     }
 }
 
-/// A file of a workspace. The content was read once: its digest is of these very bytes.
+/// A content of a workspace. It was read once: its digest is of these very bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BroughtFile {
     pub kind: BroughtKind,
-    /// Within the workspace.
-    pub path: &'static str,
+    /// Within the workspace; of a skill, its folder.
+    pub path: String,
+    /// Of a skill, its `SKILL.md`.
     pub content: String,
+    /// Of a skill, over all its files.
     pub digest: Digest,
+    /// The files of a skill.
+    pub parts: Vec<SkillFile>,
 }
 
 impl BroughtFile {
-    /// `None` if the workspace has no such file. The error is a sentence for a person.
-    pub fn read(
-        workspace: &Path,
-        kind: BroughtKind,
-        path: &'static str,
-    ) -> Result<Option<Self>, String> {
-        let Some(bytes) = read_brought(workspace, path, MAX_FILE_BYTES)? else {
-            return Ok(None);
-        };
-        let digest = Digest::of_bytes(&bytes);
-        let content = String::from_utf8(bytes)
-            .map_err(|_| format!("{path} is not UTF-8 text; it is not read"))?;
-        Ok(Some(Self {
+    pub fn of_text(kind: BroughtKind, text: BroughtText) -> Self {
+        Self {
             kind,
-            path,
-            content,
-            digest,
-        }))
+            path: text.path,
+            content: text.content,
+            digest: text.digest,
+            parts: Vec::new(),
+        }
+    }
+
+    pub fn of_skill(skill: &BroughtSkill) -> Self {
+        Self {
+            kind: BroughtKind::Skill,
+            path: skill.folder.clone(),
+            content: skill.text.content.clone(),
+            digest: skill.digest.clone(),
+            parts: skill.files.clone(),
+        }
+    }
+
+    /// Everything that a workspace brings and that counts only after trust.
+    pub fn all(brought: &Brought) -> Vec<Self> {
+        let of = |kind| move |text: &BroughtText| Self::of_text(kind, text.clone());
+        let mut files: Vec<Self> = brought
+            .mcp
+            .iter()
+            .map(of(BroughtKind::McpServers))
+            .collect();
+        let instructions = brought.instructions.iter();
+        files.extend(instructions.map(of(BroughtKind::Instructions)));
+        files.extend(brought.skills.iter().map(Self::of_skill));
+        files.extend(brought.commands.iter().map(of(BroughtKind::Command)));
+        files
+    }
+
+    pub fn id(&self) -> TrustContent {
+        TrustContent {
+            kind: self.kind,
+            path: self.path.clone(),
+            digest: self.digest.clone(),
+        }
     }
 }
 
@@ -94,6 +112,7 @@ pub enum TrustError {
     NotPrivate { path: PathBuf },
 }
 
+#[derive(Debug, Clone)]
 pub struct TrustStore {
     folder: PathBuf,
 }
@@ -119,6 +138,24 @@ impl TrustEntry {
     }
 }
 
+/// What was trusted of one workspace.
+#[derive(Default)]
+pub struct TrustedContents(Vec<TrustEntry>);
+
+impl TrustedContents {
+    pub fn state(&self, file: &BroughtFile) -> TrustState {
+        let mut state = TrustState::New;
+        let same = |entry: &&TrustEntry| entry.kind == file.kind && entry.path == file.path;
+        for entry in self.0.iter().filter(same) {
+            if entry.digest == file.digest {
+                return TrustState::Trusted;
+            }
+            state = TrustState::Changed;
+        }
+        state
+    }
+}
+
 impl TrustStore {
     pub fn new(data_dir: &Path) -> Self {
         Self {
@@ -128,17 +165,14 @@ impl TrustStore {
 
     /// `workspace` is the folder's real path.
     pub fn state(&self, workspace: &Path, file: &BroughtFile) -> Result<TrustState, TrustError> {
-        let stored = self.load()?;
-        let mut state = TrustState::New;
-        for entry in &stored.trusted {
-            if entry.is_of(workspace, file) {
-                if entry.digest == file.digest {
-                    return Ok(TrustState::Trusted);
-                }
-                state = TrustState::Changed;
-            }
-        }
-        Ok(state)
+        Ok(self.of_workspace(workspace)?.state(file))
+    }
+
+    /// What was trusted of one workspace, for several contents at once.
+    pub fn of_workspace(&self, workspace: &Path) -> Result<TrustedContents, TrustError> {
+        let mut stored = self.load()?.trusted;
+        stored.retain(|entry| entry.workspace == workspace);
+        Ok(TrustedContents(stored))
     }
 
     pub fn trust(
@@ -160,12 +194,23 @@ impl TrustStore {
             stored.push(TrustEntry {
                 workspace: workspace.to_owned(),
                 kind: file.kind,
-                path: file.path.to_owned(),
+                path: file.path.clone(),
                 digest: file.digest.clone(),
                 at,
             });
             let surplus = stored.len().saturating_sub(MAX_ENTRIES);
             stored.drain(..surplus);
+            // What could not be read again would trust nothing at all.
+            let bytes = |entry: &TrustEntry| {
+                ENTRY_BYTES + entry.path.len() + entry.workspace.as_os_str().len()
+            };
+            let mut total: usize = stored.iter().map(bytes).sum();
+            let mut forgotten = 0;
+            while total > MAX_STORE_BYTES as usize / 2 && forgotten + 1 < stored.len() {
+                total -= bytes(&stored[forgotten]);
+                forgotten += 1;
+            }
+            stored.drain(..forgotten);
         })
     }
 
@@ -270,9 +315,10 @@ mod tests {
     fn file(content: &str) -> BroughtFile {
         BroughtFile {
             kind: BroughtKind::McpServers,
-            path: ".mcp.json",
+            path: ".mcp.json".to_owned(),
             content: content.to_owned(),
             digest: Digest::of_bytes(content.as_bytes()),
+            parts: Vec::new(),
         }
     }
 

@@ -18,7 +18,10 @@ mod tools;
 mod walk;
 mod workspace;
 
-pub use brought::read_brought;
+pub use brought::{
+    Brought, BroughtFiles, BroughtSkill, BroughtText, InstructionFolders, SkillFile, SkillHead,
+    read_mcp_file, skill_head,
+};
 pub use error::OpenError;
 pub use journal::{CallKey, Journal, JournalClaim, JournalError, UnfinishedCall};
 pub use options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};

@@ -271,6 +271,7 @@ impl Shared {
             ToolArguments::SearchTools { .. } => {
                 Err(ToolRefusal::NotOurs(Tool::SearchTools.as_str()))
             }
+            ToolArguments::UseSkill { .. } => Err(ToolRefusal::NotOurs(Tool::UseSkill.as_str())),
         }
     }
 }

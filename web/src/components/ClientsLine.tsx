@@ -1,60 +1,37 @@
 // The folders that agents of the project can work in: those of the tool runners that are connected.
 import { useEffect, useState } from "preact/hooks";
-import { listClients } from "../api/projects";
 import type { AttachedClient } from "../api/types";
+import { clients, watchFolders } from "../feeds/brought";
 import { t } from "../feeds/preferences";
-import { whileVisible } from "../feeds/visible";
 import { visible } from "../state/diff";
+import { FolderDialog } from "./FolderDialog";
 import { Icon } from "./Icon";
-
-/**
- * No event tells that a tool runner comes or goes. A request keeps the project at its server, and a project moves to a
- * server that joined when nobody used it for half a minute, so the pause is longer than that.
- */
-const READ_AGAIN_MS = 60_000;
-
-function useClients(project: number | undefined): AttachedClient[] | undefined {
-  const [clients, setClients] = useState<AttachedClient[] | undefined>(undefined);
-  useEffect(() => {
-    setClients(undefined);
-    if (project === undefined) return;
-    let isCurrent = true;
-    const read = () => {
-      // The next reading shows whether the server is back.
-      listClients(project).then(
-        (list) => isCurrent && setClients(list.filter((client) => client.present)),
-        () => undefined,
-      );
-    };
-    const stop = whileVisible(() => {
-      read();
-      const timer = setInterval(read, READ_AGAIN_MS);
-      // Somebody who has just started a tool runner comes back from the terminal.
-      addEventListener("focus", read);
-      return () => {
-        clearInterval(timer);
-        removeEventListener("focus", read);
-      };
-    });
-    return () => {
-      isCurrent = false;
-      stop();
-    };
-  }, [project]);
-  return clients;
-}
+import { Chip } from "./parts";
 
 export function ClientsLine({ project }: { project: number | undefined }) {
-  const clients = useClients(project);
-  if (clients === undefined) return null;
-  if (clients.length === 0) return <p class="hint side-clients">{t("sessions.noFolder")}</p>;
+  useEffect(() => (project === undefined ? undefined : watchFolders(project)), [project]);
+  const [shown, setShown] = useState<AttachedClient | undefined>(undefined);
+  const attached = clients.value;
+  if (project === undefined || attached === undefined) return null;
+  if (attached.length === 0) return <p class="hint side-clients">{t("sessions.noFolder")}</p>;
   return (
-    <ul class="hint side-clients" aria-label={t("sessions.folders")}>
-      {clients.map(({ client_id: id, workspace, sandbox }) => (
-        <li key={id} title={t("sessions.folderOf", { client: id, sandbox })}>
-          <Icon name="folder" /> <span>{visible(workspace)}</span>
-        </li>
-      ))}
-    </ul>
+    <>
+      <ul class="hint side-clients" aria-label={t("sessions.folders")}>
+        {attached.map((client) => (
+          <li key={client.client_id}>
+            <button
+              type="button"
+              class="quiet folder"
+              title={`${t("sessions.folderOf", { client: client.client_id, sandbox: client.sandbox })} · ${t("brought.open", { folder: visible(client.workspace) })}`}
+              onClick={() => setShown(client)}
+            >
+              <Icon name="folder" /> <span>{visible(client.workspace)}</span>
+              {(client.waiting_contents ?? 0) > 0 && <Chip tone="warn">{client.waiting_contents}</Chip>}
+            </button>
+          </li>
+        ))}
+      </ul>
+      {shown !== undefined && <FolderDialog project={project} client={shown} onClose={() => setShown(undefined)} />}
+    </>
   );
 }

@@ -21,6 +21,7 @@ import { AgentName, Chip, Empty, Writer } from "./parts";
 import { Scroller } from "./Scroller";
 import { SessionMenu, type SessionActions } from "./SessionMenu";
 import { Timeline } from "./Timeline";
+import { TrustNotice } from "./TrustNotice";
 
 interface SessionPaneProps extends SessionActions {
   sessionId: string;
@@ -65,6 +66,7 @@ export function SessionPane({ sessionId, callId, session, onRename, onPin, onArc
       </header>
       {isAllowedShown && <AllowedDialog sessionId={sessionId} onClose={() => setAllowedShown(false)} />}
       <Trail state={state} />
+      <TrustNotice />
       {state.items.length === 0 ? (
         <Empty
           icon="sessions"

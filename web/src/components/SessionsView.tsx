@@ -16,6 +16,7 @@ import { Icon } from "./Icon";
 import { Empty } from "./parts";
 import { SearchField, SessionList } from "./SessionList";
 import { SessionPane } from "./SessionPane";
+import { TrustNotice } from "./TrustNotice";
 
 /** A search begins when the person pauses in typing. */
 const SEARCH_PAUSE_MS = 250;
@@ -220,6 +221,7 @@ export function SessionsView() {
         />
       </div>
       <div class="detail">
+        {current === undefined && <TrustNotice />}
         {current === undefined && isStart && project !== undefined ? (
           <FirstSteps project={project} onBegin={() => void begin()} />
         ) : current === undefined ? (

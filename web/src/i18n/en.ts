@@ -1,8 +1,10 @@
 // The page's texts in English. The other languages have exactly the same keys.
+import { broughtEn } from "./brought/en";
 import { mcpEn } from "./mcp/en";
 
 export const en = {
   ...mcpEn,
+  ...broughtEn,
   "nav.label": "Main menu",
   "nav.chat": "Chat",
   "nav.sessions": "Sessions",

@@ -1,8 +1,10 @@
 import type { Key, Text } from "./en";
+import { broughtRu } from "./brought/ru";
 import { mcpRu } from "./mcp/ru";
 
 export const ru: Record<Key, Text> = {
   ...mcpRu,
+  ...broughtRu,
   "nav.label": "Главное меню",
   "nav.chat": "Чат",
   "nav.sessions": "Сессии",

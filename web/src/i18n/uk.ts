@@ -1,8 +1,10 @@
 import type { Key, Text } from "./en";
+import { broughtUk } from "./brought/uk";
 import { mcpUk } from "./mcp/uk";
 
 export const uk: Record<Key, Text> = {
   ...mcpUk,
+  ...broughtUk,
   "nav.label": "Головне меню",
   "nav.chat": "Чат",
   "nav.sessions": "Сесії",

@@ -103,6 +103,15 @@ pub fn configured(workspace: &Path, data_dir: &Path) -> ConfiguredServers {
     ConfiguredServers::read(own.as_ref(), workspace, &trust, variable)
 }
 
+/// The flag that leads `codelab trust` to the folder, after a space; nothing for the one that the
+/// person is in.
+pub fn workspace_flag(workspace: &Path, given: &Path) -> String {
+    match given == Path::new(".") {
+        true => String::new(),
+        false => format!(" --workspace {}", quoted(&workspace.to_string_lossy())),
+    }
+}
+
 /// What a person should know before the servers start, one line each.
 pub fn notice_lines(
     notices: &[McpNotice],
@@ -110,10 +119,7 @@ pub fn notice_lines(
     given: &Path,
     language: Language,
 ) -> Vec<String> {
-    let flag = match given == Path::new(".") {
-        true => String::new(),
-        false => format!(" --workspace {}", quoted(&workspace.to_string_lossy())),
-    };
+    let flag = workspace_flag(workspace, given);
     let line = |notice: &McpNotice| match notice {
         McpNotice::Untrusted { path } => language.with(McpText::Untrusted, &[path, &flag]),
         McpNotice::Changed { path } => language.with(McpText::Changed, &[path, &flag]),

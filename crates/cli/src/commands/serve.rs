@@ -157,6 +157,13 @@ fn log(event: &ToolRunnerEvent) {
             Some(error) => tracing::warn!(%name, ?status, error, "MCP server failed"),
             None => tracing::info!(%name, ?status, tools, "MCP server changed"),
         },
+        ToolRunnerEvent::Brought { waiting, counted } => {
+            tracing::info!(
+                waiting = waiting.len(),
+                counted = counted.len(),
+                "the workspace brings something else now"
+            );
+        }
         ToolRunnerEvent::Disconnected { reason } => {
             tracing::warn!(
                 reason,

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use clap::Args;
 use codelab_mcp::McpLauncher;
 use codelab_policy::visible;
-use codelab_protocol::{CalledTool, McpCall, McpStatus, ProjectId};
+use codelab_protocol::{BroughtKind, CalledTool, McpCall, McpStatus, ProjectId};
 use codelab_server::SandboxSettings;
-use codelab_terminal::{Language, McpText, Text};
+use codelab_terminal::{BroughtText, Language, McpText, Text};
 use codelab_toolrunner::{
-    RunnerMcpOptions, RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent, ToolRunnerOptions,
+    BroughtState, RunnerMcpOptions, RunnerQuestion, ServedCalls, ToolRunner, ToolRunnerEvent,
+    ToolRunnerOptions,
 };
 use codelab_workspace::{Bounds, Launcher, Network};
 use serde_json::{Map, Value};
@@ -48,6 +49,7 @@ impl ToolRunnerFlags {
         ask: Option<mpsc::Sender<RunnerQuestion>>,
     ) -> anyhow::Result<ToolRunner> {
         let folder = std::fs::canonicalize(&workspace).unwrap_or_else(|_| workspace.clone());
+        let given = workspace.clone();
         let found = mcp::configured(&folder, &connection.data_dir);
         mcp::notice_lines(&found.notices, &folder, &workspace, connection.language)
             .iter()
@@ -77,7 +79,16 @@ impl ToolRunnerFlags {
                 network: connection.network.clone(),
             },
         });
-        Ok(tool_runner.await?)
+        let tool_runner = tool_runner.await?;
+        let flag = mcp::workspace_flag(&folder, &given);
+        brought_lines(
+            &tool_runner.brought_handle().state(),
+            &flag,
+            connection.language,
+        )
+        .iter()
+        .for_each(|line| note(line));
+        Ok(tool_runner)
     }
 }
 
@@ -293,6 +304,7 @@ pub fn line_of(event: &ToolRunnerEvent) -> String {
             tools,
             error,
         } => server_line(name.as_str(), *status, *tools, error.as_deref()),
+        ToolRunnerEvent::Brought { waiting, counted } => brought_line(waiting, counted),
         ToolRunnerEvent::Disconnected { reason } => {
             format!(
                 "tool runner lost its connection to the server, reconnecting: {}",
@@ -305,6 +317,43 @@ pub fn line_of(event: &ToolRunnerEvent) -> String {
             in_one_line(reason)
         ),
     }
+}
+
+/// What the folder brings since now, as a line for the person.
+fn brought_line(waiting: &[String], counted: &[String]) -> String {
+    let mut lines = Vec::new();
+    if !waiting.is_empty() {
+        lines.push(format!(
+            "waiting for trust, so it counts for nothing: {} (`codelab trust`)",
+            in_one_line(&waiting.join(", "))
+        ));
+    }
+    if !counted.is_empty() {
+        lines.push(format!(
+            "counts from now on: {}",
+            in_one_line(&counted.join(", "))
+        ));
+    }
+    lines.join("; ")
+}
+
+/// What waits for trust when the tool runner starts, and what was passed over. The file of MCP servers
+/// was told of before.
+fn brought_lines(state: &BroughtState, flag: &str, language: Language) -> Vec<String> {
+    let waiting = state.waiting.iter().map(|waiting| &waiting.file);
+    let paths: Vec<String> = waiting
+        .filter(|file| file.kind != BroughtKind::McpServers)
+        .map(|file| in_one_line(&file.path))
+        .collect();
+    let mut lines = Vec::new();
+    if !paths.is_empty() {
+        lines.push(language.with(BroughtText::Waits, &[&paths.join(", "), flag]));
+    }
+    let passed_over =
+        |notice: &String| language.with(BroughtText::PassedOver, &[&in_one_line(notice)]);
+    let notices = state.notices.iter().filter(|n| !n.starts_with(".mcp.json"));
+    lines.extend(notices.map(passed_over));
+    lines
 }
 
 /// How an MCP server is doing, as a line for the person.

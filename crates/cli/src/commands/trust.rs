@@ -1,5 +1,5 @@
-//! `codelab trust`: a person looks at what a folder brings, such as `.mcp.json`, and says that it
-//! counts. Nothing else trusts anything, `--approve all` included.
+//! `codelab trust`: a person looks at what a folder brings, such as `.mcp.json`, `AGENTS.md` and
+//! skills, and says that it counts. Nothing else trusts anything, `--approve all` included.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use codelab_policy::visible;
-use codelab_toolrunner::{BroughtFile, BroughtKind, TrustState, TrustStore};
+use codelab_protocol::BroughtKind;
+use codelab_toolrunner::{BroughtFile, BroughtReader, TrustState, TrustStore, kind_name};
+use tokio_util::sync::CancellationToken;
 
 use super::tool_runner::{ask, is_yes};
 use super::{ServerPaths, note, now, say};
@@ -49,16 +51,17 @@ impl TrustCommand {
             ));
             return Ok(ExitCode::SUCCESS);
         }
-        let (mut files, mut is_refused) = (0, false);
-        for (kind, path) in BroughtKind::ALL {
-            let Some(file) = BroughtFile::read(&folder, kind, path).map_err(anyhow::Error::msg)?
-            else {
-                continue;
-            };
-            files += 1;
-            is_refused |= !self.decide(&store, &folder, &file)?;
+        let reader = BroughtReader::open(&folder, &data_dir, &[])?;
+        let folders = reader.folders(&CancellationToken::new());
+        let (files, passed_over) = reader.read(&folders)?;
+        let mut is_refused = false;
+        for (file, state) in &files {
+            is_refused |= !self.decide(&store, &folder, file, *state)?;
         }
-        if files == 0 {
+        for notice in &passed_over {
+            note(&format!("passed over: {}", visible(notice)));
+        }
+        if files.is_empty() {
             let folder = visible(&folder.display().to_string());
             say(&format!("{folder} brings nothing that needs trust"));
         }
@@ -74,8 +77,8 @@ impl TrustCommand {
         store: &TrustStore,
         folder: &Path,
         file: &BroughtFile,
+        state: TrustState,
     ) -> anyhow::Result<bool> {
-        let state = store.state(folder, file)?;
         shown(folder, file, state).iter().for_each(|line| say(line));
         let is_trusted = match state {
             TrustState::Trusted => return Ok(true),
@@ -83,11 +86,11 @@ impl TrustCommand {
         };
         if is_trusted {
             store.trust(folder, file, now())?;
-            say(&format!("{} is trusted", file.path));
+            say(&format!("{} is trusted", visible(&file.path)));
         } else {
             say(&format!(
                 "{} is not trusted, so it does not count",
-                file.path
+                visible(&file.path)
             ));
         }
         Ok(is_trusted)
@@ -101,9 +104,9 @@ fn shown(folder: &Path, file: &BroughtFile, state: TrustState) -> Vec<String> {
         TrustState::New => "not trusted yet",
         TrustState::Changed => "changed since it was trusted",
     };
-    let path = visible(&folder.join(file.path).display().to_string());
+    let path = visible(&folder.join(&file.path).display().to_string());
     let mut lines = vec![
-        format!("{path} ({}): {known}", file.kind.as_str()),
+        format!("{path} ({}): {known}", kind_name(file.kind)),
         format!("SHA-256 {}", file.digest),
     ];
     lines.extend(
@@ -113,6 +116,14 @@ fn shown(folder: &Path, file: &BroughtFile, state: TrustState) -> Vec<String> {
     );
     match file.kind {
         BroughtKind::McpServers => lines.extend(codelab_toolrunner::what_starts(file, folder)),
+        BroughtKind::Skill => lines.extend(file.parts.iter().map(|part| {
+            let path = visible(&part.path);
+            format!(
+                "  file {path}: {} bytes, SHA-256 {}",
+                part.bytes, part.digest
+            )
+        })),
+        BroughtKind::Instructions | BroughtKind::Command => {}
     }
     lines
 }
@@ -122,7 +133,7 @@ fn asked(file: &BroughtFile) -> bool {
         note("Nobody is at the terminal to trust it. `codelab trust --yes` trusts without asking.");
         return false;
     }
-    let question = format!("Trust this content of {}? [y/N] ", file.path);
+    let question = format!("Trust this content of {}? [y/N] ", visible(&file.path));
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let answer = runtime.map(|runtime| runtime.block_on(ask(&question)));
     answer.is_ok_and(|answer| answer.is_some_and(|answer| is_yes(&answer)))

@@ -121,6 +121,7 @@ impl Person {
             workspace: "/srv/shop".to_owned(),
             sandbox: SandboxKind::None,
             mcp: None,
+            instructions: None,
         };
         self.client.attach_client(self.project, &body).await?;
         Ok(())

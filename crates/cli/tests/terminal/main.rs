@@ -7,6 +7,7 @@ mod decisions;
 mod lab;
 mod long_sessions;
 mod terminal;
+mod trust;
 mod waiting;
 
 use std::io::Write as _;

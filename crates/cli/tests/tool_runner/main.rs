@@ -11,6 +11,7 @@ mod bounds;
 mod exec;
 mod faults;
 mod https;
+mod instructions;
 mod lab;
 mod mcp;
 mod pretender;

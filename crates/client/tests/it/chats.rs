@@ -181,6 +181,7 @@ async fn every_call_goes_to_its_route() {
         workspace: "/w".into(),
         sandbox: codelab_protocol::SandboxKind::None,
         mcp: None,
+        instructions: None,
     };
     assert!(
         client

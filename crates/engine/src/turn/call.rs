@@ -59,6 +59,7 @@ impl Team {
             (Tool::SearchTools, Some(agent)) => {
                 named.is_searched(agent, space.window_of(agent_name))
             }
+            (Tool::UseSkill, Some(agent)) => agent.uses_skills(&space.instructions, thread.lane),
             (tool, Some(agent)) => agent.offers(*tool, thread.lane),
         };
         let built_in = Tool::parse(name).filter(offered);
@@ -260,6 +261,9 @@ impl Transition<'_, '_> {
             (ToolSide::Server, ToolArguments::SearchTools { query }) => {
                 self.search_tools(thread, &call, &query);
             }
+            (ToolSide::Server, ToolArguments::UseSkill { name }) => {
+                self.use_skill(thread, &call, &name)
+            }
             (ToolSide::Server, ToolArguments::SwitchMode(switch)) => {
                 self.switch_mode(thread, &call, switch)
             }
@@ -314,7 +318,7 @@ impl Transition<'_, '_> {
         }
     }
 
-    fn refuse_call(&mut self, thread: Thread, call: &PlannedCall, error: ErrorData) {
+    pub(super) fn refuse_call(&mut self, thread: Thread, call: &PlannedCall, error: ErrorData) {
         self.session.note_error(&error.message);
         let told = format!("{REFUSED}{}: {}", error.error_code.as_str(), error.message);
         self.tool_message(&thread, &call.call_id, &call.name, told);
@@ -506,6 +510,7 @@ impl Transition<'_, '_> {
         });
         self.withdraw_elicitation(&thread, &call);
         self.session.note_result(&call, &result);
+        self.note_touched(&call);
         let text = call.told(&result);
         self.view().show_client_result(&thread, &call, result);
         let message = Message {

@@ -238,12 +238,19 @@ impl Funds<'_> {
         }
     }
 
-    /// What the tools of MCP servers take in the thread's next call.
+    /// What the tools of MCP servers and what the workspace brings take in the thread's next call.
     fn named_tokens(&self, thread: &Thread) -> u64 {
         let window = self.space.window_of(&thread.agent);
         let found = thread.found_tools();
         let tokens = |agent| self.space.named_tools.tokens(agent, window, found);
-        self.team.get(&thread.agent).map_or(0, tokens)
+        let touched = &self.session.touched;
+        let brought = |agent: &crate::Agent| {
+            let brought = &self.space.instructions;
+            let with_skills = agent.uses_skills(brought, thread.lane);
+            brought.tokens(touched, window, with_skills)
+        };
+        let agent = self.team.get(&thread.agent);
+        agent.map_or(0, |agent| tokens(agent).saturating_add(brought(agent)))
     }
 
     /// What the thread's next call takes: as its last one, and what was said since; the first one
@@ -289,6 +296,7 @@ impl Funds<'_> {
                 let agents: u64 = agents.map(|agent| tokens_of_text(&agent.description)).sum();
                 let before = self.session.turn.as_ref().map(|turn| turn.id);
                 agents
+                    .saturating_add(self.space.instructions.planner_tokens())
                     .saturating_add(repair)
                     .saturating_add(self.earlier_tokens(before, &orchestrator()))
             }

@@ -7,8 +7,8 @@ mod report;
 mod trimming;
 
 use codelab_engine::{
-    Agent, AgentMode, Briefing, History, Input, Lane, Locale, NamedTools, PromptLimits,
-    PromptReport, Region, Session, Team, UserMessage, Zone, step_request,
+    Agent, AgentMode, Briefing, History, Input, Instructions, Lane, Locale, NamedTools,
+    PromptLimits, PromptReport, Region, Session, Team, UserMessage, Zone, step_request,
 };
 use codelab_protocol::{
     AgentName, CallId, CallerContext, Message, MessageId, ModelMessage, ModelRequest, Role,
@@ -70,6 +70,7 @@ impl Case {
         let agent = Agent::parse(&text).unwrap();
         let (request, report) = step_request(&Briefing {
             named_tools: &NamedTools::default(),
+            instructions: &Instructions::default(),
             session: &session,
             lane: Lane::OWN,
             agent: &agent,

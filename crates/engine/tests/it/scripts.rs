@@ -17,7 +17,7 @@
 //! `result` of a call that ended mean the last one). `claim A after B is gone`, `gone A`, `deleted:
 //! agent`, `retry` (the plan), `again` (the last turn; `again msg-1`: that one), `renew`, `renew a` (the approval), `revoke` (the oldest of what is remembered), `revoke x` (nothing), `no agents`, `used: tokens` (by each later model call), `slots: coder=1`,
 //! `others enter: agent`, `others leave: agent`, `close: agent`, `open: agent`, `deregister:
-//! agent`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
+//! agent`, `brings: AGENTS.md=text skill!description`, `nobody attached`, `price: usd`, `project budget: tokens=50`, `prompt: tokens` (of each
 //! agent), `others call: tokens` (set aside by other sessions), `announced: seconds` (the model's
 //! server makes the call wait), `heard` (the model says something), `fell back: a b` (b is asked
 //! instead of a), `streams: text` (each model call under way, until a crash; nothing: none), `cut at: tokens` (the next answer ends at this limit), `model fails: CODE kind`.

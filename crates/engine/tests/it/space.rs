@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use codelab_engine::{
-    AgentClosed, AgentFacts, AgentGate, AgentSlots, Budget, BudgetState, Effect, Lane, NamedTools,
-    SpaceSnapshot, Spending, Team, TeamFacts, TokenPrice,
+    AgentClosed, AgentFacts, AgentGate, AgentSlots, Budget, BudgetState, Effect, Instructions,
+    Lane, NamedTools, SpaceSnapshot, Spending, Team, TeamFacts, TokenPrice,
 };
 use codelab_protocol::{AgentName, AgentStatus, ErrorCode};
 
@@ -34,6 +34,7 @@ pub struct TestSpace {
     pub usual_tokens: Option<u64>,
     pub client_attached: bool,
     pub named_tools: Arc<NamedTools>,
+    pub instructions: Arc<Instructions>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -56,6 +57,7 @@ impl TestSpace {
             price_usd: Some(0.01),
             client_attached: true,
             named_tools: Arc::default(),
+            instructions: Arc::default(),
             ..Self::default()
         }
     }
@@ -210,6 +212,7 @@ impl TestSpace {
             ),
             client_attached: self.client_attached,
             named_tools: Arc::clone(&self.named_tools),
+            instructions: Arc::clone(&self.instructions),
             session_model: None,
         }
     }

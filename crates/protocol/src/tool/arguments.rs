@@ -34,6 +34,9 @@ pub enum ToolArguments {
     SearchTools {
         query: String,
     },
+    UseSkill {
+        name: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -137,6 +140,9 @@ impl Tool {
             Self::SearchTools => ToolArguments::SearchTools {
                 query: parse::<QueryOnly>(arguments)?.query,
             },
+            Self::UseSkill => ToolArguments::UseSkill {
+                name: parse::<NameOnly>(arguments)?.name,
+            },
         };
         checked.validate()?;
         Ok(checked)
@@ -158,7 +164,8 @@ impl ToolArguments {
             | Self::SwitchMode(_)
             | Self::Echo { .. }
             | Self::Calculator { .. }
-            | Self::SearchTools { .. } => None,
+            | Self::SearchTools { .. }
+            | Self::UseSkill { .. } => None,
         }
     }
 
@@ -205,6 +212,7 @@ impl ToolArguments {
                 invalid("expression is empty")
             }
             Self::SearchTools { query } if query.trim().is_empty() => invalid("query is empty"),
+            Self::UseSkill { name } if name.trim().is_empty() => invalid("name is empty"),
             Self::SearchInCode(_)
             | Self::ExecuteCommand(_)
             | Self::AttemptCompletion { .. }
@@ -212,9 +220,15 @@ impl ToolArguments {
             | Self::SwitchMode(_)
             | Self::Echo { .. }
             | Self::Calculator { .. }
-            | Self::SearchTools { .. } => Ok(()),
+            | Self::SearchTools { .. }
+            | Self::UseSkill { .. } => Ok(()),
         }
     }
+}
+
+#[derive(Deserialize)]
+struct NameOnly {
+    name: String,
 }
 
 #[derive(Deserialize)]

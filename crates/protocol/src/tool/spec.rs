@@ -107,6 +107,12 @@ impl Tool {
                 json!({"query": {"type": "string", "description": "What the tool should do, or its name"}}),
                 &["query"],
             ),
+            Self::UseSkill => (
+                "Get the whole text of a skill from the list of skills, and the folder of its files. Use it when the \
+                 skill's description fits the task. It gives no permissions.",
+                json!({"name": {"type": "string", "description": "The skill's name, as the list has it"}}),
+                &["name"],
+            ),
         };
         let parameters = json!({"type": "object", "properties": properties, "required": required});
         let parameters = RawValue::from_string(parameters.to_string())

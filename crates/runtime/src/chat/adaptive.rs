@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use codelab_engine::{
-    ADAPTIVE_AGENT, Briefing, Budget, CHAT_PROMPT, Effect, EventBody, History, Input, Lane,
-    MAX_CHAT_TEXT_BYTES, ModelCall, NamedTools, Purpose, Session, SessionLimits, SpaceSnapshot,
-    Team, UserMessage, World, chat_history, chat_request, classification_request, cut, for_prompts,
-    is_known_as_result, step_request,
+    ADAPTIVE_AGENT, Briefing, Budget, CHAT_PROMPT, Effect, EventBody, History, Input, Instructions,
+    Lane, MAX_CHAT_TEXT_BYTES, ModelCall, NamedTools, Purpose, Session, SessionLimits,
+    SpaceSnapshot, Team, UserMessage, World, chat_history, chat_request, classification_request,
+    cut, for_prompts, is_known_as_result, step_request,
 };
 use codelab_llm::StreamedPart;
 use codelab_protocol::{
@@ -294,6 +294,7 @@ impl<'a> Work<'a> {
                 let agent = self.team.get(&call.agent).ok_or_else(missing)?;
                 let (request, _) = step_request(&Briefing {
                     named_tools: &NamedTools::default(),
+                    instructions: &Instructions::default(),
                     session: &self.session,
                     lane: Lane::OWN,
                     agent,

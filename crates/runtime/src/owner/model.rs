@@ -11,10 +11,11 @@ use std::time::Instant;
 use codelab_engine::{
     Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair,
     classification_request, joining_request, planning_request, step_request, summary_request,
+    tell_planner,
 };
 use codelab_llm::{StreamListener, StreamedPart};
 use codelab_protocol::{
-    ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, UserId,
+    ClientId, ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, UserId,
 };
 use codelab_store::{MessageRange, StoreError};
 use futures_util::FutureExt as _;
@@ -112,8 +113,14 @@ impl ModelTasks {
     }
 
     /// The call waits until its agent is reminded of what it was asked, if that is given, and until
-    /// the tools of MCP servers are known.
-    pub fn prepare(&mut self, call: ModelCall, space: Arc<Space>, asked: Option<String>) {
+    /// the tools of MCP servers and the instructions of the workspace are known.
+    pub fn prepare(
+        &mut self,
+        call: ModelCall,
+        space: Arc<Space>,
+        bound: Option<ClientId>,
+        asked: Option<String>,
+    ) {
         let id = call.id;
         let task = tokio::spawn(async move {
             let recall = async {
@@ -122,7 +129,8 @@ impl ModelTasks {
                     None => None,
                 }
             };
-            let (recalled, ()) = tokio::join!(recall, space.tools_ready());
+            let instructions = space.instructions_ready(bound.as_ref());
+            let (recalled, (), ()) = tokio::join!(recall, space.tools_ready(), instructions);
             Ended::Prepared(call, recalled)
         });
         self.0.push(ModelTask {
@@ -390,6 +398,10 @@ impl Owner {
             repair,
             &runtime.prompt,
         );
+        if let Some(space) = &loaded.space {
+            let brought = space.instructions(loaded.session.bound_client());
+            tell_planner(&mut request, &brought);
+        }
         let window = runtime.model.window(&request.model);
         load_files(&runtime.store, loaded.key, &mut request, window)
             .await
@@ -434,6 +446,11 @@ impl Owner {
             .as_ref()
             .map(|space| space.named_tools(loaded.session.bound_client()))
             .unwrap_or_default();
+        let instructions = loaded
+            .space
+            .as_ref()
+            .map(|space| space.instructions(loaded.session.bound_client()))
+            .unwrap_or_default();
         let (mut request, report) = step_request(&Briefing {
             session: &loaded.session,
             lane: call.id.lane,
@@ -444,6 +461,7 @@ impl Owner {
             history: recent.history_of(origin),
             recalled: &recalled,
             named_tools: &named_tools,
+            instructions: &instructions,
             limits: &runtime.prompt,
             window: window_of(&runtime, loaded.session.model().or(agent.model.as_deref())),
             region: &runtime.region,

@@ -20,9 +20,17 @@ impl Owner {
         for call in calls {
             let space = self.loaded.as_ref().and_then(|loaded| loaded.space.clone());
             let about = self.recall_about(&call).await;
+            let bound = self
+                .loaded
+                .as_ref()
+                .and_then(|l| l.session.bound_client().cloned());
             match space {
-                Some(space) if about.is_some() || !space.knows_tools() => {
-                    self.models.prepare(call, space, about);
+                Some(space)
+                    if about.is_some()
+                        || !space.knows_tools()
+                        || space.awaits_instructions(bound.as_ref()) =>
+                {
+                    self.models.prepare(call, space, bound, about);
                 }
                 Some(_) | None => self.call_model(call, None).await,
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use codelab_protocol::{AttachedClient, ClientId, Digest, SandboxKind, SessionId, Timestamp};
 use tokio::time::Instant;
 
+use super::instructions::Brought;
 use super::mcp::Reported;
 use super::{Space, lock};
 use crate::clock::now;
@@ -39,6 +40,10 @@ struct Client {
     attachment: Attachment,
     /// The MCP servers that it runs, once it has said so.
     report: Option<Reported>,
+    /// What its workspace brings, once it has said so.
+    brought: Option<Brought>,
+    /// It said that it will tell what its workspace brings.
+    will_report: bool,
 }
 
 /// Whether any request of a client was accepted.
@@ -60,6 +65,8 @@ impl Client {
             sessions: HashMap::new(),
             attachment: Attachment::Stranger { requests: 0 },
             report: None,
+            brought: None,
+            will_report: false,
         }
     }
 
@@ -69,14 +76,14 @@ impl Client {
 }
 
 impl Space {
-    /// Attaches a client, or hears of it again. `mcp` is the digest of the report about MCP servers
-    /// that the client believes to be known here.
+    /// Attaches a client, or hears of it again. `mcp` and `brought` are the digests of the reports
+    /// about MCP servers and about its workspace that the client believes to be known here.
     pub fn attach_client(
         &self,
         id: &ClientId,
         workspace: &str,
         sandbox: SandboxKind,
-        mcp: Option<&Digest>,
+        (mcp, brought): (Option<&Digest>, Option<&Digest>),
     ) -> Result<AttachedClient, ClientsFull> {
         self.wake();
         let mut clients = lock(&self.clients);
@@ -85,8 +92,12 @@ impl Space {
         client.sandbox = sandbox;
         client.attachment = Attachment::Attached;
         let known = client.report.as_ref().map(|report| &report.digest);
+        let known_brought = client.brought.as_ref().and_then(|b| b.known.as_ref());
+        let is_brought_wanted = brought.is_some() && brought != known_brought;
+        client.will_report = is_brought_wanted;
         Ok(AttachedClient {
             mcp_report_wanted: mcp.is_some() && mcp != known,
+            instructions_report_wanted: is_brought_wanted,
             ..shown(id, client)
         })
     }
@@ -240,6 +251,65 @@ impl Clients {
         true
     }
 
+    /// What is told to a session: what its client's workspace brings; before it has one, what the
+    /// newest client does, if all that are there work in the same folder.
+    pub(super) fn instructing(&self, bound: Option<&ClientId>) -> Option<&Brought> {
+        if let Some(bound) = bound {
+            let client = self.attached.get(bound).filter(|c| c.is_present())?;
+            return client.brought.as_ref();
+        }
+        self.workspace_of(None)?;
+        let present = self
+            .attached
+            .iter()
+            .filter(|(_, client)| client.is_present() && client.brought.is_some());
+        let newest = present.max_by_key(|(id, client)| (client.attached_at, *id));
+        newest.and_then(|(_, client)| client.brought.as_ref())
+    }
+
+    /// Whether this client is expected to say what its workspace brings. `is_new`: whoever was there
+    /// before may still come back.
+    pub(super) fn will_report(&self, id: &ClientId, is_new: bool) -> bool {
+        match self.attached.get(id) {
+            Some(client) => client.is_present() && client.will_report,
+            None => is_new && !self.let_go.contains_key(id),
+        }
+    }
+
+    pub(super) fn brought(&self, id: &ClientId) -> Option<&Brought> {
+        self.attached.get(id)?.brought.as_ref()
+    }
+
+    pub(super) fn brought_mut(&mut self, id: &ClientId) -> Option<&mut Brought> {
+        self.attached.get_mut(id)?.brought.as_mut()
+    }
+
+    /// The folder of an attached client, as it says.
+    pub(super) fn folder_of(&self, id: &ClientId) -> Option<&str> {
+        let client = self.attached.get(id);
+        client.map(|client| client.workspace.as_str())
+    }
+
+    pub(super) fn brought_bytes_of_others(&self, id: &ClientId) -> usize {
+        let others = self.attached.iter().filter(|(other, _)| *other != id);
+        let brought = others.filter_map(|(_, client)| client.brought.as_ref());
+        brought.map(|brought| brought.bytes).sum()
+    }
+
+    /// The client's folder, and what it brought until now, to be replaced.
+    pub(super) fn take_brought(&mut self, id: &ClientId) -> Option<(String, Option<Brought>)> {
+        let client = self.attached.get_mut(id)?;
+        client.seen = Instant::now();
+        Some((client.workspace.clone(), client.brought.take()))
+    }
+
+    pub(super) fn keep_brought(&mut self, id: &ClientId, brought: Brought) {
+        if let Some(client) = self.attached.get_mut(id) {
+            client.will_report = brought.known.is_none();
+            client.brought = Some(brought);
+        }
+    }
+
     /// The client, heard of just now.
     fn entry(&mut self, id: &ClientId) -> Result<&mut Client, ClientsFull> {
         self.make_room(id)?;
@@ -276,6 +346,8 @@ fn shown(id: &ClientId, client: &Client) -> AttachedClient {
         attached_at: client.attached_at,
         present: client.is_present(),
         mcp_report_wanted: false,
+        instructions_report_wanted: false,
+        waiting_contents: client.brought.as_ref().map_or(0, Brought::waiting),
     }
 }
 

@@ -272,6 +272,7 @@ impl Space {
             facts: Arc::clone(&team.facts),
             client_attached: self.client_attached(),
             named_tools: self.named_tools(session.bound_client()),
+            instructions: self.instructions(session.bound_client()),
             ..SpaceSnapshot::default()
         };
         snapshot.session_model = session.model().map(|model| SessionModel {

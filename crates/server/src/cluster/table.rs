@@ -151,8 +151,33 @@ const TABLE: &[(&str, &str, Subject)] = &[
         Project,
     ),
     (
+        "GET",
+        "/my/projects/{project_id}/clients/{client_id}/instructions",
+        Project,
+    ),
+    (
+        "PUT",
+        "/my/projects/{project_id}/clients/{client_id}/instructions",
+        Project,
+    ),
+    (
+        "POST",
+        "/my/projects/{project_id}/clients/{client_id}/instructions",
+        Project,
+    ),
+    (
         "PUT",
         "/my/projects/{project_id}/clients/{client_id}/mcp",
+        Project,
+    ),
+    (
+        "GET",
+        "/my/projects/{project_id}/clients/{client_id}/trust",
+        Project,
+    ),
+    (
+        "POST",
+        "/my/projects/{project_id}/clients/{client_id}/trust",
         Project,
     ),
     ("GET", "/my/projects/{project_id}/mcp", Project),

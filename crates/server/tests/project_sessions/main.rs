@@ -11,6 +11,7 @@ mod direct_turns;
 mod ends;
 mod erasure;
 mod history;
+mod instructions;
 mod kit;
 mod marks;
 mod memory;

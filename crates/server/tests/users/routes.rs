@@ -70,6 +70,8 @@ fn sample(path: &str) -> Value {
         "mcp" if path.contains("/clients/") => json!({ "servers": [] }),
         "mcp" => json!({ "name": "intruder", "url": "https://intruder.example/mcp" }),
         "{name}" => json!({ "url": "https://intruder.example/mcp" }),
+        "instructions" => json!({ "texts": [] }),
+        "trust" => json!({ "kind": "skill", "path": "a", "digest": "b" }),
         "accept" => json!({}),
         "elicit" => {
             json!({ "client_id": "intruder", "message": "Which?", "requested_schema": {} })

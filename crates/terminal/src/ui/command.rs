@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::texts::CommandText;
+use crate::texts::{BroughtText, CommandText};
 
 use super::custom;
 
@@ -28,6 +28,12 @@ pub enum SlashCommand {
     /// Sums the history up.
     Compact,
     Cost,
+    /// What the folder brings and waits for the person's trust.
+    Trust,
+    /// What models are told of the folder.
+    Instructions,
+    /// Lets an agent write the folder's first instructions, or improve them.
+    Init(Option<String>),
     Diff,
     Export,
     Cancel,
@@ -60,10 +66,19 @@ pub const HELP: [(&str, CommandText); 20] = [
     ("keys", CommandText::HelpKeys),
 ];
 
+/// The same for what the folder brings.
+pub const BROUGHT_HELP: [(&str, BroughtText); 3] = [
+    ("/trust", BroughtText::HelpTrust),
+    ("/instructions", BroughtText::HelpInstructions),
+    ("/init", BroughtText::HelpInit),
+];
+
 /// The names of the commands, for completion.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let name = |(usage, _): (&'static str, CommandText)| usage.strip_prefix('/')?.split(' ').next();
-    HELP.into_iter().filter_map(name)
+    let name = |usage: &'static str| usage.strip_prefix('/')?.split(' ').next();
+    let usages = HELP.into_iter().map(|(usage, _)| usage);
+    let usages = usages.chain(BROUGHT_HELP.into_iter().map(|(usage, _)| usage));
+    usages.filter_map(name)
 }
 
 impl SlashCommand {
@@ -87,6 +102,9 @@ impl SlashCommand {
             "allowed" => Self::Allowed(argument),
             "compact" => Self::Compact,
             "cost" => Self::Cost,
+            "trust" => Self::Trust,
+            "instructions" => Self::Instructions,
+            "init" => Self::Init(argument),
             "diff" => Self::Diff,
             "export" => Self::Export,
             "cancel" => Self::Cancel,
@@ -112,6 +130,9 @@ impl fmt::Display for SlashCommand {
             Self::Allowed(number) => ("allowed", number.as_ref()),
             Self::Compact => ("compact", None),
             Self::Cost => ("cost", None),
+            Self::Trust => ("trust", None),
+            Self::Instructions => ("instructions", None),
+            Self::Init(argument) => ("init", argument.as_ref()),
             Self::Diff => ("diff", None),
             Self::Export => ("export", None),
             Self::Cancel => ("cancel", None),
@@ -150,6 +171,11 @@ mod tests {
             ),
             ("/compact", Some(SlashCommand::Compact)),
             ("/exit", Some(SlashCommand::Quit)),
+            ("/trust", Some(SlashCommand::Trust)),
+            (
+                "/init improve",
+                Some(SlashCommand::Init(Some("improve".to_owned()))),
+            ),
             (
                 "/model claude/sonnet",
                 Some(SlashCommand::Model(Some("claude/sonnet".to_owned()))),

@@ -53,6 +53,13 @@ pub fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(is_letter)
 }
 
+/// The name of the command that a file of the folder is.
+pub fn name_in(path: &str) -> Option<&str> {
+    let (_, file) = path.rsplit_once('/')?;
+    let name = file.strip_suffix(".md")?;
+    is_name(name).then_some(name)
+}
+
 fn read(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     let file = std::fs::File::open(path)?;
@@ -64,7 +71,7 @@ fn read(path: &Path) -> std::io::Result<String> {
 }
 
 /// Words for which the text has no place stand below it.
-fn filled(text: &str, arguments: &str) -> String {
+pub fn filled(text: &str, arguments: &str) -> String {
     let text = without_front_matter(text).trim();
     match (text.contains(ARGUMENTS), arguments) {
         (true, _) => text.replace(ARGUMENTS, arguments),

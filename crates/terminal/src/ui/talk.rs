@@ -5,6 +5,7 @@ mod choose;
 mod commands;
 mod log;
 mod own;
+mod trust;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
 use codelab_protocol::{
     CallId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp, Usage,
 };
+use codelab_toolrunner::BroughtHandle;
 use codelab_workspace::Workspace;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -77,6 +79,9 @@ pub(super) struct Talk {
     allowed: Vec<RememberedId>,
     /// Images that were pasted as paths.
     pasted: PastedImages,
+    /// What the folder brings, and what the person is asked about it.
+    pub(super) brought: BroughtHandle,
+    trusting: trust::Trusting,
     place: WorkPlace,
     flags: String,
     folder_flag: String,
@@ -147,6 +152,8 @@ impl Talk {
             windows: None,
             allowed: Vec::new(),
             pasted: PastedImages::default(),
+            brought: tool_runner.brought_handle(),
+            trusting: trust::Trusting::default(),
             place,
             flags,
             folder_flag,
@@ -434,7 +441,11 @@ impl Talk {
     async fn act(&mut self, action: Action) -> Result<(), UiError> {
         match action {
             Action::Nothing | Action::Redraw => {}
-            Action::Send(text) => self.say_with_files(text.clone(), text).await,
+            Action::Send(text) => {
+                if !self.answered_trust(&text).await {
+                    self.say_with_files(text.clone(), text).await;
+                }
+            }
             Action::Run(command) => self.run_own(command),
             Action::Complete => self.complete().await,
             Action::Answer { call, text } => self.answer(&call, text).await,

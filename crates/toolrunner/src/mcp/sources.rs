@@ -5,10 +5,11 @@ use std::path::Path;
 
 use codelab_mcp::{McpConfig, ServerConfig};
 use codelab_policy::visible;
-use codelab_protocol::McpServerName;
+use codelab_protocol::{BroughtKind, McpServerName};
+use codelab_workspace::read_mcp_file;
 
 use super::OwnConfig;
-use crate::trust::{BroughtFile, BroughtKind, TrustState, TrustStore};
+use crate::trust::{BroughtFile, TrustState, TrustStore};
 
 const WORKSPACE_FILE: &str = ".mcp.json";
 
@@ -92,14 +93,14 @@ impl ConfiguredServers {
 
     /// The workspace's servers, if a person trusted this content.
     fn trusted(&mut self, workspace: &Path, trust: &TrustStore) -> Option<McpConfig> {
-        let file = match BroughtFile::read(workspace, BroughtKind::McpServers, WORKSPACE_FILE) {
-            Ok(file) => file?,
+        let file = match read_mcp_file(workspace) {
+            Ok(file) => BroughtFile::of_text(BroughtKind::McpServers, file?),
             Err(reason) => {
                 self.notices.push(McpNotice::Unusable { reason });
                 return None;
             }
         };
-        let path = file.path;
+        let path = WORKSPACE_FILE;
         match trust.state(workspace, &file) {
             // What is started is what was read above, whatever the file says by now.
             Ok(TrustState::Trusted) => {
@@ -252,9 +253,8 @@ mod tests {
         }
 
         fn file(&self) -> BroughtFile {
-            BroughtFile::read(&self.work(), BroughtKind::McpServers, WORKSPACE_FILE)
-                .unwrap()
-                .unwrap()
+            let text = read_mcp_file(&self.work()).unwrap().unwrap();
+            BroughtFile::of_text(BroughtKind::McpServers, text)
         }
 
         fn read(&self) -> ConfiguredServers {

@@ -3,10 +3,12 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "a test fails by panicking and says what it skips"
 )]
 
 mod bounds;
+mod brought;
 mod commands;
 mod files;
 mod finding;

@@ -182,6 +182,7 @@ impl Run {
         match event {
             ToolRunnerEvent::Ended { reason } => bail!("{reason}"),
             ToolRunnerEvent::Refused { .. }
+            | ToolRunnerEvent::Brought { .. }
             | ToolRunnerEvent::Unknown { .. }
             | ToolRunnerEvent::Disconnected { .. } => {
                 note(&line_of(event));

@@ -109,7 +109,8 @@ fn what_tools_return_is_marked_as_data() {
 fn after_a_switch_the_prompt_says_who_it_was_and_why() {
     use super::super::kit::Stage;
     use codelab_engine::{
-        AgentMode, Briefing, History, Lane, NamedTools, PromptLimits, Region, step_request,
+        AgentMode, Briefing, History, Instructions, Lane, NamedTools, PromptLimits, Region,
+        step_request,
     };
 
     let mut stage = Stage::new(AgentMode::Multi);
@@ -130,6 +131,7 @@ fn after_a_switch_the_prompt_says_who_it_was_and_why() {
     let switch = session.last_switch().unwrap().clone();
     let (request, _) = step_request(&Briefing {
         named_tools: &NamedTools::default(),
+        instructions: &Instructions::default(),
         session: &session,
         lane: Lane::OWN,
         agent: stage.team.get(&coder).unwrap(),

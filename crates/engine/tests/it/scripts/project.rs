@@ -12,6 +12,7 @@ use codelab_protocol::{
 use serde_json::{Value, json};
 
 use super::{Play, json_or_text};
+use crate::it::brought::brought;
 use crate::it::kit::{Stage, project_session};
 use crate::it::named::named_tools;
 
@@ -77,6 +78,7 @@ impl Play {
             }
             "no agents" => self.stage.team = Team::of_project(Vec::new()),
             "tools" => self.stage.space.named_tools = Arc::new(named_tools(rest)),
+            "brings" => self.stage.space.instructions = Arc::new(brought(rest)),
             "nobody attached" => self.stage.space.client_attached = false,
             "announced" => {
                 let call = self.session.model_calls()[0].0;

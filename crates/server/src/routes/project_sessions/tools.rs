@@ -47,8 +47,8 @@ pub(in crate::routes) async fn attach(
         user: user.id(),
         project: project.id(),
     });
-    let attached =
-        space.attach_client(&body.client_id, &workspace, body.sandbox, body.mcp.as_ref());
+    let reports = (body.mcp.as_ref(), body.instructions.as_ref());
+    let attached = space.attach_client(&body.client_id, &workspace, body.sandbox, reports);
     let attached = attached.map_err(|full| ApiError::new(ErrorCode::Conflict, full.to_string()))?;
     Ok((StatusCode::CREATED, Json(attached)))
 }

@@ -14,7 +14,10 @@ impl Talk {
     /// Sets what a command prints apart from what stands above it. The text of a person's own command
     /// is printed as the message that it is.
     pub(super) fn echo(&mut self, command: &SlashCommand) {
-        let is_message = matches!(command, SlashCommand::Quit | SlashCommand::Other(..));
+        let is_message = matches!(
+            command,
+            SlashCommand::Quit | SlashCommand::Init(_) | SlashCommand::Other(..)
+        );
         if self.surface.is_terminal() && !is_message {
             self.print(&Block::User(command.to_string()));
         }
@@ -98,6 +101,9 @@ impl Talk {
                     .requests
                     .spawn(requests::cost(client, session, project, language))
             }
+            (SlashCommand::Trust, _) => self.begin_trust(),
+            (SlashCommand::Instructions, _) => self.instructions(),
+            (SlashCommand::Init(argument), _) => self.init(argument).await,
             (SlashCommand::Diff, _) => self.diff(),
             (SlashCommand::Export, session) => self.export(session),
             (SlashCommand::Cancel, Some(_)) if self.is_at_work() => self.cancel(),

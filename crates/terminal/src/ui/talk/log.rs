@@ -269,6 +269,9 @@ impl Talk {
                     self.say(McpText::Failed, &[name.as_str(), &error]);
                 }
             }
+            ToolRunnerEvent::Brought { waiting, counted } => {
+                self.brought_changed(&waiting, &counted);
+            }
             ToolRunnerEvent::Started { .. }
             | ToolRunnerEvent::Finished { .. }
             | ToolRunnerEvent::Progress { .. } => {}

@@ -5,11 +5,11 @@ use codelab_protocol::{NewAttachment, SessionId};
 use tokio_util::sync::CancellationToken;
 
 use crate::Text;
-use crate::texts::CommandText;
+use crate::texts::{BroughtText, CommandText};
 
 use super::Talk;
 use crate::ui::block::Block;
-use crate::ui::command::{self, HELP};
+use crate::ui::command::{self, BROUGHT_HELP, HELP};
 use crate::ui::complete::{self, TabCompletion, Unfinished};
 use crate::ui::prompt::Key;
 use crate::ui::requests::OutgoingMessage;
@@ -122,7 +122,13 @@ impl Talk {
                 self.say_with_files(written, text).await;
             }
             Some(Err(error)) => self.say(CommandText::OwnUnreadable, &[name, &error.to_string()]),
-            None => self.say(Text::UnknownCommand, &[name]),
+            None => match self.folder_command(name, words) {
+                Some(text) => {
+                    let written = format!("/{name} {words}").trim_end().to_owned();
+                    self.say_with_files(written, text).await;
+                }
+                None => self.say(Text::UnknownCommand, &[name]),
+            },
         }
     }
 
@@ -132,6 +138,11 @@ impl Talk {
         let mut rows: Vec<String> = HELP
             .iter()
             .map(|(name, what)| row(name, language.text(*what)))
+            .chain(
+                BROUGHT_HELP
+                    .iter()
+                    .map(|(name, what)| row(name, language.text(*what))),
+            )
             .collect();
         if let Some(folder) = custom::folder(|name| std::env::var(name).ok()) {
             let names = custom::names(&folder);
@@ -143,6 +154,12 @@ impl Talk {
                     &language.with(CommandText::HelpOwn, &[&place]),
                 ));
             }
+        }
+        let names = self.folder_commands();
+        if !names.is_empty() {
+            let names: Vec<String> = names.iter().map(|name| format!("/{name}")).collect();
+            let what = language.text(BroughtText::HelpFolderCommands);
+            rows.push(row(&names.join(" "), what));
         }
         rows
     }
@@ -166,6 +183,7 @@ impl Talk {
                 let mut names: Vec<String> = command::names().map(str::to_owned).collect();
                 let folder = custom::folder(|name| std::env::var(name).ok());
                 names.extend(folder.iter().flat_map(|folder| custom::names(folder)));
+                names.extend(self.folder_commands());
                 complete::complete(&text, written, &names)
             }
             Some(Unfinished::File(written) | Unfinished::QuotedFile(written)) => {

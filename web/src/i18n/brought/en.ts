@@ -1,0 +1,31 @@
+// Texts about what a folder brings: instructions, skills, commands, and trust in them. In English.
+import type { Text } from "../en";
+
+export const broughtEn = {
+  "brought.open": "What models are told of {folder}",
+  "brought.title": "What this folder brings",
+  "brought.waitingCount": { one: "{n} content waits for your trust", other: "{n} contents wait for your trust" },
+  "brought.told": "Told to models",
+  "brought.toldAlways": "always",
+  "brought.toldBeneath": "once a file beneath {folder} is touched",
+  "brought.skills": "Skills that models can use",
+  "brought.commands": "Commands for the terminal",
+  "brought.waiting": "Waiting for your trust",
+  "brought.notices": "Passed over",
+  "brought.nothing": "This folder brings no instructions, skills or commands.",
+  "brought.bytes": { one: "{n} byte", other: "{n} bytes" },
+  "brought.ask": "The folder {folder} brings {kind}: {path}",
+  "brought.askText": "It counts for nothing, and no model is told of it, until you trust this very content.",
+  "brought.changed": "Another content of it was trusted before. It has changed since then.",
+  "brought.trust": "Trust this content",
+  "brought.notNow": "Not now",
+  "brought.decided": "The tool runner takes it up…",
+  "brought.truncated": "It is too long to be shown here. Look at it in its folder with: codelab trust",
+  "brought.parts": "Files of the skill, which the trust covers as well",
+  "brought.kind.instructions": "instructions for models",
+  "brought.kind.skill": "a skill for models",
+  "brought.kind.command": "a command for the terminal",
+  "brought.kind.mcp_servers": "MCP servers, programs that start with your rights",
+  "brought.nextStart": "They start when the tool runner is started again.",
+  "brought.more": { one: "{n} more waits", other: "{n} more wait" },
+} satisfies Record<string, Text>;
