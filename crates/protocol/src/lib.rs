@@ -18,6 +18,7 @@ mod message;
 mod model;
 mod patch;
 mod plan;
+mod preview;
 mod project;
 mod project_session;
 mod remembered;
@@ -71,6 +72,10 @@ pub use model::{
 };
 pub use patch::Patch;
 pub use plan::{Plan, PlanStatus, PlannedTask, Task, TaskStatus};
+pub use preview::{
+    ApprovalPreview, ApproveMode, AskAgain, FileBase, FilePreview, MAX_PREVIEW_BYTES,
+    MAX_PREVIEW_TEXT_BYTES, SendPreview, given,
+};
 pub use project::{
     ChangeAgent, ChangeProject, CreateAgent, CreateProject, LoggedIn, Login, Project, ProjectAgent,
     ProjectAgentList, ProjectList, SavedAgent,

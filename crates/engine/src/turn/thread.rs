@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use codelab_protocol::{
-    AgentName, AgentStatus, CallId, CalledTool, ClientId, Digest, ErrorCode, ErrorData,
+    AgentName, AgentStatus, CallId, CalledTool, ClientId, Digest, ErrorCode, ErrorData, FileBase,
     McpServerName, MessageId, SessionKind, Timestamp, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -155,6 +155,16 @@ pub struct OpenCall {
     /// How often it has asked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) elicited: u32,
+    /// What a person agreed to replace; absent where nobody said.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "codelab_protocol::given"
+    )]
+    pub(crate) base: Option<FileBase>,
+    /// How often its client wanted a person to see it again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) asked_again: u32,
 }
 
 impl OpenCall {
@@ -166,6 +176,8 @@ impl OpenCall {
             edited: false,
             elicitation: None,
             elicited: 0,
+            base: None,
+            asked_again: 0,
         }
     }
 }
