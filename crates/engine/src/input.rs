@@ -243,7 +243,6 @@ pub struct CallVersion {
 /// How a client that shows something stands to the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientStanding {
-    pub is_attached: bool,
     /// The client that the session is bound to has not been seen for a while.
     pub bound_is_gone: bool,
     /// The client that sent the last preview has not been seen for a while.

@@ -41,7 +41,7 @@ pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
 use self::project_sessions::{
-    approvals, attachments, export, messages, mine, plans, remembered, tools,
+    approvals, attachments, export, messages, mine, plans, previews, remembered, tools,
 };
 use crate::app::App;
 use crate::page::WebPage;
@@ -150,6 +150,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
                 [approvals::list],
                 [approvals::decide],
                 [approvals::renew],
+                [previews::show],
                 [approvals::answer],
                 [approvals::audit],
                 [remembered::list],
@@ -166,7 +167,8 @@ pub(crate) fn my() -> OpenApiRouter<App> {
                 [tools::claim],
                 [tools::result],
                 [tools::progress],
-                [tools::elicit]
+                [tools::elicit],
+                [previews::ask_again],
             ),
         ),
         (

@@ -25,7 +25,7 @@ mod user;
 mod vitals;
 
 pub use commit::{
-    ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSessionRow,
+    ApprovalClosed, ApprovalExtended, ApprovalPreviewed, AuditAppended, Commit, NewContext, NewInput, NewSessionRow,
     ToolCallEnd, ToolCallOpened,
 };
 pub use error::StoreError;

@@ -10,6 +10,7 @@ mod deliver;
 mod folder;
 mod follow;
 mod mcp;
+mod preview;
 mod settle;
 mod trust;
 
@@ -129,6 +130,11 @@ pub enum ToolRunnerEvent {
         call: CallInfo,
         reason: String,
     },
+    /// The call did not run: a person must see again what it would write.
+    AskedAgain {
+        call: CallInfo,
+        reason: String,
+    },
     /// The server closed the call before it ran, or while it was running.
     Closed {
         call: CallInfo,
@@ -200,7 +206,9 @@ pub(crate) struct RunnerState {
     tasks: TaskTracker,
     slots: Semaphore,
     /// Calls in progress, each with the token that stops it.
-    running: Mutex<HashMap<CallKey, CancellationToken>>,
+    running: Mutex<HashMap<CallKey, RunningCall>>,
+    /// Approvals whose files are watched, each with the token that ends it.
+    watched: Mutex<HashMap<CallKey, CancellationToken>>,
     serves: ServedCalls,
     /// Sessions that were passed to `serve`, and sessions with a claimed call.
     served: Mutex<HashSet<SessionId>>,
@@ -212,6 +220,13 @@ pub(crate) struct RunnerState {
     mcp: RunnerServers,
     /// What people answered to questions of MCP servers.
     answers: Arc<Answers>,
+}
+
+/// A call in progress.
+struct RunningCall {
+    stop: CancellationToken,
+    /// It was offered once more meanwhile: a person may have approved what asked again.
+    is_offered_again: bool,
 }
 
 impl ToolRunner {
@@ -276,6 +291,7 @@ impl ToolRunner {
             tasks: TaskTracker::new(),
             slots: Semaphore::new(MAX_PARALLEL_CALLS),
             running: Mutex::default(),
+            watched: Mutex::default(),
             serves,
             served: Mutex::default(),
             session_locks: Mutex::default(),

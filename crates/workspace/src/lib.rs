@@ -6,6 +6,7 @@
 //! sandbox is for Linux.
 
 mod brought;
+mod difference;
 mod error;
 mod journal;
 mod options;
@@ -22,5 +23,7 @@ pub use brought::read_brought;
 pub use error::OpenError;
 pub use journal::{CallKey, Journal, JournalClaim, JournalError, UnfinishedCall};
 pub use options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};
+pub use seen::Reader;
+pub use tools::WriteQuestion;
 pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};
-pub use workspace::{Call, Workspace};
+pub use workspace::{Call, RunOutcome, Workspace};

@@ -33,12 +33,6 @@ impl Session {
     }
 
     fn may_show(&self, client: &ClientId, standing: ClientStanding) -> Result<(), Refusal> {
-        if !standing.is_attached {
-            return Err(Refusal::new(
-                ErrorCode::Conflict,
-                "The client is not attached to the project",
-            ));
-        }
         let is_elsewhere = self.bound.as_ref().is_some_and(|bound| bound != client);
         if is_elsewhere && !standing.bound_is_gone {
             return Err(Refusal::new(
