@@ -11,7 +11,6 @@ use codelab_protocol::{
 };
 use codelab_workspace::{CallKey, Reader, WriteQuestion};
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use super::call::{WorkEnd, YIELD_TO_NAMED};
 use super::{CallInfo, RunnerState, ToolRunnerEvent, lock};
