@@ -54,7 +54,8 @@ pub(crate) fn excerpt(bytes: &[u8], max_bytes: usize) -> Difference {
     }
 }
 
-fn as_text(bytes: &[u8]) -> Option<String> {
+/// Absent for what is not text.
+pub(crate) fn as_text(bytes: &[u8]) -> Option<String> {
     if is_binary(bytes) {
         return None;
     }

@@ -14,7 +14,7 @@ use crate::options::{WorkspaceLimits, WorkspaceOptions};
 use crate::root::Root;
 use crate::sandbox::{Sandbox, secrets};
 use crate::seen::{Reader, Readings};
-use crate::tools::{self, Approved, Commands, WriteQuestion, Writer, WrittenPath};
+use crate::tools::{self, Approved, Commands, FileNow, WriteQuestion, Writer, WrittenPath};
 
 /// The user's files and the tools that work on them. Cheap to clone.
 #[derive(Clone)]
@@ -220,6 +220,14 @@ impl Workspace {
             Ok(tools::question(root, readings, limits, &write, writer))
         };
         blocking(look).await.ok().flatten()
+    }
+
+    /// A file as it is now, for a person who decides about a write. It counts for nobody as a
+    /// reading. The error says why it cannot be seen.
+    pub async fn file_now(&self, path: &str) -> Result<FileNow, String> {
+        let (shared, path) = (Arc::clone(&self.shared), path.to_owned());
+        let looked = blocking(move || tools::file_now(&shared.root, &path)).await;
+        looked.map_err(|refusal| refusal.to_string())
     }
 
     /// What this write of this agent would do to the file as it is now.

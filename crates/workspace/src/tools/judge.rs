@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use codelab_policy::visible;
 use codelab_protocol::{FileBase, FilePreview, MAX_PREVIEW_BYTES, WriteFile};
 
-use crate::difference::{between, excerpt};
+use crate::difference::{as_text, between, excerpt};
 use crate::error::{PathAction, ToolRefusal};
 use crate::options::WorkspaceLimits;
 use crate::root::{Root, TargetPath};
@@ -156,7 +156,7 @@ pub(crate) fn preview(
         truncated: false,
         note: Some(refusal.to_string()),
     };
-    match look(root, call) {
+    match look(root, &call.path) {
         Ok((real, present)) => {
             let replaced = Replaced {
                 readings,
@@ -178,7 +178,7 @@ pub(crate) fn question(
     call: &WriteFile,
     writer: Writer<'_>,
 ) -> Option<WriteQuestion> {
-    let (real, present) = look(root, call).ok()?;
+    let (real, present) = look(root, &call.path).ok()?;
     let replaced = Replaced {
         readings,
         limits,
@@ -191,17 +191,36 @@ pub(crate) fn question(
     }
 }
 
-fn look(
-    root: &Root,
-    call: &WriteFile,
-) -> Result<(PathBuf, Option<Present>), ToolRefusal> {
-    let target = root.target(&call.path)?;
+/// A file as a person sees it before they decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileNow {
+    pub base: FileBase,
+    /// Absent where there is no file, and where it is not text or too large.
+    pub text: Option<String>,
+}
+
+pub(crate) fn file_now(root: &Root, path: &str) -> Result<FileNow, ToolRefusal> {
+    let (_, present) = look(root, path)?;
+    let Some(present) = present else {
+        return Ok(FileNow {
+            base: FileBase::Missing,
+            text: None,
+        });
+    };
+    Ok(FileNow {
+        base: present.fingerprint.base(),
+        text: present.bytes.as_deref().and_then(as_text),
+    })
+}
+
+fn look(root: &Root, path: &str) -> Result<(PathBuf, Option<Present>), ToolRefusal> {
+    let target = root.target(path)?;
     let real = target.real();
     let present = match &target {
         TargetPath::Existing(place) => {
-            let mut file = place.open_file(&call.path)?;
+            let mut file = place.open_file(path)?;
             let present = Present::of_file(&mut file)
-                .map_err(|error| ToolRefusal::from_io(&call.path, PathAction::Read, error))?;
+                .map_err(|error| ToolRefusal::from_io(path, PathAction::Read, error))?;
             Some(present)
         }
         TargetPath::New { .. } => None,
