@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use codelab_client::{Backoff, ClientError, EventData, EventStream};
 use codelab_protocol::{
-    ApprovalRequest, CallId, SessionEvent, SessionEventBody, SessionId, ToolCallEvent,
+    ApprovalRequest, CallId, ChangeProjectSession, Patch, SessionEvent, SessionEventBody,
+    SessionId, ToolCallEvent,
 };
 use codelab_workspace::CallKey;
 use tokio::time::sleep;
@@ -143,6 +144,12 @@ async fn handle(
             if let Some(question) = &created.message.answers {
                 let answer = Some(created.message.content.as_str());
                 shared.answers.arrived(&session, question, answer);
+            }
+            if shared.approve.is_some()
+                && shared.may_serve(&session)
+                && known.is_ours(shared, &session).await?
+            {
+                shared.tell_approve(&session).await;
             }
         }
         SessionEventBody::ToolCallClosed(closed) => {
@@ -345,6 +352,30 @@ impl RunnerState {
         let decided: Vec<CallKey> = lock(&self.watched).keys().filter(decided).cloned().collect();
         for key in decided {
             self.unwatch(session, &key.call_id);
+        }
+    }
+}
+
+impl RunnerState {
+    /// The person at this machine said what passes in the sessions that are served here.
+    async fn tell_approve(&self, session: &SessionId) {
+        let Some(mode) = self.approve else { return };
+        {
+            let mut told = lock(&self.told);
+            if told.len() >= MAX_KNOWN_SESSIONS {
+                told.clear();
+            }
+            if !told.insert(session.clone()) {
+                return;
+            }
+        }
+        let body = ChangeProjectSession {
+            approve: Patch::Value(mode),
+            ..ChangeProjectSession::default()
+        };
+        if let Err(error) = self.client.change_project_session(session, &body).await {
+            lock(&self.told).remove(session);
+            tracing::warn!(%session, %error, "telling what passes in a session failed, it asks as before");
         }
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use codelab_client::{Client, ClientError};
 use codelab_policy::Policy;
 use codelab_protocol::{
-    AttachClient, CallId, CalledTool, ClientId, CommandPart, McpServerName, McpStatus, ProjectId,
+    ApproveMode, AttachClient, CallId, CalledTool, ClientId, CommandPart, McpServerName, McpStatus, ProjectId,
     SessionId, ToolCallChunk, UserId,
 };
 use codelab_workspace::{
@@ -62,6 +62,9 @@ pub struct ToolRunnerOptions {
     /// `None` means the user's default project.
     pub project: Option<ProjectId>,
     pub serves: ServedCalls,
+    /// What passes without a question in the sessions that are served. `None`: what was chosen for
+    /// each of them.
+    pub approve: Option<ApproveMode>,
     pub workspace_root: PathBuf,
     /// CodeLab's own data folder. It holds the journal. Tools and commands cannot read it.
     pub data_dir: PathBuf,
@@ -210,6 +213,9 @@ pub(crate) struct RunnerState {
     /// Approvals whose files are watched, each with the token that ends it.
     watched: Mutex<HashMap<CallKey, CancellationToken>>,
     serves: ServedCalls,
+    approve: Option<ApproveMode>,
+    /// Sessions that were told what passes.
+    told: Mutex<HashSet<SessionId>>,
     /// Sessions that were passed to `serve`, and sessions with a claimed call.
     served: Mutex<HashSet<SessionId>>,
     /// One lock per session, so that its calls run one by one.
@@ -239,6 +245,7 @@ impl ToolRunner {
             user_id,
             project,
             serves,
+            approve,
             ..
         } = options;
         let ToolRunnerOptions {
@@ -293,6 +300,8 @@ impl ToolRunner {
             running: Mutex::default(),
             watched: Mutex::default(),
             serves,
+            approve,
+            told: Mutex::default(),
             served: Mutex::default(),
             session_locks: Mutex::default(),
             has_unclaimed: AtomicBool::new(false),

@@ -22,7 +22,6 @@ const DEFAULT_EDITOR: &str = "vi";
 pub enum FileRead {
     Content {
         text: String,
-        is_cut: bool,
     },
     Image(NewAttachment),
     Missing,
@@ -54,7 +53,6 @@ pub async fn read(workspace: &Workspace, path: &str) -> FileRead {
     match (text("content"), text("error")) {
         (Some(content), _) => FileRead::Content {
             text: content.to_owned(),
-            is_cut: result.get("truncated") == Some(&Value::Bool(true)),
         },
         (None, Some(error)) if error.ends_with("does not exist") => FileRead::Missing,
         (None, error) => FileRead::Refused(error.map(str::to_owned)),

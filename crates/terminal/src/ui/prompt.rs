@@ -11,7 +11,7 @@ use codelab_protocol::{ApprovalKind, CallId};
 
 use super::command::SlashCommand;
 use super::complete::Unfinished;
-use super::diff::Before;
+use super::files::ShownFile;
 use super::editor::{Editor, Motion};
 use super::state::{Grant, PendingAsk, ViewState};
 
@@ -100,7 +100,7 @@ pub struct Prompt {
 #[derive(Debug)]
 struct ShownAsk {
     ask: PendingAsk,
-    before: Before,
+    before: ShownFile,
     since: Instant,
     /// It appeared while the person was writing something else.
     is_interrupting: bool,

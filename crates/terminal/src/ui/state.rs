@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use codelab_client::{PlanView, SessionView, WaitingItem};
 use codelab_protocol::{
-    AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, CallId, CalledTool,
+    AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, ApproveMode, CallId, CalledTool,
     CommandPart, FileBase, FilePreview, McpCall, MessageId, PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin,
     Timestamp, Tool, ToolArguments, TurnStatus,
 };
@@ -34,6 +34,8 @@ pub struct ViewState {
     pub view: SessionView,
     pub answer: Option<Writing>,
     pub compact_request: CompactRequest,
+    /// What passes without a question.
+    pub approve: ApproveMode,
     /// What waits for the person, oldest first.
     pub asks: Vec<PendingAsk>,
     /// What was decided here. The server has not confirmed that yet.

@@ -275,7 +275,7 @@ async fn a_file_that_changed_since_it_was_read_is_not_written() {
     ] {
         let result = lab.call("write_file", arguments.clone()).await;
         assert!(
-            error(&result).contains("changed since it was read"),
+            error(&result).contains("changed since you read it"),
             "{arguments}: {result}"
         );
         assert_eq!(lab.read("a.txt"), "two\n");

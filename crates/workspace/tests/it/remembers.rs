@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lab::{Lab, arguments_of};
 
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 40;
 const OPERATIONS_PER_LIFE: usize = 80;
 const AGENTS: usize = 4;
 /// The last one is a link to the first.
