@@ -14,7 +14,7 @@ use codelab_protocol::{
     arguments_digest,
 };
 use codelab_workspace::{
-    Call, CallKey, JournalClaim, JournalError, Reader, RunOutcome, WriteQuestion,
+    Call, CallKey, JournalClaim, JournalError, ReadingAgent, RunOutcome, WriteQuestion,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -53,7 +53,7 @@ enum CallOutcome {
 /// A call as it was offered, and who calls.
 struct OfferedCall {
     call: ToolCallChunk,
-    reader: Reader,
+    reader: ReadingAgent,
 }
 
 /// What is left to do after the work on a call.
@@ -120,7 +120,7 @@ impl RunnerState {
         }
         let shared = Arc::clone(self);
         self.tasks.spawn(async move {
-            let reader = Reader::new(&key.session_id, &origin, &call.agent);
+            let reader = ReadingAgent::new(&key.session_id, &origin, &call.agent);
             let offered = OfferedCall { call, reader };
             let end = shared
                 .work_on(CallInfo::of(&key, tool), offered, &stop)

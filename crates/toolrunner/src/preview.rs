@@ -9,7 +9,7 @@ use codelab_protocol::{
     ApprovalKind, ApprovalRequest, AskAgain, CallId, FilePreview, SendPreview,
     SessionId, Tool, ToolArguments, WriteFile,
 };
-use codelab_workspace::{CallKey, Reader, WriteQuestion};
+use codelab_workspace::{CallKey, ReadingAgent, WriteQuestion};
 use tokio::time::sleep;
 
 use super::call::{WorkEnd, YIELD_TO_NAMED};
@@ -51,7 +51,7 @@ impl RunnerState {
             }
             watched.insert(key.clone(), end.clone());
         }
-        let reader = Reader::new(session, &request.origin, agent);
+        let reader = ReadingAgent::new(session, &request.origin, agent);
         let sent = approval.preview.as_deref().cloned();
         let shared = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -80,7 +80,7 @@ impl RunnerState {
         &self,
         key: &CallKey,
         write: &WriteFile,
-        reader: &Reader,
+        reader: &ReadingAgent,
         mut sent: Option<FilePreview>,
     ) {
         // A tool runner that serves this session shows its own folder.

@@ -24,13 +24,13 @@ pub(crate) const MAX_HASHED_BYTES: u64 = 16 * 1024 * 1024;
 /// An agent of a session, in a task of a plan or outside of one. Each has seen what it has seen
 /// itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Reader {
+pub struct ReadingAgent {
     session_id: SessionId,
     task: Option<(PlanId, TaskId)>,
     agent: AgentName,
 }
 
-impl Reader {
+impl ReadingAgent {
     pub fn new(session_id: &SessionId, origin: &TaskOrigin, agent: &AgentName) -> Self {
         Self {
             session_id: session_id.clone(),
@@ -119,7 +119,7 @@ impl Present {
 pub(crate) struct Readings(Mutex<State>);
 
 /// `None` is the person at this machine.
-type Key = (Option<Reader>, PathBuf);
+type Key = (Option<ReadingAgent>, PathBuf);
 
 #[derive(Default)]
 struct State {
@@ -132,7 +132,7 @@ struct State {
 
 impl Readings {
     /// The reader has seen this content of the file: it read it, all or a part, or it wrote it.
-    pub fn remember(&self, reader: Option<&Reader>, real: &Path, present: &Present) {
+    pub fn remember(&self, reader: Option<&ReadingAgent>, real: &Path, present: &Present) {
         let mut state = self.state();
         let key = (reader.cloned(), real.to_owned());
         let fingerprint = present.fingerprint.clone();
@@ -150,7 +150,7 @@ impl Readings {
     }
 
     /// What the reader saw last.
-    pub fn of(&self, reader: Option<&Reader>, real: &Path) -> Option<Fingerprint> {
+    pub fn of(&self, reader: Option<&ReadingAgent>, real: &Path) -> Option<Fingerprint> {
         let key = (reader.cloned(), real.to_owned());
         self.state().readings.get(&key).cloned()
     }
@@ -191,12 +191,12 @@ mod tests {
         Present::of_bytes(text.as_bytes())
     }
 
-    fn reader(session: &str, task: Option<&str>, agent: &str) -> Reader {
+    fn reader(session: &str, task: Option<&str>, agent: &str) -> ReadingAgent {
         let origin = TaskOrigin {
             plan_id: task.map(|_| "plan".parse().unwrap()),
             task_id: task.map(|task| task.parse().unwrap()),
         };
-        Reader::new(&session.parse().unwrap(), &origin, &agent.parse().unwrap())
+        ReadingAgent::new(&session.parse().unwrap(), &origin, &agent.parse().unwrap())
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::error::{OpenError, ToolRefusal};
 use crate::options::{WorkspaceLimits, WorkspaceOptions};
 use crate::root::Root;
 use crate::sandbox::{Sandbox, secrets};
-use crate::seen::{Reader, Readings};
+use crate::seen::{ReadingAgent, Readings};
 use crate::tools::{self, Approved, Commands, FileNow, WriteQuestion, Writer, WrittenPath};
 
 /// The user's files and the tools that work on them. Cheap to clone.
@@ -42,7 +42,7 @@ pub struct Call<'a> {
     /// A person saw it and agreed.
     pub is_approved: bool,
     /// The agent that calls; absent for what the person at this machine does themselves.
-    pub reader: Option<&'a Reader>,
+    pub reader: Option<&'a ReadingAgent>,
     /// What a person agreed to replace; absent where nobody said.
     pub base: Option<&'a FileBase>,
 }
@@ -231,7 +231,7 @@ impl Workspace {
     }
 
     /// What this write of this agent would do to the file as it is now.
-    pub async fn preview(&self, write: &WriteFile, reader: Option<&Reader>) -> Option<FilePreview> {
+    pub async fn preview(&self, write: &WriteFile, reader: Option<&ReadingAgent>) -> Option<FilePreview> {
         let shared = Arc::clone(&self.shared);
         let (write, reader) = (write.clone(), reader.cloned());
         let look = move || {

@@ -15,5 +15,6 @@ mod lab;
 mod mcp;
 mod pretender;
 mod refusals;
+mod safe_writes;
 mod serve;
 mod walls;

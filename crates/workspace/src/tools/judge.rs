@@ -10,7 +10,7 @@ use crate::difference::{as_text, between, excerpt};
 use crate::error::{PathAction, ToolRefusal};
 use crate::options::WorkspaceLimits;
 use crate::root::{Root, TargetPath};
-use crate::seen::{Present, Reader, Readings};
+use crate::seen::{Present, ReadingAgent, Readings};
 
 use super::write::new_content;
 
@@ -21,7 +21,7 @@ const MAX_DIFFERENCE_BYTES: usize = 16 * 1024;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writer<'a> {
     /// `None` is the person at this machine, who may write what they like.
-    pub reader: Option<&'a Reader>,
+    pub reader: Option<&'a ReadingAgent>,
     pub base: Option<&'a FileBase>,
 }
 
@@ -72,7 +72,7 @@ impl Replaced<'_> {
     }
 
     /// The file is not what the agent saw.
-    pub fn outdated(&self, call: &WriteFile, reader: Option<&Reader>) -> ToolRefusal {
+    pub fn outdated(&self, call: &WriteFile, reader: Option<&ReadingAgent>) -> ToolRefusal {
         let path = call.path.clone();
         let Some(present) = self.present else {
             return ToolRefusal::Gone(path);
@@ -100,7 +100,7 @@ impl Replaced<'_> {
     }
 
     /// What the write would do to the file as it is now.
-    pub fn preview(&self, call: &WriteFile, reader: Option<&Reader>) -> FilePreview {
+    pub fn preview(&self, call: &WriteFile, reader: Option<&ReadingAgent>) -> FilePreview {
         let seen = self.readings.of(reader, self.real);
         let now = self.present.map(|present| &present.fingerprint);
         let mut preview = FilePreview {
@@ -146,7 +146,7 @@ pub(crate) fn preview(
     readings: &Readings,
     limits: &WorkspaceLimits,
     call: &WriteFile,
-    reader: Option<&Reader>,
+    reader: Option<&ReadingAgent>,
 ) -> FilePreview {
     let refused = |refusal: ToolRefusal| FilePreview {
         base: FileBase::Missing,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::error::{PathAction, ToolRefusal};
 use crate::options::WorkspaceLimits;
 use crate::root::Root;
-use crate::seen::{MAX_HASHED_BYTES, Present, Reader, Readings};
+use crate::seen::{MAX_HASHED_BYTES, Present, ReadingAgent, Readings};
 use crate::text::{Encoding, SNIFFED_BYTES, decode, encode, is_binary, whole_characters};
 
 /// A range far into a large file is looked for this far.
@@ -20,7 +20,7 @@ pub(crate) fn read_file(
     readings: &Readings,
     limits: &WorkspaceLimits,
     call: &ReadFile,
-    reader: Option<&Reader>,
+    reader: Option<&ReadingAgent>,
 ) -> Result<Value, ToolRefusal> {
     let refused = |error| ToolRefusal::from_io(&call.path, PathAction::Read, error);
     let place = root.existing(&call.path, PathAction::Read)?;

@@ -7,25 +7,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use codelab_protocol::{FileBase, TaskOrigin};
-use codelab_workspace::{Call, Reader, RunOutcome, WriteQuestion};
+use codelab_workspace::{Call, ReadingAgent, RunOutcome, WriteQuestion};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::lab::{Lab, arguments_of, content, error};
 
-fn agent(name: &str) -> Reader {
+fn agent(name: &str) -> ReadingAgent {
     let origin = TaskOrigin::default();
-    Reader::new(&"s".parse().unwrap(), &origin, &name.parse().unwrap())
+    ReadingAgent::new(&"s".parse().unwrap(), &origin, &name.parse().unwrap())
 }
 
-async fn run(lab: &Lab, agent: &Reader, tool: &str, arguments: Value) -> RunOutcome {
+async fn run(lab: &Lab, agent: &ReadingAgent, tool: &str, arguments: Value) -> RunOutcome {
     bound(lab, agent, tool, arguments, None).await
 }
 
 async fn bound(
     lab: &Lab,
-    agent: &Reader,
+    agent: &ReadingAgent,
     tool: &str,
     arguments: Value,
     base: Option<&FileBase>,
@@ -41,14 +41,14 @@ async fn bound(
     lab.workspace.run_or_ask(call, CancellationToken::new()).await
 }
 
-async fn done(lab: &Lab, agent: &Reader, tool: &str, arguments: Value) -> Value {
+async fn done(lab: &Lab, agent: &ReadingAgent, tool: &str, arguments: Value) -> Value {
     match run(lab, agent, tool, arguments).await {
         RunOutcome::Done(result) => result,
         RunOutcome::Asks(question) => panic!("asks: {question:?}"),
     }
 }
 
-async fn asks(lab: &Lab, agent: &Reader, arguments: Value) -> WriteQuestion {
+async fn asks(lab: &Lab, agent: &ReadingAgent, arguments: Value) -> WriteQuestion {
     match run(lab, agent, "write_file", arguments).await {
         RunOutcome::Asks(question) => *question,
         RunOutcome::Done(result) => panic!("does not ask: {result}"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use codelab_protocol::{FileBase, TaskOrigin, ToolArguments};
-use codelab_workspace::{Call, Reader, RunOutcome};
+use codelab_workspace::{Call, ReadingAgent, RunOutcome};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -79,7 +79,7 @@ impl Random {
 struct Life {
     lab: Lab,
     random: Random,
-    readers: Vec<Reader>,
+    readers: Vec<ReadingAgent>,
     /// What is on the disk, by the name that is not a link.
     files: BTreeMap<&'static str, String>,
     /// What each agent saw last.
@@ -147,7 +147,7 @@ impl Life {
                 task_id: task.map(|task| task.parse().unwrap()),
             };
             let session = if agent == 3 { "other" } else { "session" };
-            Reader::new(&session.parse().unwrap(), &origin, &"coder".parse().unwrap())
+            ReadingAgent::new(&session.parse().unwrap(), &origin, &"coder".parse().unwrap())
         });
         Self {
             readers: readers.collect(),
