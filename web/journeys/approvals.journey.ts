@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { hasResult, isPlanning } from "./model";
 import { takeStream } from "./stream";
-import { until, World } from "./world";
+import { CLIENT, until, World } from "./world";
 
 /** Long enough that it does not fit into a window. */
 const LONG = Array.from({ length: 60 }, (_, at) => `- line ${at} of a text that goes on for a while\n`).join("");
@@ -320,4 +320,49 @@ test("a card far up is shown by its link, and nobody is taken back to it", async
   expect(await isShown("call-middle")).toBe(false);
   await page.locator(".to-end").click();
   await expect.poll(() => isShown("call-middle")).toBe(true);
+});
+
+test("a write is shown again when its file changes, and a stale look approves nothing", async () => {
+  const session = await world.session("Previewed");
+  const { page, complaints } = await world.open("#/waiting");
+  await world.send(session, "Improve the greeting", "coder");
+  await world.finishCall(session, await world.awaitCall(session), {
+    success: true,
+    content: "hello\nworld\n",
+    size: 12,
+  });
+  const card = page.locator(".approval");
+  await card.locator(".diff-line.added", { hasText: "big world" }).waitFor();
+  const callId = await card.getAttribute("data-call");
+  const show = (base: string | null, before: string, more = {}) =>
+    world.api(
+      `/my/chat/${session}/approvals/${callId}/preview/`,
+      {
+        client_id: CLIENT,
+        base,
+        diff: `--- a/hello.txt\n+++ b/hello.txt\n@@ -1 +1,2 @@\n-${before}\n+hello\n+big world\n`,
+        ...more,
+      },
+      "PUT",
+    );
+  await show("1".repeat(64), "somebody was here", { is_outdated: true });
+  await card.locator(".diff-line.removed", { hasText: "somebody was here" }).waitFor();
+  await card.locator(".notice", { hasText: "changed since the agent read it" }).waitFor();
+  // The file changes between the look and the click: the page has not heard of it yet.
+  await page.route("**/decision", async (route) => {
+    await page.unroute("**/decision");
+    await show("2".repeat(64), "and somebody else", { is_unread: true });
+    await route.continue();
+  });
+  await card.locator("button", { hasText: "Approve" }).first().click();
+  await card.locator(".diff-line.removed", { hasText: "and somebody else" }).waitFor();
+  await card.locator("button", { hasText: "Approve" }).first().click();
+  await page.locator(".empty-title", { hasText: "Nothing is waiting for you" }).waitFor();
+  const approved = await until(async () => {
+    const calls = (await world.events(session)).filter((event) => event.type === "tool_call");
+    return calls.find((event) => event.data["approved"] === true);
+  });
+  expect(approved.data["base"]).toBe("2".repeat(64));
+  await world.finishCall(session, callId ?? "", { success: true, size: 1, timestamp: "2026-01-01T00:00:00Z" });
+  expect(complaints.filter((complaint) => !complaint.includes("409"))).toEqual([]);
 });

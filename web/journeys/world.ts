@@ -17,7 +17,7 @@ const FLAGS = [
   "--disable-component-update",
   "--disable-sync",
 ];
-const CLIENT = "journey-client";
+export const CLIENT = "journey-client";
 
 export interface WorldOptions {
   rules?: Rule[];

@@ -69,6 +69,15 @@ function toolCall(item: ToolItem) {
   };
   if (mcp !== undefined) shown["mcp"] = { server: mcp.server, tool: mcp.tool, runs_at: mcp.runs_at };
   if (progress !== undefined) shown["progress"] = progressOf(progress);
+  const preview = state.step === "asking" ? state.approval.preview : undefined;
+  if (preview != null) {
+    shown["preview"] = {
+      base: preview.base,
+      diff: preview.diff,
+      unread: preview.is_unread ?? false,
+      outdated: preview.is_outdated ?? false,
+    };
+  }
   return shown;
 }
 

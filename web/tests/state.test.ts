@@ -204,6 +204,16 @@ describe("what waits", () => {
       expect([closed.open.size, closed.approvals.size]).toEqual([0, 0]);
     }
   });
+  test("a preview is part of the approval that it is about, and of no other", () => {
+    const base = "a".repeat(64);
+    const preview = event("approval_preview", { call_id: "a", base: null, diff: "" });
+    const changed = event("approval_preview", { call_id: "a", base, diff: "+x", is_unread: true });
+    const open = take(nothingWaits, request, added, preview);
+    expect(open.approvals.get("s/a")?.preview?.base).toBeNull();
+    expect(take(open, changed).approvals.get("s/a")?.preview).toMatchObject({ base, diff: "+x", is_unread: true });
+    expect(take(open, changed).approvals.get("s/a")?.digest).toBe("d");
+    expect(take(nothingWaits, preview).approvals.size).toBe(0);
+  });
   test("the list adds the title that an event does not have, and an event keeps it", () => {
     const named = loaded(take(nothingWaits, added), entry("a"));
     expect(inOrder(named)[0]?.title).toBe("Title");

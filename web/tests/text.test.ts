@@ -5,7 +5,7 @@ import { parseMarkdown, safeHref, type Block, type Inline } from "../src/state/m
 import { MAX_FORMULA_CHARACTERS } from "../src/state/maths";
 import { mathTree, type MathNode } from "../src/state/mathml";
 import { patchLines } from "../src/state/patch";
-import { compare, diffOfWrite, fold, visible } from "../src/state/diff";
+import { compare, diffOfPreview, diffOfWrite, fold, visible } from "../src/state/diff";
 import { TEXTS, LOCALES, startingLocale, translate } from "../src/i18n/text";
 import { en, type Key } from "../src/i18n/en";
 import { ERRORS, problemText } from "../src/i18n/errors";
@@ -420,6 +420,23 @@ describe("changes", () => {
   });
   test("a write of neither is no change to show", () => {
     expect(diffOfWrite({ path: "x" }, undefined)).toBeUndefined();
+  });
+  test("a preview of the client that writes is lines as well", () => {
+    const diff = "--- a/x\n+++ b/x\n@@ -3,2 +3,2 @@\n same\n-old\n+new\n\\ No newline at end of file\n@@ -9 +9,2 @@\n--- a\n+b\n";
+    expect(diffOfPreview({ base: "a".repeat(64), diff })).toEqual({
+      kind: "change",
+      lines: [
+        { type: "folded", lines: 2 },
+        { type: "same", text: "same" },
+        { type: "removed", text: "old" },
+        { type: "added", text: "new" },
+        { type: "folded", lines: 4 },
+        { type: "removed", text: "-- a" },
+        { type: "added", text: "b" },
+      ],
+    });
+    expect(diffOfPreview({ base: null, diff: "@@ -0,0 +1 @@\n+a\n" })?.kind).toBe("new");
+    expect(diffOfPreview({ base: null, diff: "", note: "it is not text" })).toBeUndefined();
   });
   test("what hides or turns text is made visible", () => {
     expect(visible("a\u202eb\u200bc\u001b[0m\td\n")).toBe("a⟨U+202E⟩b⟨U+200B⟩c⟨U+001B⟩[0m\td\n");

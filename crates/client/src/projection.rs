@@ -99,6 +99,8 @@ pub enum SessionChange {
     Progress(CallId),
     /// An approval, a plan, a budget or a question waits for the person.
     Waits(CallId),
+    /// What waits would do something else to its file than was shown.
+    Previewed(CallId),
     /// An approval, a plan or a budget was decided, expired or was cancelled.
     Resolved(CallId, DecisionView),
     /// A question was answered or closed.
@@ -324,6 +326,7 @@ impl SessionView {
             SessionEventBody::ToolProgress(progress) => self.tool_progress(progress, changes),
             SessionEventBody::ToolCallClosed(closed) => self.tool_call_closed(closed, changes),
             SessionEventBody::ApprovalRequest(request) => self.approval_request(request, changes),
+            SessionEventBody::ApprovalPreview(shown) => self.approval_preview(shown, changes),
             SessionEventBody::ApprovalResolved(resolved) => {
                 self.approval_resolved(resolved, changes)
             }
@@ -454,6 +457,7 @@ fn wakes(body: &SessionEventBody) -> bool {
         | SessionEventBody::WaitingAdded(_)
         | SessionEventBody::WaitingRemoved(_)
         | SessionEventBody::ToolProgress(_)
+        | SessionEventBody::ApprovalPreview(_)
         | SessionEventBody::Gap(_) => false,
         SessionEventBody::ToolResult(result) => !result.late,
         SessionEventBody::MessageCreated(_)

@@ -1,8 +1,8 @@
 //! What a tool runner needs: attach to a project, claim tool calls, send their results.
 
 use codelab_protocol::{
-    AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ClientList,
-    ProjectId, ResultAck, SessionId,
+    AskAgain, AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId,
+    ClientList, ProjectId, ProjectSessionAck, ResultAck, SendPreview, SessionId,
 };
 use http::Method;
 
@@ -51,11 +51,47 @@ impl Client {
         call: &CallId,
         client: &ClientId,
     ) -> Result<CallClaimed, ClientError> {
-        let path = format!("/my/chat/{session}/tool_calls/{call}/claim");
         let body = ClaimCall {
             client_id: client.clone(),
+            digest: None,
+            base: None,
         };
-        self.json(self.transport.json_request(Method::POST, &path, &body)?)
+        self.claim_version(session, call, &body).await
+    }
+
+    /// The same for this version of the call: if a person approved another one since, it is refused.
+    pub async fn claim_version(
+        &self,
+        session: &SessionId,
+        call: &CallId,
+        body: &ClaimCall,
+    ) -> Result<CallClaimed, ClientError> {
+        let path = format!("/my/chat/{session}/tool_calls/{call}/claim");
+        self.json(self.transport.json_request(Method::POST, &path, body)?)
+            .await
+    }
+
+    /// Tells what a write that waits for a person would do to the file as it is now.
+    pub async fn send_preview(
+        &self,
+        session: &SessionId,
+        call: &CallId,
+        body: &SendPreview,
+    ) -> Result<(), ClientError> {
+        let path = format!("/my/chat/{session}/approvals/{call}/preview");
+        let request = self.transport.json_request(Method::PUT, &path, body)?;
+        self.json::<ProjectSessionAck>(request).await.map(drop)
+    }
+
+    /// Gives a claimed write back, so that a person sees it again. Sending it again is harmless.
+    pub async fn ask_again(
+        &self,
+        session: &SessionId,
+        call: &CallId,
+        body: &AskAgain,
+    ) -> Result<ProjectSessionAck, ClientError> {
+        let path = format!("/my/chat/{session}/tool_calls/{call}/ask_again");
+        self.json(self.transport.json_request(Method::POST, &path, body)?)
             .await
     }
 

@@ -3,8 +3,9 @@
 use codelab_policy::RememberKey;
 use codelab_protocol::{
     AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, AttachedFile, AuditDecision, CallId,
-    ChunkBody, ClientMessageId, CommandPart, Digest, McpCall, McpToolId, Message, MessageId, Plan,
-    SessionEventBody, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus, Usage,
+    ChunkBody, ClientId, ClientMessageId, CommandPart, Digest, FilePreview, McpCall, McpToolId,
+    Message, MessageId, Plan, SessionEventBody, TaskId, TaskOrigin, Timestamp, TurnId, TurnStatus,
+    Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -65,6 +66,10 @@ pub enum Effect {
     ApprovalMoved {
         call_id: CallId,
         expires_at: Timestamp,
+    },
+    ApprovalPreviewed {
+        call_id: CallId,
+        preview: FilePreview,
     },
     CallOpened {
         call_id: CallId,
@@ -247,6 +252,19 @@ pub struct Approval {
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub timeout_seconds: u64,
+    /// What the write would do to the file as it is now, as the client says that would run it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<Box<ShownPreview>>,
+}
+
+/// The latest preview of an approval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShownPreview {
+    pub preview: FilePreview,
+    /// Two clients of one session would show two folders.
+    pub client_id: ClientId,
+    /// How many there were.
+    pub count: u32,
 }
 
 impl Approval {
@@ -264,6 +282,10 @@ impl Approval {
             created_at: self.created_at,
             expires_at: self.expires_at,
             timeout_seconds: self.timeout_seconds,
+            preview: self
+                .preview
+                .as_ref()
+                .map(|shown| Box::new(shown.preview.clone())),
         }
     }
 }

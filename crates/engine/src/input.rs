@@ -1,9 +1,9 @@
 //! What can happen to a session, and why it may be refused.
 
 use codelab_protocol::{
-    AgentName, AgentStatus, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest,
-    ErrorCode, MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, RememberedId,
-    Timestamp,
+    AgentName, AgentStatus, ApproveMode, AttachedFile, CallId, CallerContext, ClientId,
+    ClientMessageId, Digest, ErrorCode, FileBase, FilePreview, MessageId, ModelFailure,
+    ModelFailureKind, ModelOutput, Plan, RememberedId, Timestamp,
 };
 use serde_json::{Map, Value};
 
@@ -53,6 +53,8 @@ pub enum Input {
         decision: Decision,
         /// Must be the digest that was shown, where the decision carries one.
         digest: Option<Digest>,
+        /// What the write would replace, as it was shown.
+        base: Option<FileBase>,
         decided_by: String,
         /// The store knows the approval as decided, expired or cancelled.
         known: bool,
@@ -63,6 +65,26 @@ pub enum Input {
         client_id: ClientId,
         /// The client that the session is bound to has not been seen for a while.
         bound_is_gone: bool,
+        /// What the client is about to run, where it says so.
+        version: Option<CallVersion>,
+        known: Option<KnownCall>,
+    },
+    /// A client says what a write that waits for a person would do to the file as it is now.
+    Preview {
+        call_id: CallId,
+        client_id: ClientId,
+        preview: FilePreview,
+        /// Whether the client may speak for the session: nobody else holds it.
+        standing: ClientStanding,
+        /// The store knows the approval as decided, expired or cancelled.
+        known: bool,
+    },
+    /// The client that claimed a write found that a person must see it again. Nothing was written.
+    AskAgain {
+        call_id: CallId,
+        client_id: ClientId,
+        reason: String,
+        preview: FilePreview,
         known: Option<KnownCall>,
     },
     /// A client lets go of the session.
@@ -162,6 +184,10 @@ pub enum Input {
     ChooseModel {
         model: Option<String>,
     },
+    /// A person chooses what passes without a question.
+    ChooseApprove {
+        mode: ApproveMode,
+    },
     /// A person chooses whom messages go to that name nobody; absent: they are planned.
     ChooseAgent {
         agent: Option<AgentName>,
@@ -205,6 +231,22 @@ pub enum Decision {
     Approve { remember: bool },
     Edit { arguments: Map<String, Value> },
     Reject { feedback: Option<String> },
+}
+
+/// Which version of a call a client is about to run: people can change a call that asks again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallVersion {
+    pub digest: Digest,
+    pub base: Option<FileBase>,
+}
+
+/// How a client that shows something stands to the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientStanding {
+    /// The client that the session is bound to has not been seen for a while.
+    pub bound_is_gone: bool,
+    /// The client that sent the last preview has not been seen for a while.
+    pub other_is_gone: bool,
 }
 
 /// A tool call that is no longer open.

@@ -40,9 +40,12 @@ pub use compaction::Summary;
 pub use effect::{
     AgentSpending, Applied, Approval, CallStatus, CallerAnswer, DecisionRecord, Effect, EventBody,
     EventRange, EventRecord, Interaction, MessageRecord, ModelCall, ModelCallId, Purpose,
-    RecallAbout, SwitchRecord,
+    RecallAbout, ShownPreview, SwitchRecord,
 };
-pub use input::{Decision, Downtime, Input, KnownCall, Refusal, ToolEnd, UserMessage};
+pub use input::{
+    CallVersion, ClientStanding, Decision, Downtime, Input, KnownCall, Refusal, ToolEnd,
+    UserMessage,
+};
 pub use instructions::{InstructionFile, Instructions, Skill, tell_planner};
 pub use named::{NamedTool, NamedTools};
 pub use placeholders::{PLACEHOLDERS, unknown_placeholders};

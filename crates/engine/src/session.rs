@@ -10,8 +10,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientId, ErrorCode, Message, MessageId, SessionId,
-    SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
+    AgentName, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, Message, MessageId,
+    SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +79,9 @@ pub struct Session {
     /// Whom messages of a project's session go to that name nobody; absent: they are planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chosen: Option<AgentName>,
+    /// What passes without a question, as a person chose.
+    #[serde(default, skip_serializing_if = "ApproveMode::is_ask")]
+    pub(crate) approve: ApproveMode,
     /// The last turn, if it did not end well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<EndedTurn>,
@@ -120,6 +123,7 @@ impl Session {
             last_began_at: None,
             model: None,
             chosen: None,
+            approve: ApproveMode::default(),
             ended: None,
             retried: None,
         }
@@ -168,16 +172,32 @@ impl Session {
                 call_id,
                 client_id,
                 bound_is_gone,
+                version,
                 known,
-            } => step.claim(call_id, client_id, bound_is_gone, known)?,
+            } => step.claim((call_id, version), client_id, bound_is_gone, known)?,
+            Input::Preview {
+                call_id,
+                client_id,
+                preview,
+                standing,
+                known,
+            } => step.preview(&call_id, client_id, preview, (standing, known))?,
+            Input::AskAgain {
+                call_id,
+                client_id,
+                reason,
+                preview,
+                known,
+            } => step.ask_again(&call_id, client_id, (reason, preview), known)?,
             Input::ClientGone { client_id } => step.client_gone(&client_id),
             Input::Decision {
                 call_id,
                 decision,
                 digest,
+                base,
                 decided_by,
                 known,
-            } => step.decision(call_id, decision, digest, decided_by, known)?,
+            } => step.decision(call_id, decision, (digest, base), decided_by, known)?,
             Input::ModelFinished {
                 call,
                 outcome,
@@ -226,6 +246,11 @@ impl Session {
                 step.output.mark_changed();
                 CallerAnswer::Nothing
             }
+            Input::ChooseApprove { mode } => {
+                step.session.approve = mode;
+                step.output.mark_changed();
+                CallerAnswer::Nothing
+            }
             Input::ChooseModel { model } => {
                 step.session.model = model;
                 step.output.mark_changed();
@@ -268,6 +293,11 @@ impl Session {
     /// Whom messages go to that name nobody.
     pub fn chosen_agent(&self) -> Option<&AgentName> {
         self.chosen.as_ref()
+    }
+
+    /// What passes without a question.
+    pub fn approve_mode(&self) -> ApproveMode {
+        self.approve
     }
 
     pub fn message_count(&self) -> u64 {

@@ -12,6 +12,7 @@ mod elicit;
 mod ending;
 mod named;
 mod partial;
+mod preview;
 mod question;
 mod renew;
 mod reservation;

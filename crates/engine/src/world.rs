@@ -142,6 +142,10 @@ pub(crate) const MAX_REMEMBERED_REQUEST_BYTES: usize = 4 * 1024;
 pub const LEASE_SECONDS: u64 = 30;
 /// Calls of unknown outcome whose late result is still awaited; the oldest is forgotten first.
 pub(crate) const MAX_LATE_CALLS: usize = 20;
+/// Previews of one approval: a file that changes all the time is not shown each time.
+pub(crate) const MAX_PREVIEWS: u32 = 100;
+/// How often the client of a call can want a person to see it again.
+pub(crate) const MAX_ASKED_AGAIN: u32 = 20;
 pub const MAX_BUDGET_USD: f64 = 1_000_000_000.0;
 /// The largest whole number that every reader of JSON keeps exactly.
 pub const MAX_BUDGET_TOKENS: u64 = (1 << 53) - 1;

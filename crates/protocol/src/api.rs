@@ -65,6 +65,15 @@ pub struct HitlDecision {
     /// The digest that was shown; a wrong one is refused.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub digest: Option<String>,
+    /// What the write would replace, as it was shown: the `base` of the preview. It is refused if
+    /// the file changed since. Absent: the latest preview counts.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        default,
+        deserialize_with = "crate::given"
+    )]
+    #[schema(value_type = Option<crate::FileBase>, required = false)]
+    pub base: Option<crate::FileBase>,
 }
 
 /// Who is behind a runtime call, for prompts and the audit log.
@@ -263,6 +272,9 @@ pub struct ApprovalInfo {
     /// Absent when approvals never expire.
     pub expires_at: Option<Timestamp>,
     pub timeout_seconds: u64,
+    /// What a write would do to the file as it is now, once the client that would run it has told.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub preview: Option<Box<crate::FilePreview>>,
 }
 
 impl ApprovalInfo {

@@ -96,6 +96,14 @@ pub struct ToolCallChunk {
     pub agent: AgentName,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub user_id: Option<UserId>,
+    /// What the approved write may replace. Absent where the approval names nothing.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        default,
+        deserialize_with = "crate::given"
+    )]
+    #[schema(value_type = Option<crate::FileBase>, required = false)]
+    pub base: Option<crate::FileBase>,
 }
 
 impl ToolCallChunk {

@@ -19,6 +19,7 @@ mod message;
 mod model;
 mod patch;
 mod plan;
+mod preview;
 mod project;
 mod project_session;
 mod remembered;
@@ -79,6 +80,10 @@ pub use model::{
 };
 pub use patch::Patch;
 pub use plan::{Plan, PlanStatus, PlannedTask, Task, TaskStatus};
+pub use preview::{
+    ApprovalPreview, ApproveMode, AskAgain, FileBase, FilePreview, MAX_PREVIEW_BYTES,
+    MAX_PREVIEW_TEXT_BYTES, SendPreview, given,
+};
 pub use project::{
     ChangeAgent, ChangeProject, CreateAgent, CreateProject, LoggedIn, Login, Project, ProjectAgent,
     ProjectAgentList, ProjectList, SavedAgent,

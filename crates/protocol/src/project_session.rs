@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, AgentQuestion, ApprovalInfo, ApprovalRequest, CallId, ClientId, ClientMessageId,
-    DecisionChoice, MaybeKnown, Message, MessageId, NewAttachment, Patch, Plan, PlannedTask,
-    ProjectId, SessionId, Timestamp, ToolCallEvent, TurnStatus, Usage, WorkflowId,
+    AgentName, AgentQuestion, ApprovalInfo, ApprovalRequest, ApproveMode, CallId, ClientId,
+    ClientMessageId, DecisionChoice, Digest, MaybeKnown, Message, MessageId, NewAttachment, Patch,
+    Plan, PlannedTask, ProjectId, SessionId, Timestamp, ToolCallEvent, TurnStatus, Usage,
+    WorkflowId,
 };
 
 /// Body of `POST /my/chat/sessions`.
@@ -48,6 +49,10 @@ pub struct ChangeProjectSession {
     #[serde(skip_serializing_if = "Patch::is_absent", default)]
     #[schema(value_type = bool, required = false)]
     pub archived: Patch<bool>,
+    /// What passes without a question.
+    #[serde(skip_serializing_if = "Patch::is_absent", default)]
+    #[schema(value_type = ApproveMode, required = false)]
+    pub approve: Patch<ApproveMode>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -67,6 +72,9 @@ pub struct ProjectSession {
     /// The agent that messages without `target_agent` go to. Lists leave it out.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub agent: Option<AgentName>,
+    /// What passes without a question. Lists leave it out.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub approve: Option<ApproveMode>,
     /// A summary that a person asked for is being written. Lists leave it out.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub compacting: bool,
@@ -313,6 +321,18 @@ pub struct ApprovalList {
 #[derive(Debug, Clone, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ClaimCall {
     pub client_id: ClientId,
+    /// The digest of the call that the client is about to run. If a person approved another version
+    /// since, the claim is refused. Absent: not compared.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub digest: Option<Digest>,
+    /// With a digest: the `base` of that call. Compared as well.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        default,
+        deserialize_with = "crate::given"
+    )]
+    #[schema(value_type = Option<crate::FileBase>, required = false)]
+    pub base: Option<crate::FileBase>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

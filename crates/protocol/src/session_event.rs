@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, Attachment, CallId, ErrorData, Gap,
-    McpServerName, Message, MessageId, ModelFailureKind, Plan, PlanId, PlannedTask,
+    AgentName, ApprovalInfo, ApprovalKind, ApprovalOutcome, ApprovalPreview, Attachment, CallId,
+    ErrorData, Gap, McpServerName, Message, MessageId, ModelFailureKind, Plan, PlanId, PlannedTask,
     RememberedRevoked, SessionId, SwitchAgent, TaskId, Timestamp, ToolCallChunk, Usage, Waiting,
     WaitingRemoved, WorkflowId,
 };
@@ -53,6 +53,8 @@ pub enum SessionEventBody {
     /// The call has ended or will not run any more. A client that runs it stops.
     ToolCallClosed(ToolCallClosed),
     ApprovalRequest(Box<ApprovalRequest>),
+    /// What a call that waits would write, as the file is now.
+    ApprovalPreview(Box<ApprovalPreview>),
     ApprovalResolved(ApprovalResolved),
     Question(AgentQuestion),
     Error(TurnError),
@@ -440,6 +442,7 @@ impl SessionEventBody {
             Self::ToolProgress(_) => "tool_progress",
             Self::ToolCallClosed(_) => "tool_call_closed",
             Self::ApprovalRequest(_) => "approval_request",
+            Self::ApprovalPreview(_) => "approval_preview",
             Self::ApprovalResolved(_) => "approval_resolved",
             Self::Question(_) => "question",
             Self::Error(_) => "error",

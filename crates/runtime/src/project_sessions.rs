@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use codelab_engine::{
-    Budget, CallerAnswer, Decision, EventRange, LEASE_SECONDS, ThreadPhase, UserMessage,
+    Budget, CallVersion, CallerAnswer, Decision, EventRange, LEASE_SECONDS, ThreadPhase,
+    UserMessage,
 };
 use codelab_protocol::{
-    AgentName, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest, ErrorCode,
-    MessageId, PlanId, RememberedId, SessionId, SessionKind, TurnId, UserId, WaitingInSession,
+    AgentName, ApproveMode, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest,
+    ErrorCode, FileBase, FilePreview, MessageId, PlanId, RememberedId, SessionId, SessionKind,
+    TurnId, UserId, WaitingInSession,
 };
 use codelab_store::{OpenApprovalRow, OwnedSession, Schedule, WaitingSession};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -243,10 +245,10 @@ impl Runtime {
         session: &OwnedSession,
         call_id: CallId,
         decision: Decision,
-        digest: Option<Digest>,
+        shown: (Option<Digest>, Option<FileBase>),
         decided_by: String,
     ) -> Result<Reader, RuntimeError> {
-        self.decide_in(&name(session.id()), call_id, decision, digest, decided_by)
+        self.decide_in(&name(session.id()), call_id, decision, shown, decided_by)
             .await
     }
 
@@ -256,13 +258,48 @@ impl Runtime {
         session: &OwnedSession,
         call_id: CallId,
         client_id: ClientId,
+        version: Option<CallVersion>,
     ) -> Result<u64, RuntimeError> {
         let claim = Command::Claim {
             call_id,
             client_id: client_id.clone(),
+            version,
         };
         self.by_client(session, &client_id, claim).await?;
         Ok(LEASE_SECONDS)
+    }
+
+    /// A client tells what a write that waits for a person would do to the file as it is now.
+    pub async fn preview_write(
+        &self,
+        session: &OwnedSession,
+        call_id: CallId,
+        client_id: ClientId,
+        preview: FilePreview,
+    ) -> Result<(), RuntimeError> {
+        let shown = Command::Preview {
+            call_id,
+            client_id: client_id.clone(),
+            preview,
+        };
+        self.by_client(session, &client_id, shown).await.map(drop)
+    }
+
+    /// The client that claimed a write found that a person must see it again; it let go of the call.
+    pub async fn ask_again(
+        &self,
+        session: &OwnedSession,
+        call_id: CallId,
+        client_id: ClientId,
+        (reason, preview): (String, FilePreview),
+    ) -> Result<(), RuntimeError> {
+        let again = Command::AskAgain {
+            call_id,
+            client_id: client_id.clone(),
+            reason,
+            preview,
+        };
+        self.by_client(session, &client_id, again).await.map(drop)
     }
 
     /// Attaches the client before its input, so that nobody takes the session from a client that
@@ -402,6 +439,16 @@ impl Runtime {
         model: Option<String>,
     ) -> Result<(), RuntimeError> {
         self.tell_project_session(session.id(), Command::ChooseModel { model })
+            .await
+    }
+
+    /// What passes without a question in this session.
+    pub async fn choose_approve(
+        &self,
+        session: &OwnedSession,
+        mode: ApproveMode,
+    ) -> Result<(), RuntimeError> {
+        self.tell_project_session(session.id(), Command::ChooseApprove { mode })
             .await
     }
 

@@ -11,7 +11,9 @@ use codelab_engine::{
 use codelab_llm::{Model, ModelDescription};
 use codelab_memory::Memory;
 use codelab_policy::Policy;
-use codelab_protocol::{AgentName, CallId, Digest, ModelList, SessionId, SessionKind, TurnStatus};
+use codelab_protocol::{
+    AgentName, CallId, Digest, FileBase, ModelList, SessionId, SessionKind, TurnStatus,
+};
 use codelab_store::{Schedule, SessionKey, SessionKeys, SessionRow, Store, StoreError};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -302,7 +304,7 @@ impl Runtime {
         digest: Option<Digest>,
         decided_by: String,
     ) -> Result<Reader, RuntimeError> {
-        self.decide_in(&name(id), call_id, decision, digest, decided_by)
+        self.decide_in(&name(id), call_id, decision, (digest, None), decided_by)
             .await
     }
 
@@ -409,7 +411,7 @@ impl Runtime {
         name: &SessionName,
         call_id: CallId,
         decision: Decision,
-        digest: Option<Digest>,
+        (digest, base): (Option<Digest>, Option<FileBase>),
         decided_by: String,
     ) -> Result<Reader, RuntimeError> {
         let decided = match &decision {
@@ -424,6 +426,7 @@ impl Runtime {
                     call_id,
                     decision,
                     digest,
+                    base,
                     decided_by,
                 },
             )

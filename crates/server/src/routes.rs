@@ -42,7 +42,7 @@ pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
 use self::project_sessions::{
-    approvals, attachments, export, messages, mine, plans, remembered, tools,
+    approvals, attachments, export, messages, mine, plans, previews, remembered, tools,
 };
 use crate::app::App;
 use crate::page::WebPage;
@@ -151,6 +151,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
                 [approvals::list],
                 [approvals::decide],
                 [approvals::renew],
+                [previews::show],
                 [approvals::answer],
                 [approvals::audit],
                 [remembered::list],
@@ -170,6 +171,7 @@ pub(crate) fn my() -> OpenApiRouter<App> {
                 [tools::elicit],
                 [instructions::get, instructions::report, instructions::send],
                 [instructions::trust, instructions::decisions],
+                [previews::ask_again],
             ),
         ),
         (

@@ -1,8 +1,8 @@
 //! Everything that one step of a session changed. It is written completely or not at all.
 
 use codelab_protocol::{
-    AgentName, ApprovalInfo, AttachedFile, CallId, ClientMessageId, Digest, ProjectId, SessionId,
-    SessionKind, Timestamp, TurnId, UserId,
+    AgentName, ApprovalInfo, AttachedFile, CallId, ClientMessageId, Digest, FilePreview, ProjectId,
+    SessionId, SessionKind, Timestamp, TurnId, UserId,
 };
 
 use crate::project_session::{NewInteraction, NewSpending, PlanSaved, ProjectBudget};
@@ -43,6 +43,7 @@ pub struct Commit {
     pub context: Option<NewContext>,
     pub approvals_opened: Vec<ApprovalInfo>,
     pub approvals_extended: Vec<ApprovalExtended>,
+    pub approvals_previewed: Vec<ApprovalPreviewed>,
     pub approvals_closed: Vec<ApprovalClosed>,
     pub tool_calls_opened: Vec<ToolCallOpened>,
     pub tool_calls_closed: Vec<ToolCallEnd>,
@@ -76,6 +77,7 @@ impl Commit {
             context: None,
             approvals_opened: Vec::new(),
             approvals_extended: Vec::new(),
+            approvals_previewed: Vec::new(),
             approvals_closed: Vec::new(),
             tool_calls_opened: Vec::new(),
             tool_calls_closed: Vec::new(),
@@ -111,6 +113,13 @@ pub struct NewContext {
     pub metadata: String,
     pub created_at: Timestamp,
     pub last_switch_at: Option<Timestamp>,
+}
+
+/// What a pending write would do to the file as it is now.
+#[derive(Debug, Clone)]
+pub struct ApprovalPreviewed {
+    pub call_id: CallId,
+    pub preview: FilePreview,
 }
 
 /// A new deadline of a pending approval.

@@ -4,6 +4,7 @@
 //! no terminal. `talk` is the loop that feeds them. Only `screen` writes to the terminal.
 
 mod allowed;
+mod approve;
 mod block;
 mod brought;
 mod command;
@@ -41,7 +42,7 @@ mod visible;
 use std::io::IsTerminal as _;
 
 use codelab_client::{Client, ClientError};
-use codelab_protocol::SessionId;
+use codelab_protocol::{ApproveMode, SessionId};
 use codelab_toolrunner::{RunnerQuestion, ToolRunner};
 use codelab_workspace::Workspace;
 use tokio::sync::mpsc;
@@ -49,7 +50,7 @@ use tokio::sync::mpsc;
 use crate::Language;
 
 pub use places::WorkPlace;
-pub use preview::write_preview;
+pub use preview::{WriteShown, write_preview};
 
 pub struct UiOptions {
     pub client: Client,
@@ -65,6 +66,8 @@ pub struct UiOptions {
     pub flags: String,
     /// The same for the folder; empty for the one that the person is in.
     pub folder_flag: String,
+    /// What passes without a question, where the person said so.
+    pub approve: Option<ApproveMode>,
     /// The first lines on the screen.
     pub welcome: Vec<String>,
     /// The language of texts and errors.

@@ -10,23 +10,27 @@ use std::time::Duration;
 use codelab_client::{Backoff, ClientError};
 use codelab_policy::Verdict;
 use codelab_protocol::{
-    CalledTool, McpCall, SessionId, Tool, ToolArguments, ToolCallChunk, arguments_digest,
+    CalledTool, ClaimCall, McpCall, SessionId, Tool, ToolArguments, ToolCallChunk, ToolCallEvent,
+    arguments_digest,
 };
-use codelab_workspace::{Call, CallKey, JournalClaim, JournalError};
+use codelab_workspace::{
+    Call, CallKey, JournalClaim, JournalError, ReadingAgent, RunOutcome, WriteQuestion,
+};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CallInfo, RunnerQuestion, RunnerState, ServedCalls, ToolRunnerEvent, client_tool, lock,
+    CallInfo, RunnerQuestion, RunnerState, RunningCall, ServedCalls, ToolRunnerEvent, client_tool,
+    follow, lock,
 };
 
 /// Calls in progress at once, including those that wait for a slot.
 const MAX_ACCEPTED: usize = 256;
 /// How long a tool runner of a whole project waits before it claims a session's first call. The
 /// first claim binds the session to a folder, so a tool runner that serves this session goes first.
-const YIELD_TO_NAMED: Duration = Duration::from_millis(300);
+pub(super) const YIELD_TO_NAMED: Duration = Duration::from_millis(300);
 /// Sessions remembered as served.
 const MAX_SERVED: usize = 10_000;
 /// Attempts to claim a call while the server is unavailable.
@@ -40,8 +44,24 @@ enum CallOutcome {
     Ran(Value),
     /// Nothing was run. The server gets the reason.
     NotRun(String),
+    /// Nothing was written. A person must see the call again.
+    Asks(Box<WriteQuestion>),
     /// The server closed the call before it started.
     Closed,
+}
+
+/// A call as it was offered, and who calls.
+struct OfferedCall {
+    call: ToolCallChunk,
+    reader: ReadingAgent,
+}
+
+/// What is left to do after the work on a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WorkEnd {
+    Over,
+    /// The call waits for a person again, and may be offered again.
+    GaveBack,
 }
 
 /// A call that was checked.
@@ -60,7 +80,8 @@ enum Permission {
 
 impl RunnerState {
     /// Accepts a call that waits for a tool runner, unless it was accepted before.
-    pub(super) fn offer(self: &Arc<Self>, session: &SessionId, call: ToolCallChunk) {
+    pub(super) fn offer(self: &Arc<Self>, session: &SessionId, call: ToolCallEvent) {
+        let ToolCallEvent { call, origin, .. } = call;
         let Some(tool) = client_tool(&call) else {
             return;
         };
@@ -79,7 +100,11 @@ impl RunnerState {
         let stop = self.stop.child_token();
         {
             let mut running = lock(&self.running);
-            if running.contains_key(&key) || self.journal.knows(&key) {
+            if let Some(known) = running.get_mut(&key) {
+                known.is_offered_again = true;
+                return;
+            }
+            if self.journal.knows(&key) {
                 return;
             }
             if running.len() >= MAX_ACCEPTED {
@@ -87,27 +112,51 @@ impl RunnerState {
                 self.has_unclaimed.store(true, Ordering::Release);
                 return;
             }
-            running.insert(key.clone(), stop.clone());
+            let known = RunningCall {
+                stop: stop.clone(),
+                is_offered_again: false,
+            };
+            running.insert(key.clone(), known);
         }
         let shared = Arc::clone(self);
         self.tasks.spawn(async move {
-            shared.work_on(CallInfo::of(&key, tool), call, &stop).await;
-            lock(&shared.running).remove(&key);
+            let reader = ReadingAgent::new(&key.session_id, &origin, &call.agent);
+            let offered = OfferedCall { call, reader };
+            let end = shared
+                .work_on(CallInfo::of(&key, tool), offered, &stop)
+                .await;
+            let known = lock(&shared.running).remove(&key);
+            let is_offered_again = known.is_some_and(|known| known.is_offered_again);
+            // The log says what was approved, if anything was: an offer can be older than that.
+            if end == WorkEnd::GaveBack && is_offered_again {
+                follow::catch_up_with(shared, key.session_id).await;
+            }
         });
     }
 
-    async fn work_on(&self, info: CallInfo, call: ToolCallChunk, stop: &CancellationToken) {
-        let key = info.key();
+    async fn work_on(
+        &self,
+        info: CallInfo,
+        offered: OfferedCall,
+        stop: &CancellationToken,
+    ) -> WorkEnd {
+        let (key, call) = (info.key(), &offered.call);
+        let version = ClaimCall {
+            client_id: self.client_id.clone(),
+            digest: Some(call.digest.clone()),
+            base: call.base.clone(),
+        };
         if !lock(&self.served).contains(&key.session_id) {
             sleep(YIELD_TO_NAMED).await;
         }
-        let lease_seconds = match self.claim(&key, stop).await {
+        let lease_seconds = match self.claim(&key, &version, stop).await {
             Ok(seconds) => seconds,
             Err(error) => {
                 if error.is_passing() {
                     self.has_unclaimed.store(true, Ordering::Release);
                 }
-                return tracing::debug!(call = %key.call_id, %error, "tool call not claimed");
+                tracing::debug!(call = %key.call_id, %error, "tool call not claimed");
+                return WorkEnd::Over;
             }
         };
         self.serving(&key.session_id);
@@ -120,12 +169,12 @@ impl RunnerState {
             .on_disk(move |journal| journal.claim(&claimed_key, claim))
             .await
         {
-            return self.journal_failed(&info, &error).await;
+            self.journal_failed(&info, &error).await;
+            return WorkEnd::Over;
         }
-        match self
-            .hold(&key, lease_seconds, stop, self.perform(&info, &call, stop))
-            .await
-        {
+        let work = self.perform(&info, &offered, stop);
+        match self.hold(&key, (&version, lease_seconds), stop, work).await {
+            CallOutcome::Asks(question) => return self.ask_again(info, *question).await,
             CallOutcome::Ran(result) => self.ran(info, result).await,
             CallOutcome::NotRun(reason) => {
                 self.emit(ToolRunnerEvent::Refused {
@@ -139,6 +188,7 @@ impl RunnerState {
                 self.acknowledge(&key).await;
             }
         }
+        WorkEnd::Over
     }
 
     fn serving(&self, session: &SessionId) {
@@ -186,12 +236,17 @@ impl RunnerState {
         self.send(&info.key(), failure(&reason)).await;
     }
 
-    async fn claim(&self, key: &CallKey, stop: &CancellationToken) -> Result<u64, ClientError> {
+    async fn claim(
+        &self,
+        key: &CallKey,
+        version: &ClaimCall,
+        stop: &CancellationToken,
+    ) -> Result<u64, ClientError> {
         let mut attempt = 0;
         loop {
             let claimed = self
                 .client
-                .claim_call(&key.session_id, &key.call_id, &self.client_id)
+                .claim_version(&key.session_id, &key.call_id, version)
                 .await;
             attempt += 1;
             match claimed {
@@ -210,20 +265,20 @@ impl RunnerState {
     async fn hold<T>(
         &self,
         key: &CallKey,
-        lease_seconds: u64,
+        (version, lease_seconds): (&ClaimCall, u64),
         stop: &CancellationToken,
         work: impl Future<Output = T>,
     ) -> T {
         tokio::select! {
             done = work => done,
-            never = self.renew(key, lease_seconds, stop) => match never {},
+            never = self.renew(key, (version, lease_seconds), stop) => match never {},
         }
     }
 
     async fn renew(
         &self,
         key: &CallKey,
-        lease_seconds: u64,
+        (version, lease_seconds): (&ClaimCall, u64),
         stop: &CancellationToken,
     ) -> Infallible {
         let pause = Duration::from_secs((lease_seconds / RENEWALS_PER_LEASE).max(1));
@@ -232,7 +287,7 @@ impl RunnerState {
             sleep(next).await;
             next = match self
                 .client
-                .claim_call(&key.session_id, &key.call_id, &self.client_id)
+                .claim_version(&key.session_id, &key.call_id, version)
                 .await
             {
                 Ok(_) => pause,
@@ -248,9 +303,10 @@ impl RunnerState {
     async fn perform(
         &self,
         info: &CallInfo,
-        call: &ToolCallChunk,
+        offered: &OfferedCall,
         stop: &CancellationToken,
     ) -> CallOutcome {
+        let call = &offered.call;
         let checked = match &info.tool {
             CalledTool::BuiltIn(tool) => self.check(*tool, call).map(CheckedCall::BuiltIn),
             CalledTool::Named(mcp) => self
@@ -272,7 +328,7 @@ impl RunnerState {
         };
         let outcome = match stop.run_until_cancelled(slots).await {
             None => self.interrupted(),
-            Some(_held) => self.run(info, call, checked, stop).await,
+            Some(_held) => self.run(info, offered, checked, stop).await,
         };
         drop(lane);
         lock(&self.session_locks).retain(|_, lane| Arc::strong_count(lane) > 1);
@@ -282,10 +338,11 @@ impl RunnerState {
     async fn run(
         &self,
         info: &CallInfo,
-        call: &ToolCallChunk,
+        offered: &OfferedCall,
         checked: CheckedCall,
         stop: &CancellationToken,
     ) -> CallOutcome {
+        let call = &offered.call;
         let permitted = match &checked {
             CheckedCall::BuiltIn(arguments) => {
                 stop.run_until_cancelled(self.permit(info, call, arguments))
@@ -299,6 +356,21 @@ impl RunnerState {
             Some(Err(reason)) => return CallOutcome::NotRun(reason),
             Some(Ok(permission)) => permission == Permission::Approved,
         };
+        let in_workspace = match &checked {
+            CheckedCall::BuiltIn(arguments) => Some(Call {
+                user_id: call.user_id,
+                arguments,
+                is_approved,
+                reader: Some(&offered.reader),
+                base: call.base.as_ref(),
+            }),
+            CheckedCall::Named(_) => None,
+        };
+        if let Some(call) = in_workspace
+            && let Some(question) = self.workspace.question(call).await
+        {
+            return CallOutcome::Asks(Box::new(question));
+        }
         if stop.is_cancelled() {
             return self.interrupted();
         }
@@ -312,20 +384,21 @@ impl RunnerState {
             call: info.clone(),
             arguments: call.tool_call.arguments.clone(),
         });
-        CallOutcome::Ran(match &checked {
-            CheckedCall::BuiltIn(arguments) => {
-                let call = Call {
-                    user_id: call.user_id,
-                    arguments,
-                    is_approved,
-                };
-                self.workspace.run(call, stop.clone()).await
-            }
-            CheckedCall::Named(mcp) => {
+        match (in_workspace, &checked) {
+            (_, CheckedCall::Named(mcp)) => CallOutcome::Ran(
                 self.call_named(info, mcp, &call.tool_call.arguments, stop)
-                    .await
+                    .await,
+            ),
+            (Some(call), CheckedCall::BuiltIn(_)) => {
+                match self.workspace.run_or_ask(call, stop.clone()).await {
+                    RunOutcome::Done(result) => CallOutcome::Ran(result),
+                    RunOutcome::Asks(question) => CallOutcome::Asks(question),
+                }
             }
-        })
+            (None, CheckedCall::BuiltIn(_)) => {
+                CallOutcome::Ran(failure("the call was not prepared"))
+            }
+        }
     }
 
     /// The call was stopped before it started: by the server, or because this client ends.

@@ -14,14 +14,17 @@ use super::call::failure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Delivery {
     Done,
+    /// The call has ended, belongs to another client, or does not exist.
+    Unwanted,
     Open,
 }
 
 impl RunnerState {
     /// Sends the result, and forgets the call once the server has it.
     pub(super) async fn deliver(&self, key: &CallKey, result: Value) {
-        if self.send(key, result).await == Delivery::Done {
-            self.acknowledge(key).await;
+        match self.send(key, result).await {
+            Delivery::Done | Delivery::Unwanted => self.acknowledge(key).await,
+            Delivery::Open => {}
         }
     }
 
@@ -50,7 +53,8 @@ impl RunnerState {
                 .send_result(&key.session_id, &key.call_id, &body)
                 .await;
             match sent.map_err(|error| refusal(&error)) {
-                Ok(_) | Err(Refusal::Unwanted) => return Delivery::Done,
+                Ok(_) => return Delivery::Done,
+                Err(Refusal::Unwanted) => return Delivery::Unwanted,
                 Err(Refusal::TooLarge) => {
                     body.result = Some(failure("the result is larger than the server accepts"))
                 }

@@ -9,7 +9,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use codelab_client::{Backoff, ClientError, EventData, EventStream};
-use codelab_protocol::{CallId, SessionEvent, SessionEventBody, SessionId, ToolCallChunk};
+use codelab_protocol::{
+    ApprovalRequest, CallId, ChangeProjectSession, Patch, SessionEvent, SessionEventBody,
+    SessionId, ToolCallEvent,
+};
 use codelab_workspace::CallKey;
 use tokio::time::sleep;
 
@@ -127,16 +130,31 @@ async fn handle(
                 && shared.may_serve(&session)
                 && known.is_ours(shared, &session).await? =>
         {
-            shared.offer(&session, call.call);
+            shared.offer(&session, *call);
+        }
+        SessionEventBody::ApprovalRequest(request)
+            if shared.may_serve(&session) && known.is_ours(shared, &session).await? =>
+        {
+            shared.watch(&session, *request);
+        }
+        SessionEventBody::ApprovalResolved(resolved) => {
+            shared.unwatch(&session, &resolved.call_id);
         }
         SessionEventBody::MessageCreated(created) => {
             if let Some(question) = &created.message.answers {
                 let answer = Some(created.message.content.as_str());
                 shared.answers.arrived(&session, question, answer);
             }
+            if shared.approve.is_some()
+                && shared.may_serve(&session)
+                && known.is_ours(shared, &session).await?
+            {
+                shared.tell_approve(&session).await;
+            }
         }
         SessionEventBody::ToolCallClosed(closed) => {
             shared.answers.arrived(&session, &closed.call_id, None);
+            shared.unwatch(&session, &closed.call_id);
             shared.stop_call(&CallKey {
                 session_id: session,
                 call_id: closed.call_id,
@@ -191,41 +209,66 @@ async fn read_session(shared: &Arc<RunnerState>, session: &SessionId) -> Result<
         Err(error) if error.status() == Some(404) => return Ok(()),
         Err(error) => return Err(error),
     };
-    let open = if detail.busy {
+    let OpenCalls { open, asked } = if detail.busy {
         open_calls(shared, session).await?
     } else {
-        BTreeMap::new()
+        OpenCalls::default()
     };
     shared.stop_all_except(&running, &open);
+    shared.unwatch_all_except(session, &asked);
     for call in open.into_values() {
         shared.offer(session, call);
+    }
+    for request in asked.into_values() {
+        shared.watch(session, request);
     }
     Ok(())
 }
 
-/// The calls of a session that wait for a tool runner.
-async fn open_calls(
-    shared: &RunnerState,
-    session: &SessionId,
-) -> Result<BTreeMap<CallId, ToolCallChunk>, ClientError> {
+/// The calls of a session that wait for a tool runner, and those that wait for a person.
+#[derive(Default)]
+struct OpenCalls {
+    open: BTreeMap<CallId, ToolCallEvent>,
+    asked: BTreeMap<CallId, ApprovalRequest>,
+}
+
+async fn open_calls(shared: &RunnerState, session: &SessionId) -> Result<OpenCalls, ClientError> {
     let mut events = shared
         .client
         .project_session_events(session, None, false)
         .await?;
-    let mut open = BTreeMap::new();
+    let OpenCalls {
+        mut open,
+        mut asked,
+    } = OpenCalls::default();
     while let Some(event) = events.next().await {
         let EventData::Chunk(event) = event?.data else {
             continue;
         };
         match event.body {
             SessionEventBody::ToolCall(call) if !call.call.requires_approval => {
-                open.insert(call.call.tool_call.call_id.clone(), call.call);
+                open.insert(call.call.tool_call.call_id.clone(), *call);
+            }
+            // A call can be asked about again after it was approved.
+            SessionEventBody::ApprovalRequest(request) => {
+                let id = request.approval.call_id.clone();
+                open.remove(&id);
+                asked.insert(id, *request);
+            }
+            SessionEventBody::ApprovalPreview(shown) => {
+                if let Some(request) = asked.get_mut(&shown.call_id) {
+                    request.approval.preview = Some(Box::new(shown.preview));
+                }
+            }
+            SessionEventBody::ApprovalResolved(resolved) => {
+                asked.remove(&resolved.call_id);
             }
             SessionEventBody::ToolResult(result) => {
                 open.remove(&result.call_id);
             }
             SessionEventBody::ToolCallClosed(closed) => {
                 open.remove(&closed.call_id);
+                asked.remove(&closed.call_id);
                 shared.answers.arrived(session, &closed.call_id, None);
             }
             SessionEventBody::MessageCreated(created) => {
@@ -237,7 +280,7 @@ async fn open_calls(
             _ => {}
         }
     }
-    Ok(open)
+    Ok(OpenCalls { open, asked })
 }
 
 impl RunnerState {
@@ -246,13 +289,13 @@ impl RunnerState {
     }
 
     fn stop_call(&self, key: &CallKey) {
-        if let Some(stop) = lock(&self.running).get(key) {
-            stop.cancel();
+        if let Some(known) = lock(&self.running).get(key) {
+            known.stop.cancel();
         }
     }
 
     /// Stops calls that run here and that the server closed while the connection was lost.
-    fn stop_all_except(&self, running: &[CallKey], open: &BTreeMap<CallId, ToolCallChunk>) {
+    fn stop_all_except(&self, running: &[CallKey], open: &BTreeMap<CallId, ToolCallEvent>) {
         for key in running
             .iter()
             .filter(|key| !open.contains_key(&key.call_id))
@@ -297,5 +340,45 @@ impl Known {
             self.0.clear();
         }
         self.0.insert(session.clone(), is_ours);
+    }
+}
+
+impl RunnerState {
+    /// Ends watching what was decided while the connection was lost.
+    fn unwatch_all_except(&self, session: &SessionId, asked: &BTreeMap<CallId, ApprovalRequest>) {
+        let decided =
+            |key: &&CallKey| key.session_id == *session && !asked.contains_key(&key.call_id);
+        let decided: Vec<CallKey> = lock(&self.watched)
+            .keys()
+            .filter(decided)
+            .cloned()
+            .collect();
+        for key in decided {
+            self.unwatch(session, &key.call_id);
+        }
+    }
+}
+
+impl RunnerState {
+    /// The person at this machine said what passes in the sessions that are served here.
+    async fn tell_approve(&self, session: &SessionId) {
+        let Some(mode) = self.approve else { return };
+        {
+            let mut told = lock(&self.told);
+            if told.len() >= MAX_KNOWN_SESSIONS {
+                told.clear();
+            }
+            if !told.insert(session.clone()) {
+                return;
+            }
+        }
+        let body = ChangeProjectSession {
+            approve: Patch::Value(mode),
+            ..ChangeProjectSession::default()
+        };
+        if let Err(error) = self.client.change_project_session(session, &body).await {
+            lock(&self.told).remove(session);
+            tracing::warn!(%session, %error, "telling what passes in a session failed, it asks as before");
+        }
     }
 }

@@ -11,6 +11,7 @@ mod deliver;
 mod folder;
 mod follow;
 mod mcp;
+mod preview;
 mod settle;
 mod trust;
 
@@ -23,8 +24,8 @@ use std::time::Duration;
 use codelab_client::{Client, ClientError};
 use codelab_policy::Policy;
 use codelab_protocol::{
-    AttachClient, CallId, CalledTool, ClientId, CommandPart, McpServerName, McpStatus, ProjectId,
-    SessionId, ToolCallChunk, UserId,
+    ApproveMode, AttachClient, CallId, CalledTool, ClientId, CommandPart, McpServerName, McpStatus,
+    ProjectId, SessionId, ToolCallChunk, UserId,
 };
 use codelab_workspace::{
     Bounds, CallKey, Journal, JournalError, Launcher, Network, OpenError, Sandbox, Workspace,
@@ -64,6 +65,9 @@ pub struct ToolRunnerOptions {
     /// `None` means the user's default project.
     pub project: Option<ProjectId>,
     pub serves: ServedCalls,
+    /// What passes without a question in the sessions that are served. `None`: what was chosen for
+    /// each of them.
+    pub approve: Option<ApproveMode>,
     pub workspace_root: PathBuf,
     /// CodeLab's own data folder. It holds the journal. Tools and commands cannot read it.
     pub data_dir: PathBuf,
@@ -129,6 +133,11 @@ pub enum ToolRunnerEvent {
     },
     /// The call did not run. The server was told why.
     Refused {
+        call: CallInfo,
+        reason: String,
+    },
+    /// The call did not run: a person must see again what it would write.
+    AskedAgain {
         call: CallInfo,
         reason: String,
     },
@@ -210,8 +219,13 @@ pub(crate) struct RunnerState {
     tasks: TaskTracker,
     slots: Semaphore,
     /// Calls in progress, each with the token that stops it.
-    running: Mutex<HashMap<CallKey, CancellationToken>>,
+    running: Mutex<HashMap<CallKey, RunningCall>>,
+    /// Approvals whose files are watched, each with the token that ends it.
+    watched: Mutex<HashMap<CallKey, CancellationToken>>,
     serves: ServedCalls,
+    approve: Option<ApproveMode>,
+    /// Sessions that were told what passes.
+    told: Mutex<HashSet<SessionId>>,
     /// Sessions that were passed to `serve`, and sessions with a claimed call.
     served: Mutex<HashSet<SessionId>>,
     /// One lock per session, so that its calls run one by one.
@@ -225,6 +239,13 @@ pub(crate) struct RunnerState {
     answers: Arc<Answers>,
 }
 
+/// A call in progress.
+struct RunningCall {
+    stop: CancellationToken,
+    /// It was offered once more meanwhile: a person may have approved what asked again.
+    is_offered_again: bool,
+}
+
 impl ToolRunner {
     /// Attaches to the project, reports calls that an earlier process left, and runs calls until
     /// it is stopped.
@@ -235,6 +256,7 @@ impl ToolRunner {
             user_id,
             project,
             serves,
+            approve,
             ..
         } = options;
         let ToolRunnerOptions {
@@ -288,7 +310,10 @@ impl ToolRunner {
             tasks: TaskTracker::new(),
             slots: Semaphore::new(MAX_PARALLEL_CALLS),
             running: Mutex::default(),
+            watched: Mutex::default(),
             serves,
+            approve,
+            told: Mutex::default(),
             served: Mutex::default(),
             session_locks: Mutex::default(),
             has_unclaimed: AtomicBool::new(false),

@@ -5,6 +5,7 @@ use codelab_client::ClientError;
 use codelab_workspace::UnfinishedCall;
 
 use super::call::failure;
+use super::deliver::Delivery;
 use super::{CallInfo, RunnerState, ToolRunnerEvent};
 
 impl RunnerState {
@@ -17,7 +18,16 @@ impl RunnerState {
         for call in self.journal.unstarted() {
             let reason =
                 "the client ended before it started this call; nothing of it was run".to_owned();
-            self.deliver(&call.key, failure(&reason)).await;
+            // A call that asked a person again, or that others decided about, is not this client's any
+            // more. It never started here, so it can be offered again.
+            match self.send(&call.key, failure(&reason)).await {
+                Delivery::Done => self.acknowledge(&call.key).await,
+                Delivery::Unwanted => {
+                    self.release(&call.key).await;
+                    continue;
+                }
+                Delivery::Open => {}
+            }
             self.emit(ToolRunnerEvent::Refused {
                 call: CallInfo::of(&call.key, call.claim.tool.clone()),
                 reason,

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use codelab_protocol::UserId;
 
+use crate::tools::WriteQuestion;
+
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("cannot open the workspace {path}: {source}")]
@@ -69,8 +71,18 @@ pub(crate) enum ToolRefusal {
         "{0} is not UTF-8 or UTF-16 text, so it cannot be edited without damage; give the whole content"
     )]
     UnknownEncoding(String),
-    #[error("{0} changed since it was read: read it again")]
+    #[error("{0} changed while it was being written: read it again")]
     Changed(String),
+    #[error(
+        "{path} changed while it was being written: read it again. What somebody else had put there meanwhile is in {kept}"
+    )]
+    Crossed { path: String, kept: String },
+    #[error("{path} changed since you read it, so nothing was written: read it again")]
+    Outdated { path: String, difference: String },
+    #[error("{0} was there when you read it and is gone now, so nothing was written: look again")]
+    Gone(String),
+    #[error("{}; nothing was written", .0.reason)]
+    Asks(Box<WriteQuestion>),
     #[error("edit {number}: the old text does not occur in {path}")]
     EditMissing { path: String, number: usize },
     #[error(

@@ -181,6 +181,15 @@ impl Journal {
         })
     }
 
+    /// Nothing of the call has run, and somebody else decides whether it will: it is forgotten, so
+    /// that it can be claimed again. `start` was called only if the tool said for certain that it
+    /// did nothing.
+    pub fn release(&self, key: &CallKey) -> Result<(), JournalError> {
+        self.step(key, CallStage::Released, |phase| {
+            matches!(phase, Phase::Claimed | Phase::Started)
+        })
+    }
+
     /// Calls that an earlier process started and did not finish. They may have run; they are
     /// reported, never rerun.
     pub fn unknown(&self) -> Vec<UnfinishedCall> {
@@ -292,6 +301,10 @@ impl State {
                         phase: Phase::Claimed,
                     },
                 );
+                return;
+            }
+            CallStage::Released => {
+                self.calls.remove(&key);
                 return;
             }
             CallStage::Started => Phase::Started,

@@ -6,6 +6,7 @@
 //! sandbox is for Linux.
 
 mod brought;
+mod difference;
 mod error;
 mod journal;
 mod options;
@@ -26,4 +27,6 @@ pub use error::OpenError;
 pub use journal::{CallKey, Journal, JournalClaim, JournalError, UnfinishedCall};
 pub use options::{Bounds, Network, WorkspaceLimits, WorkspaceOptions};
 pub use sandbox::{Detection, Launcher, Sandbox, sandbox_exec};
-pub use workspace::{Call, Workspace};
+pub use seen::ReadingAgent;
+pub use tools::{FileNow, WriteQuestion};
+pub use workspace::{Call, RunOutcome, Workspace};

@@ -2,6 +2,7 @@
 //! the model reads; a refusal becomes one in [`refused`], with `success: false` and the text.
 
 mod command;
+mod judge;
 mod links;
 mod list;
 mod read;
@@ -18,6 +19,8 @@ use crate::error::ToolRefusal;
 pub(crate) use command::{
     Approved, Commands, execute, prepare, programs_of_git, programs_of_repositories,
 };
+pub use judge::{FileNow, WriteQuestion};
+pub(crate) use judge::{Writer, file_now, preview, question};
 pub(crate) use links::misleading_link;
 pub(crate) use list::list_files;
 pub(crate) use read::read_file;
@@ -25,7 +28,13 @@ pub(crate) use search::search_in_code;
 pub(crate) use write::{WrittenPath, create_directory, write_file};
 
 pub(crate) fn refused(refusal: &ToolRefusal) -> Value {
-    json!({"success": false, "error": refusal.to_string()})
+    let mut result = json!({"success": false, "error": refusal.to_string()});
+    match refusal {
+        ToolRefusal::Outdated { difference, .. } => result["difference"] = json!(difference),
+        ToolRefusal::Asks(question) => result["difference"] = json!(question.preview.diff),
+        _ => {}
+    }
+    result
 }
 
 /// A glob for files: with a `/` it is matched against the path from the searched folder, otherwise

@@ -2,10 +2,10 @@
 //! is are decided here, what the tools do is not.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use codelab_policy::{Ask, Policy, Verdict};
-use codelab_protocol::{Tool, ToolArguments, UserId};
+use codelab_protocol::{FileBase, FilePreview, Tool, ToolArguments, UserId, WriteFile};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -13,8 +13,8 @@ use crate::error::{OpenError, ToolRefusal};
 use crate::options::{WorkspaceLimits, WorkspaceOptions};
 use crate::root::Root;
 use crate::sandbox::{Sandbox, secrets};
-use crate::seen::SeenFiles;
-use crate::tools::{self, Approved, Commands, WrittenPath};
+use crate::seen::{ReadingAgent, Readings};
+use crate::tools::{self, Approved, Commands, FileNow, WriteQuestion, Writer, WrittenPath};
 
 /// The user's files and the tools that work on them. Cheap to clone.
 #[derive(Clone)]
@@ -24,7 +24,9 @@ pub struct Workspace {
 
 struct Shared {
     root: Root,
-    seen: SeenFiles,
+    readings: Readings,
+    /// Held from the look at a file to its replacement, so that two agents do not cross.
+    writing: Mutex<()>,
     user_id: Option<UserId>,
     policy: Policy,
     limits: WorkspaceLimits,
@@ -39,6 +41,18 @@ pub struct Call<'a> {
     pub arguments: &'a ToolArguments,
     /// A person saw it and agreed.
     pub is_approved: bool,
+    /// The agent that calls; absent for what the person at this machine does themselves.
+    pub reader: Option<&'a ReadingAgent>,
+    /// What a person agreed to replace; absent where nobody said.
+    pub base: Option<&'a FileBase>,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunOutcome {
+    Done(Value),
+    /// Nothing was written: a person must see the write first.
+    Asks(Box<WriteQuestion>),
 }
 
 impl Workspace {
@@ -60,7 +74,8 @@ impl Workspace {
         Ok(Self {
             shared: Arc::new(Shared {
                 root,
-                seen: SeenFiles::default(),
+                readings: Readings::default(),
+                writing: Mutex::default(),
                 user_id,
                 policy,
                 limits,
@@ -158,6 +173,14 @@ impl Workspace {
     /// failures are results too. A command stops when `cancel` is; what is being written is written
     /// to its end.
     pub async fn run(&self, call: Call<'_>, cancel: CancellationToken) -> Value {
+        match self.run_or_ask(call, cancel).await {
+            RunOutcome::Done(value) => value,
+            RunOutcome::Asks(question) => tools::refused(&ToolRefusal::Asks(question)),
+        }
+    }
+
+    /// The same, for who can ask a person.
+    pub async fn run_or_ask(&self, call: Call<'_>, cancel: CancellationToken) -> RunOutcome {
         let done = match self.check(call) {
             Ok(()) => {
                 let approved = if call.is_approved {
@@ -165,11 +188,72 @@ impl Workspace {
                 } else {
                     Approved::No
                 };
-                self.perform(call.arguments.clone(), approved, cancel).await
+                self.perform(call, approved, cancel).await
             }
             Err(refusal) => Err(refusal),
         };
-        done.unwrap_or_else(|refusal| tools::refused(&refusal))
+        match done {
+            Ok(value) => RunOutcome::Done(value),
+            Err(ToolRefusal::Asks(question)) => RunOutcome::Asks(question),
+            Err(refusal) => RunOutcome::Done(tools::refused(&refusal)),
+        }
+    }
+
+    /// Whether a person must see this write before it is begun. The write itself looks again.
+    pub async fn question(&self, call: Call<'_>) -> Option<WriteQuestion> {
+        let ToolArguments::WriteFile(write) = call.arguments.clone() else {
+            return None;
+        };
+        let shared = Arc::clone(&self.shared);
+        let (reader, base) = (call.reader.cloned(), call.base.cloned());
+        let look = move || {
+            let Shared {
+                root,
+                readings,
+                limits,
+                ..
+            } = &*shared;
+            let writer = Writer {
+                reader: reader.as_ref(),
+                base: base.as_ref(),
+            };
+            Ok(tools::question(root, readings, limits, &write, writer))
+        };
+        blocking(look).await.ok().flatten()
+    }
+
+    /// A file as it is now, for a person who decides about a write. It counts for nobody as a
+    /// reading. The error says why it cannot be seen.
+    pub async fn file_now(&self, path: &str) -> Result<FileNow, String> {
+        let (shared, path) = (Arc::clone(&self.shared), path.to_owned());
+        let looked = blocking(move || tools::file_now(&shared.root, &path)).await;
+        looked.map_err(|refusal| refusal.to_string())
+    }
+
+    /// What this write of this agent would do to the file as it is now.
+    pub async fn preview(
+        &self,
+        write: &WriteFile,
+        reader: Option<&ReadingAgent>,
+    ) -> Option<FilePreview> {
+        let shared = Arc::clone(&self.shared);
+        let (write, reader) = (write.clone(), reader.cloned());
+        let look = move || {
+            let Shared {
+                root,
+                readings,
+                limits,
+                ..
+            } = &*shared;
+            Ok(tools::preview(
+                root,
+                readings,
+                limits,
+                &write,
+                reader.as_ref(),
+            ))
+        };
+        blocking(look).await.ok()
     }
 
     fn check(&self, call: Call<'_>) -> Result<(), ToolRefusal> {
@@ -181,7 +265,7 @@ impl Workspace {
 
     async fn perform(
         &self,
-        arguments: ToolArguments,
+        call: Call<'_>,
         approved: Approved,
         cancel: CancellationToken,
     ) -> Result<Value, ToolRefusal> {
@@ -189,6 +273,7 @@ impl Workspace {
             return Err(ToolRefusal::Cancelled);
         }
         let shared = Arc::clone(&self.shared);
+        let arguments = call.arguments.clone();
         if let ToolArguments::ExecuteCommand(command) = arguments {
             let prepared = blocking(move || {
                 tools::prepare(&shared.root, &shared.commands, &command, approved)
@@ -196,7 +281,15 @@ impl Workspace {
             .await?;
             return Ok(tools::execute(&self.shared.commands, prepared, &cancel).await);
         }
-        blocking(move || shared.work_on_files(&arguments, &cancel)).await
+        let (reader, base) = (call.reader.cloned(), call.base.cloned());
+        blocking(move || {
+            let writer = Writer {
+                reader: reader.as_ref(),
+                base: base.as_ref(),
+            };
+            shared.work_on_files(&arguments, writer, &cancel)
+        })
+        .await
     }
 }
 
@@ -218,6 +311,7 @@ impl Shared {
         write: impl FnOnce() -> Result<(Value, WrittenPath), ToolRefusal>,
     ) -> Result<Value, ToolRefusal> {
         let gate = self.commands.gate(&self.root)?;
+        let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let (value, written) = write()?;
         let Some(gate) = gate else { return Ok(value) };
         let is_protected = |path: &Path| self.policy.protects(&path.to_string_lossy());
@@ -235,19 +329,22 @@ impl Shared {
     fn work_on_files(
         &self,
         arguments: &ToolArguments,
+        writer: Writer<'_>,
         cancel: &CancellationToken,
     ) -> Result<Value, ToolRefusal> {
         let Self {
             root,
-            seen,
+            readings,
             policy,
             limits,
             ..
         } = self;
         match arguments {
-            ToolArguments::ReadFile(call) => tools::read_file(root, seen, limits, call),
+            ToolArguments::ReadFile(call) => {
+                tools::read_file(root, readings, limits, call, writer.reader)
+            }
             ToolArguments::WriteFile(call) => {
-                self.write(|| tools::write_file(root, seen, policy, limits, call))
+                self.write(|| tools::write_file(root, readings, policy, limits, call, writer))
             }
             ToolArguments::ListFiles(call) => tools::list_files(root, limits, call, cancel),
             ToolArguments::SearchInCode(call) => tools::search_in_code(root, limits, call, cancel),

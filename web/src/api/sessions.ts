@@ -41,6 +41,10 @@ export const readDetail = (id: string) =>
 export const chooseModel = (id: string, model: string | null) =>
   value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { model } }));
 
+/** What passes without a question. */
+export const chooseApprove = (id: string, approve: ApproveMode) =>
+  value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { approve }, fetch: again }));
+
 /** `null`: messages are planned. */
 export const chooseAgent = (id: string, agent: string | null) =>
   value(client.PATCH("/my/chat/sessions/{session_id}", { params: at(id), body: { agent }, fetch: again }));

@@ -2,15 +2,15 @@
 import { useEffect, useState } from "preact/hooks";
 import { decide } from "../api/waiting";
 import { ApiError } from "../api/client";
-import type { Decision } from "../api/types";
+import type { Decision, FilePreview } from "../api/types";
 import { report, say } from "../feeds/app";
-import { forget } from "../feeds/waiting";
+import { forget, load } from "../feeds/waiting";
 import { now } from "../feeds/clock";
 import { knownContent } from "../feeds/files";
 import { t, whyAsked, whyAskedDetails } from "../feeds/preferences";
 import type { Approval } from "../state/waiting";
 import { budgetOf } from "../state/budget";
-import { diffOfWrite, visible } from "../state/diff";
+import { diffOfPreview, diffOfWrite, visible } from "../state/diff";
 import { plainText, timeLeft } from "../state/format";
 import { linkTo } from "../state/route";
 import { BudgetSummary, budgetText } from "./BudgetSummary";
@@ -26,10 +26,16 @@ export function ApprovalCard({ approval }: { approval: Approval }) {
   const answer = async (decision: Decision) => {
     setSending(true);
     try {
-      await decide(approval.session_id, approval.call_id, { ...decision, digest: approval.digest });
+      // What stands on the screen, also that there is no file.
+      const shown = approval.preview == null ? {} : { base: approval.preview.base };
+      await decide(approval.session_id, approval.call_id, { ...decision, digest: approval.digest, ...shown });
       forget(approval);
     } catch (error) {
-      if (error instanceof ApiError && (error.status === 409 || error.status === 404)) {
+      if (error instanceof ApiError && error.status === 409 && "base" in error.details) {
+        // It still waits, and what it would replace is shown anew.
+        say(t("approvals.fileChanged"));
+        load();
+      } else if (error instanceof ApiError && (error.status === 409 || error.status === 404)) {
         say(t("approvals.decided"));
         forget(approval);
       } else {
@@ -167,13 +173,26 @@ function WritePreview({ approval }: { approval: Approval }) {
       isCurrent = false;
     };
   }, [approval.session_id, approval.call_id, path]);
-  const diff = diffOfWrite(approval.arguments, before);
+  const preview = approval.preview ?? undefined;
+  const diff = preview === undefined ? diffOfWrite(approval.arguments, before) : diffOfPreview(preview);
   return (
     <>
       <p class="path">
         <Icon name="file" /> <code>{visible(path)}</code>
       </p>
+      {preview !== undefined && <PreviewNotes preview={preview} />}
       {diff === undefined ? <Fields args={approval.arguments} /> : <DiffView diff={diff} />}
+    </>
+  );
+}
+
+function PreviewNotes({ preview }: { preview: FilePreview }) {
+  return (
+    <>
+      {preview.is_outdated === true && <p class="notice">{t("approvals.outdated")}</p>}
+      {preview.is_unread === true && <p class="notice">{t("approvals.unread")}</p>}
+      {preview.note != null && <p class="hint">{visible(preview.note)}</p>}
+      {preview.truncated === true && <p class="hint">{t("approvals.truncated")}</p>}
     </>
   );
 }

@@ -17,6 +17,7 @@ import { ChosenFiles, FileButton } from "./Attachments";
 import { useFocus } from "./focus";
 import { Icon } from "./Icon";
 import { ModelChoice } from "./ModelChoice";
+import { ApproveChoice } from "./ApproveChoice";
 import { AgentName, Chip, Empty, Writer } from "./parts";
 import { Scroller } from "./Scroller";
 import { SessionMenu, type SessionActions } from "./SessionMenu";
@@ -292,6 +293,7 @@ function Composer({ sessionId, feed }: { sessionId: string; feed: SessionFeed })
           </select>
         </label>
         <ModelChoice sessionId={sessionId} stored={stored?.model ?? undefined} />
+        <ApproveChoice sessionId={sessionId} stored={stored?.approve ?? undefined} />
         {(isBusy(state.status) || state.isCompacting) && (
           <button type="button" onClick={() => void attempt(() => cancelTurn(sessionId, false))}>
             <Icon name="stop" /> {t("composer.stop")}

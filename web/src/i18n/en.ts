@@ -171,6 +171,12 @@ export const en = {
   "composer.placeholder": "Describe what you want done…",
   "composer.placeholderAnswer": "Your answer…",
   "composer.to": "To",
+  "composer.approve": "Writes",
+  "composer.approve.ask": "Ask me",
+  "composer.approve.edits": "Pass",
+  "composer.approve.ask.hint": "Writes of files and commands ask you first",
+  "composer.approve.edits.hint":
+    "Writes of files in the workspace pass. Commands, protected paths and files that the agent has not read still ask.",
   "composer.model": "Model",
   "composer.modelOwn": "Each agent's own",
   "composer.planIt": "Make a plan",
@@ -293,6 +299,12 @@ export const en = {
   "approvals.diff.change": "Change",
   "approvals.diff.whole":
     "New content. The agent has not read this file in this session, so the file may be new or may be overwritten.",
+  "approvals.diff.new": "A new file",
+  "approvals.unread": "The agent has not read this file.",
+  "approvals.outdated":
+    "The file changed since the agent read it. The write will be refused, and the agent is told what changed.",
+  "approvals.fileChanged": "The file changed since it was shown. Look at the difference again.",
+  "approvals.truncated": "The difference is longer than what is shown here.",
   "approvals.diff.edits": "Replacements",
   "approvals.folded": { one: "{n} unchanged line", other: "{n} unchanged lines" },
   "approvals.argumentsJson": "Arguments (JSON)",

@@ -181,6 +181,12 @@ export const ru: Record<Key, Text> = {
   "composer.placeholder": "Опишите, что нужно сделать…",
   "composer.placeholderAnswer": "Ваш ответ…",
   "composer.to": "Кому",
+  "composer.approve": "Запись",
+  "composer.approve.ask": "Спрашивать",
+  "composer.approve.edits": "Пропускать",
+  "composer.approve.ask.hint": "Запись файлов и команды сначала спрашивают",
+  "composer.approve.edits.hint":
+    "Запись файлов в рабочей папке проходит без вопроса. Команды, защищённые пути и файлы, которые агент не читал, всё равно спрашивают.",
   "composer.model": "Модель",
   "composer.modelOwn": "Своя у каждого агента",
   "composer.planIt": "Составить план",
@@ -319,6 +325,12 @@ export const ru: Record<Key, Text> = {
   "approvals.diff.change": "Изменение",
   "approvals.diff.whole":
     "Новое содержимое. Агент не читал этот файл в этой сессии: файл может быть новым, а может быть перезаписан.",
+  "approvals.diff.new": "Новый файл",
+  "approvals.unread": "Агент не читал этот файл.",
+  "approvals.outdated":
+    "Файл изменился с тех пор, как агент его читал. Запись будет отклонена, и агент узнает, что изменилось.",
+  "approvals.fileChanged": "Файл изменился с тех пор, как был показан. Посмотрите на различие ещё раз.",
+  "approvals.truncated": "Различие длиннее, чем показано здесь.",
   "approvals.diff.edits": "Замены",
   "approvals.folded": {
     one: "{n} строка без изменений",

@@ -186,6 +186,12 @@ export const uk: Record<Key, Text> = {
   "composer.placeholder": "Опишіть, що треба зробити…",
   "composer.placeholderAnswer": "Ваша відповідь…",
   "composer.to": "Кому",
+  "composer.approve": "Запис",
+  "composer.approve.ask": "Питати",
+  "composer.approve.edits": "Пропускати",
+  "composer.approve.ask.hint": "Запис файлів і команди спершу питають",
+  "composer.approve.edits.hint":
+    "Запис файлів у робочій теці проходить без запитання. Команди, захищені шляхи та файли, яких агент не читав, однаково питають.",
   "composer.model": "Модель",
   "composer.modelOwn": "Своя в кожного агента",
   "composer.planIt": "Скласти план",
@@ -324,6 +330,12 @@ export const uk: Record<Key, Text> = {
   "approvals.diff.change": "Зміна",
   "approvals.diff.whole":
     "Новий вміст. Агент не читав цей файл у цій сесії: файл може бути новим, а може бути перезаписаний.",
+  "approvals.diff.new": "Новий файл",
+  "approvals.unread": "Агент не читав цей файл.",
+  "approvals.outdated":
+    "Файл змінився відтоді, як агент його читав. Запис буде відхилено, і агент дізнається, що змінилося.",
+  "approvals.fileChanged": "Файл змінився відтоді, як був показаний. Подивіться на відмінність ще раз.",
+  "approvals.truncated": "Відмінність довша, ніж показано тут.",
   "approvals.diff.edits": "Заміни",
   "approvals.folded": {
     one: "{n} рядок без змін",

@@ -1,5 +1,6 @@
 // A file write as lines added, removed and kept, with long unchanged stretches folded away.
 import { diffLines } from "diff";
+import type { FilePreview } from "../api/types";
 import { contentAfter, editsOf } from "./files";
 
 export type DiffLine = { type: "same" | "added" | "removed"; text: string } | { type: "folded"; lines: number };
@@ -9,6 +10,8 @@ export type WriteDiff =
   | { kind: "change"; lines: DiffLine[] }
   /** Nobody has read the file in this session: it may be new, or it may be overwritten. */
   | { kind: "whole"; lines: DiffLine[] }
+  /** There is no file yet. */
+  | { kind: "new"; lines: DiffLine[] }
   /** Parts of a file, each as its own change. */
   | { kind: "edits"; edits: DiffLine[][] };
 
@@ -27,6 +30,37 @@ export function diffOfWrite(args: Record<string, unknown>, before: string | unde
     return { kind: "whole", lines: linesOf(after).map((text) => ({ type: "added", text })) };
   }
   return { kind: "change", lines: fold(compare(before, after)) };
+}
+
+/** What the client that would run the write says about the file as it is now; undefined: it is not text. */
+export function diffOfPreview(preview: FilePreview): WriteDiff | undefined {
+  const lines = unifiedLines(preview.diff);
+  if (lines.length === 0 && preview.note != null) return undefined;
+  return { kind: preview.base === null ? "new" : "change", lines };
+}
+
+const HUNK = /^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@/;
+
+function unifiedLines(diff: string): DiffLine[] {
+  const lines: DiffLine[] = [];
+  let next = 1;
+  let isInside = false;
+  for (const line of linesOf(diff)) {
+    const hunk = HUNK.exec(line);
+    if (hunk !== null) {
+      const start = Number(hunk[1]);
+      if (start > next) lines.push({ type: "folded", lines: start - next });
+      next = start + Number(hunk[2] ?? 1);
+      isInside = true;
+    } else if (isInside && line.startsWith("+")) {
+      lines.push({ type: "added", text: line.slice(1) });
+    } else if (isInside && line.startsWith("-")) {
+      lines.push({ type: "removed", text: line.slice(1) });
+    } else if (isInside && line.startsWith(" ")) {
+      lines.push({ type: "same", text: line.slice(1) });
+    }
+  }
+  return lines;
 }
 
 export function compare(before: string, after: string): DiffLine[] {

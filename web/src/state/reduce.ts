@@ -123,6 +123,16 @@ function applyEvent(draft: Draft, event: SessionEvent) {
     }
     case "approval_request":
       return applyApprovalRequest(draft, event, at);
+    case "approval_preview": {
+      const { call_id, base, diff, is_unread, is_outdated, truncated, note } = event.data;
+      const preview = { base, diff, is_unread, is_outdated, truncated, note };
+      // Of a call that waits no longer it says nothing.
+      return changeTool(draft, call_id, (tool) =>
+        tool.state.step === "asking"
+          ? { ...tool, state: { ...tool.state, approval: { ...tool.state.approval, preview } } }
+          : tool,
+      );
+    }
     case "approval_resolved":
       return applyApprovalResolved(draft, event);
     case "question": {
@@ -226,6 +236,7 @@ function wakes(event: SessionEvent): boolean {
     case "compaction_failed":
     case "remembered_revoked":
     case "tool_progress":
+    case "approval_preview":
     case "waiting_added":
     case "waiting_removed":
       return false;

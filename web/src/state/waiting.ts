@@ -94,6 +94,14 @@ function reduceEvent(state: WaitingState, event: SessionEvent): WaitingState {
       const key = waitingKey({ session_id, call_id: event.data.call_id });
       return { ...state, approvals: new Map(state.approvals).set(key, { ...event.data, session_id }) };
     }
+    case "approval_preview": {
+      const { call_id, base, diff, is_unread, is_outdated, truncated, note } = event.data;
+      const key = waitingKey({ session_id, call_id });
+      const known = state.approvals.get(key);
+      if (known === undefined) return state;
+      const preview = { base, diff, is_unread, is_outdated, truncated, note };
+      return { ...state, approvals: new Map(state.approvals).set(key, { ...known, preview }) };
+    }
     default:
       return state;
   }

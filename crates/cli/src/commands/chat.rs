@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use codelab_protocol::SessionId;
+use codelab_protocol::{ApproveMode, SessionId};
 use codelab_terminal::Text;
 use codelab_terminal::ui::{self, ChatEnd, StartWith, UiOptions, WorkPlace};
 use codelab_toolrunner::{ServedCalls, ToolRunner};
@@ -13,7 +13,7 @@ use codelab_workspace::{Launcher, Workspace, WorkspaceOptions};
 use tokio::sync::mpsc;
 
 use super::connection::{ServerConnection, ServerTarget, WhenMissing, quoted};
-use super::tool_runner::{MAX_QUESTIONS, SANDBOX_EXEC, ToolRunnerFlags};
+use super::tool_runner::{MAX_QUESTIONS, SANDBOX_EXEC, SessionApprove, ToolRunnerFlags};
 use crate::logs;
 
 /// The folder that the person is in.
@@ -48,6 +48,9 @@ pub struct ChatCommand {
         conflicts_with = "session"
     )]
     resume: Option<Option<SessionId>>,
+    /// What passes without a question in the session
+    #[arg(long, value_enum, value_name = "WHEN")]
+    approve: Option<SessionApprove>,
     #[command(flatten)]
     tool_runner: ToolRunnerFlags,
     #[command(flatten)]
@@ -116,6 +119,7 @@ impl ChatCommand {
             place,
             flags,
             folder_flag,
+            approve: self.approve.map(ApproveMode::from),
             welcome,
             language: connection.language,
         })

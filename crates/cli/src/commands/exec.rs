@@ -14,7 +14,8 @@ use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use codelab_client::ClientError;
 use codelab_protocol::{
-    ClientMessageId, CreateProjectSession, ErrorCode, ProjectId, SendMessage, SessionId,
+    ApproveMode, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode, Patch,
+    ProjectId, SendMessage, SessionId,
 };
 use codelab_terminal::Text;
 use codelab_toolrunner::{ServedCalls, ToolRunner};
@@ -69,6 +70,8 @@ enum Approve {
     None,
     /// Ask the person at the terminal
     Ask,
+    /// Writes in the folder pass; ask the person at the terminal about the rest
+    Edits,
     /// Approve all of them without asking
     All,
 }
@@ -187,6 +190,14 @@ impl ExecCommand {
             .create_project_session(&body)
             .await?
             .session_id;
+        if self.approve == Approve::Edits {
+            let body = ChangeProjectSession {
+                approve: Patch::Value(ApproveMode::Edits),
+                ..ChangeProjectSession::default()
+            };
+            let client = &connection.client;
+            client.change_project_session(&session, &body).await?;
+        }
         tool_runner.serve(&session);
         Ok((tool_runner, session))
     }

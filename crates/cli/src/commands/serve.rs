@@ -141,7 +141,9 @@ fn log(event: &ToolRunnerEvent) {
         ToolRunnerEvent::Finished { call, success, .. } => {
             tracing::info!(session = %call.session_id, call = %call.call_id, success, "tool call ended");
         }
-        ToolRunnerEvent::Refused { call, .. } | ToolRunnerEvent::Closed { call } => {
+        ToolRunnerEvent::Refused { call, .. }
+        | ToolRunnerEvent::AskedAgain { call, .. }
+        | ToolRunnerEvent::Closed { call } => {
             tracing::info!(session = %call.session_id, call = %call.call_id, "tool call not run");
         }
         ToolRunnerEvent::Unknown { call } => {

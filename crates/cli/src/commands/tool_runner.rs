@@ -4,10 +4,10 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use codelab_mcp::McpLauncher;
 use codelab_policy::visible;
-use codelab_protocol::{BroughtKind, CalledTool, McpCall, McpStatus, ProjectId};
+use codelab_protocol::{ApproveMode, BroughtKind, CalledTool, McpCall, McpStatus, ProjectId};
 use codelab_server::SandboxSettings;
 use codelab_terminal::{BroughtText, Language, McpText, Text};
 use codelab_toolrunner::{
@@ -38,9 +38,38 @@ pub struct ToolRunnerFlags {
     /// Let commands reach other machines
     #[arg(long)]
     pub network: bool,
+    /// What passes in all sessions that are served, where the person said so.
+    #[arg(skip)]
+    approve: Option<SessionApprove>,
+}
+
+/// What passes without a question in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SessionApprove {
+    /// Writes and commands ask
+    Ask,
+    /// Writes in the folder pass; commands, protected paths and files that were not read ask
+    Edits,
+}
+
+impl From<SessionApprove> for ApproveMode {
+    fn from(approve: SessionApprove) -> Self {
+        match approve {
+            SessionApprove::Ask => Self::Ask,
+            SessionApprove::Edits => Self::Edits,
+        }
+    }
 }
 
 impl ToolRunnerFlags {
+    /// The same for a command that serves sessions which others begin.
+    pub fn approving(&self, approve: Option<SessionApprove>) -> Self {
+        Self {
+            approve,
+            ..self.clone()
+        }
+    }
+
     pub async fn start(
         &self,
         connection: &ServerConnection,
@@ -60,6 +89,7 @@ impl ToolRunnerFlags {
             user_id: connection.user_id,
             project: self.project,
             serves,
+            approve: self.approve.map(ApproveMode::from),
             workspace_root: workspace,
             data_dir: connection.data_dir.clone(),
             launcher: Launcher::current([SANDBOX_EXEC])?,
@@ -276,6 +306,13 @@ pub fn line_of(event: &ToolRunnerEvent) -> String {
         ToolRunnerEvent::Refused { call, reason } => {
             format!(
                 "{} was not run: {}",
+                in_one_line(&call.label()),
+                in_one_line(reason)
+            )
+        }
+        ToolRunnerEvent::AskedAgain { call, reason } => {
+            format!(
+                "{} waits for an approval: {}",
                 in_one_line(&call.label()),
                 in_one_line(reason)
             )

@@ -8,7 +8,7 @@ use clap::Args;
 use codelab_toolrunner::{ServedCalls, ToolRunner, ToolRunnerEvent};
 
 use super::connection::{ServerTarget, WhenMissing};
-use super::tool_runner::{ToolRunnerFlags, at_the_terminal, line_of};
+use super::tool_runner::{SessionApprove, ToolRunnerFlags, at_the_terminal, line_of};
 use super::{StopSignals, note, say};
 use crate::logs;
 
@@ -17,6 +17,10 @@ pub struct WorkCommand {
     /// The folder in which tool calls run; nothing outside of it is touched
     #[arg(long, value_name = "DIR")]
     workspace: PathBuf,
+    /// What passes without a question in the project's sessions from now on; without it each
+    /// session keeps what was chosen for it
+    #[arg(long, value_enum, value_name = "WHEN")]
+    approve: Option<SessionApprove>,
     #[command(flatten)]
     tool_runner: ToolRunnerFlags,
     #[command(flatten)]
@@ -55,6 +59,7 @@ impl WorkCommand {
         let connection = self.target.connect(WhenMissing::Complain).await?;
         let tool_runner = self
             .tool_runner
+            .approving(self.approve)
             .start(
                 &connection,
                 self.workspace,

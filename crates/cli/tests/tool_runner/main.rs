@@ -16,5 +16,6 @@ mod lab;
 mod mcp;
 mod pretender;
 mod refusals;
+mod safe_writes;
 mod serve;
 mod walls;

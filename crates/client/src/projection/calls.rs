@@ -1,8 +1,9 @@
 //! Tool calls, approvals of calls and budgets, and questions.
 
 use codelab_protocol::{
-    AgentQuestion, ApprovalKind, ApprovalOutcome, ApprovalRequest, ApprovalResolved, CallId,
-    CallOutcome, McpPlace, ToolCall, ToolCallClosed, ToolCallEvent, ToolProgress, ToolResultEvent,
+    AgentQuestion, ApprovalKind, ApprovalOutcome, ApprovalPreview, ApprovalRequest,
+    ApprovalResolved, CallId, CallOutcome, McpPlace, ToolCall, ToolCallClosed, ToolCallEvent,
+    ToolProgress, ToolResultEvent,
 };
 use serde_json::{Map, Value};
 
@@ -164,6 +165,26 @@ impl SessionView {
             });
         }
         changes.push(SessionChange::Waits(id.clone()));
+    }
+
+    /// The file is not what it was when the question was shown. Of a call that waits no longer, the
+    /// preview says nothing any more.
+    pub(super) fn approval_preview(
+        &mut self,
+        shown: &ApprovalPreview,
+        changes: &mut Vec<SessionChange>,
+    ) {
+        let mut has_changed = false;
+        self.timeline.change_call(&shown.call_id, |call| {
+            if let ToolCallStatus::AwaitingApproval(request) = &mut call.status {
+                let preview = Some(Box::new(shown.preview.clone()));
+                has_changed = request.approval.preview != preview;
+                request.approval.preview = preview;
+            }
+        });
+        if has_changed {
+            changes.push(SessionChange::Previewed(shown.call_id.clone()));
+        }
     }
 
     pub(super) fn approval_resolved(

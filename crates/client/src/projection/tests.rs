@@ -96,6 +96,12 @@ fn call(item: &SessionItem) -> Option<Value> {
         value["progress"] =
             json!({ "progress": told.progress, "total": told.total, "message": told.message });
     }
+    if let ToolCallStatus::AwaitingApproval(request) = &view.status
+        && let Some(shown) = &request.approval.preview
+    {
+        value["preview"] = json!({ "base": shown.base, "diff": shown.diff,
+            "unread": shown.is_unread, "outdated": shown.is_outdated });
+    }
     with_origin(value, &view.origin)
 }
 

@@ -147,6 +147,7 @@ impl Transition<'_, '_> {
             created_at: self.world.now,
             expires_at: None,
             timeout_seconds: 0,
+            preview: None,
         });
         let request = PlanRequest {
             plan_id,

@@ -1,7 +1,9 @@
 //! Approvals: a person's decision about a tool call, a plan or a budget, or the lack of one.
 
 use codelab_policy::{Ask, RememberKey, Verdict};
-use codelab_protocol::{CallId, CallOutcome, Digest, ErrorCode, ErrorData, ToolCallChunk};
+use codelab_protocol::{
+    CallId, CallOutcome, Digest, ErrorCode, ErrorData, FileBase, ToolCallChunk,
+};
 use serde_json::{Map, Value};
 
 use super::call::CheckedTool;
@@ -72,6 +74,7 @@ impl Transition<'_, '_> {
             created_at: self.world.now,
             expires_at: None,
             timeout_seconds: 0,
+            preview: None,
         });
         let expires_at = approval.expires_at;
         let shown = ToolCallChunk {
@@ -126,7 +129,7 @@ impl Transition<'_, '_> {
         &mut self,
         call_id: CallId,
         decision: Decision,
-        digest: Option<Digest>,
+        (digest, base): (Option<Digest>, Option<FileBase>),
         decided_by: String,
         known: bool,
     ) -> Result<CallerAnswer, Refusal> {
@@ -153,9 +156,10 @@ impl Transition<'_, '_> {
             )
             .with("digest", approval.digest.as_str()));
         }
+        approval.check_base(&decision, base.as_ref())?;
         let span = self.session.here();
         match approval.kind {
-            ApprovalKind::Tool => self.decide_call(&call_id, decision, decided_by)?,
+            ApprovalKind::Tool => self.decide_call(&call_id, decision, base, decided_by)?,
             ApprovalKind::Budget => self.decide_budget(&call_id, decision, decided_by)?,
             ApprovalKind::Plan => self.decide_plan(decision, decided_by)?,
         }
@@ -166,6 +170,7 @@ impl Transition<'_, '_> {
         &mut self,
         call_id: &CallId,
         decision: Decision,
+        base: Option<FileBase>,
         decided_by: String,
     ) -> Result<(), Refusal> {
         if let (Decision::Edit { arguments }, Some(thread)) =
@@ -178,7 +183,7 @@ impl Transition<'_, '_> {
             never!("an approval is pending that no thread waits for");
             return Ok(());
         };
-        self.decided(thread, decision, decided_by);
+        self.decided(thread, decision, base, decided_by);
         Ok(())
     }
 
@@ -212,10 +217,20 @@ impl Transition<'_, '_> {
         Some(error_data(ErrorCode::ToolValidationError, &message))
     }
 
-    fn decided(&mut self, thread: Thread, decision: Decision, decided_by: String) {
+    fn decided(
+        &mut self,
+        thread: Thread,
+        decision: Decision,
+        base: Option<FileBase>,
+        decided_by: String,
+    ) {
         let ThreadPhase::AwaitingApproval { call, approval } = thread.phase.clone() else {
             never!("a tool call is decided that waits for no approval");
             return self.session.put(thread);
+        };
+        let call = OpenCall {
+            base: approval.bound_base(&call, &decision, base),
+            ..call
         };
         match decision {
             Decision::Approve { remember } => {

@@ -175,6 +175,7 @@ impl Transition<'_, '_> {
             created_at: self.world.now,
             expires_at: None,
             timeout_seconds: 0,
+            preview: None,
         })
     }
 

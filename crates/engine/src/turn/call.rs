@@ -183,6 +183,7 @@ impl Session {
             expires_at: None,
             agent: thread.agent.clone(),
             user_id: self.caller.user_id,
+            base: call.base.clone(),
         }
     }
 }
@@ -404,7 +405,7 @@ impl Transition<'_, '_> {
             .open_call(&thread, &open.call_id, &open.tool.name());
         match self.world.policy.review(checked) {
             Verdict::Allow => self.dispatch(thread, open, None),
-            Verdict::Ask(ask) => match self.session.remembered(&ask) {
+            Verdict::Ask(ask) => match self.session.passes_unasked(&ask) {
                 Some(rule) => self.pass_remembered(thread, open, ask, rule),
                 None => self.request_approval(thread, open, ask),
             },

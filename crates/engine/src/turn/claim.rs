@@ -11,7 +11,9 @@ use super::call::{ended_or_unknown, text_of};
 use super::{CallClaim, OpenCall, Thread, ThreadPhase, Turn};
 use crate::session::Transition;
 use crate::world::{LEASE_SECONDS, MAX_LATE_CALLS};
-use crate::{CallStatus, CallerAnswer, Effect, EventRange, KnownCall, Lane, Refusal, Session};
+use crate::{
+    CallStatus, CallVersion, CallerAnswer, Effect, EventRange, KnownCall, Lane, Refusal, Session,
+};
 
 /// A claimed call whose lease lapsed: it may or may not have run, and its result may still come.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -59,7 +61,7 @@ impl Transition<'_, '_> {
     /// `bound_is_gone`: the client that the session is bound to has not been seen for a while.
     pub(crate) fn claim(
         &mut self,
-        call_id: CallId,
+        (call_id, version): (CallId, Option<CallVersion>),
         client_id: ClientId,
         bound_is_gone: bool,
         known: Option<KnownCall>,
@@ -74,7 +76,14 @@ impl Transition<'_, '_> {
             }) if claim.client_id != client_id => {
                 return Err(claimed(&call_id, "Another client runs this call"));
             }
-            Some(ThreadPhase::AwaitingResult { .. }) => {}
+            Some(ThreadPhase::AwaitingResult { call, .. }) => {
+                if version.is_some_and(|version| !call.is_of(&version)) {
+                    return Err(Refusal::new(
+                        ErrorCode::Conflict,
+                        "The call was changed since: another version of it is approved",
+                    ));
+                }
+            }
             Some(ThreadPhase::AwaitingApproval { .. }) => {
                 return Err(Refusal::new(
                     ErrorCode::Conflict,

@@ -19,7 +19,7 @@ impl Session {
     }
 
     /// Every place where the approval stands: tasks can share a question about the budget.
-    fn approvals_mut(&mut self, call_id: &CallId) -> Vec<&mut Box<Approval>> {
+    pub(super) fn approvals_mut(&mut self, call_id: &CallId) -> Vec<&mut Box<Approval>> {
         let Some(turn) = &mut self.turn else {
             return Vec::new();
         };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use codelab_protocol::{
-    AgentName, AgentStatus, CallId, CalledTool, ClientId, Digest, ErrorCode, ErrorData,
+    AgentName, AgentStatus, CallId, CalledTool, ClientId, Digest, ErrorCode, ErrorData, FileBase,
     McpServerName, MessageId, SessionKind, Timestamp, TurnId, TurnStatus, Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -158,6 +158,16 @@ pub struct OpenCall {
     /// Its newest question, whether it is open or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_question: Option<CallId>,
+    /// What a person agreed to replace; absent where nobody said.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "codelab_protocol::given"
+    )]
+    pub(crate) base: Option<FileBase>,
+    /// How often its client wanted a person to see it again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) asked_again: u32,
 }
 
 impl OpenCall {
@@ -170,6 +180,8 @@ impl OpenCall {
             elicitation: None,
             elicited: 0,
             last_question: None,
+            base: None,
+            asked_again: 0,
         }
     }
 }

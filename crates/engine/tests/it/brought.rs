@@ -80,6 +80,7 @@ fn reads(stage: &mut Stage, session: &mut Session, path: &str) {
         call_id: call_id.clone(),
         client_id: client.clone(),
         bound_is_gone: false,
+        version: None,
         known: None,
     };
     stage.apply(session, claim).unwrap();

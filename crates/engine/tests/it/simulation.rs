@@ -352,6 +352,7 @@ impl Life {
             call_id,
             decision,
             digest: None,
+            base: None,
             decided_by: "person".to_owned(),
             known,
         }

@@ -222,6 +222,7 @@ impl<'a> Work<'a> {
                 | Effect::ApprovalOpened(_)
                 | Effect::ApprovalClosed { .. }
                 | Effect::ApprovalMoved { .. }
+                | Effect::ApprovalPreviewed { .. }
                 | Effect::CallOpened { .. }
                 | Effect::CallClosed { .. }
                 | Effect::InputAccepted { .. }

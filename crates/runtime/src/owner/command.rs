@@ -1,11 +1,12 @@
 //! Commands: what comes from outside, with what the store knows about it.
 
 use codelab_engine::{
-    Decision, EventRange, Input, KnownCall, Refusal, RetriedRequest, UserMessage,
+    CallVersion, ClientStanding, Decision, EventRange, Input, KnownCall, Refusal, RetriedRequest,
+    UserMessage,
 };
 use codelab_protocol::{
-    AgentName, AttachedFile, CallId, CallerContext, ClientId, Digest, ErrorCode, Message,
-    MessageId, Plan, PlanId, RememberedId,
+    AgentName, ApproveMode, AttachedFile, CallId, CallerContext, ClientId, Digest, ErrorCode,
+    FileBase, FilePreview, Message, MessageId, Plan, PlanId, RememberedId,
 };
 use codelab_store::ApprovalStatus;
 use serde_json::{Map, Value};
@@ -40,6 +41,18 @@ pub(crate) enum Command {
     Claim {
         call_id: CallId,
         client_id: ClientId,
+        version: Option<CallVersion>,
+    },
+    Preview {
+        call_id: CallId,
+        client_id: ClientId,
+        preview: FilePreview,
+    },
+    AskAgain {
+        call_id: CallId,
+        client_id: ClientId,
+        reason: String,
+        preview: FilePreview,
     },
     ClientGone {
         client_id: ClientId,
@@ -61,6 +74,7 @@ pub(crate) enum Command {
         call_id: CallId,
         decision: Decision,
         digest: Option<Digest>,
+        base: Option<FileBase>,
         decided_by: String,
     },
     Cancel {
@@ -77,6 +91,9 @@ pub(crate) enum Command {
     },
     ChooseAgent {
         agent: Option<AgentName>,
+    },
+    ChooseApprove {
+        mode: ApproveMode,
     },
 }
 
@@ -143,15 +160,53 @@ impl Owner {
                     known,
                 }
             }
-            Command::Claim { call_id, client_id } => {
+            Command::Claim {
+                call_id,
+                client_id,
+                version,
+            } => {
                 let known = self.known_call(loaded, &call_id).await?;
-                let bound = loaded.session.bound_client();
-                let gone = |space: &Space| bound.is_some_and(|bound| space.client_is_gone(bound));
-                let bound_is_gone = loaded.space.as_deref().is_none_or(gone);
                 Input::Claim {
+                    bound_is_gone: loaded.is_gone(loaded.session.bound_client()),
                     call_id,
                     client_id,
-                    bound_is_gone,
+                    version,
+                    known,
+                }
+            }
+            Command::Preview {
+                call_id,
+                client_id,
+                preview,
+            } => {
+                let mut pending = loaded.session.pending_approvals();
+                let open = pending.find(|open| open.call_id == call_id);
+                let shows = open.and_then(|open| open.preview.as_ref());
+                let standing = ClientStanding {
+                    bound_is_gone: loaded.is_gone(loaded.session.bound_client()),
+                    other_is_gone: loaded.is_gone(shows.map(|shown| &shown.client_id)),
+                };
+                let known = open.is_none() && self.was_decided(loaded, &call_id).await?;
+                Input::Preview {
+                    call_id,
+                    client_id,
+                    preview,
+                    standing,
+                    known,
+                }
+            }
+            Command::AskAgain {
+                call_id,
+                client_id,
+                reason,
+                preview,
+            } => {
+                let known = self.known_call(loaded, &call_id).await?;
+                Input::AskAgain {
+                    call_id,
+                    client_id,
+                    reason,
+                    preview,
                     known,
                 }
             }
@@ -193,6 +248,7 @@ impl Owner {
                 call_id,
                 decision,
                 digest,
+                base,
                 decided_by,
             } => {
                 let is_open = loaded
@@ -204,6 +260,7 @@ impl Owner {
                     call_id,
                     decision,
                     digest,
+                    base,
                     decided_by,
                     known,
                 }
@@ -214,6 +271,7 @@ impl Owner {
             Command::Revoke { id, revoked_by } => Input::Revoke { id, revoked_by },
             Command::ChooseModel { model } => Input::ChooseModel { model },
             Command::ChooseAgent { agent } => Input::ChooseAgent { agent },
+            Command::ChooseApprove { mode } => Input::ChooseApprove { mode },
         })
     }
 
@@ -290,5 +348,13 @@ impl Owner {
     ) -> Result<bool, RuntimeError> {
         let row = self.runtime.store.approval(loaded.key, call_id).await?;
         Ok(row.is_some_and(|row| row.status != ApprovalStatus::Pending))
+    }
+}
+
+impl LoadedSession {
+    /// Whether this client has not been seen for a while.
+    fn is_gone(&self, client: Option<&ClientId>) -> bool {
+        let gone = |space: &Space| client.is_some_and(|client| space.client_is_gone(client));
+        self.space.as_deref().is_none_or(gone)
     }
 }

@@ -200,6 +200,7 @@ impl HeldSlots {
                 | Effect::ApprovalOpened(_)
                 | Effect::ApprovalClosed { .. }
                 | Effect::ApprovalMoved { .. }
+                | Effect::ApprovalPreviewed { .. }
                 | Effect::CallOpened { .. }
                 | Effect::CallClosed { .. }
                 | Effect::InputAccepted { .. }

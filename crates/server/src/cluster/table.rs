@@ -246,6 +246,11 @@ const TABLE: &[(&str, &str, Subject)] = &[
         "/my/chat/{session_id}/approvals/{call_id}/renew",
         ProjectOfSession,
     ),
+    (
+        "PUT",
+        "/my/chat/{session_id}/approvals/{call_id}/preview",
+        ProjectOfSession,
+    ),
     ("GET", "/my/chat/{session_id}/attachments/{digest}", Local),
     ("GET", "/my/chat/{session_id}/audit", ProjectOfSession),
     ("POST", "/my/chat/{session_id}/cancel", ProjectOfSession),
@@ -304,6 +309,11 @@ const TABLE: &[(&str, &str, Subject)] = &[
     (
         "POST",
         "/my/chat/{session_id}/tool_calls/{call_id}/elicit",
+        ProjectOfSession,
+    ),
+    (
+        "POST",
+        "/my/chat/{session_id}/tool_calls/{call_id}/ask_again",
         ProjectOfSession,
     ),
 ];

@@ -7,6 +7,7 @@ pub(super) mod export;
 pub(super) mod messages;
 pub(super) mod mine;
 pub(super) mod plans;
+pub(super) mod previews;
 pub(super) mod remembered;
 pub(super) mod tools;
 
@@ -211,7 +212,7 @@ pub(super) async fn get(
     }))
 }
 
-/// Change a session's title, model, agent or marks
+/// Change a session's title, model, agent, marks or what passes without a question
 #[utoipa::path(
     patch, path = "/my/chat/sessions/{session_id}", request_body = ChangeProjectSession,
     responses((status = 200, description = "As it is now", body = ProjectSession)),
@@ -230,8 +231,9 @@ pub(super) async fn change(
     };
     let model = chosen(fields::patch(body.model, fields::model)?);
     let agent = chosen(fields::patch(body.agent, fields::agent)?);
+    let approve = fields::not_null("approve", body.approve)?;
     let marks = change != SessionEdit::default();
-    if !marks && model.is_none() && agent.is_none() {
+    if !marks && model.is_none() && agent.is_none() && approve.is_none() {
         let message = "title is missing".to_owned();
         return Err(ApiError::new(ErrorCode::MissingRequiredField, message).with("field", "title"));
     }
@@ -241,6 +243,9 @@ pub(super) async fn change(
     }
     if let Some(model) = model {
         app.runtime.choose_model(&session.row, model).await?;
+    }
+    if let Some(mode) = approve {
+        app.runtime.choose_approve(&session.row, mode).await?;
     }
     if marks {
         session
@@ -283,6 +288,7 @@ fn shown(row: &OwnedSession, state: &Session) -> ProjectSession {
         asks: state.asks(),
         model: state.model().map(str::to_owned),
         agent: state.chosen_agent().cloned(),
+        approve: Some(state.approve_mode()),
         compacting: state.is_compacting(),
         pinned: row.marks.pinned,
         archived: row.marks.archived,
@@ -306,6 +312,7 @@ fn listed(row: ProjectSessionRow) -> ProjectSession {
         last_activity: row.last_activity,
         message_count: row.message_count,
         asks: row.asks,
+        approve: None,
         model: None,
         agent: None,
         compacting: false,

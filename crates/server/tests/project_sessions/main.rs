@@ -19,6 +19,7 @@ mod models;
 mod modes;
 mod orchestrated;
 mod plans;
+mod previews;
 mod queue;
 mod remembered;
 mod repeats;

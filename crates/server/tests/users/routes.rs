@@ -76,6 +76,10 @@ fn sample(path: &str) -> Value {
         "elicit" => {
             json!({ "client_id": "intruder", "message": "Which?", "requested_schema": {} })
         }
+        "preview" => json!({ "client_id": "intruder", "base": null, "diff": "" }),
+        "ask_again" => json!({
+            "client_id": "intruder", "reason": "r", "preview": { "base": null, "diff": "" },
+        }),
         "progress" => json!({ "client_id": "intruder", "progress": 1 }),
         "permission" => json!({ "tool": "write", "permission": "allow" }),
         other => panic!("say what body a route ending in {other} takes"),

@@ -80,11 +80,15 @@ const UPSERT_CONTEXT: &str = "INSERT INTO agent_contexts (session_key, current_a
      last_switch_at = excluded.last_switch_at";
 
 const INSERT_APPROVAL: &str = "INSERT INTO pending_approvals (session_key, call_id, kind, tool_name, arguments, \
-     digest, parts, reason, status, created_at, expires_at, timeout_seconds, mcp) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9, $10, $11, $12) ON CONFLICT (session_key, call_id) DO UPDATE \
-     SET status = 'pending', reason = excluded.reason, created_at = excluded.created_at, decided_at = NULL, \
-     expires_at = excluded.expires_at, timeout_seconds = excluded.timeout_seconds \
-     WHERE pending_approvals.status = 'expired'";
+     digest, parts, reason, status, created_at, expires_at, timeout_seconds, mcp, preview) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9, $10, $11, $12, $13) ON CONFLICT (session_key, call_id) DO UPDATE \
+     SET status = 'pending', arguments = excluded.arguments, digest = excluded.digest, parts = excluded.parts, \
+     reason = excluded.reason, created_at = excluded.created_at, decided_at = NULL, \
+     expires_at = excluded.expires_at, timeout_seconds = excluded.timeout_seconds, preview = excluded.preview \
+     WHERE pending_approvals.status IN ('expired', 'approved', 'edited')";
+
+const PREVIEW_APPROVAL: &str = "UPDATE pending_approvals SET preview = $1 \
+     WHERE session_key = $2 AND call_id = $3 AND status = 'pending'";
 
 const EXTEND_APPROVAL: &str = "UPDATE pending_approvals SET expires_at = $1 \
      WHERE session_key = $2 AND call_id = $3 AND status = 'pending'";
@@ -359,6 +363,13 @@ fn approvals(commit: &Commit, stmts: &mut Vec<Stmt>) -> Result<(), StoreError> {
             ],
         ));
     }
+    for previewed in &commit.approvals_previewed {
+        let call = Param::text(previewed.call_id.as_str());
+        stmts.push(Stmt::one(
+            PREVIEW_APPROVAL,
+            vec![json(&previewed.preview)?, commit.key.into(), call],
+        ));
+    }
     for closed in &commit.approvals_closed {
         let call = Param::text(closed.call_id.as_str());
         let params = vec![
@@ -386,6 +397,7 @@ fn insert_approval(key: Param, info: &ApprovalInfo) -> Result<Stmt, StoreError> 
         Param::optional(info.expires_at),
         info.timeout_seconds.into(),
         Param::optional(info.mcp.as_ref().map(json).transpose()?),
+        Param::optional(info.preview.as_ref().map(json).transpose()?),
     ];
     Ok(Stmt::one(INSERT_APPROVAL, params))
 }

@@ -98,7 +98,7 @@ macro_rules! select_approvals {
     ($where:literal) => {
         concat!(
             "SELECT call_id, kind, tool_name, arguments, digest, parts, reason, created_at, expires_at, ",
-            "timeout_seconds, mcp, status FROM pending_approvals WHERE session_key = $1",
+            "timeout_seconds, mcp, preview, status FROM pending_approvals WHERE session_key = $1",
             $where
         )
     };
@@ -467,6 +467,7 @@ pub(super) fn approval_info(row: &mut Columns<'_>) -> Result<ApprovalInfo, Store
         expires_at: row.optional_time()?,
         timeout_seconds: row.count()?,
         mcp: row.optional_json()?,
+        preview: row.optional_json()?,
     })
 }
 

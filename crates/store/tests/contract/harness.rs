@@ -332,5 +332,6 @@ pub fn approval(call_id: &str) -> ApprovalInfo {
         created_at: at(5),
         expires_at: Some(at(300_000)),
         timeout_seconds: 300,
+        preview: None,
     }
 }

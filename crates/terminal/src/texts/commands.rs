@@ -110,6 +110,26 @@ texts! {
         "context {0} % of {1}",
         "контекст {0} % из {1}",
         "контекст {0} % з {1}";
+    HelpApprove:
+        "what passes without a question: ask, or edits (writes in this folder pass)",
+        "что проходит без вопроса: ask или edits (запись файлов в этой папке)",
+        "що проходить без запитання: ask або edits (запис файлів у цій теці)";
+    ModeAsk:
+        "writes and commands ask you first; /approve edits lets writes in this folder pass",
+        "запись файлов и команды сначала спрашивают; /approve edits пропускает запись в этой папке",
+        "запис файлів і команди спершу питають; /approve edits пропускає запис у цій теці";
+    ModeEdits:
+        "writes in this folder pass without a question; commands, protected paths and files that the agent has not read still ask; /approve ask takes it back",
+        "запись файлов в этой папке проходит без вопроса; команды, защищённые пути и файлы, которые агент не читал, всё равно спрашивают; /approve ask отменяет это",
+        "запис файлів у цій теці проходить без запитання; команди, захищені шляхи та файли, яких агент не читав, однаково питають; /approve ask скасовує це";
+    NoSuchMode:
+        "there is no mode {0}: choose ask or edits",
+        "нет режима {0}: выберите ask или edits",
+        "немає режиму {0}: виберіть ask або edits";
+    EditsPass:
+        "writes pass",
+        "запись без вопроса",
+        "запис без запитання";
     HelpAllowed:
         "what you allowed for the rest of this session, or take one back",
         "что вы разрешили до конца сессии, или отозвать одно из этого",

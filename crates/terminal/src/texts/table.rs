@@ -246,6 +246,18 @@ texts! {
         "a new file",
         "новый файл",
         "новий файл";
+    FileUnread:
+        "the agent has not read this file",
+        "агент не читал этот файл",
+        "агент не читав цей файл";
+    FileOutdated:
+        "the file changed since the agent read it; the write will be refused, and the agent told what changed",
+        "файл изменился с тех пор, как агент его читал; запись будет отклонена, и агент узнает, что изменилось",
+        "файл змінився відтоді, як агент його читав; запис буде відхилено, і агент дізнається, що змінилося";
+    DiffCut:
+        "the difference is longer; the rest is not shown",
+        "различие длиннее; остальное не показано",
+        "відмінність довша; решту не показано";
     NoFileYet:
         "there is no such file yet",
         "такого файла ещё нет",

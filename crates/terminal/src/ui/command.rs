@@ -25,6 +25,8 @@ pub enum SlashCommand {
     Model(Option<String>),
     /// What was allowed for the rest of the session, or the number of one to take back.
     Allowed(Option<String>),
+    /// What passes without a question: `ask` or `edits`.
+    Approve(Option<String>),
     /// Sums the history up.
     Compact,
     Cost,
@@ -43,7 +45,7 @@ pub enum SlashCommand {
     Other(String, Option<String>),
 }
 
-pub const HELP: [(&str, CommandText); 20] = [
+pub const HELP: [(&str, CommandText); 21] = [
     ("/help", CommandText::HelpHelp),
     ("/agents", CommandText::HelpAgents),
     ("/switch [AGENT]", CommandText::HelpSwitch),
@@ -53,6 +55,7 @@ pub const HELP: [(&str, CommandText); 20] = [
     ("/renew", CommandText::HelpRenew),
     ("/model [NAME]", CommandText::HelpModel),
     ("/allowed [-N]", CommandText::HelpAllowed),
+    ("/approve [MODE]", CommandText::HelpApprove),
     ("/compact", CommandText::HelpCompact),
     ("/cost", CommandText::HelpCost),
     ("/diff", CommandText::HelpDiff),
@@ -100,6 +103,7 @@ impl SlashCommand {
             "renew" => Self::Renew,
             "model" => Self::Model(argument),
             "allowed" => Self::Allowed(argument),
+            "approve" => Self::Approve(argument),
             "compact" => Self::Compact,
             "cost" => Self::Cost,
             "trust" => Self::Trust,
@@ -128,6 +132,7 @@ impl fmt::Display for SlashCommand {
             Self::Renew => ("renew", None),
             Self::Model(model) => ("model", model.as_ref()),
             Self::Allowed(number) => ("allowed", number.as_ref()),
+            Self::Approve(mode) => ("approve", mode.as_ref()),
             Self::Compact => ("compact", None),
             Self::Cost => ("cost", None),
             Self::Trust => ("trust", None),
@@ -168,6 +173,10 @@ mod tests {
             (
                 "/allowed -2",
                 Some(SlashCommand::Allowed(Some("-2".to_owned()))),
+            ),
+            (
+                "/approve edits",
+                Some(SlashCommand::Approve(Some("edits".to_owned()))),
             ),
             ("/compact", Some(SlashCommand::Compact)),
             ("/exit", Some(SlashCommand::Quit)),

@@ -106,6 +106,8 @@ pub async fn files(workspace: &Workspace, written: &str) -> Vec<String> {
         user_id: None,
         arguments: &arguments,
         is_approved: false,
+        reader: None,
+        base: None,
     };
     let result = workspace.run(call, CancellationToken::new()).await;
     let entry = |entry: &Value| {

@@ -12,7 +12,7 @@ use crate::texts::CommandText;
 
 use super::block::Block;
 use super::diff::Before;
-use super::files;
+use super::files::{self, ShownFile};
 use super::prompt::MenuChoice;
 use super::render::{self, CardRows, time_left};
 use super::requests::{self, DecisionRequest, OutgoingMessage};
@@ -39,7 +39,7 @@ enum Becomes {
 /// What waits first, as it is drawn, and what that was made of.
 pub(super) struct AskCard {
     ask: PendingAsk,
-    before: Before,
+    before: ShownFile,
     session: Option<SessionId>,
     width: usize,
     pub(super) rows: CardRows,
@@ -218,6 +218,7 @@ impl Talk {
                     remember,
                     digest,
                     modified_args: None,
+                    base: self.state.shown_base(&request.approval),
                 };
                 DecisionRequest::Approval(ask.call_id().clone(), body)
             }
@@ -300,7 +301,7 @@ impl Talk {
         self.print_lines(lines.unwrap_or_default());
     }
 
-    async fn before_of(&self, ask: &PendingAsk) -> Before {
+    async fn before_of(&self, ask: &PendingAsk) -> ShownFile {
         match ask {
             PendingAsk::Approval(request) => {
                 let approval = &request.approval;
@@ -310,14 +311,18 @@ impl Talk {
             PendingAsk::Local(local) => {
                 self.file_before(&local.tool.name(), &local.arguments).await
             }
-            PendingAsk::Plan(_) | PendingAsk::Question(_) => Before::Missing,
+            PendingAsk::Plan(_) | PendingAsk::Question(_) => Before::Missing.into(),
         }
     }
 
     /// The file that a call would write, as it is now.
-    pub(super) async fn file_before(&self, tool: &str, arguments: &Map<String, Value>) -> Before {
+    pub(super) async fn file_before(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Value>,
+    ) -> ShownFile {
         if tool != Tool::WriteFile.as_str() {
-            return Before::Missing;
+            return Before::Missing.into();
         }
         let path = arguments.get("path");
         let path = path.and_then(Value::as_str).unwrap_or_default();
@@ -381,6 +386,7 @@ impl Talk {
                     decision,
                     modified_args: Some(changed),
                     digest,
+                    base: self.state.shown_base(&request.approval),
                     ..HitlDecision::default()
                 };
                 DecisionRequest::Approval(ask.call_id().clone(), body)
@@ -432,7 +438,7 @@ impl Talk {
         let Ok(ToolArguments::WriteFile(write)) = tool.check(&approval.arguments) else {
             return None;
         };
-        let content = match (&write.content, self.before_of(ask).await) {
+        let content = match (&write.content, self.before_of(ask).await.before) {
             (Some(content), _) => content.clone(),
             (None, Before::Text(old)) => super::diff::apply(&old, write.edits.as_deref()?)?,
             (None, _) => return None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use codelab_policy::visible;
-use codelab_protocol::{FileEdit, WriteFile};
+use codelab_protocol::{FileBase, FileEdit, FilePreview, WriteFile};
 use similar::{ChangeTag, TextDiff};
 
 use crate::{Language, Text};
@@ -61,6 +61,32 @@ impl Diff {
             }
             (Before::Unknown(why), None, Some(edits)) => Self::of_edits(edits, why),
             (_, None, None) => Self::default(),
+        }
+    }
+
+    /// As the client says that would run the write.
+    pub fn told(preview: &FilePreview, language: Language) -> Self {
+        let mut shown = Self::default();
+        // The two lines with names say nothing that the card does not.
+        let lines = preview.diff.lines();
+        let lines = lines.skip_while(|line| line.starts_with("--- ") || line.starts_with("+++ "));
+        for line in lines {
+            let style = patch_style(line);
+            shown.added += usize::from(style == ADDED);
+            shown.removed += usize::from(style == REMOVED);
+            shown.lines.push(TextLine::styled(&visible(line), style));
+        }
+        if preview.truncated {
+            let rest = format!("({})", language.text(Text::DiffCut));
+            shown.lines.push(TextLine::styled(&rest, BOLD.dim()));
+        }
+        match (&preview.note, &preview.base) {
+            (Some(note), _) => shown.noted(&visible(note)),
+            (None, FileBase::Missing) => shown.noted(language.text(Text::NewFile)),
+            (None, FileBase::Content(_)) if shown.lines.is_empty() => {
+                shown.noted(language.text(Text::NothingChanges))
+            }
+            (None, FileBase::Content(_)) => shown,
         }
     }
 
@@ -127,7 +153,7 @@ impl Diff {
             .push(TextLine::styled(sign, style).with(&visible(text), style));
     }
 
-    fn noted(mut self, note: &str) -> Self {
+    pub fn noted(mut self, note: &str) -> Self {
         self.lines
             .insert(0, TextLine::styled(&format!("({note})"), BOLD.dim()));
         self

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use codelab_protocol::{NewAttachment, ReadFile, ToolArguments};
-use codelab_workspace::{Call, Workspace};
+use codelab_protocol::{FileBase, NewAttachment, ReadFile, ToolArguments};
+use codelab_workspace::{Call, FileNow, Workspace};
 use serde_json::Value;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
@@ -14,13 +14,14 @@ use crate::{Language, Text};
 
 use super::diff::Before;
 
+/// A longer file is not compared.
+const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 const DEFAULT_EDITOR: &str = "vi";
 
 /// A file as `read_file` gives it.
 pub enum FileRead {
     Content {
         text: String,
-        is_cut: bool,
     },
     Image(NewAttachment),
     Missing,
@@ -40,6 +41,8 @@ pub async fn read(workspace: &Workspace, path: &str) -> FileRead {
         user_id: None,
         arguments: &arguments,
         is_approved: false,
+        reader: None,
+        base: None,
     };
     let result = workspace.run(call, CancellationToken::new()).await;
     let text = |name: &str| result.get(name).and_then(Value::as_str);
@@ -50,26 +53,40 @@ pub async fn read(workspace: &Workspace, path: &str) -> FileRead {
     match (text("content"), text("error")) {
         (Some(content), _) => FileRead::Content {
             text: content.to_owned(),
-            is_cut: result.get("truncated") == Some(&Value::Bool(true)),
         },
         (None, Some(error)) if error.ends_with("does not exist") => FileRead::Missing,
         (None, error) => FileRead::Refused(error.map(str::to_owned)),
     }
 }
 
+/// The file that a write is about, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownFile {
+    pub before: Before,
+    /// What exactly that is; absent where nobody knows.
+    pub base: Option<FileBase>,
+}
+
+impl From<Before> for ShownFile {
+    fn from(before: Before) -> Self {
+        Self { before, base: None }
+    }
+}
+
 /// What the file holds now.
-pub async fn before(workspace: &Workspace, path: &str, language: Language) -> Before {
-    match read(workspace, path).await {
-        FileRead::Content { is_cut: true, .. } => {
-            Before::Unknown(language.text(Text::FileTooLarge).to_owned())
-        }
-        FileRead::Content { text, .. } => Before::Text(text),
-        FileRead::Image(_) => Before::Unknown(language.text(Text::FileUnreadable).to_owned()),
-        FileRead::Missing => Before::Missing,
-        FileRead::Refused(why) => {
-            let unknown = || language.text(Text::FileUnreadable).to_owned();
-            Before::Unknown(why.unwrap_or_else(unknown))
-        }
+pub async fn before(workspace: &Workspace, path: &str, language: Language) -> ShownFile {
+    let unknown = |text: Text| Before::Unknown(language.text(text).to_owned());
+    match workspace.file_now(path).await {
+        Ok(FileNow { base, text }) => ShownFile {
+            before: match (text, &base) {
+                (_, FileBase::Missing) => Before::Missing,
+                (Some(text), _) if text.len() > MAX_SHOWN_BYTES => unknown(Text::FileTooLarge),
+                (Some(text), _) => Before::Text(text),
+                (None, _) => unknown(Text::FileUnreadable),
+            },
+            base: Some(base),
+        },
+        Err(why) => Before::Unknown(why).into(),
     }
 }
 

@@ -11,8 +11,8 @@ use codelab_protocol::{ApprovalKind, CallId, is_declined};
 
 use super::command::SlashCommand;
 use super::complete::Unfinished;
-use super::diff::Before;
 use super::editor::{Editor, Motion};
+use super::files::ShownFile;
 use super::state::{Grant, PendingAsk, ViewState};
 
 /// How long choices are on the screen before a key decides: what is pressed earlier was meant for
@@ -104,7 +104,7 @@ pub struct Prompt {
 #[derive(Debug)]
 struct ShownAsk {
     ask: PendingAsk,
-    before: Before,
+    before: ShownFile,
     since: Instant,
 }
 

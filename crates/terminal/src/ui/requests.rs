@@ -6,14 +6,15 @@ use std::collections::HashMap;
 
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
-    AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode,
-    HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, RememberedId,
-    SendMessage, SessionId, UsageTotal,
+    AgentName, ApproveMode, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession,
+    ErrorCode, HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId, ProjectId,
+    RememberedId, SendMessage, SessionId, UsageTotal,
 };
 
 use crate::texts::CommandText;
 use crate::{Language, Text};
 
+use super::approve;
 use super::block::Block;
 use super::picker::{ListedSession, title_of};
 use super::plan::{dollars, short};
@@ -52,6 +53,8 @@ pub enum RequestOutcome {
     /// A command of the person's has ended.
     Ran(Vec<Block>),
     Target(Option<String>),
+    /// What passes without a question now.
+    Approve(ApproveMode),
     /// The session's own model; `None`: each agent's.
     Model(Option<String>),
     Open(SessionId),
@@ -87,7 +90,7 @@ pub async fn create(
     client: Client,
     project: ProjectId,
     message: OutgoingMessage,
-    target: Option<String>,
+    (target, mode): (Option<String>, ApproveMode),
 ) -> RequestOutcome {
     let body = CreateProjectSession {
         project_id: Some(project),
@@ -101,6 +104,12 @@ pub async fn create(
                 && let Err(error) = choose_agent(&client, &session, Some(agent)).await
             {
                 tracing::warn!(%session, %error, "storing the agent of a session failed");
+            }
+            // Without it, writes ask.
+            if !mode.is_ask()
+                && let Err(error) = approve::set(&client, &session, mode).await
+            {
+                tracing::warn!(%session, %error, "storing what passes in a session failed");
             }
             RequestOutcome::Created(session, message)
         }

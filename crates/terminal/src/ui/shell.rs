@@ -132,6 +132,8 @@ async fn git(
         user_id: None,
         arguments: &arguments,
         is_approved: false,
+        reader: None,
+        base: None,
     };
     let result = workspace.run(call, stop.clone()).await;
     if stop.is_cancelled() {

@@ -7,17 +7,19 @@ use std::collections::{HashMap, HashSet};
 
 use codelab_client::{PlanView, SessionView, WaitingItem};
 use codelab_protocol::{
-    AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, CallId, CalledTool,
-    CommandPart, McpCall, MessageId, PlanRequest, SessionEvent, SessionId, TaskId, TaskOrigin,
-    Timestamp, Tool, ToolArguments, TurnStatus,
+    AgentName, AgentQuestion, ApprovalInfo, ApprovalKind, ApprovalRequest, ApproveMode, CallId,
+    CalledTool, CommandPart, FileBase, FilePreview, McpCall, MessageId, PlanRequest, SessionEvent,
+    SessionId, TaskId, TaskOrigin, Timestamp, Tool, ToolArguments, TurnStatus,
 };
 use serde_json::{Map, Value};
 
 use crate::Language;
 
 use super::block::{ApprovalCardKind, ApprovalShown, Block};
-use super::diff::{Before, Diff};
+use super::diff::Before;
+use super::files::ShownFile;
 use super::markdown::Stream;
+use super::preview::of_write;
 
 /// Things that wait for the person at once. A server that asks for more is not believed.
 const MAX_OPEN: usize = 256;
@@ -32,6 +34,8 @@ pub struct ViewState {
     pub view: SessionView,
     pub answer: Option<Writing>,
     pub compact_request: CompactRequest,
+    /// What passes without a question.
+    pub approve: ApproveMode,
     /// What waits for the person, oldest first.
     pub asks: Vec<PendingAsk>,
     /// What was decided here. The server has not confirmed that yet.
@@ -39,7 +43,7 @@ pub struct ViewState {
     /// What was allowed here for the rest of the session, until its decision is printed.
     granted: HashMap<CallId, Grant>,
     /// The files that approvals would write, as they are now.
-    befores: HashMap<CallId, Before>,
+    befores: HashMap<CallId, ShownFile>,
     /// What was printed while it waited, because there are no live rows. It is not printed again.
     told: HashSet<CallId>,
     /// When the event happened that is being printed.
@@ -172,8 +176,8 @@ impl PendingAsk {
 }
 
 impl LocalAsk {
-    /// What a person sees of it; `before` is the file it is about.
-    pub fn shown(&self, before: &Before, language: Language) -> ApprovalShown {
+    /// What a person sees of it; `file` is the file it is about.
+    pub fn shown(&self, file: &ShownFile, language: Language) -> ApprovalShown {
         ApprovalShown {
             agent: None,
             task: None,
@@ -182,7 +186,7 @@ impl LocalAsk {
                 self.tool.mcp(),
                 &self.arguments,
                 &self.parts,
-                before,
+                (file, None),
                 language,
             ),
             reason: self.reason.clone(),
@@ -234,7 +238,7 @@ impl ViewState {
 
     /// Applies the next event and returns what is printed for it. `before` is the present content
     /// of the file that an approval is about.
-    pub fn apply(&mut self, event: &SessionEvent, before: &Before) -> Vec<Block> {
+    pub fn apply(&mut self, event: &SessionEvent, before: &ShownFile) -> Vec<Block> {
         self.event_at = Some(event.timestamp);
         let changes = self.view.apply(event);
         let blocks = changes
@@ -304,17 +308,32 @@ impl ViewState {
     }
 
     /// The file that an approval is about, as it was read last.
-    pub fn before(&self, call: &CallId) -> &Before {
-        self.befores.get(call).unwrap_or(&Before::Missing)
+    pub fn before(&self, call: &CallId) -> &ShownFile {
+        const NOTHING: &ShownFile = &ShownFile {
+            before: Before::Missing,
+            base: None,
+        };
+        self.befores.get(call).unwrap_or(NOTHING)
     }
 
     /// Whether this file is not what was read last; then it is what is shown from now on.
-    pub fn reread(&mut self, call: &CallId, before: Before) -> bool {
-        let is_new = *self.before(call) != before;
+    pub fn reread(&mut self, call: &CallId, file: impl Into<ShownFile>) -> bool {
+        let file = file.into();
+        let is_new = *self.before(call) != file;
         if is_new && (self.befores.len() < MAX_OPEN || self.befores.contains_key(call)) {
-            self.befores.insert(call.clone(), before);
+            self.befores.insert(call.clone(), file);
         }
         is_new
+    }
+
+    /// What the write would replace, as it is shown.
+    pub fn shown_base(&self, approval: &ApprovalInfo) -> Option<FileBase> {
+        let tool = Tool::parse(&approval.tool_name).filter(|_| approval.mcp.is_none())?;
+        let Ok(ToolArguments::WriteFile(write)) = tool.check(&approval.arguments) else {
+            return None;
+        };
+        let here = self.before(&approval.call_id);
+        of_write(&write, here, approval.preview.as_deref(), self.language).1
     }
 
     /// The person allows this for the rest of the session.
@@ -416,8 +435,8 @@ impl ViewState {
         origin.task_id.clone().filter(|_| !self.is_main(origin))
     }
 
-    /// What a person sees of an approval; `before` is the file it is about.
-    pub fn shown(&self, request: &ApprovalRequest, before: &Before) -> ApprovalShown {
+    /// What a person sees of an approval; `file` is the file it is about.
+    pub fn shown(&self, request: &ApprovalRequest, file: &ShownFile) -> ApprovalShown {
         let approval = &request.approval;
         let kind = match approval.kind {
             ApprovalKind::Budget => ApprovalCardKind::Budget(approval.arguments.clone()),
@@ -426,7 +445,7 @@ impl ViewState {
                 approval.mcp.as_deref(),
                 &approval.arguments,
                 &approval.parts,
-                before,
+                (file, approval.preview.as_deref()),
                 self.language,
             ),
         };
@@ -450,7 +469,7 @@ pub fn approval_kind(
     mcp: Option<&McpCall>,
     arguments: &Map<String, Value>,
     parts: &[CommandPart],
-    before: &Before,
+    (file, told): (&ShownFile, Option<&FilePreview>),
     language: Language,
 ) -> ApprovalCardKind {
     let text = |name: &str| {
@@ -474,7 +493,9 @@ pub fn approval_kind(
         (Some(Tool::WriteFile), _) => ApprovalCardKind::Write {
             arguments: arguments.clone(),
             diff: match Tool::WriteFile.check(arguments) {
-                Ok(ToolArguments::WriteFile(write)) => Some(Diff::of(&write, before, language)),
+                Ok(ToolArguments::WriteFile(write)) => {
+                    Some(of_write(&write, file, told, language).0)
+                }
                 Ok(_) | Err(_) => None,
             },
         },

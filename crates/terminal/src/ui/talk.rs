@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use codelab_client::{Client, ClientError, ResumingEvents, StreamEvent};
 use codelab_protocol::{
-    CallId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp, Usage,
+    ApproveMode, CallId, ProjectId, RememberedId, SessionEvent, SessionId, Timestamp, Usage,
 };
 use codelab_toolrunner::BroughtHandle;
 use codelab_workspace::Workspace;
@@ -70,6 +70,8 @@ pub(super) struct Talk {
     /// Edited texts that the server did not accept.
     pub(super) drafts: HashMap<CallId, String>,
     target: Option<String>,
+    /// What passes in sessions that are begun here, where the person said so.
+    wanted_approve: Option<ApproveMode>,
     /// The model that answered last, and how many tokens it had before it.
     model: Option<String>,
     context_tokens: Option<u64>,
@@ -126,6 +128,7 @@ impl Talk {
             place,
             flags,
             folder_flag,
+            approve,
             welcome,
             language,
         } = options;
@@ -147,6 +150,7 @@ impl Talk {
             first_drawn: None,
             drafts: HashMap::new(),
             target: None,
+            wanted_approve: approve,
             model: None,
             context_tokens: None,
             windows: None,
@@ -172,6 +176,7 @@ impl Talk {
             is_over: Leaving::No,
             end: ChatEnd::Left,
         };
+        talk.state.approve = approve.unwrap_or_default();
         let width = talk.surface.width();
         let welcome = welcome
             .iter()
@@ -479,7 +484,7 @@ impl Talk {
                     self.client.clone(),
                     self.project,
                     message,
-                    target,
+                    (target, self.state.approve),
                 ));
             }
         }
@@ -506,6 +511,7 @@ impl Talk {
         (self.model, self.context_tokens) = (None, None);
         self.allowed.clear();
         self.state.become_session(ViewState::default());
+        self.state.approve = self.wanted_approve.unwrap_or_default();
     }
 
     async fn outcome(&mut self, outcome: RequestOutcome) -> Result<(), UiError> {
@@ -546,6 +552,7 @@ impl Talk {
                 blocks.iter().for_each(|block| self.print(block));
             }
             RequestOutcome::Target(target) => self.aim(target),
+            RequestOutcome::Approve(mode) => self.approved(mode),
             RequestOutcome::Model(model) => {
                 match &model {
                     Some(model) => self.say(Text::ModelChosen, &[model]),

@@ -63,7 +63,7 @@ impl Transcript {
             }
             _ => self.unknown.clone(),
         };
-        let blocks = self.state.apply(event, &before);
+        let blocks = self.state.apply(event, &before.into());
         let mut out = String::new();
         // The answer of a task that is one of several stands nowhere else.
         let is_told = blocks

@@ -22,6 +22,8 @@ pub(super) enum CallStage {
     Started,
     Finished(Value),
     Acknowledged,
+    /// Nothing of the call has run, and the server may offer it again.
+    Released,
 }
 
 impl CallStage {
@@ -31,6 +33,7 @@ impl CallStage {
             Self::Started => "started",
             Self::Finished(_) => "finished",
             Self::Acknowledged => "acknowledged",
+            Self::Released => "released",
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::error::{PathAction, ToolRefusal};
 use crate::options::WorkspaceLimits;
 use crate::root::Root;
-use crate::seen::{Fingerprint, MAX_HASHED_BYTES, SeenFiles};
+use crate::seen::{MAX_HASHED_BYTES, Present, ReadingAgent, Readings};
 use crate::text::{Encoding, SNIFFED_BYTES, decode, encode, is_binary, whole_characters};
 
 /// A range far into a large file is looked for this far.
@@ -17,9 +17,10 @@ const MAX_SCANNED_BYTES: u64 = 1024 * 1024 * 1024;
 
 pub(crate) fn read_file(
     root: &Root,
-    seen: &SeenFiles,
+    readings: &Readings,
     limits: &WorkspaceLimits,
     call: &ReadFile,
+    reader: Option<&ReadingAgent>,
 ) -> Result<Value, ToolRefusal> {
     let refused = |error| ToolRefusal::from_io(&call.path, PathAction::Read, error);
     let place = root.existing(&call.path, PathAction::Read)?;
@@ -30,7 +31,7 @@ pub(crate) fn read_file(
     let is_text = !is_binary(&head) && std::str::from_utf8(whole_characters(&head)).is_ok();
     if let Some(media_type) = image_type(&head).filter(|_| !is_text) {
         let (bytes, image) = image(&mut file, call, size, media_type)?;
-        seen.remember(&place.real, Fingerprint::of_content(&bytes));
+        readings.remember(reader, &place.real, &Present::of_bytes(&bytes));
         return Ok(image);
     }
     if is_binary(&head) {
@@ -41,7 +42,8 @@ pub(crate) fn read_file(
         file.take(MAX_HASHED_BYTES)
             .read_to_end(&mut bytes)
             .map_err(refused)?;
-        seen.remember(&place.real, Fingerprint::of_content(&bytes));
+        // All of the file, also where only some lines are shown.
+        readings.remember(reader, &place.real, &Present::of_bytes(&bytes));
         // Lines are looked for in UTF-8, whatever the file has.
         let (whole, encoding) = match decode(&bytes) {
             (_, Encoding::Unknown) => (bytes, Encoding::Unknown),
@@ -50,10 +52,8 @@ pub(crate) fn read_file(
         let lines = lines(&mut whole.as_slice(), call, limits.read_bytes).map_err(refused)?;
         lines.map(|part| (part, encoding))
     } else {
-        seen.remember(
-            &place.real,
-            Fingerprint::of_file(&mut file).map_err(refused)?,
-        );
+        let present = Present::of_file(&mut file).map_err(refused)?;
+        readings.remember(reader, &place.real, &present);
         let mut reader = BufReader::new(file.take(MAX_SCANNED_BYTES));
         let lines = lines(&mut reader, call, limits.read_bytes).map_err(refused)?;
         lines.map(|part| (part, Encoding::sniff(&head)))

@@ -1,9 +1,10 @@
 //! `write_file` and `create_directory`. A file is replaced as a whole by a rename in its own
 //! folder. So a reader sees the old or the new text, and a crash leaves no half of it. A file that
-//! somebody else changed since it was read is not overwritten.
+//! somebody else changed since the agent read it is not overwritten, and what is replaced is
+//! compared at the moment when it is.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -11,23 +12,28 @@ use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions};
 use codelab_policy::{Policy, visible};
 use codelab_protocol::{FileEdit, Timestamp, WriteFile};
+use rustix::fs::{RenameFlags, renameat_with};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use crate::error::{PathAction, ToolRefusal};
 use crate::options::WorkspaceLimits;
-use crate::root::{ExistingPath, Root, TargetPath};
-use crate::seen::{Fingerprint, SeenFiles};
+use crate::root::{ExistingPath, Root, TargetPath, open_file};
+use crate::seen::{Fingerprint, Present, Readings};
 use crate::text::{Encoding, decode, encode, is_binary};
+
+use super::judge::{Replaced, Writer};
 
 /// A name that is taken is tried again with another.
 const TEMPORARY_NAME_ATTEMPTS: usize = 8;
 
 pub(crate) fn write_file(
     root: &Root,
-    seen: &SeenFiles,
+    readings: &Readings,
     policy: &Policy,
     limits: &WorkspaceLimits,
     call: &WriteFile,
+    writer: Writer<'_>,
 ) -> Result<(Value, WrittenPath), ToolRefusal> {
     let target = root.target(&call.path)?;
     let real = target.real();
@@ -37,15 +43,20 @@ pub(crate) fn write_file(
         mode,
         modified,
     } = match target {
-        TargetPath::Existing(place) => replace(&place, seen, limits, call)?,
+        TargetPath::Existing(place) => replace(&place, call, (readings, limits), writer)?,
         TargetPath::New {
             base,
             base_real,
             missing,
         } => {
-            let Some(content) = &call.content else {
-                return Err(ToolRefusal::Missing(call.path.clone()));
+            let nothing = Replaced {
+                readings,
+                limits,
+                real: &real,
+                present: None,
             };
+            nothing.check(call, writer)?;
+            let content = new_content(None, call, limits)?;
             let (name, folders) = missing
                 .split_last()
                 .ok_or_else(|| ToolRefusal::Missing(call.path.clone()))?;
@@ -64,16 +75,10 @@ pub(crate) fn write_file(
                 name: name.clone(),
                 real,
             };
-            store(
-                &place,
-                seen,
-                limits,
-                &call.path,
-                content.as_bytes().to_vec(),
-                None,
-            )?
+            store(&place, &call.path, content, None)?
         }
     };
+    readings.remember(writer.reader, &real, &Present::of_bytes(&bytes));
     let value =
         json!({"success": true, "size": bytes.len(), "timestamp": Timestamp::from(modified)});
     Ok((
@@ -153,9 +158,9 @@ fn check_visible(policy: &Policy, path: &str, real: &Path) -> Result<(), ToolRef
 
 fn replace(
     place: &ExistingPath,
-    seen: &SeenFiles,
-    limits: &WorkspaceLimits,
     call: &WriteFile,
+    readings: (&Readings, &WorkspaceLimits),
+    writer: Writer<'_>,
 ) -> Result<Stored, ToolRefusal> {
     let path = &call.path;
     let metadata = place
@@ -168,47 +173,65 @@ fn replace(
         return Err(ToolRefusal::WriteDenied(path.clone()));
     }
     let mut file = place.open_file(path)?;
-    let before = Fingerprint::of_file(&mut file)
+    let present = Present::of_file(&mut file)
         .map_err(|error| ToolRefusal::from_io(path, PathAction::Read, error))?;
-    if seen.differs(&place.real, &before) {
-        return Err(ToolRefusal::Changed(path.clone()));
-    }
-    let bytes = match (&call.content, &call.edits) {
-        (Some(content), _) => content.as_bytes().to_vec(),
-        (None, edits) => edited(
-            file,
-            &metadata,
-            limits,
-            path,
-            edits.as_deref().unwrap_or_default(),
-        )?,
+    let replaced = Replaced {
+        readings: readings.0,
+        limits: readings.1,
+        real: &place.real,
+        present: Some(&present),
     };
-    store(place, seen, limits, path, bytes, Some((&metadata, &before)))
+    replaced.check(call, writer)?;
+    let bytes = match &present.bytes {
+        Some(bytes) => new_content(Some(bytes), call, readings.1)?,
+        None if call.content.is_some() => new_content(None, call, readings.1)?,
+        None => {
+            return Err(ToolRefusal::TooLarge {
+                path: path.clone(),
+                size: metadata.len(),
+                max_bytes: readings.1.write_bytes,
+            });
+        }
+    };
+    store(place, path, bytes, Some((&metadata, &present.fingerprint)))
 }
 
-fn edited(
-    file: File,
-    metadata: &Metadata,
+/// The content of the file after the call. `present` is what it holds now, if it exists.
+pub(super) fn new_content(
+    present: Option<&[u8]>,
+    call: &WriteFile,
     limits: &WorkspaceLimits,
-    path: &str,
-    edits: &[FileEdit],
 ) -> Result<Vec<u8>, ToolRefusal> {
-    if metadata.len() > limits.write_bytes {
-        let (path, size, max_bytes) = (path.to_owned(), metadata.len(), limits.write_bytes);
+    let path = &call.path;
+    let new = match (&call.content, present) {
+        (Some(content), _) => content.as_bytes().to_vec(),
+        (None, Some(present)) => {
+            let edits = call.edits.as_deref().unwrap_or_default();
+            check_size(path, present.len() as u64, limits)?;
+            edited(present, path, edits)?
+        }
+        (None, None) => return Err(ToolRefusal::Missing(path.clone())),
+    };
+    check_size(path, new.len() as u64, limits)?;
+    Ok(new)
+}
+
+fn check_size(path: &str, size: u64, limits: &WorkspaceLimits) -> Result<(), ToolRefusal> {
+    if size > limits.write_bytes {
         return Err(ToolRefusal::TooLarge {
-            path,
+            path: path.to_owned(),
             size,
-            max_bytes,
+            max_bytes: limits.write_bytes,
         });
     }
-    let mut bytes = Vec::new();
-    file.take(limits.write_bytes)
-        .read_to_end(&mut bytes)
-        .map_err(|error| ToolRefusal::from_io(path, PathAction::Read, error))?;
-    if is_binary(&bytes) {
+    Ok(())
+}
+
+fn edited(bytes: &[u8], path: &str, edits: &[FileEdit]) -> Result<Vec<u8>, ToolRefusal> {
+    if is_binary(bytes) {
         return Err(ToolRefusal::Binary(path.to_owned()));
     }
-    let (mut text, encoding) = decode(&bytes);
+    let (mut text, encoding) = decode(bytes);
     if encoding == Encoding::Unknown {
         return Err(ToolRefusal::UnknownEncoding(path.to_owned()));
     }
@@ -251,38 +274,21 @@ struct Stored {
     modified: SystemTime,
 }
 
-/// Writes a new file beside the old one and renames it. `replaced` is what the old file must still
-/// be.
+/// Writes a new file beside the old one and gives it the name. `replaced` is what the old file must
+/// still be.
 fn store(
     place: &ExistingPath,
-    seen: &SeenFiles,
-    limits: &WorkspaceLimits,
     path: &str,
     bytes: Vec<u8>,
     replaced: Option<(&Metadata, &Fingerprint)>,
 ) -> Result<Stored, ToolRefusal> {
-    let size = bytes.len() as u64;
-    if size > limits.write_bytes {
-        return Err(ToolRefusal::TooLarge {
-            path: path.to_owned(),
-            size,
-            max_bytes: limits.write_bytes,
-        });
-    }
     let refused = |error| write_refused(path, error);
     let (temporary, file) = temporary(&place.folder).map_err(refused)?;
     let stored = fill(file, &bytes, replaced.map(|(metadata, _)| metadata))
         .map_err(refused)
         .and_then(|filled| {
             if let Some((_, before)) = replaced {
-                let mut file = place.open_file(path)?;
-                if Fingerprint::of_file(&mut file).map_err(refused)? != *before {
-                    return Err(ToolRefusal::Changed(path.to_owned()));
-                }
-                place
-                    .folder
-                    .rename(&temporary, &place.folder, &place.name)
-                    .map_err(refused)?;
+                take_place(place, path, &temporary, before, &bytes)?;
             } else {
                 name_new(&place.folder, &temporary, &place.name).map_err(|error| {
                     match error.kind() {
@@ -295,14 +301,11 @@ fn store(
             Ok(filled)
         });
     match stored {
-        Ok((mode, modified)) => {
-            seen.remember(&place.real, Fingerprint::of_content(&bytes));
-            Ok(Stored {
-                bytes,
-                mode,
-                modified,
-            })
-        }
+        Ok((mode, modified)) => Ok(Stored {
+            bytes,
+            mode,
+            modified,
+        }),
         Err(refusal) => {
             if let Err(error) = place.folder.remove_file(&temporary)
                 && error.kind() != io::ErrorKind::NotFound
@@ -312,6 +315,64 @@ fn store(
             Err(refusal)
         }
     }
+}
+
+/// Puts the new file where the old one is, if that is still what was judged. The two are exchanged,
+/// so that what was really replaced can be looked at, and put back.
+fn take_place(
+    place: &ExistingPath,
+    path: &str,
+    temporary: &OsString,
+    before: &Fingerprint,
+    new: &[u8],
+) -> Result<(), ToolRefusal> {
+    let refused = |error| write_refused(path, error);
+    let changed = || ToolRefusal::Changed(path.to_owned());
+    let fingerprint = |name: &OsString| {
+        let mut file = open_file(&place.folder, name.as_ref(), path)?;
+        Fingerprint::of_file(&mut file).map_err(refused)
+    };
+    if fingerprint(&place.name)? != *before {
+        return Err(changed());
+    }
+    let exchange = || {
+        renameat_with(
+            &place.folder,
+            temporary,
+            &place.folder,
+            &place.name,
+            RenameFlags::EXCHANGE,
+        )
+    };
+    match exchange() {
+        Ok(()) => {}
+        // File systems that cannot exchange get the rename, after the look above.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            return place
+                .folder
+                .rename(temporary, &place.folder, &place.name)
+                .map_err(refused);
+        }
+        Err(error) => return Err(refused(error.into())),
+    }
+    if fingerprint(temporary).is_ok_and(|replaced| replaced == *before) {
+        return place.folder.remove_file(temporary).map_err(refused);
+    }
+    exchange().map_err(|error| refused(error.into()))?;
+    // Somebody wrote once more in between: theirs is what was taken away now.
+    if fingerprint(temporary).is_ok_and(|taken| taken == Fingerprint::of_content(new)) {
+        return Err(changed());
+    }
+    exchange().map_err(|error| refused(error.into()))?;
+    let kept = OsString::from(format!("{}.kept", temporary.to_string_lossy()));
+    place
+        .folder
+        .rename(temporary, &place.folder, &kept)
+        .map_err(refused)?;
+    Err(ToolRefusal::Crossed {
+        path: path.to_owned(),
+        kept: kept.to_string_lossy().into_owned(),
+    })
 }
 
 fn temporary(folder: &Dir) -> io::Result<(OsString, File)> {

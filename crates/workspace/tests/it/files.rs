@@ -275,7 +275,7 @@ async fn a_file_that_changed_since_it_was_read_is_not_written() {
     ] {
         let result = lab.call("write_file", arguments.clone()).await;
         assert!(
-            error(&result).contains("changed since it was read"),
+            error(&result).contains("changed since you read it"),
             "{arguments}: {result}"
         );
         assert_eq!(lab.read("a.txt"), "two\n");
@@ -320,6 +320,8 @@ async fn a_call_for_another_user_is_refused() {
                     user_id,
                     arguments: &arguments,
                     is_approved: false,
+                    reader: None,
+                    base: None,
                 },
                 CancellationToken::new(),
             )
@@ -348,6 +350,8 @@ async fn what_was_cancelled_before_it_began_does_nothing() {
                 user_id: None,
                 arguments: &arguments,
                 is_approved: false,
+                reader: None,
+                base: None,
             },
             cancel,
         )

@@ -221,3 +221,27 @@ fn a_large_backlog_is_rewritten_while_it_grows() {
             < 40 * 1024 * 1024
     );
 }
+
+#[test]
+fn a_released_call_can_be_claimed_again_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path()).unwrap();
+    for name in ["claimed", "started"] {
+        journal.claim(&key(name), claim()).unwrap();
+    }
+    journal.start(&key("started")).unwrap();
+    for name in ["claimed", "started"] {
+        journal.release(&key(name)).unwrap();
+        assert!(!journal.knows(&key(name)), "{name}");
+    }
+    assert!(journal.release(&key("claimed")).is_err(), "it is gone");
+    drop(journal);
+    let journal = Journal::open(folder.path()).unwrap();
+    assert!(journal.unknown().is_empty() && journal.unstarted().is_empty());
+    journal.claim(&key("started"), claim()).unwrap();
+    journal.start(&key("started")).unwrap();
+    journal
+        .finish(&key("started"), json!({"success": true}))
+        .unwrap();
+    assert!(journal.release(&key("started")).is_err(), "it has run");
+}

@@ -131,6 +131,8 @@ impl Lab {
                     user_id: None,
                     arguments,
                     is_approved,
+                    reader: None,
+                    base: None,
                 },
                 CancellationToken::new(),
             )

@@ -21,4 +21,6 @@ mod paths;
 mod planted;
 mod probe;
 mod races;
+mod readings;
+mod remembers;
 mod walls;

@@ -107,6 +107,8 @@ async fn commands_that_overlap_are_compared_with_what_was_before_all_of_them() {
                     user_id: None,
                     arguments: &arguments,
                     is_approved: false,
+                    reader: None,
+                    base: None,
                 };
                 other.run(call, CancellationToken::new()).await
             },

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use codelab_policy::visible;
 use codelab_protocol::{
-    AgentQuestion, ApprovalInfo, DECLINE, DecisionChoice, HitlDecision, McpCall, elicited_content,
+    AgentQuestion, ApprovalInfo, DECLINE, DecisionChoice, FileBase, FilePreview, HitlDecision,
+    McpCall, elicited_content,
 };
-use codelab_terminal::{Language, McpText, Text, ui};
+use codelab_terminal::ui::{self, WriteShown};
+use codelab_terminal::{Language, McpText, Text};
 use codelab_toolrunner::RunnerQuestion;
 use codelab_workspace::Workspace;
 use serde_json::{Map, Value};
@@ -54,6 +56,8 @@ struct AskedTool<'a> {
     tool: &'a str,
     mcp: Option<&'a McpCall>,
     arguments: &'a Map<String, Value>,
+    /// What a write would do, as the client says that would run it.
+    preview: Option<&'a FilePreview>,
 }
 
 /// Whether the one who asks can be told a reason.
@@ -67,7 +71,9 @@ impl Approver {
     pub fn new(approve: Approve, language: Language, preview: Workspace) -> Self {
         // Without a terminal nobody can answer, so everything is refused.
         let approve = match approve {
-            Approve::Ask if !std::io::stdin().is_terminal() => Approve::None,
+            Approve::Ask | Approve::Edits if !std::io::stdin().is_terminal() => Approve::None,
+            // The server lets writes pass. What it asks about goes to the person.
+            Approve::Edits => Approve::Ask,
             approve => approve,
         };
         Self {
@@ -95,9 +101,10 @@ impl Approver {
                     tool: &tool,
                     mcp: question.call.tool.mcp(),
                     arguments: &question.arguments,
+                    preview: None,
                 };
-                let verdict = approver.ask(asked, Reasons::NotTold);
-                let is_granted = matches!(verdict.await, Verdict::Granted);
+                let (verdict, _) = approver.ask(asked, Reasons::NotTold).await;
+                let is_granted = matches!(verdict, Verdict::Granted);
                 let _ = question.reply.send(is_granted);
             }
         });
@@ -111,9 +118,10 @@ impl Approver {
             tool: &approval.tool_name,
             mcp: approval.mcp.as_deref(),
             arguments: &approval.arguments,
+            preview: approval.preview.as_deref(),
         };
-        let verdict = self.ask(asked, Reasons::Told);
-        let (decision, feedback) = match verdict.await {
+        let (verdict, base) = self.ask(asked, Reasons::Told).await;
+        let (decision, feedback) = match verdict {
             Verdict::Granted => (DecisionChoice::Approve, None),
             Verdict::Rejected(reason) => (DecisionChoice::Reject, reason),
             Verdict::Nobody => (DecisionChoice::Reject, Some(NOBODY_APPROVES.to_owned())),
@@ -122,6 +130,7 @@ impl Approver {
             decision: Some(decision.into()),
             feedback,
             digest: Some(approval.digest.as_str().to_owned()),
+            base,
             ..HitlDecision::default()
         }
     }
@@ -163,35 +172,46 @@ impl Approver {
         }
     }
 
-    async fn ask(&self, asked: AskedTool<'_>, reasons: Reasons) -> Verdict {
-        let verdict = match self.approve {
-            Approve::None => Verdict::Nobody,
-            Approve::All => Verdict::Granted,
-            Approve::Ask => self.ask_person(asked, reasons).await,
+    /// With what a write would replace, as it was shown.
+    async fn ask(&self, asked: AskedTool<'_>, reasons: Reasons) -> (Verdict, Option<FileBase>) {
+        let (verdict, base) = match self.approve {
+            Approve::None => (Verdict::Nobody, None),
+            Approve::All => (Verdict::Granted, None),
+            Approve::Ask | Approve::Edits => self.ask_person(asked, reasons).await,
         };
         if !matches!(verdict, Verdict::Granted) {
             self.refused.store(true, Ordering::Relaxed);
         }
-        verdict
+        (verdict, base)
     }
 
-    async fn ask_person(&self, asked: AskedTool<'_>, reasons: Reasons) -> Verdict {
+    async fn ask_person(
+        &self,
+        asked: AskedTool<'_>,
+        reasons: Reasons,
+    ) -> (Verdict, Option<FileBase>) {
         let AskedTool {
             reason,
             tool,
             mcp,
             arguments,
+            preview,
         } = asked;
         let _alone = self.terminal.lock().await;
         let language = self.language;
+        let shown = ui::write_preview(&self.preview, tool, arguments, preview, language).await;
+        let (diff, base) = match shown {
+            Some(WriteShown { lines, base }) => (Some(lines), base),
+            None => (None, None),
+        };
         let call = AskedCall {
             reason,
             tool,
             mcp,
             arguments,
-            diff: ui::write_preview(&self.preview, tool, arguments, language).await,
+            diff,
         };
-        match call.ask(language.text(Text::ExecApprove), language).await {
+        let verdict = match call.ask(language.text(Text::ExecApprove), language).await {
             PersonAnswer::Yes => Verdict::Granted,
             PersonAnswer::Nobody => Verdict::Nobody,
             PersonAnswer::No if reasons == Reasons::NotTold => Verdict::Rejected(None),
@@ -202,7 +222,8 @@ impl Approver {
                 let why = why.trim();
                 Verdict::Rejected((!why.is_empty()).then(|| why.to_owned()))
             }
-        }
+        };
+        (verdict, base)
     }
 }
 

@@ -25,6 +25,9 @@ use super::show::EventPrinter;
 
 const FAILED: u8 = 1;
 const NOT_APPROVED: u8 = 3;
+/// How often a write is shown again because its file changed.
+const MAX_SHOWN_AGAIN: usize = 20;
+const MAX_OPEN_APPROVALS: u64 = 100;
 const PARTIAL: u8 = 4;
 pub(super) const WRONG_USAGE: u8 = 2;
 pub(super) const CANCELLED: u8 = 130;
@@ -195,6 +198,7 @@ impl Run {
             ToolRunnerEvent::Started { .. }
             | ToolRunnerEvent::Progress { .. }
             | ToolRunnerEvent::Finished { .. }
+            | ToolRunnerEvent::AskedAgain { .. }
             | ToolRunnerEvent::Closed { .. }
             | ToolRunnerEvent::Reconnected => {}
         }
@@ -221,7 +225,11 @@ impl Run {
             self.show.change(change, &self.view, at);
             match change {
                 SessionChange::Waits(call) => self.waits(call),
-                SessionChange::Resolved(_, decision) => self.resolved(decision),
+                SessionChange::Resolved(call, decision) => {
+                    // It can be asked about again.
+                    self.decided.remove(call);
+                    self.resolved(decision);
+                }
                 SessionChange::StartedOver
                 | SessionChange::MessageStored(_)
                 | SessionChange::TextChanged { .. }
@@ -230,6 +238,7 @@ impl Run {
                 | SessionChange::MessageDequeued(_)
                 | SessionChange::Call(_)
                 | SessionChange::Progress(_)
+                | SessionChange::Previewed(_)
                 | SessionChange::QuestionEnded(_)
                 | SessionChange::PlanCreated(_)
                 | SessionChange::TaskStarted(..)
@@ -291,15 +300,44 @@ impl Run {
             self.approver.clone(),
         );
         self.decisions.spawn(async move {
-            let decision = approver.decide(&approval).await;
-            settled(
-                repeated(RESTART_BACKOFF, || {
+            let mut approval = approval;
+            for _ in 0..MAX_SHOWN_AGAIN {
+                let decision = approver.decide(&approval).await;
+                let decided = repeated(RESTART_BACKOFF, || {
                     client.decide(&session, &approval.call_id, &decision)
-                })
-                .await,
-            )
+                });
+                let decided = decided.await;
+                if !is_conflict(&decided) {
+                    return settled(decided);
+                }
+                // The file may have changed while the person looked.
+                match still_pending(&client, &session, &approval.call_id).await? {
+                    Some(now) => approval = now,
+                    None => return Ok(()),
+                }
+            }
+            Ok(())
         });
     }
+}
+
+fn is_conflict<T>(answer: &Result<T, ClientError>) -> bool {
+    let code = answer.as_ref().err().and_then(ClientError::error_code);
+    code == Some(ErrorCode::Conflict)
+}
+
+/// The approval as it is now, if nobody has decided about it.
+async fn still_pending(
+    client: &Client,
+    session: &SessionId,
+    call: &CallId,
+) -> Result<Option<ApprovalInfo>, ClientError> {
+    let open = repeated(RESTART_BACKOFF, || {
+        client.project_session_approvals(session, MAX_OPEN_APPROVALS, 0)
+    });
+    let mut open = open.await?.approvals.into_iter();
+    let found = open.find(|open| open.approval.call_id == *call);
+    Ok(found.map(|open| open.approval))
 }
 
 /// The call may have ended, or it was decided meanwhile: by somebody else, or by this very request

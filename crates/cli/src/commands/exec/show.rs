@@ -123,6 +123,7 @@ impl EventPrinter {
             | SessionChange::QuestionEnded(_)
             | SessionChange::PlanEnded(_)
             | SessionChange::Used(_)
+            | SessionChange::Previewed(_)
             | SessionChange::Stopped(_) => Vec::new(),
         }
     }

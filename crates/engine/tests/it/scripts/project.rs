@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use codelab_engine::{
-    AgentClosed, Budget, Ids as _, Input, RetriedRequest, Spending, Team, ToolEnd,
+    AgentClosed, Budget, CallVersion, ClientStanding, Ids as _, Input, RetriedRequest, Spending,
+    Team, ThreadPhase, ToolEnd,
 };
 use codelab_protocol::{
-    AgentName, AnswerCut, CallId, CallerContext, ClientId, ErrorCode, MessageId, ModelFailureKind,
-    ModelOutput, Plan, Usage, WaitingKind,
+    AgentName, AnswerCut, ApproveMode, CallId, CallerContext, ClientId, ErrorCode, FileBase,
+    FilePreview, MessageId, ModelFailureKind, ModelOutput, Plan, Usage, WaitingKind,
 };
 use serde_json::{Value, json};
 
@@ -144,6 +145,45 @@ impl Play {
                     status: self.stage.space.status(&agent),
                 }
             }
+            ["claim", client, "of", version] => match self.claim(client, None, false) {
+                Input::Claim {
+                    call_id,
+                    client_id,
+                    bound_is_gone,
+                    known,
+                    ..
+                } => Input::Claim {
+                    version: self.version(&call_id, version),
+                    call_id,
+                    client_id,
+                    bound_is_gone,
+                    known,
+                },
+                other => panic!("{other:?}"),
+            },
+            ["preview", client] => Input::Preview {
+                call_id: self.call(None),
+                client_id: client_id(client),
+                preview: preview(rest),
+                standing: ClientStanding {
+                    bound_is_gone: false,
+                    other_is_gone: false,
+                },
+                known: self.asked.contains(&self.call(None)),
+            },
+            ["ask", "again", client] => {
+                let call_id = self.call(None);
+                Input::AskAgain {
+                    known: self.calls.get(&call_id).cloned(),
+                    call_id,
+                    client_id: client_id(client),
+                    reason: format!("it holds {rest} now"),
+                    preview: preview(rest),
+                }
+            }
+            ["mode"] => Input::ChooseApprove {
+                mode: ApproveMode::parse(rest).unwrap(),
+            },
             ["claim", client, "after", _, "is", "gone"] => self.claim(client, None, true),
             ["claim", client, task @ ..] => self.claim(client, task.first(), false),
             ["deleted"] => Input::AgentGone { agent: name(rest) },
@@ -277,8 +317,40 @@ impl Play {
             call_id,
             client_id: client_id(client),
             bound_is_gone,
+            version: None,
             known,
         }
+    }
+
+    /// The version of a call whose approval may replace this; `-`: one that names nothing.
+    fn version(&self, call_id: &CallId, replaces: &str) -> Option<CallVersion> {
+        let turn = self.session.turn()?;
+        let call = turn.threads().find_map(|thread| match &thread.phase {
+            ThreadPhase::AwaitingResult { call, .. } if call.call_id == *call_id => Some(call),
+            _ => None,
+        })?;
+        Some(CallVersion {
+            digest: call.tool.digest(&call.arguments),
+            base: (replaces != "-").then(|| base(replaces)),
+        })
+    }
+}
+
+pub(super) fn base(content: &str) -> FileBase {
+    match content {
+        "none" => FileBase::Missing,
+        content => FileBase::of_bytes(content.as_bytes()),
+    }
+}
+
+fn preview(content: &str) -> FilePreview {
+    FilePreview {
+        base: base(content),
+        diff: format!("-{content}"),
+        is_unread: true,
+        is_outdated: false,
+        truncated: false,
+        note: None,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use codelab_engine::{Budget, Effect, EventBody, ModelCall, Purpose};
 use codelab_protocol::{
-    ChunkBody, ErrorData, ModelFallback, Plan, RememberedCalls, Role, SessionEventBody, TaskOrigin,
-    ToolCallChunk,
+    ChunkBody, ErrorData, FileBase, ModelFallback, Plan, RememberedCalls, Role, SessionEventBody,
+    TaskOrigin, ToolCallChunk,
 };
 use serde_json::{Map, Value};
 
@@ -58,6 +58,7 @@ pub fn effect(effect: &Effect) -> Option<String> {
         }
         Effect::ApprovalClosed { status, .. } => format!("approval closed: {status:?}"),
         Effect::ApprovalMoved { expires_at, .. } => format!("approval now expires at {expires_at}"),
+        Effect::ApprovalPreviewed { .. } => return None,
         Effect::CallClosed { status, .. } => format!("call closed: {status:?}"),
         Effect::Audit(row) => {
             let modified = row
@@ -316,6 +317,13 @@ fn chat(body: &SessionEventBody) -> String {
         }
         E::ToolProgress(_) => "tool_progress".to_owned(),
         E::ToolCallClosed(closed) => format!("tool_call_closed {:?}", closed.outcome),
+        E::ApprovalPreview(shown) => {
+            format!(
+                "approval_preview{} {}",
+                of(&shown.origin),
+                shown.preview.diff
+            )
+        }
         E::ApprovalRequest(request) => {
             let approval = &request.approval;
             let set_aside = match &approval.arguments.get("reserved") {
@@ -387,8 +395,13 @@ fn tool_call(call: &ToolCallChunk) -> String {
         (false, true) => " approved",
         (false, false) => "",
     };
+    let bound = match &call.base {
+        None => String::new(),
+        Some(FileBase::Missing) => " if there is no file".to_owned(),
+        Some(FileBase::Content(digest)) => format!(" if it is {}", &digest.as_str()[..4]),
+    };
     format!(
-        "tool_call {} {}{state}",
+        "tool_call {} {}{state}{bound}",
         call.tool_call.name,
         json(&call.tool_call.arguments)
     )

@@ -133,6 +133,7 @@ impl Record {
                     }
                 }
                 Effect::ApprovalMoved { .. }
+                | Effect::ApprovalPreviewed { .. }
                 | Effect::Attached(_)
                 | Effect::ForgetReasoning { .. }
                 | Effect::Switched(_)

@@ -229,7 +229,7 @@ impl Life {
 
     fn any_input(&mut self) -> Input {
         self.others();
-        match self.rng.below(28) {
+        match self.rng.below(30) {
             0..=2 => self.user_message(),
             3..=13 => self.helpful_input(),
             14 => match self.rng.pick(&self.past_models).copied() {
@@ -252,6 +252,7 @@ impl Life {
             24 => self.renewal(),
             25 => Input::Compact,
             26 => self.revocation(),
+            27 | 28 => self.found_in_any_file(),
             _ => {
                 self.stage.now = self.stage.now.plus_seconds(self.rng.below(120) as u64);
                 Input::Tick

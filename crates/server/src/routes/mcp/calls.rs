@@ -154,6 +154,7 @@ impl OwnToolCall {
             feedback: given.feedback,
             remember: None,
             digest: given.digest,
+            base: None,
         };
         let (path, body) = (PathId(call_id), JsonBody(decision));
         let Json(ack) = approvals::decide(State(self.app), session, path, body).await?;

@@ -123,6 +123,7 @@ pub(super) fn said(event: &SessionEventBody) -> Option<String> {
         | SessionEventBody::ToolProgress(_)
         | SessionEventBody::ToolCallClosed(_)
         | SessionEventBody::ApprovalRequest(_)
+        | SessionEventBody::ApprovalPreview(_)
         | SessionEventBody::ApprovalResolved(_)
         | SessionEventBody::Question(_)
         | SessionEventBody::Error(_)

@@ -311,6 +311,7 @@ impl Seen {
             | SessionEventBody::ToolResult(_)
             | SessionEventBody::ToolProgress(_)
             | SessionEventBody::ToolCallClosed(_)
+            | SessionEventBody::ApprovalPreview(_)
             | SessionEventBody::ApprovalResolved(_)
             | SessionEventBody::HistoryCompacting(_)
             | SessionEventBody::HistoryCompacted(_)

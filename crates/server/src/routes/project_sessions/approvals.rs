@@ -50,7 +50,7 @@ pub(in crate::routes) async fn list(
     responses(
         (status = 200, description = "Decided; the turn goes on", body = ProjectSessionAck),
         (status = 404, description = "Unknown session or approval"),
-        (status = 409, description = "Decided, expired or cancelled already, or another digest"),
+        (status = 409, description = "Decided, expired or cancelled already, another digest, or the file changed since it was shown"),
     ),
 )]
 pub(in crate::routes) async fn decide(
@@ -60,10 +60,11 @@ pub(in crate::routes) async fn decide(
     JsonBody(body): JsonBody<HitlDecision>,
 ) -> ApiResult<Json<ProjectSessionAck>> {
     let digest = body.digest.as_deref().map(Digest::from_wire);
+    let base = body.base.clone();
     let decision = decisions::decision(body)?;
     let decided_by = session.user.id().to_string();
     app.runtime
-        .decide_in_project(&session.row, call_id, decision, digest, decided_by)
+        .decide_in_project(&session.row, call_id, decision, (digest, base), decided_by)
         .await?;
     ack(&session).await
 }
@@ -174,7 +175,7 @@ pub(super) fn approval_list(open: Vec<OpenApprovalRow>, total: u64, page: Page) 
     }
 }
 
-async fn ack(session: &MySession) -> ApiResult<Json<ProjectSessionAck>> {
+pub(super) async fn ack(session: &MySession) -> ApiResult<Json<ProjectSessionAck>> {
     let row = session.read_again().await?;
     Ok(Json(ProjectSessionAck {
         session_id: session.id().clone(),

@@ -108,7 +108,7 @@ pub(in crate::routes) async fn decide(
     let call_id = CallId::parse(id.as_str()).map_err(|_| PlanId::not_found())?;
     let decided_by = session.user.id().to_string();
     app.runtime
-        .decide_in_project(&session.row, call_id, decision, digest, decided_by)
+        .decide_in_project(&session.row, call_id, decision, (digest, None), decided_by)
         .await
         .map_err(|error| {
             let error = ApiError::from(error);

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use codelab_engine::CallVersion;
 use codelab_protocol::{
     AttachClient, AttachedClient, CallClaimed, CallId, CallResult, ClaimCall, ClientId, ClientList,
     ElicitAnswer, ElicitationAsked, ErrorCode, ReportProgress, ResultAck, ToolProgress,
@@ -109,7 +110,7 @@ pub(in crate::routes) async fn detach(
     post, path = "/my/chat/{session_id}/tool_calls/{call_id}/claim", request_body = ClaimCall,
     responses(
         (status = 200, description = "It is this client's until the lease is over", body = CallClaimed),
-        (status = 409, description = "Another client's, not approved yet, or ended"),
+        (status = 409, description = "Another client's, not approved yet, ended, or another version of it was approved"),
     ),
 )]
 pub(in crate::routes) async fn claim(
@@ -118,9 +119,11 @@ pub(in crate::routes) async fn claim(
     PathId(call_id): PathId<CallId>,
     JsonBody(body): JsonBody<ClaimCall>,
 ) -> ApiResult<Json<CallClaimed>> {
+    let base = body.base;
+    let version = body.digest.map(|digest| CallVersion { digest, base });
     let lease_seconds = app
         .runtime
-        .claim(&session.row, call_id, body.client_id)
+        .claim(&session.row, call_id, body.client_id, version)
         .await?;
     Ok(Json(CallClaimed {
         claimed: true,

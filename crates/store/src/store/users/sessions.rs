@@ -199,10 +199,10 @@ macro_rules! from_open_approvals {
 macro_rules! list_open_approvals {
     ($rest:literal) => {
         SizedList {
-            sizes: from_open_approvals!("SELECT CAST(OCTET_LENGTH(arguments) + OCTET_LENGTH(parts) AS BIGINT)", $rest),
+            sizes: from_open_approvals!("SELECT CAST(OCTET_LENGTH(arguments) + OCTET_LENGTH(parts) + COALESCE(OCTET_LENGTH(preview), 0) AS BIGINT)", $rest),
             rows: from_open_approvals!(
                 "SELECT sessions.session_id, sessions.project_id, sessions.owner, call_id, kind, tool_name, arguments, digest, parts, \
-                 reason, pending_approvals.created_at, expires_at, timeout_seconds, mcp",
+                 reason, pending_approvals.created_at, expires_at, timeout_seconds, mcp, preview",
                 $rest
             ),
             decode: open_approval,

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use codelab_client::{CallView, SessionItem, ToolCallStatus};
-use codelab_protocol::{ApprovalKind, Timestamp, ToolProgress, Usage};
+use codelab_protocol::{ApprovalKind, ApproveMode, Timestamp, ToolProgress, Usage};
 
 use crate::texts::{CallText, CommandText};
 use crate::{Language, McpText, Text};
@@ -429,6 +429,9 @@ impl Live<'_> {
             Some(agent) => language.with(Text::Target, &[agent]),
             None => language.text(Text::Planned).to_owned(),
         });
+        if self.state.approve == ApproveMode::Edits {
+            first.push(language.text(CommandText::EditsPass).to_owned());
+        }
         let is_at_work = self.state.is_working() || self.state.is_compacting();
         let hint = match is_at_work {
             true => language.text(Text::CancelHint),

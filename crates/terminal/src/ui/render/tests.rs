@@ -29,7 +29,7 @@ fn shown(session: &str, width: usize) -> String {
             Err(_) => {
                 let mut event: SessionEvent = serde_json::from_str(line).unwrap();
                 fix_expiry(&mut event);
-                state.apply(&event, &Before::Text(GREET.to_owned()))
+                state.apply(&event, &Before::Text(GREET.to_owned()).into())
             }
         };
         print(&blocks, width, &mut out);
@@ -209,7 +209,10 @@ fn live_rows_fit_every_screen() {
     ] {
         let mut state = ViewState::default();
         for line in session.lines().filter(|line| line.contains("\"type\"")) {
-            state.apply(&serde_json::from_str(line).unwrap(), &Before::Missing);
+            state.apply(
+                &serde_json::from_str(line).unwrap(),
+                &Before::Missing.into(),
+            );
             for (width, height) in [(20, 5), (80, 24), (120, 8), (1, 1)] {
                 let drawn = draw(&state, &prompt, width, height);
                 assert!(
@@ -237,7 +240,7 @@ fn a_long_write_is_cut_until_all_is_asked_for() {
         None,
         &arguments,
         &[],
-        &Before::Missing,
+        (&Before::Missing.into(), None),
         Language::En,
     );
     let shown = crate::ui::block::ApprovalShown {
@@ -421,7 +424,7 @@ fn a_low_terminal_keeps_the_name_of_what_is_decided() {
     for line in include_str!("../fixtures/rejected.jsonl").lines() {
         if let Ok(mut event) = serde_json::from_str::<SessionEvent>(line) {
             fix_expiry(&mut event);
-            state.apply(&event, &Before::Text(GREET.to_owned()));
+            state.apply(&event, &Before::Text(GREET.to_owned()).into());
         }
         if !state.asks.is_empty() {
             break;

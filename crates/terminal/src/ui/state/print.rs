@@ -14,7 +14,7 @@ use crate::Text;
 use crate::texts::CommandText;
 use crate::ui::allowed;
 use crate::ui::block::{Block, CallEnd, End};
-use crate::ui::diff::Before;
+use crate::ui::files::ShownFile;
 use crate::ui::markdown::Stream;
 use crate::ui::mention::without_files;
 
@@ -24,7 +24,7 @@ const NOT_DONE: &str = "Not done:";
 const MAX_NOTE_CHARS: usize = 160;
 
 impl ViewState {
-    pub(super) fn printed(&mut self, change: &SessionChange, before: &Before) -> Vec<Block> {
+    pub(super) fn printed(&mut self, change: &SessionChange, before: &ShownFile) -> Vec<Block> {
         let mut out = Vec::new();
         match change {
             SessionChange::StartedOver => {
@@ -79,6 +79,7 @@ impl ViewState {
             SessionChange::Used(usage) => out.push(Block::Spent(usage.clone())),
             SessionChange::ReasoningChanged(_)
             | SessionChange::Progress(_)
+            | SessionChange::Previewed(_)
             | SessionChange::TaskStarted(..)
             | SessionChange::Stopped(_) => {}
         }
@@ -311,7 +312,7 @@ impl ViewState {
     }
 
     /// What waits is drawn in the live rows. It is printed when it no longer waits.
-    fn waiting(&mut self, id: &CallId, before: &Before) {
+    fn waiting(&mut self, id: &CallId, before: &ShownFile) {
         self.decided.remove(id);
         self.told.remove(id);
         self.reread(id, before.clone());

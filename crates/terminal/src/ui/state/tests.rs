@@ -1,7 +1,9 @@
 //! What events make of a session.
 
 use codelab_policy::{Policy, RememberKey, Verdict};
-use codelab_protocol::{CallOutcome, Done, SessionEventBody, arguments_digest};
+use codelab_protocol::{
+    CallOutcome, Done, FileBase, FilePreview, SessionEventBody, arguments_digest,
+};
 use serde_json::json;
 
 use super::*;
@@ -41,7 +43,7 @@ fn play(events: &[SessionEvent]) -> (ViewState, Vec<Block>) {
     let mut state = ViewState::default();
     let blocks = events
         .iter()
-        .flat_map(|event| state.apply(event, &Before::Missing))
+        .flat_map(|event| state.apply(event, &Before::Missing.into()))
         .collect();
     (state, blocks)
 }
@@ -235,10 +237,13 @@ fn what_waits_is_kept_until_it_is_answered() {
     state.done(TurnStatus::AwaitingApproval);
     let resolved =
         json!({ "call_id": "c", "kind": "tool", "decision": "approve", "decided_by": "1" });
-    state.apply(&event("approval_resolved", resolved), &Before::Missing);
+    state.apply(
+        &event("approval_resolved", resolved),
+        &Before::Missing.into(),
+    );
     assert_eq!(open(&state), ["q"]);
     let answer = json!({ "call_id": "q", "tool_name": "ask_followup_question", "result": "this" });
-    let blocks = state.apply(&event("tool_result", answer), &Before::Missing);
+    let blocks = state.apply(&event("tool_result", answer), &Before::Missing.into());
     assert_eq!(
         (open(&state).len(), blocks.last()),
         (0, Some(&Block::Answered("this".to_owned())))
@@ -267,7 +272,10 @@ fn what_waits_is_printed_above_its_decision_and_as_the_server_has_it_now() {
     for call in ["c", "d"] {
         let resolved =
             json!({ "call_id": call, "kind": "tool", "decision": "approve", "decided_by": "1" });
-        let blocks = state.apply(&event("approval_resolved", resolved), &Before::Missing);
+        let blocks = state.apply(
+            &event("approval_resolved", resolved),
+            &Before::Missing.into(),
+        );
         let [Block::Approval(card), Block::Decided { .. }] = blocks.as_slice() else {
             panic!("{blocks:?}")
         };
@@ -319,7 +327,7 @@ fn a_closed_call_says_what_became_of_it() {
         "tool_call_closed",
         json!({ "call_id": "c", "outcome": "unknown" }),
     );
-    let blocks = state.apply(&closed, &Before::Missing);
+    let blocks = state.apply(&closed, &Before::Missing.into());
     assert!(
         matches!(
             &blocks[..],
@@ -330,12 +338,12 @@ fn a_closed_call_says_what_became_of_it() {
         ),
         "{blocks:?}"
     );
-    assert!(!is_open(&state) && state.apply(&closed, &Before::Missing).is_empty());
+    assert!(!is_open(&state) && state.apply(&closed, &Before::Missing.into()).is_empty());
     let late =
         json!({ "call_id": "c", "tool_name": "execute_command", "result": {}, "late": true });
     assert_eq!(
         state
-            .apply(&event("tool_result", late), &Before::Missing)
+            .apply(&event("tool_result", late), &Before::Missing.into())
             .len(),
         1,
         "a late result is shown"
@@ -362,10 +370,10 @@ fn reading_a_session_again_gives_the_same_state() {
         for line in text.lines() {
             match recorded(line) {
                 Ok(event) => {
-                    seen.extend(live.apply(&event, &Before::Missing));
+                    seen.extend(live.apply(&event, &Before::Missing.into()));
                     // Deltas are never stored, so they are not there the second time.
                     if event.seq.is_some() {
-                        seen_again.extend(again.apply(&event, &Before::Missing));
+                        seen_again.extend(again.apply(&event, &Before::Missing.into()));
                     }
                 }
                 Err(status) => {
@@ -455,7 +463,7 @@ fn a_decision_that_failed_waits_behind_what_is_read() {
     let call = CallId::parse("a").unwrap();
     state.answered(&call);
     // The server changes the request before it refuses the decision about the old one.
-    state.apply(&approval("a", new.clone(), &new), &Before::Missing);
+    state.apply(&approval("a", new.clone(), &new), &Before::Missing.into());
     state.answered(&call);
     state.ask_again(&call);
     let path = |ask: &PendingAsk| match ask {
@@ -470,7 +478,7 @@ fn a_decision_that_failed_waits_behind_what_is_read() {
         ["b \"old\"", "a \"new\"", "c \"old\"", "here"]
     );
     // The question of this machine about the same call is another one.
-    state.apply(&approval("c", new.clone(), &new), &Before::Missing);
+    state.apply(&approval("c", new.clone(), &new), &Before::Missing.into());
     state.answered(&CallId::parse("c").unwrap());
     assert_eq!(paths(&state), ["b \"old\"", "a \"new\"", "here"]);
     assert_eq!(state.asks[2], local);
@@ -478,7 +486,7 @@ fn a_decision_that_failed_waits_behind_what_is_read() {
     state.ask_again(&CallId::parse("gone").unwrap());
     assert_eq!(state.asks.len(), 3);
     // What the file holds is shown for this machine's question too.
-    let now = Before::Text("now".to_owned());
+    let now: ShownFile = Before::Text("now".to_owned()).into();
     state.reread(&CallId::parse("c").unwrap(), now.clone());
     let Some(Block::Approval(card)) = state.card(&local) else {
         panic!()
@@ -523,4 +531,55 @@ fn always_is_offered_exactly_where_the_policy_remembers() {
         });
         assert_eq!(Grant::of(&approval), expected, "{approval:?}");
     }
+}
+
+#[test]
+fn a_write_is_shown_as_the_client_that_runs_it_sees_the_file() {
+    let arguments = json!({ "path": "p", "content": "new\n" });
+    let told = |base: FileBase, is_unread: bool| {
+        let mut asked = approval("p", arguments.clone(), &arguments);
+        let SessionEventBody::ApprovalRequest(request) = &mut asked.body else {
+            panic!()
+        };
+        request.approval.preview = Some(Box::new(FilePreview {
+            base,
+            diff: "--- a/p\n+++ b/p\n@@ -1 +1 @@\n-there\n+new\n".to_owned(),
+            is_unread,
+            is_outdated: false,
+            truncated: false,
+            note: None,
+        }));
+        request.as_ref().clone()
+    };
+    let state = ViewState::default();
+    let there = FileBase::of_bytes(b"there\n");
+    let request = told(there.clone(), true);
+    let text = |file: &ShownFile| {
+        let ApprovalCardKind::Write { diff, .. } = state.shown(&request, file).kind else {
+            panic!()
+        };
+        let lines = diff.unwrap().lines;
+        lines
+            .iter()
+            .map(|line| line.to_text())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    // This folder has no such file, but the client that would write has one.
+    let nothing = ShownFile {
+        before: Before::Missing,
+        base: Some(FileBase::Missing),
+    };
+    let shown = text(&nothing);
+    assert!(
+        shown.contains("-there") && !shown.contains("a new file"),
+        "{shown}"
+    );
+    assert!(shown.contains("has not read this file"), "{shown}");
+    // The same file here: the whole of it can be shown.
+    let here = ShownFile {
+        before: Before::Text("there\n".to_owned()),
+        base: Some(there),
+    };
+    assert!(text(&here).contains("-there"));
 }

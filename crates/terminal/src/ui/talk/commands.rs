@@ -70,6 +70,7 @@ impl Talk {
                     .spawn(requests::choose_model(client, session, model, language))
             }
             (SlashCommand::Model(Some(_)), None) => self.say(Text::ModelNeedsSession, &[]),
+            (SlashCommand::Approve(mode), _) => self.approve(mode.as_deref()),
             (SlashCommand::Allowed(None), Some(session)) => {
                 _ = self
                     .requests

@@ -19,11 +19,12 @@ use super::{MAX_SEEN, Talk};
 use crate::ui::UiError;
 use crate::ui::block::Block;
 use crate::ui::diff::Before;
+use crate::ui::files::ShownFile;
 use crate::ui::plan::short;
 use crate::ui::prompt::READING_TIME;
 use crate::ui::render::ConnectionState;
-use crate::ui::requests;
 use crate::ui::state::{CompactRequest, LocalAsk, ViewState};
+use crate::ui::{approve, requests};
 
 /// Of a session that is resumed.
 const MAX_REPLAYED_BLOCKS: usize = 30;
@@ -66,7 +67,7 @@ impl Talk {
             let blocks = match event.data {
                 EventData::Chunk(event) => {
                     answered = usage_of(&event.body, &state).or(answered);
-                    state.apply(&event, &Before::Missing)
+                    state.apply(&event, &Before::Missing.into())
                 }
                 EventData::Done(done) => state.done(done.status),
                 EventData::Other(_) => {
@@ -80,6 +81,14 @@ impl Talk {
         }
         self.forget();
         self.state.become_session(state);
+        self.state.approve = detail.session.approve.unwrap_or_default();
+        if let Some(mode) = self
+            .wanted_approve
+            .filter(|mode| *mode != self.state.approve)
+        {
+            approve::set(&self.client, &session, mode).await?;
+            self.state.approve = mode;
+        }
         self.spent = Some(usage(&detail.usage));
         let agent = detail.session.agent.as_ref();
         self.target = agent.map(|agent| short(agent).to_owned());
@@ -234,14 +243,14 @@ impl Talk {
         }
     }
 
-    async fn before(&self, body: &SessionEventBody) -> Before {
+    async fn before(&self, body: &SessionEventBody) -> ShownFile {
         match body {
             SessionEventBody::ApprovalRequest(request) => {
                 let approval = &request.approval;
                 self.file_before(&approval.tool_name, &approval.arguments)
                     .await
             }
-            _ => Before::Missing,
+            _ => Before::Missing.into(),
         }
     }
 
@@ -251,6 +260,8 @@ impl Talk {
             ToolRunnerEvent::Disconnected { .. } => self.connection = ConnectionState::Reconnecting,
             ToolRunnerEvent::Reconnected => self.connection = ConnectionState::Live,
             ToolRunnerEvent::Closed { call } => self.state.closed_here(&call.call_id),
+            // The question itself is shown.
+            ToolRunnerEvent::AskedAgain { .. } => {}
             ToolRunnerEvent::Unknown { call } => {
                 self.say(Text::CallUnknown, &[&call.label()]);
             }

@@ -2,9 +2,12 @@
 //! things long past.
 
 use codelab_engine::{
-    Decision, Ids as _, Input, RetriedRequest, ThreadPhase, ToolEnd, UserMessage,
+    ClientStanding, Decision, Ids as _, Input, RetriedRequest, ThreadPhase, ToolEnd, UserMessage,
 };
-use codelab_protocol::{AgentName, CallId, CallerContext, ClientId, TurnStatus, WaitingKind};
+use codelab_protocol::{
+    AgentName, ApproveMode, CallId, CallerContext, ClientId, FileBase, FilePreview, TurnStatus,
+    WaitingKind,
+};
 use serde_json::json;
 
 use super::Life;
@@ -29,6 +32,7 @@ impl Life {
             call_id,
             decision,
             digest: None,
+            base: None,
             decided_by: "person".to_owned(),
             known: false,
         }
@@ -69,7 +73,8 @@ impl Life {
                 call,
                 claim: Some(claim),
                 ..
-            } => match self.rng.below(6) {
+            } => match self.rng.below(8) {
+                7 | 6 => self.ask_again(call.call_id, claim.client_id),
                 0 => {
                     self.stage.now = self.stage.now.plus_seconds(31);
                     Input::Tick
@@ -91,6 +96,9 @@ impl Life {
                 self.answer(call_id)
             }
             ThreadPhase::AwaitingAnswer { .. } => self.message(None),
+            ThreadPhase::AwaitingApproval { approval, .. } if self.rng.one_in(3) => {
+                self.preview(approval.call_id)
+            }
             ThreadPhase::AwaitingApproval { approval, .. }
             | ThreadPhase::AwaitingBudget { approval, .. } => self.decision(approval.call_id),
             ThreadPhase::Routing { .. }
@@ -148,7 +156,61 @@ impl Life {
             call_id,
             client_id,
             bound_is_gone: self.rng.one_in(4),
+            version: None,
             known,
+        }
+    }
+
+    fn base(&mut self) -> FileBase {
+        match self.rng.below(3) {
+            0 => FileBase::Missing,
+            other => FileBase::of_bytes(&[other as u8]),
+        }
+    }
+
+    fn shown(&mut self) -> FilePreview {
+        FilePreview {
+            base: self.base(),
+            diff: "-a\n+b\n".to_owned(),
+            is_unread: self.rng.one_in(2),
+            is_outdated: false,
+            truncated: false,
+            note: None,
+        }
+    }
+
+    fn preview(&mut self, call_id: CallId) -> Input {
+        Input::Preview {
+            client_id: self.client(),
+            preview: self.shown(),
+            standing: ClientStanding {
+                bound_is_gone: self.rng.one_in(4),
+                other_is_gone: self.rng.one_in(4),
+            },
+            known: self.record.known_approval(&call_id),
+            call_id,
+        }
+    }
+
+    fn ask_again(&mut self, call_id: CallId, client_id: ClientId) -> Input {
+        Input::AskAgain {
+            known: self.record.known_call(&call_id),
+            call_id,
+            client_id,
+            reason: "the file changed".to_owned(),
+            preview: self.shown(),
+        }
+    }
+
+    /// A client finds something about any file, also one long written.
+    pub(super) fn found_in_any_file(&mut self) -> Input {
+        let (call_id, client) = (self.any_call(), self.client());
+        match self.rng.below(3) {
+            0 => self.ask_again(call_id, client),
+            1 => Input::ChooseApprove {
+                mode: *self.rng.pick(&ApproveMode::ALL).unwrap(),
+            },
+            _ => self.preview(call_id),
         }
     }
 
@@ -187,6 +249,7 @@ impl Life {
             call_id,
             decision,
             digest: None,
+            base: self.rng.one_in(3).then(|| self.base()),
             decided_by: "person".to_owned(),
             known,
         }

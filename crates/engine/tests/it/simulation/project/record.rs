@@ -8,7 +8,8 @@ use codelab_engine::{
     Spending,
 };
 use codelab_protocol::{
-    CallId, ClientId, Digest, Role, SessionEventBody, TaskId, TaskOrigin, TurnId, TurnStatus,
+    CallId, ClientId, Digest, FileBase, Role, SessionEventBody, TaskId, TaskOrigin, TurnId,
+    TurnStatus,
 };
 use serde_json::{Map, Value};
 
@@ -35,6 +36,8 @@ pub struct Record {
     /// Calls that the server made; none is made twice.
     tools_made: BTreeSet<CallId>,
     approvals: BTreeMap<CallId, Asked>,
+    /// The input is one that asks again.
+    asks_again: bool,
     /// What was told to wait for a person.
     waiting: BTreeSet<CallId>,
     accepted: BTreeSet<TurnId>,
@@ -62,12 +65,17 @@ struct Asked {
     status: Option<ApprovalOutcome>,
     modified: Option<Map<String, Value>>,
     audited: usize,
+    /// What the last preview would replace.
+    shows: Option<FileBase>,
+    /// What the decision that approved it named.
+    agreed: Option<FileBase>,
 }
 
 impl Record {
     pub fn commit(&mut self, input: &Input, applied: &Applied, session: &Session, stage: &Stage) {
         self.made.clear();
         self.failed_in_step.clear();
+        self.asks_again = false;
         self.stopped_in_step = 0;
         self.said.step(input);
         self.taken(input, applied.answer);
@@ -109,6 +117,26 @@ impl Record {
                     holder.is_none_or(|holder| holder == *client_id),
                     "two clients hold {call_id}"
                 );
+            }
+            (
+                Input::AskAgain {
+                    call_id, client_id, ..
+                },
+                CallerAnswer::Span(_),
+            ) => {
+                let call = self.calls.get_mut(call_id).unwrap();
+                assert_eq!(
+                    call.holder.take().as_ref(),
+                    Some(client_id),
+                    "somebody else asks again"
+                );
+                assert!(call.status.is_none() && call.dispatched.take().is_some());
+                self.asks_again = true;
+            }
+            (Input::Decision { call_id, base, .. }, _) => {
+                if let Some(asked) = self.approvals.get_mut(call_id) {
+                    asked.agreed = base.clone();
+                }
             }
             (Input::ToolResult { client, .. }, CallerAnswer::Repeat(_)) => {
                 assert!(client.is_some())
@@ -180,7 +208,7 @@ impl Record {
                     .approvals
                     .insert(approval.call_id.clone(), Asked::new(approval));
                 assert!(
-                    before.is_none_or(|before| before.is_renewable()),
+                    before.is_none_or(|before| before.is_renewable() || self.asks_again),
                     "asked twice"
                 );
             }
@@ -241,6 +269,14 @@ impl Record {
                     (stage.space.budget, stage.space.granted)
                 );
             }
+            Effect::ApprovalPreviewed { call_id, preview } => {
+                let asked = self.approvals.get_mut(call_id).expect("never asked");
+                assert_eq!(
+                    asked.status, None,
+                    "{call_id} is shown after it was decided"
+                );
+                asked.shows = Some(preview.base.clone());
+            }
             Effect::ApprovalMoved { .. } | Effect::InputAccepted { .. } | Effect::Title(_) => {}
             Effect::Switched(_) | Effect::Remember(_) | Effect::ForgetReasoning { .. } => {}
             Effect::Attached(_) | Effect::Elicited { .. } => {}
@@ -274,6 +310,7 @@ impl Record {
                 self.dispatched(
                     &shown.call.tool_call.call_id,
                     &shown.call.tool_call.arguments,
+                    shown.call.base.as_ref(),
                 );
             }
             SessionEventBody::ToolResult(result) => {
@@ -315,7 +352,12 @@ impl Record {
         }
     }
 
-    fn dispatched(&mut self, call_id: &CallId, arguments: &Map<String, Value>) {
+    fn dispatched(
+        &mut self,
+        call_id: &CallId,
+        arguments: &Map<String, Value>,
+        base: Option<&FileBase>,
+    ) {
         if let Some(asked) = self.approvals.get(call_id) {
             let expected = match asked.status {
                 Some(ApprovalOutcome::Approved) => Some(&asked.approval.arguments),
@@ -327,6 +369,16 @@ impl Record {
                 Some(arguments),
                 "what runs is not what was approved"
             );
+            let is_moved = asked.approval.arguments.get("path") != arguments.get("path");
+            let is_write = asked.approval.tool == "write_file";
+            let shown = asked.agreed.as_ref().or(asked.shows.as_ref());
+            let agreed = shown.filter(|_| is_write && !is_moved);
+            assert_eq!(base, agreed, "it may replace what nobody was shown");
+            let is_stale =
+                asked.agreed.is_some() && asked.shows.is_some() && asked.agreed != asked.shows;
+            assert!(!is_stale, "something else was shown last");
+        } else {
+            assert_eq!(base, None, "nobody agreed to that");
         }
         let call = self
             .calls

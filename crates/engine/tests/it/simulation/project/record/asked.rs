@@ -12,6 +12,11 @@ impl Asked {
             status: None,
             modified: None,
             audited: 0,
+            shows: approval
+                .preview
+                .as_ref()
+                .map(|shown| shown.preview.base.clone()),
+            agreed: None,
         }
     }
 
