@@ -85,7 +85,11 @@ impl BroughtReader {
     }
 
     /// The folders of the workspace that have instructions.
-    pub fn folders(&self, cancel: &CancellationToken) -> InstructionFolders {
+    pub fn folders(&self) -> InstructionFolders {
+        self.folders_until(&CancellationToken::new())
+    }
+
+    fn folders_until(&self, cancel: &CancellationToken) -> InstructionFolders {
         self.files.instruction_folders(cancel)
     }
 

@@ -10,7 +10,6 @@ use clap::Args;
 use codelab_policy::visible;
 use codelab_protocol::BroughtKind;
 use codelab_toolrunner::{BroughtFile, BroughtReader, TrustState, TrustStore, kind_name};
-use tokio_util::sync::CancellationToken;
 
 use super::tool_runner::{ask, is_yes};
 use super::{ServerPaths, note, now, say};
@@ -52,7 +51,7 @@ impl TrustCommand {
             return Ok(ExitCode::SUCCESS);
         }
         let reader = BroughtReader::open(&folder, &data_dir, &[])?;
-        let folders = reader.folders(&CancellationToken::new());
+        let folders = reader.folders();
         let (files, passed_over) = reader.read(&folders)?;
         let mut is_refused = false;
         for (file, state) in &files {

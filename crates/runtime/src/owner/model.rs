@@ -2,6 +2,7 @@
 
 mod log;
 mod news;
+mod summary;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,15 +10,14 @@ use std::task::Poll;
 use std::time::Instant;
 
 use codelab_engine::{
-    Briefing, Input, MAX_SUMMARIZED_MESSAGES, ModelCall, ModelCallId, Purpose, Repair,
-    classification_request, joining_request, planning_request, step_request, summary_request,
-    tell_planner,
+    Briefing, Input, ModelCall, ModelCallId, Purpose, Repair, classification_request,
+    joining_request, planning_request, step_request, tell_planner,
 };
 use codelab_llm::{StreamListener, StreamedPart};
 use codelab_protocol::{
     ClientId, ErrorCode, MessageId, ModelFailure, ModelOutput, ModelRequest, TaskOrigin, UserId,
 };
-use codelab_store::{MessageRange, StoreError};
+use codelab_store::StoreError;
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
@@ -338,41 +338,6 @@ impl Owner {
             }
             Purpose::Step { origin, .. } => self.step(call, origin, recalled).await,
         }
-    }
-
-    async fn summary(
-        &self,
-        from: u64,
-        before: u64,
-    ) -> Result<(ModelRequest, Vec<String>), Unprepared> {
-        let runtime = &self.runtime;
-        let loaded = self
-            .loaded
-            .as_ref()
-            .ok_or_else(|| unreadable(&StoreError::NotFound))?;
-        // The store counts from 1.
-        let range = MessageRange::Last {
-            before: Some(before + 1),
-            limit: MAX_SUMMARIZED_MESSAGES,
-        };
-        let stored = runtime
-            .store
-            .messages(loaded.key, range)
-            .await
-            .map_err(|error| unreadable(&error))?;
-        let messages: Vec<_> = stored
-            .into_iter()
-            .filter(|stored| stored.ord > from)
-            .map(|stored| stored.message)
-            .collect();
-        let (region, limits) = (&runtime.region, &runtime.prompt);
-        Ok(summary_request(
-            &loaded.session,
-            default_model(runtime),
-            &messages,
-            region,
-            limits,
-        ))
     }
 
     async fn planning(

@@ -131,7 +131,7 @@ impl RunnerBrought {
         if folders.is_due(self.is_stale.load(Ordering::Acquire)) {
             self.is_stale.store(false, Ordering::Release);
             let begun = Instant::now();
-            folders.found = self.reader.folders(&shared.stop);
+            folders.found = self.reader.folders_until(&shared.stop);
             folders.walked = Some((Instant::now(), begun.elapsed()));
         }
         self.reader.state(&folders.found)
