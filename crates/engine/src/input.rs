@@ -1,13 +1,13 @@
 //! What can happen to a session, and why it may be refused.
 
 use codelab_protocol::{
-    AgentName, AgentStatus, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId, Digest,
-    ErrorCode, MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, RememberedId,
+    AgentName, AgentStatus, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId,
+    Delivery, Digest, ErrorCode, MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, RememberedId,
     Timestamp,
 };
 use serde_json::{Map, Value};
 
-use crate::{AgentClosed, Lane, ModelCallId, RetriedRequest};
+use crate::{AgentClosed, Fork, Lane, ModelCallId, RetriedRequest};
 
 #[derive(Debug, Clone)]
 pub enum Input {
@@ -151,6 +151,8 @@ pub enum Input {
         drop_queue: bool,
     },
     Reset,
+    /// The first input of a session that begins with the history of another one.
+    Fork(Box<Fork>),
     /// A person wants the history summed up now.
     Compact,
     /// A person takes back what was remembered.
@@ -186,6 +188,8 @@ pub struct UserMessage {
     pub caller: CallerContext,
     /// The state keeps only what they are called; their content goes into the store.
     pub attachments: Vec<AttachedFile>,
+    /// What happens to it while a turn of a project's session runs.
+    pub delivery: Delivery,
 }
 
 /// How a tool call that the server made has ended.

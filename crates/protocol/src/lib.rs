@@ -70,15 +70,18 @@ pub use model::{
     RawToolCall, Reasoning, ToolSpec, TryModel, UnlistedProvider,
 };
 pub use patch::Patch;
-pub use plan::{Plan, PlanStatus, PlannedTask, Task, TaskStatus};
+pub use plan::{
+    MAX_PATH_BYTES, MAX_TASK_PATHS, Plan, PlanStatus, PlannedTask, Task, TaskPath, TaskStatus,
+    paths_overlap,
+};
 pub use project::{
     ChangeAgent, ChangeProject, CreateAgent, CreateProject, LoggedIn, Login, Project, ProjectAgent,
     ProjectAgentList, ProjectList, SavedAgent,
 };
 pub use project_session::{
     AcceptedStatus, AgentUsage, AnswerQuestion, ApprovalList, CallClaimed, CallResult,
-    ChangeProjectSession, ClaimCall, CreateProjectSession, DirectAnswer, DirectErrorType,
-    ExportedSession, MessageAccepted, MessageList, MessageMode, OpenApproval, PendingData,
+    ChangeProjectSession, ClaimCall, CreateProjectSession, Delivery, DirectAnswer,
+    DirectErrorType, ExportedSession, ForkSession, ForkedFrom, MessageAccepted, MessageList, MessageMode, OpenApproval, PendingData,
     PendingToolCall, PlanDecision, PlanList, ProjectPlan, ProjectPlanList, ProjectSession,
     ProjectSessionAck, ProjectSessionCancelled, ProjectSessionDetail, ProjectSessionList,
     ProjectUsage, ResultAck, RetryTurn, SendMessage, SessionUsage, UsageReport, UsageTotal,

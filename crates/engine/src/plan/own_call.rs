@@ -4,8 +4,10 @@
 use codelab_protocol::{ModelFailure, ModelOutput, SessionEventBody, TurnId};
 
 use super::WorkflowPhase;
+use crate::prompt::without_middle;
 use crate::session::Transition;
 use crate::turn::{BudgetQuestion, Reservation, Reserved};
+use crate::world::MAX_REQUEST_BYTES;
 use crate::{AgentSpending, Approval, Effect, Lane, ModelCall, Purpose, orchestrator};
 
 impl Transition<'_, '_> {
@@ -88,9 +90,16 @@ impl Transition<'_, '_> {
             },
             WorkflowPhase::Joining { message_id, .. } => {
                 let results = workflow.handed_on(|_| true);
+                let steered: Vec<&str> = self.session.steered_by().collect();
+                let mut request = asked.request.clone();
+                if !steered.is_empty() {
+                    request.push_str("\n\nWhile the agents worked, the user added:\n\n");
+                    let added = steered.join("\n\n");
+                    request.push_str(&without_middle(&added, MAX_REQUEST_BYTES));
+                }
                 Purpose::Join {
                     message_id: message_id.clone(),
-                    request: asked.request.clone(),
+                    request,
                     results,
                 }
             }

@@ -4,7 +4,7 @@
 use codelab_engine::{
     Decision, Ids as _, Input, RetriedRequest, ThreadPhase, ToolEnd, UserMessage,
 };
-use codelab_protocol::{AgentName, CallId, CallerContext, ClientId, TurnStatus, WaitingKind};
+use codelab_protocol::{Delivery, AgentName, CallId, CallerContext, ClientId, TurnStatus, WaitingKind};
 use serde_json::json;
 
 use super::Life;
@@ -43,6 +43,10 @@ impl Life {
             client_message_id: None,
             caller: CallerContext::default(),
             attachments: Vec::new(),
+            delivery: match self.rng.one_in(3) {
+                true => Delivery::Steer,
+                false => Delivery::Queue,
+            },
         })
     }
 

@@ -20,6 +20,7 @@ use crate::it::space::TestSpace;
 mod asked;
 mod said;
 mod slots;
+mod steered;
 
 #[derive(Default)]
 pub struct Record {
@@ -42,6 +43,7 @@ pub struct Record {
     ended: BTreeMap<TurnId, TurnStatus>,
     workflows: Workflows,
     said: said::Said,
+    steered: steered::Steered,
     spent: u64,
     failed_in_step: BTreeSet<TaskId>,
     /// How many of them because the server stopped.
@@ -231,6 +233,7 @@ impl Record {
                         self.unanswered
                     );
                     assert!(id.step <= stage.limits.steps, "too many steps");
+                    self.steered.step(id, origin);
                 }
             }
             Effect::PlanSaved { plan, .. } => self.workflows.saved(plan),
@@ -269,7 +272,15 @@ impl Record {
             "turn {} goes on after its end",
             event.turn
         );
+        self.steered.event(event.turn, body);
         match body {
+            // Also one that steered until its turn ended.
+            SessionEventBody::MessageQueued(queued) if !queued.steers => {
+                self.accepted.insert(event.turn);
+            }
+            SessionEventBody::MessageDequeued(_) => {
+                self.accepted.insert(event.turn);
+            }
             SessionEventBody::ToolCall(shown) => {
                 self.dispatched(
                     &shown.call.tool_call.call_id,
@@ -342,6 +353,7 @@ impl Record {
     fn message(&mut self, record: &MessageRecord, stage: &Stage) {
         assert_eq!(record.ord, self.messages, "message numbers have a gap");
         self.said.message(&record.message, stage);
+        self.steered.message(record);
         self.messages += 1;
         match (record.message.role, &record.message.tool_call_id) {
             // It answers a question of the turn that runs.
@@ -349,6 +361,13 @@ impl Record {
                 assert!(
                     self.begun.last().is_none_or(|last| *last <= record.turn),
                     "an answer in an earlier turn"
+                );
+            }
+            // It is for the turn that runs, after the results of its thread.
+            (Role::User, _) if record.message.steered => {
+                assert!(
+                    !self.ended.contains_key(&record.turn),
+                    "a turn that has ended is steered"
                 );
             }
             (Role::User, _) if record.task.is_none() => {
@@ -508,8 +527,13 @@ impl Record {
             }
         );
         assert!(
-            session.queued() <= stage.limits.queue_length,
+            session.queued() <= stage.limits.queue_length + self.steered.queued(),
             "the queue is longer than its limit"
+        );
+        assert_eq!(session.steering(), self.steered.waiting());
+        assert!(
+            session.turn().is_some() || session.steering() == 0,
+            "a message steers nothing"
         );
         let models: Vec<ModelCallId> = self.models.values().copied().collect();
         let wanted = wanted(session);
