@@ -16,8 +16,8 @@ use crate::session::Transition;
 use crate::turn::{Reservation, cut, error_data};
 use crate::world::{MAX_ATTEMPTS, MAX_PLAN_STATE_BYTES, MAX_SUMMARY_BYTES};
 use crate::{
-    AgentSpending, CallerAnswer, Effect, Lane, MessageRecord, ModelCall, ModelCallId, PromptLimits, Purpose,
-    Refusal, Session, orchestrator,
+    AgentSpending, CallerAnswer, Effect, Lane, MessageRecord, ModelCall, ModelCallId, PromptLimits,
+    Purpose, Refusal, Session, orchestrator,
 };
 
 /// How far a session's history is summed up.

@@ -2,8 +2,8 @@
 
 use codelab_protocol::{
     AgentName, AgentStatus, AttachedFile, CallId, CallerContext, ClientId, ClientMessageId,
-    Delivery, Digest, ErrorCode, MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan, RememberedId,
-    Timestamp,
+    Delivery, Digest, ErrorCode, MessageId, ModelFailure, ModelFailureKind, ModelOutput, Plan,
+    RememberedId, Timestamp,
 };
 use serde_json::{Map, Value};
 

@@ -48,6 +48,9 @@ pub(crate) enum WorkflowPhase {
         scope: BudgetScope,
         #[serde(default)]
         why: BudgetWhy,
+        /// Of the call that plans: it may have been made before and lost with a server.
+        #[serde(default)]
+        attempt: u32,
     },
     /// The budget has no room for the next call of the workflow itself before others end.
     AwaitingRoom {

@@ -12,8 +12,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use codelab_policy::RememberKey;
 use codelab_protocol::{
-    AgentName, CallId, CallerContext, ClientId, ErrorCode, ForkedFrom, Message, MessageId, SessionId,
-    SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
+    AgentName, CallId, CallerContext, ClientId, ErrorCode, ForkedFrom, Message, MessageId,
+    SessionId, SessionKind, SwitchAgent, TaskOrigin, Timestamp, TurnId, TurnStatus,
 };
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +137,7 @@ impl Session {
     pub fn apply(&mut self, input: Input, world: &mut World<'_>) -> Result<Applied, Refusal> {
         let shown = self.task_statuses();
         let waiting = self.waiting_ids();
+        let waited = self.suspended().is_some();
         let space = WorkingSpace::new(std::mem::take(&mut world.space));
         let mut step = Transition {
             session: self,
@@ -245,7 +246,7 @@ impl Session {
         step.advance_workflow();
         step.save_changed_plan(shown);
         // One that waits for people waits on, whatever is said to it meanwhile.
-        if !matches!(answer, CallerAnswer::Steers(_)) {
+        if !waited || !matches!(answer, CallerAnswer::Steers(_)) {
             step.settle_workflow();
         }
         step.tell_waiting(&waiting);

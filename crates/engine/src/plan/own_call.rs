@@ -23,7 +23,10 @@ impl Transition<'_, '_> {
                 next: Box::new(next),
             }),
             Reservation::Asks(question) => match next {
-                WorkflowPhase::Planning { repair: None, .. } => self.ask_before_planning(&question),
+                WorkflowPhase::Planning {
+                    repair: None,
+                    attempt,
+                } => self.ask_before_planning(&question, attempt),
                 WorkflowPhase::Joining { message_id, .. } => self.finish_concatenated(message_id),
                 // Too little is left to repair the plan. The fallback plan gets the rest.
                 WorkflowPhase::Planning {
@@ -51,7 +54,7 @@ impl Transition<'_, '_> {
         room
     }
 
-    fn ask_before_planning(&mut self, question: &BudgetQuestion) {
+    fn ask_before_planning(&mut self, question: &BudgetQuestion, attempt: u32) {
         let Some((turn, _)) = self.session.workflow() else {
             never!("a budget question before planning without a workflow");
             return;
@@ -62,6 +65,7 @@ impl Transition<'_, '_> {
             approval,
             scope: question.scope,
             why: question.why,
+            attempt,
         });
     }
 

@@ -238,7 +238,10 @@ mod tests {
     fn unusable_paths_stand_for_the_whole_workspace() {
         let many: Vec<String> = (0..=MAX_TASK_PATHS).map(|n| format!("f{n}")).collect();
         for (written, expected) in [
-            (serde_json::json!(["src/a.rs", "./docs/"]), vec!["src/a.rs", "docs"]),
+            (
+                serde_json::json!(["src/a.rs", "./docs/"]),
+                vec!["src/a.rs", "docs"],
+            ),
             (serde_json::json!("src"), vec!["src"]),
             (serde_json::json!(null), vec![]),
             (serde_json::json!([""]), vec![]),

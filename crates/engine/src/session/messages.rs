@@ -12,7 +12,11 @@ use crate::world::MAX_WAITING_BYTES;
 use crate::{CallerAnswer, Effect, EventRange, Refusal, Team, UserMessage};
 
 impl Output {
-    pub(super) fn input_accepted(&mut self, client_message_id: Option<ClientMessageId>, span: EventRange) {
+    pub(super) fn input_accepted(
+        &mut self,
+        client_message_id: Option<ClientMessageId>,
+        span: EventRange,
+    ) {
         if let Some(client_message_id) = client_message_id {
             self.push(Effect::InputAccepted {
                 client_message_id,

@@ -6,8 +6,8 @@ use codelab_engine::{
     AgentClosed, Budget, Fork, Ids as _, Input, RetriedRequest, Spending, Team, ToolEnd,
 };
 use codelab_protocol::{
-    AgentName, AnswerCut, CallId, CallerContext, ClientId, ErrorCode, ForkedFrom, MessageId, ModelFailureKind,
-    ModelOutput, Plan, Usage, WaitingKind,
+    AgentName, AnswerCut, CallId, CallerContext, ClientId, ErrorCode, ForkedFrom, MessageId,
+    ModelFailureKind, ModelOutput, Plan, Usage, WaitingKind,
 };
 use serde_json::{Value, json};
 

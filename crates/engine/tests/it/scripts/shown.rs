@@ -2,8 +2,8 @@
 
 use codelab_engine::{Budget, Effect, EventBody, ModelCall, Purpose};
 use codelab_protocol::{
-    ChunkBody, ErrorData, ModelFallback, Plan, RememberedCalls, Role, SessionEventBody, TaskId, TaskOrigin,
-    ToolCallChunk,
+    ChunkBody, ErrorData, ModelFallback, Plan, RememberedCalls, Role, SessionEventBody, TaskId,
+    TaskOrigin, ToolCallChunk,
 };
 use serde_json::{Map, Value};
 

@@ -4,7 +4,9 @@
 use codelab_engine::{
     Decision, Ids as _, Input, RetriedRequest, ThreadPhase, ToolEnd, UserMessage,
 };
-use codelab_protocol::{Delivery, AgentName, CallId, CallerContext, ClientId, TurnStatus, WaitingKind};
+use codelab_protocol::{
+    AgentName, CallId, CallerContext, ClientId, Delivery, TurnStatus, WaitingKind,
+};
 use serde_json::json;
 
 use super::Life;

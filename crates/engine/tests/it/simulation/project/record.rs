@@ -500,7 +500,12 @@ impl Record {
                     event.seq
                 );
             }
-            let is_late = matches!(&event.body, EventBody::Project(SessionEventBody::ToolResult(result)) if result.late);
+            // What is said to a turn that waits does not change how it stands.
+            let is_late = match &event.body {
+                EventBody::Project(SessionEventBody::ToolResult(result)) => result.late,
+                EventBody::Project(SessionEventBody::MessageQueued(queued)) => queued.steers,
+                EventBody::Project(_) | EventBody::Chunk(_) => false,
+            };
             if now.is_some_and(|(turn, _)| turn == event.turn) && !is_late {
                 last_of_turn = Some(event);
             }

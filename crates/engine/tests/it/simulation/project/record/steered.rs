@@ -70,7 +70,10 @@ impl Steered {
     pub fn step(&self, call: ModelCallId, origin: &TaskOrigin) {
         if origin.task_id.is_some() {
             let told = self.told.get(&call.turn).copied().unwrap_or_default();
-            let heard = self.heard.get(&(call.turn, origin.task_id.clone())).copied();
+            let heard = self
+                .heard
+                .get(&(call.turn, origin.task_id.clone()))
+                .copied();
             assert_eq!(heard.unwrap_or_default(), told, "{origin:?} of {call:?}");
         }
     }
