@@ -41,7 +41,7 @@ pub(crate) use projects::stored_default_project;
 
 use self::documented::Access;
 use self::project_sessions::{
-    approvals, attachments, export, messages, mine, plans, remembered, tools,
+    approvals, attachments, export, forks, messages, mine, plans, remembered, tools,
 };
 use crate::app::App;
 use crate::page::WebPage;
@@ -199,6 +199,7 @@ fn of_project_sessions() -> OpenApiRouter<App> {
         [messages::retry],
         [messages::compact],
         [messages::cancel],
+        [forks::fork],
         [attachments::read],
         [mine::events],
         [mine::usage],

@@ -26,7 +26,7 @@ mod vitals;
 
 pub use commit::{
     ApprovalClosed, ApprovalExtended, AuditAppended, Commit, NewContext, NewInput, NewSessionRow,
-    ToolCallEnd, ToolCallOpened,
+    SharedAttachment, ToolCallEnd, ToolCallOpened,
 };
 pub use error::StoreError;
 pub use inspect::{DatabaseAccess, DatabaseClock, Inspection, SchemaState, inspect};

@@ -15,6 +15,7 @@ use codelab_engine::{
 };
 use codelab_llm::StreamedPart;
 use codelab_protocol::{
+    Delivery,
     AgentName, CallerContext, ChunkBody, ErrorCode, ErrorData, GlobalMessage, GlobalMeta, Message,
     ModelFailure, ModelRequest, Question, Role, SessionId, SessionKind, TurnStatus,
 };
@@ -147,6 +148,7 @@ impl<'a> Work<'a> {
                 ..CallerContext::default()
             },
             attachments: Vec::new(),
+            delivery: Delivery::Queue,
         });
         loop {
             input = match self.step(input) {

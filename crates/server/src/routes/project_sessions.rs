@@ -4,6 +4,7 @@ pub(super) mod answer;
 pub(super) mod approvals;
 pub(super) mod attachments;
 pub(super) mod export;
+pub(super) mod forks;
 pub(super) mod messages;
 pub(super) mod mine;
 pub(super) mod plans;
@@ -284,6 +285,7 @@ fn shown(row: &OwnedSession, state: &Session) -> ProjectSession {
         model: state.model().map(str::to_owned),
         agent: state.chosen_agent().cloned(),
         compacting: state.is_compacting(),
+        forked_from: state.forked_from().cloned(),
         pinned: row.marks.pinned,
         archived: row.marks.archived,
         snippet: None,
@@ -309,6 +311,7 @@ fn listed(row: ProjectSessionRow) -> ProjectSession {
         model: None,
         agent: None,
         compacting: false,
+        forked_from: None,
         pinned: row.marks.pinned,
         archived: row.marks.archived,
         snippet: None,
