@@ -25,6 +25,10 @@ pub enum SlashCommand {
     Model(Option<String>),
     /// What was allowed for the rest of the session, or the number of one to take back.
     Allowed(Option<String>),
+    /// Says this to the agents that work now.
+    Steer(Option<String>),
+    /// Goes on in a new session with the history so far.
+    Fork,
     /// Sums the history up.
     Compact,
     Cost,
@@ -37,7 +41,7 @@ pub enum SlashCommand {
     Other(String, Option<String>),
 }
 
-pub const HELP: [(&str, CommandText); 20] = [
+pub const HELP: [(&str, CommandText); 22] = [
     ("/help", CommandText::HelpHelp),
     ("/agents", CommandText::HelpAgents),
     ("/switch [AGENT]", CommandText::HelpSwitch),
@@ -47,6 +51,8 @@ pub const HELP: [(&str, CommandText); 20] = [
     ("/renew", CommandText::HelpRenew),
     ("/model [NAME]", CommandText::HelpModel),
     ("/allowed [-N]", CommandText::HelpAllowed),
+    ("/steer TEXT", CommandText::HelpSteer),
+    ("/fork", CommandText::HelpFork),
     ("/compact", CommandText::HelpCompact),
     ("/cost", CommandText::HelpCost),
     ("/diff", CommandText::HelpDiff),
@@ -85,6 +91,8 @@ impl SlashCommand {
             "renew" => Self::Renew,
             "model" => Self::Model(argument),
             "allowed" => Self::Allowed(argument),
+            "steer" => Self::Steer(argument),
+            "fork" => Self::Fork,
             "compact" => Self::Compact,
             "cost" => Self::Cost,
             "diff" => Self::Diff,
@@ -110,6 +118,8 @@ impl fmt::Display for SlashCommand {
             Self::Renew => ("renew", None),
             Self::Model(model) => ("model", model.as_ref()),
             Self::Allowed(number) => ("allowed", number.as_ref()),
+            Self::Steer(text) => ("steer", text.as_ref()),
+            Self::Fork => ("fork", None),
             Self::Compact => ("compact", None),
             Self::Cost => ("cost", None),
             Self::Diff => ("diff", None),
@@ -149,6 +159,13 @@ mod tests {
                 Some(SlashCommand::Allowed(Some("-2".to_owned()))),
             ),
             ("/compact", Some(SlashCommand::Compact)),
+            ("/fork", Some(SlashCommand::Fork)),
+            (
+                "/steer use tabs\nand no spaces",
+                Some(SlashCommand::Steer(Some(
+                    "use tabs\nand no spaces".to_owned(),
+                ))),
+            ),
             ("/exit", Some(SlashCommand::Quit)),
             (
                 "/model claude/sonnet",

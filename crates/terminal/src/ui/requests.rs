@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use codelab_client::{Client, ClientError, PlanView, RESTART_BACKOFF, repeated};
 use codelab_protocol::{
-    AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, ErrorCode,
+    AgentName, CallId, ChangeProjectSession, ClientMessageId, CreateProjectSession, Delivery, ErrorCode,
     HitlDecision, ModelList, NewAttachment, Patch, PlanDecision, PlanId, ProjectId, RememberedId,
     SendMessage, SessionId, UsageTotal,
 };
@@ -73,6 +73,8 @@ pub struct OutgoingMessage {
     /// With the files that it names.
     pub text: String,
     pub images: Vec<NewAttachment>,
+    /// What happens to it while a turn runs.
+    pub delivery: Delivery,
 }
 
 /// A decision in the words of its route.
@@ -121,12 +123,14 @@ pub async fn send(
         written,
         text,
         images,
+        delivery,
     } = outgoing;
     let message = SendMessage {
         content: Some(text),
         target_agent: target,
         client_message_id: message_id(),
         attachments: images,
+        delivery,
     };
     // The stream is for whoever has no other; its start says that the message is kept.
     let sent = repeated(RESTART_BACKOFF, || async {

@@ -435,6 +435,7 @@ impl Talk {
         match action {
             Action::Nothing | Action::Redraw => {}
             Action::Send(text) => self.say_with_files(text.clone(), text).await,
+            Action::Steer(text) => self.steer_with_files(text.clone(), text).await,
             Action::Run(command) => self.run_own(command),
             Action::Complete => self.complete().await,
             Action::Answer { call, text } => self.answer(&call, text).await,

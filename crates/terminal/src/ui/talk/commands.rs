@@ -8,13 +8,16 @@ use crate::ui::block::Block;
 use crate::ui::command::SlashCommand;
 use crate::ui::requests::{self, RequestOutcome};
 use crate::ui::state::CompactRequest;
-use crate::ui::{allowed, compact};
+use crate::ui::{allowed, compact, fork};
 
 impl Talk {
     /// Sets what a command prints apart from what stands above it. The text of a person's own command
     /// is printed as the message that it is.
     pub(super) fn echo(&mut self, command: &SlashCommand) {
-        let is_message = matches!(command, SlashCommand::Quit | SlashCommand::Other(..));
+        let is_message = matches!(
+            command,
+            SlashCommand::Quit | SlashCommand::Steer(_) | SlashCommand::Other(..)
+        );
         if self.surface.is_terminal() && !is_message {
             self.print(&Block::User(command.to_string()));
         }
@@ -91,6 +94,15 @@ impl Talk {
                         .requests
                         .spawn(compact::compact(client, session, language))
                 }
+            },
+            (SlashCommand::Steer(Some(text)), _) => {
+                let written = format!("/steer {text}");
+                self.steer_with_files(written, text).await;
+            }
+            (SlashCommand::Steer(None), _) => self.say(CommandText::SteerWhat, &[]),
+            (SlashCommand::Fork, session) => match session.zip(self.state.last_message()) {
+                Some((session, at)) => _ = self.requests.spawn(fork::fork(client, session, at)),
+                None => self.say(CommandText::NothingToFork, &[]),
             },
             (SlashCommand::Compact, None) => self.say(CommandText::NothingToCompact, &[]),
             (SlashCommand::Cost, session) => {
